@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types of the compiled extension: the Rust crate `models` seen from Python.
+
+Arrays are numpy arrays handed over without a copy, in both directions. Long calls release the
+interpreter lock, call `progress(share)` with 0 <= share <= 1 some ten times a second, and stop
+with KeyboardInterrupt on Ctrl-C. Bad input raises `ModelsError` (a ValueError) with one line.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Progress = Callable[[float], None]
+Tunables = Mapping[str, Mapping[str, int]]
+
+class ModelsError(ValueError): ...
+
+@final
+class SimResult:
+    """Outcome of one policy at one size over one trace."""
+
+    policy: str
+    size_pages: int
+    batch: int
+    requests: int
+    misses: int
+    evictions: int
+    fallbacks: int
+    rejected: int
+    seconds: float
+    bytes_per_page: float
+    @property
+    def miss_ratio(self) -> float: ...
+
+@final
+class Curve:
+    """Miss ratio as a function of cache size; the three arrays are equally long."""
+
+    policy: str
+    method: str
+    rate: float
+    requests: int
+    sampled: int
+    seconds: float
+    @property
+    def sizes_pages(self) -> NDArray[np.uint64]: ...
+    @property
+    def miss_ratio(self) -> NDArray[np.float64]: ...
+    @property
+    def stderr(self) -> NDArray[np.float64]: ...
+    def error_bar(self) -> NDArray[np.float64]:
+        """Half-width of the interval that holds the true miss ratio at 90% of points."""
+
+def version() -> str: ...
+def policies_json() -> str:
+    """The manifests of every policy folder, as a JSON array."""
+
+def trace_info_json(path: str, column: str | None = None, progress: Progress | None = None) -> str:
+    """JSON object: format, requests, distinct, one_hit_ratio, and what else the format knows."""
+
+def trace_footprint(
+    path: str, column: str | None = None, progress: Progress | None = None
+) -> tuple[int, int]:
+    """(requests, distinct pages) of a trace; memory of the distinct pages."""
+
+def trace_head_json(path: str, count: int, column: str | None = None) -> str:
+    """The first `count` requests as a JSON array of objects."""
+
+def trace_keys(path: str, limit: int | None = None, column: str | None = None) -> NDArray[np.uint64]:
+    """The page keys of the first `limit` requests (all, when None) as one array."""
+
+def trace_convert(
+    source: str, target: str, column: str | None = None, progress: Progress | None = None
+) -> int:
+    """Writes `target` in the format of its suffix; returns the requests written."""
+
+def simulate(
+    path: str,
+    policies: Sequence[str],
+    sizes_pages: Sequence[int],
+    batch: int = 32,
+    seed: int = 1,
+    tunables: Tunables | None = None,
+    column: str | None = None,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> list[SimResult]:
+    """Every policy at every size in one pass over the trace; `threads` 0 means all cores.
+
+    Results are in the order policies x sizes. The policy name `opt` is Belady's OPT.
+    """
+
+def simulate_keys(
+    keys: NDArray[np.uint64],
+    policy: str,
+    size_pages: int,
+    batch: int = 32,
+    seed: int = 1,
+    tasks: NDArray[np.uint32] | None = None,
+    tunables: Mapping[str, int] | None = None,
+) -> SimResult: ...
+def simulate_hits(
+    keys: NDArray[np.uint64],
+    policy: str,
+    size_pages: int,
+    batch: int = 32,
+    seed: int = 1,
+    tasks: NDArray[np.uint32] | None = None,
+    tunables: Mapping[str, int] | None = None,
+) -> NDArray[np.bool_]:
+    """Per request, whether it hit: for tests against reference implementations."""
+
+def mrc_exact(
+    path: str,
+    sizes_pages: NDArray[np.uint64],
+    policies: Sequence[str],
+    batch: int = 32,
+    seed: int = 1,
+    column: str | None = None,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> list[Curve]:
+    """Stack distances for `lru`, next-use sets for `opt`, full simulation for every other policy."""
+
+def mrc_shards(
+    path: str,
+    sizes_pages: NDArray[np.uint64],
+    rate: float | None = None,
+    smax: int | None = None,
+    half_life: float | None = None,
+    column: str | None = None,
+    progress: Progress | None = None,
+) -> Curve:
+    """SHARDS curve of LRU at a fixed rate or, with `smax`, a fixed sample size."""
+
+def mrc_minisim(
+    path: str,
+    sizes_pages: NDArray[np.uint64],
+    policies: Sequence[str],
+    rate: float | None = None,
+    smax: int | None = None,
+    half_life: float | None = None,
+    seed: int = 1,
+    column: str | None = None,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> list[Curve]:
+    """Miniature simulation of every policy at every size, one pass over the trace."""
+
+def size_grid(footprint_pages: int, points: int) -> NDArray[np.uint64]:
+    """`points` sizes evenly spaced up to the footprint, each at least one page, strictly rising."""
