@@ -1,7 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Traces of page accesses, read as a stream of chunks.
 
+mod cptrace;
+mod csv_reader;
+mod fixed;
+mod format;
+mod record;
+mod sink;
+mod source;
+mod writer;
+
+use std::path::Path;
+
 use crate::error::Result;
+
+pub use cptrace::RecordReader;
+pub use format::{Encoding, Format};
+pub use record::{HEADER_BYTES, Header, MAGIC, RECORD_BYTES, Record, VERSION};
+pub use writer::{KeyWriter, RecordWriter};
 
 /// Requests per chunk that readers aim for.
 pub const CHUNK_REQUESTS: usize = 1 << 16;
@@ -14,7 +30,7 @@ pub struct Chunk {
     pub keys: Vec<u64>,
     /// Id of the task that made the access.
     pub tasks: Vec<u32>,
-    /// Time of the access, nanoseconds since the start of the trace.
+    /// Time of the access, nanoseconds since the first request (0 for one stamped earlier).
     pub times_ns: Vec<u64>,
 }
 
@@ -37,4 +53,34 @@ pub trait TraceReader: Send {
 
     /// Share of the input consumed so far, 0 to 1, for progress bars.
     fn progress(&self) -> f64;
+}
+
+/// What a reader needs to know besides the file.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct OpenOptions<'a> {
+    /// Column of a CSV file that holds the page; other formats do not look at it. Unsigned
+    /// decimal and `0x` hexadecimal values that fit 64 bits are page keys as they are, any other
+    /// text is hashed to one.
+    pub column: Option<&'a str>,
+}
+
+/// Opens a trace in the format that its suffix names.
+///
+/// # Errors
+/// [`crate::Error::Io`] when the file cannot be read; [`crate::Error::Format`] when it is a
+/// directory, empty, of unknown suffix, has a broken header, or lacks the CSV column.
+pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn TraceReader>> {
+    let Format { encoding, zstd } = detect(path)?;
+    Ok(match encoding {
+        Encoding::U64 => Box::new(fixed::U64Reader::open(path, zstd)?),
+        Encoding::OracleGeneral => Box::new(fixed::OracleReader::open(path, zstd)?),
+        Encoding::Csv => Box::new(csv_reader::CsvReader::open(path, zstd, options.column)?),
+        Encoding::Cptrace => Box::new(RecordReader::open(path)?),
+    })
+}
+
+/// The format of an existing file; what cannot be a trace at all is refused before its suffix.
+fn detect(path: &Path) -> Result<Format> {
+    source::check_file(path)?;
+    Format::from_path(path)
 }

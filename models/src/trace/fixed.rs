@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Readers of traces whose requests are records of a fixed size.
+
+use std::path::Path;
+
+use super::source::Source;
+use super::{CHUNK_REQUESTS, Chunk, TraceReader};
+use crate::error::Result;
+
+/// Bytes decoded at a time: small enough to be still in the L2 cache when it is copied on.
+const BLOCK_BYTES: usize = 128 << 10;
+
+/// Nanoseconds per second.
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// Whole records of `SIZE` bytes from a [`Source`].
+pub(super) struct Records<const SIZE: usize> {
+    pub(super) source: Source,
+    block: Vec<u8>,
+    any: bool,
+}
+
+impl<const SIZE: usize> Records<SIZE> {
+    /// Records from the current place of `source` to its end.
+    pub(super) fn new(source: Source) -> Self {
+        Self { source, block: vec![0; BLOCK_BYTES / SIZE * SIZE], any: false }
+    }
+
+    /// The next records, at most `max`, none at the end of the trace.
+    ///
+    /// # Errors
+    /// When the stream breaks, ends inside a record, or holds no record at all.
+    pub(super) fn next(&mut self, max: usize) -> Result<&[[u8; SIZE]]> {
+        let want = self.block.len().min(max.saturating_mul(SIZE));
+        let filled = self.source.fill(&mut self.block[..want])?;
+        let (records, rest) = self.block[..filled].as_chunks::<SIZE>();
+        if !rest.is_empty() {
+            let start = self.source.offset() - rest.len() as u64;
+            let (unit, has) = (self.source.unit(), rest.len());
+            return Err(self.source.format(format!(
+                "truncated: the record at {unit} {start} has {has} of {SIZE} bytes"
+            )));
+        }
+        self.any |= !records.is_empty();
+        if !self.any && want > 0 {
+            return Err(self.source.no_requests());
+        }
+        Ok(records)
+    }
+}
+
+/// Little-endian `u64` page ids.
+pub(super) struct U64Reader {
+    records: Records<8>,
+}
+
+impl U64Reader {
+    pub(super) fn open(path: &Path, zstd: bool) -> Result<Self> {
+        Ok(Self { records: Records::new(Source::open(path, zstd)?) })
+    }
+}
+
+impl TraceReader for U64Reader {
+    fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<()> {
+        chunk.clear();
+        while chunk.keys.len() < CHUNK_REQUESTS {
+            let ids = self.records.next(CHUNK_REQUESTS - chunk.keys.len())?;
+            if ids.is_empty() {
+                break;
+            }
+            chunk.keys.extend(ids.iter().map(|id| u64::from_le_bytes(*id)));
+        }
+        Ok(())
+    }
+
+    fn progress(&self) -> f64 {
+        self.records.source.progress()
+    }
+}
+
+/// libCacheSim's oracleGeneral (`traceReader/customizedReader/oracle/oracleGeneralBin.h`):
+/// time in seconds `u32`, object id `u64`, object size `u32`, next access `i64`, packed and
+/// little-endian. Each request counts as one page; size and next access are not used.
+pub(super) struct OracleReader {
+    records: Records<24>,
+    first_s: Option<u32>,
+}
+
+impl OracleReader {
+    pub(super) fn open(path: &Path, zstd: bool) -> Result<Self> {
+        Ok(Self { records: Records::new(Source::open(path, zstd)?), first_s: None })
+    }
+}
+
+impl TraceReader for OracleReader {
+    fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<()> {
+        chunk.clear();
+        while chunk.keys.len() < CHUNK_REQUESTS {
+            let records = self.records.next(CHUNK_REQUESTS - chunk.keys.len())?;
+            if records.is_empty() {
+                break;
+            }
+            for record in records {
+                let time_s = u32_at(record, 0);
+                let first_s = *self.first_s.get_or_insert(time_s);
+                chunk.keys.push(u64_at(record, 4));
+                chunk.times_ns.push(u64::from(time_s.saturating_sub(first_s)) * NS_PER_S);
+            }
+        }
+        Ok(())
+    }
+
+    fn progress(&self) -> f64 {
+        self.records.source.progress()
+    }
+}
+
+/// The little-endian `u32` at byte `at` of a record.
+#[inline(always)]
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut le = [0; 4];
+    le.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(le)
+}
+
+/// The little-endian `u64` at byte `at` of a record.
+#[inline(always)]
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut le = [0; 8];
+    le.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(le)
+}

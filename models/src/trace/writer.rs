@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Writers of page ids and of records.
+
+use std::path::Path;
+
+use super::format::{Encoding, Format};
+use super::record::{Header, Record};
+use super::sink::Sink;
+use crate::error::{Error, Result};
+
+/// Keys turned into bytes at a time.
+const KEYS_PER_WRITE: usize = 1024;
+
+/// Writes `.u64` and `.u64.zst`. The file appears when [`KeyWriter::finish`] succeeds; any error
+/// or a drop before that leaves nothing behind.
+pub struct KeyWriter {
+    sink: Sink,
+    requests: u64,
+}
+
+impl KeyWriter {
+    /// Starts the file `path`.
+    ///
+    /// # Errors
+    /// [`Error::Format`] when the suffix is another, [`Error::Io`] when the folder cannot be
+    /// written.
+    pub fn create(path: &Path) -> Result<Self> {
+        Ok(Self { sink: create(path, Encoding::U64)?, requests: 0 })
+    }
+
+    /// Appends one request per key.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when writing fails.
+    pub fn write(&mut self, keys: &[u64]) -> Result<()> {
+        let mut bytes = [0; KEYS_PER_WRITE * 8];
+        for block in keys.chunks(KEYS_PER_WRITE) {
+            let bytes = &mut bytes[..block.len() * 8];
+            for (to, key) in bytes.chunks_exact_mut(8).zip(block) {
+                to.copy_from_slice(&key.to_le_bytes());
+            }
+            self.sink.write(bytes)?;
+        }
+        self.requests += keys.len() as u64;
+        Ok(())
+    }
+
+    /// Completes the file; returns the number of requests in it.
+    ///
+    /// # Errors
+    /// [`Error::Format`] when there are none, as no reader takes an empty trace; [`Error::Io`]
+    /// when writing fails.
+    pub fn finish(self) -> Result<u64> {
+        finish(self.sink, self.requests)
+    }
+}
+
+/// Writes `.cptrace` and `.cptrace.zst`. The file appears when [`RecordWriter::finish`] succeeds;
+/// any error or a drop before that leaves nothing behind.
+pub struct RecordWriter {
+    sink: Sink,
+    header: Header,
+    requests: u64,
+}
+
+impl RecordWriter {
+    /// Starts the file `path` with `header`.
+    ///
+    /// # Errors
+    /// As [`KeyWriter::create`].
+    pub fn create(path: &Path, header: Header) -> Result<Self> {
+        let mut sink = create(path, Encoding::Cptrace)?;
+        sink.write(&header.encode())?;
+        Ok(Self { sink, header, requests: 0 })
+    }
+
+    /// Appends `records`.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when a record has a field that the header says is absent,
+    /// [`Error::Io`] when writing fails.
+    pub fn write(&mut self, records: &[Record]) -> Result<()> {
+        for record in records {
+            if let Some(message) = self.header.contradiction(record) {
+                let number = self.requests;
+                return Err(Error::argument("record", format!("record {number} {message}")));
+            }
+            self.sink.write(&record.encode())?;
+            self.requests += 1;
+        }
+        Ok(())
+    }
+
+    /// Completes the file; returns the number of records in it.
+    ///
+    /// # Errors
+    /// As [`KeyWriter::finish`].
+    pub fn finish(self) -> Result<u64> {
+        finish(self.sink, self.requests)
+    }
+}
+
+fn create(path: &Path, encoding: Encoding) -> Result<Sink> {
+    let format = Format::from_path(path)?;
+    if format.encoding == encoding {
+        return Sink::create(path, format.zstd);
+    }
+    let expected = Format { encoding, zstd: false };
+    Err(Error::format(path, format!("cannot write {format} here, expected .{expected}[.zst]")))
+}
+
+fn finish(sink: Sink, requests: u64) -> Result<u64> {
+    if requests == 0 {
+        return Err(Error::format(sink.path(), "no requests to write"));
+    }
+    sink.finish()?;
+    Ok(requests)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_trace_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = folder.path().join("a.u64.zst");
+        let records = folder.path().join("a.cptrace");
+        assert!(KeyWriter::create(&keys).unwrap().finish().is_err());
+        assert!(RecordWriter::create(&records, Header::FULL).unwrap().finish().is_err());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_writer_takes_only_its_own_suffix() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.csv", "a.cptrace", "a.oracleGeneral", "a"] {
+            assert!(KeyWriter::create(&folder.path().join(name)).is_err(), "{name}");
+        }
+        assert!(RecordWriter::create(&folder.path().join("a.u64"), Header::FULL).is_err());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn records_must_fit_the_header() {
+        let bare =
+            Header { opaque_keys: true, has_times: false, has_tasks: false, has_directions: false };
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = RecordWriter::create(&folder.path().join("a.cptrace"), bare).unwrap();
+        writer.write(&[Record { index: 5, cgroup: 6, ..Record::default() }]).unwrap();
+        for (record, word) in [
+            (Record { inode: 1, ..Record::default() }, "opaque"),
+            (Record { device: 1, ..Record::default() }, "opaque"),
+            (Record { generation: 1, ..Record::default() }, "opaque"),
+            (Record { time_ns: 1, ..Record::default() }, "time"),
+            (Record { task: 1, ..Record::default() }, "task"),
+            (Record { write: true, ..Record::default() }, "write"),
+        ] {
+            let message = writer.write(&[record]).unwrap_err().to_string();
+            assert!(message.contains("record 1") && message.contains(word), "{message}");
+        }
+    }
+}
