@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Traces of page accesses, read as a stream of chunks.
 
+mod convert;
 mod cptrace;
 mod csv_reader;
 mod fixed;
 mod format;
+mod info;
 mod record;
 mod sink;
 mod source;
@@ -14,8 +16,10 @@ use std::path::Path;
 
 use crate::error::Result;
 
+pub use convert::{Progress, convert};
 pub use cptrace::RecordReader;
 pub use format::{Encoding, Format};
+pub use info::{TraceInfo, footprint, info, info_with_progress};
 pub use record::{HEADER_BYTES, Header, MAGIC, RECORD_BYTES, Record, VERSION};
 pub use writer::{KeyWriter, RecordWriter};
 

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From any readable format to one that this crate writes.
+
+use std::path::Path;
+
+use super::format::{Encoding, Format};
+use super::record::{Header, Record};
+use super::{Chunk, KeyWriter, OpenOptions, RecordReader, RecordWriter, TraceReader, detect, open};
+use crate::error::{Error, Result};
+
+/// Called with the share done, 0 to 1, once per chunk; an error from it ends the work.
+pub type Progress<'a> = &'a mut dyn FnMut(f64) -> Result<()>;
+
+/// Copies the requests of `src` to `dst` and returns their number. `dst` is `.u64[.zst]` or
+/// `.cptrace[.zst]`; it is replaced if it exists, and only when all went well.
+///
+/// To `.u64`, only page keys go. To `.cptrace`, records of another `.cptrace` go unchanged; from
+/// any other format `index` is the page key (the header says so), `time_ns` is the time since the
+/// start of the trace where the source has times, and every other field is 0 and marked absent.
+///
+/// # Errors
+/// Those of [`open`] and of the writers; [`Error::Format`] when `dst` is not a format that this
+/// crate writes; whatever `progress` returns. `dst` is then as it was before.
+pub fn convert(src: &Path, dst: &Path, options: &OpenOptions, progress: Progress) -> Result<u64> {
+    match Format::from_path(dst)?.encoding {
+        Encoding::U64 => to_keys(open(src, options)?.as_mut(), dst, progress),
+        Encoding::Cptrace => to_records(src, dst, options, progress),
+        Encoding::OracleGeneral | Encoding::Csv => {
+            Err(Error::format(dst, "cannot write this format; known: .u64, .cptrace, also .zst"))
+        }
+    }
+}
+
+fn to_keys(reader: &mut dyn TraceReader, dst: &Path, progress: Progress) -> Result<u64> {
+    let mut writer = KeyWriter::create(dst)?;
+    let mut chunk = Chunk::default();
+    loop {
+        reader.next_chunk(&mut chunk)?;
+        if chunk.keys.is_empty() {
+            return writer.finish();
+        }
+        writer.write(&chunk.keys)?;
+        progress(reader.progress())?;
+    }
+}
+
+fn to_records(src: &Path, dst: &Path, options: &OpenOptions, progress: Progress) -> Result<u64> {
+    if detect(src)?.encoding == Encoding::Cptrace {
+        return copy_records(&mut RecordReader::open(src)?, dst, progress);
+    }
+    let mut reader = open(src, options)?;
+    let mut chunk = Chunk::default();
+    reader.next_chunk(&mut chunk)?;
+    let header = Header {
+        opaque_keys: true,
+        has_times: !chunk.times_ns.is_empty(),
+        has_tasks: !chunk.tasks.is_empty(),
+        has_directions: false,
+    };
+    let mut writer = RecordWriter::create(dst, header)?;
+    let mut records = Vec::new();
+    while !chunk.keys.is_empty() {
+        records.clear();
+        records.extend(chunk.keys.iter().enumerate().map(|(i, &key)| Record {
+            index: key,
+            time_ns: chunk.times_ns.get(i).copied().unwrap_or(0),
+            task: chunk.tasks.get(i).copied().unwrap_or(0),
+            ..Record::default()
+        }));
+        writer.write(&records)?;
+        progress(reader.progress())?;
+        reader.next_chunk(&mut chunk)?;
+    }
+    writer.finish()
+}
+
+fn copy_records(reader: &mut RecordReader, dst: &Path, progress: Progress) -> Result<u64> {
+    let mut writer = RecordWriter::create(dst, reader.header())?;
+    let mut records = Vec::new();
+    loop {
+        reader.next_records(&mut records)?;
+        if records.is_empty() {
+            return writer.finish();
+        }
+        writer.write(&records)?;
+        progress(reader.progress())?;
+    }
+}
