@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The policy API: the only header that a policy includes.
+ *
+ * The same policy.bpf.c is compiled to BPF for the kernel, where every bpf_cache_ext_* function is
+ * a kfunc, and natively for simulation, where they are inline functions over a simulated page
+ * cache. docs/adding_a_policy.md walks through a policy; this file is the reference.
+ *
+ * A policy declares, in this order:
+ *   POLICY_STATE(struct NAME_state)    state of one instance, reached as STATE->field, zero at init
+ *   POLICY_FOLIO_STATE(struct X)       optional state of one folio, FOLIO_STATE(folio)->field,
+ *                                      zero when the folio is added; its size is in policy.toml
+ *   CACHE_EXT_HOOK(ret, name, args...) one function per hook it implements (no argument of a hook
+ *                                      may be called ctx: BPF_PROG uses that name)
+ *   CACHE_EXT_OPS(NAME, .init = ...)   the table of hooks
+ * and reads its tunables, declared in policy.toml, as TUNABLE(field).
+ *
+ * Counts are in pages. Hooks never sleep and may run on any CPU at the same time, so that counters
+ * in STATE are changed by cache_ext_add() where a lost update would matter.
+ */
+#ifndef CACHE_EXT_BPF_H
+#define CACHE_EXT_BPF_H
+
+#ifdef __bpf__
+#include "kernel_types.h"
+#else
+#include "native/types.h"
+#endif
+
+/* Most candidates of one eviction request, and most folios that batch scoring looks at. */
+#define CACHE_EXT_MAX_CANDIDATES 32
+#define CACHE_EXT_MAX_BATCH 512
+
+/* What a simple-mode callback wants done with the folio it was shown. */
+enum cache_ext_verdict {
+	CACHE_EXT_KEEP,	  /* leave it where it is */
+	CACHE_EXT_ROTATE, /* move it to the tail of its list */
+	CACHE_EXT_MOVE,	  /* move it to the tail of opts->target_list */
+	CACHE_EXT_EVICT,  /* propose it for eviction */
+	CACHE_EXT_STOP,	  /* leave it and end the iteration */
+};
+
+enum cache_ext_iter_mode {
+	/* The callback returns a verdict; ends when the request is satisfied. */
+	CACHE_EXT_ITER_SIMPLE,
+	/*
+	 * The callback returns a score. Up to max_scan folios from the head are scored, those with
+	 * the lowest scores are proposed, older ones first among equals, and the others move to the
+	 * tail in their order, so that the next request looks at different folios.
+	 */
+	CACHE_EXT_ITER_SCORE,
+};
+
+struct cache_ext_iter_opts {
+	u32 mode;	 /* enum cache_ext_iter_mode */
+	u32 max_scan;	 /* most folios to look at; 0: all that were listed at the start */
+	u64 target_list; /* for CACHE_EXT_MOVE */
+	u32 from_tail;	 /* simple mode: start at the tail and go towards the head */
+};
+
+/*
+ * Hooks, all optional but init, evict_folios and folio_added:
+ *   s32  init(struct mem_cgroup *memcg)        create lists; 0 or a negative errno
+ *   void exit(struct mem_cgroup *memcg)
+ *   void evict_folios(struct cache_ext_eviction_ctx *request, struct mem_cgroup *memcg)
+ *                                              propose request->nr_requested candidates
+ *   void folio_added(struct folio *folio)      put it on a list
+ *   void folio_accessed(struct folio *folio, bool first)
+ *            first: the access that brought the folio in, or the first use after readahead;
+ *            it is not a re-reference
+ *   void folio_removed(struct folio *folio, bool evicted)
+ *            evicted: by reclaim, not by truncation; the folio is taken off its list afterwards,
+ *            and a ghost entry may be left here
+ *   bool admit_folio(u64 page_key)             false: serve the miss without caching it
+ *
+ * Lists (ids are never 0):
+ *   u64  bpf_cache_ext_list_create(memcg)                      0 when out of memory
+ *   int  bpf_cache_ext_list_add(list, folio, bool tail)
+ *   int  bpf_cache_ext_list_move(list, folio, bool tail)       from whatever list it is on
+ *   int  bpf_cache_ext_list_del(folio)
+ *   u64  bpf_cache_ext_list_len(list)                          pages
+ *   u64  bpf_cache_ext_folio_list(folio)                       list it is on, 0 for none
+ *   int  bpf_cache_ext_list_iterate(list, request, s64 (*fn)(struct folio *, void *data), data,
+ * opts) returns the number of folios looked at Ghosts: metadata of evicted pages, oldest forgotten
+ * first beyond capacity_pct of the cgroup's capacity, whatever that capacity becomes: u64
+ * bpf_cache_ext_ghost_create(memcg, u32 capacity_pct) int  bpf_cache_ext_ghost_add(ghost, folio,
+ * u32 value)      in folio_removed s64  bpf_cache_ext_ghost_take(ghost, folio)                in
+ * folio_added: value, or -1 a page that comes back leaves its ghost entry, asked for or not u64
+ * bpf_cache_ext_ghost_len(ghost) void bpf_cache_ext_ghost_trim(ghost, u64 len)              forget
+ * the oldest beyond len Others: u64  bpf_cache_ext_capacity(list)     pages that the list's cgroup
+ * may hold now u64  bpf_cache_ext_page_key(folio)    hash of (device, inode + generation, index)
+ *   u32  cache_ext_folio_pages(folio)
+ *   u32  cache_ext_current_task()         thread id
+ *   u64  cache_ext_clock_ns()             monotonic
+ *   u32  cache_ext_random()
+ *   void cache_ext_add(pointer, value)    counter shared between CPUs
+ */
+#ifdef __bpf__
+#include "kernel_api.h"
+#else
+#include "native/page_cache.h"
+#endif
+
+#endif

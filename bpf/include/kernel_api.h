@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The policy API in the kernel: kfuncs, struct_ops and BPF globals. See cache_ext.bpf.h. */
+#ifndef CACHE_EXT_KERNEL_API_H
+#define CACHE_EXT_KERNEL_API_H
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+/* Generated from the policy.toml beside the policy: struct policy_tunables and its defaults. */
+#include "policy_manifest.h"
+
+extern u64 bpf_cache_ext_list_create(struct mem_cgroup *memcg) __ksym;
+extern int bpf_cache_ext_list_add(u64 list, struct folio *folio, bool tail) __ksym;
+extern int bpf_cache_ext_list_move(u64 list, struct folio *folio, bool tail) __ksym;
+extern int bpf_cache_ext_list_del(struct folio *folio) __ksym;
+extern u64 bpf_cache_ext_list_len(u64 list) __ksym;
+extern u64 bpf_cache_ext_folio_list(struct folio *folio) __ksym;
+extern int bpf_cache_ext_list_iterate(u64 list, struct cache_ext_eviction_ctx *ctx,
+				      s64 (*fn)(struct folio *folio, void *data), void *data,
+				      struct cache_ext_iter_opts *opts) __ksym;
+extern u64 bpf_cache_ext_ghost_create(struct mem_cgroup *memcg, u32 capacity_pct) __ksym;
+extern int bpf_cache_ext_ghost_add(u64 ghost, struct folio *folio, u32 value) __ksym;
+extern s64 bpf_cache_ext_ghost_take(u64 ghost, struct folio *folio) __ksym;
+extern u64 bpf_cache_ext_ghost_len(u64 ghost) __ksym;
+extern void bpf_cache_ext_ghost_trim(u64 ghost, u64 len) __ksym;
+extern u64 bpf_cache_ext_capacity(u64 list) __ksym;
+extern u64 bpf_cache_ext_page_key(struct folio *folio) __ksym;
+extern u32 bpf_cache_ext_folio_pages(struct folio *folio) __ksym;
+/* The name of the size argument tells the verifier how much of the result may be accessed. */
+extern void *bpf_cache_ext_folio_state(struct folio *folio, const u64 rdwr_buf_size) __ksym;
+
+#define POLICY_STATE(type) type cache_ext_state
+#define STATE (&cache_ext_state)
+#define POLICY_FOLIO_STATE(type)                                                                   \
+	typedef type cache_ext_folio_state_t;                                                      \
+	_Static_assert(sizeof(type) == CACHE_EXT_FOLIO_STATE_BYTES,                                \
+		       "folio_state_bytes in policy.toml differs from the code")
+#define FOLIO_STATE(folio)                                                                         \
+	((cache_ext_folio_state_t *)bpf_cache_ext_folio_state(folio,                               \
+							      sizeof(cache_ext_folio_state_t)))
+
+/* Volatile: user space changes tunables of a running policy through the mapped data section. */
+volatile struct policy_tunables cache_ext_tunables = {CACHE_EXT_TUNABLE_DEFAULTS};
+#define TUNABLE(field) (cache_ext_tunables.field)
+
+#define CACHE_EXT_HOOK(ret, name, args...) SEC("struct_ops/" #name) ret BPF_PROG(name, ##args)
+#define CACHE_EXT_OPS(policy, hooks...)                                                            \
+	SEC(".struct_ops.link") struct cache_ext_ops policy##_ops = {.name = #policy, hooks};      \
+	char LICENSE[] SEC("license") = "Dual BSD/GPL"
+#define HOOK(name) ((void *)(name))
+
+#define cache_ext_folio_pages(folio) bpf_cache_ext_folio_pages(folio)
+#define cache_ext_current_task() ((u32)bpf_get_current_pid_tgid())
+#define cache_ext_clock_ns() bpf_ktime_get_ns()
+#define cache_ext_random() bpf_get_prandom_u32()
+#define cache_ext_add(pointer, value) ((void)__sync_fetch_and_add(pointer, value))
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The few kernel types that a policy touches, as minimal declarations that CO-RE relocates against
+ * the running kernel's BTF, instead of a generated vmlinux.h of three megabytes.
+ */
+#ifndef CACHE_EXT_KERNEL_TYPES_H
+#define CACHE_EXT_KERNEL_TYPES_H
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef __s64 s64;
+typedef _Bool bool;
+
+#define true 1
+#define false 0
+#define NULL ((void *)0)
+#define ENOMEM 12
+
+/* libbpf's helper declarations only name this enumeration, which vmlinux.h would define. */
+enum bpf_map_type {
+	BPF_MAP_TYPE_UNSPEC
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct folio;
+struct mem_cgroup;
+
+struct cache_ext_eviction_ctx {
+	u64 nr_requested;
+	u64 nr_proposed;
+};
+
+struct cache_ext_ops {
+	s32 (*init)(struct mem_cgroup *memcg);
+	void (*exit)(struct mem_cgroup *memcg);
+	void (*evict_folios)(struct cache_ext_eviction_ctx *ctx, struct mem_cgroup *memcg);
+	void (*folio_added)(struct folio *folio);
+	void (*folio_accessed)(struct folio *folio, bool first);
+	void (*folio_removed)(struct folio *folio, bool evicted);
+	bool (*admit_folio)(u64 page_key);
+	u64 cgroup_id; /* set by the loader before the table is registered */
+	char name[32];
+};
+
+#pragma clang attribute pop
+
+#endif

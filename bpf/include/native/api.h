@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Declarations and small calls of the policy API over the simulated page cache. */
+#ifndef CACHE_EXT_NATIVE_API_H
+#define CACHE_EXT_NATIVE_API_H
+
+#include "page_cache.h"
+
+/* State lies in memory that also holds other types, hence may_alias. */
+#define POLICY_STATE(type)                                                                         \
+	typedef type __attribute__((may_alias)) cx_state_t;                                        \
+	_Static_assert(_Alignof(type) <= 8, "state is aligned to 8 bytes")
+#define STATE ((cx_state_t *)cx_self->state)
+#define POLICY_FOLIO_STATE(type)                                                                   \
+	typedef type __attribute__((may_alias)) cx_folio_state_t;                                  \
+	_Static_assert(sizeof(type) == CACHE_EXT_FOLIO_STATE_BYTES,                                \
+		       "folio_state_bytes in policy.toml differs from the code");                  \
+	_Static_assert(_Alignof(type) <= 4, "folio state is aligned to 4 bytes")
+#define FOLIO_STATE(folio) ((cx_folio_state_t *)(void *)(folio)->state)
+#define TUNABLE(field) (cx_self->tunables.field)
+
+#define CACHE_EXT_HOOK(ret, name, args...) static __always_inline ret name(args)
+#define CACHE_EXT_OPS(policy, hooks...)                                                            \
+	static const struct cache_ext_ops cx_ops = {.name = #policy, hooks}
+#define HOOK(name) (name)
+
+#define cache_ext_folio_pages(folio) ((void)(folio), 1u)
+#define cache_ext_add(pointer, value) ((void)(*(pointer) += (value)))
+
+static __always_inline u64 bpf_cache_ext_capacity(u64 list)
+{
+	(void)list;
+	return cx_self->capacity;
+}
+
+static __always_inline u64 bpf_cache_ext_page_key(const struct folio *folio)
+{
+	return cx_hash(folio->key);
+}
+
+static __always_inline u32 cache_ext_current_task(void)
+{
+	return cx_self->tasks ? cx_self->tasks[cx_self->now - cx_self->column_start] : 0;
+}
+
+/* Without recorded times a request takes a microsecond. */
+static __always_inline u64 cache_ext_clock_ns(void)
+{
+	if (cx_self->times_ns)
+		return cx_self->times_ns[cx_self->now - cx_self->column_start];
+	return cx_self->now * 1000;
+}
+
+/* xorshift64* (Vigna, ACM TOMS 42(4), 2016), high half. */
+static __always_inline u32 cache_ext_random(void)
+{
+	u64 x = cx_self->random;
+
+	x ^= x >> 12;
+	x ^= x << 25;
+	x ^= x >> 27;
+	cx_self->random = x;
+	return (u32)((x * 0x2545f4914f6cdd1dull) >> 32);
+}
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Life cycle of a simulated instance and the table of functions that user space calls. */
+#ifndef CACHE_EXT_NATIVE_INSTANCE_H
+#define CACHE_EXT_NATIVE_INSTANCE_H
+
+#include "check.h"
+#include "page_cache.h"
+
+/* Called by the Rust side, which declares the same layout. */
+struct cx_vtable {
+	const char *name;
+	u64 node_bytes;
+	u64 state_bytes;
+	struct cx_sim *(*create)(u64 capacity, u32 batch, u64 seed, const u32 *tunables);
+	void (*destroy)(struct cx_sim *sim);
+	int (*run)(struct cx_sim *sim, const u64 *keys, const u32 *tasks, const u64 *times_ns,
+		   u64 count, u8 *hits);
+	void (*forget)(struct cx_sim *sim, u64 key);
+	int (*resize)(struct cx_sim *sim, u64 capacity, u32 batch);
+	void (*set_tunables)(struct cx_sim *sim, const u32 *tunables);
+	const char *(*check)(struct cx_sim *sim);
+	void (*stats)(const struct cx_sim *sim, struct cx_stats *stats);
+};
+
+static void cx_set_ghost_capacities(struct cx_sim *sim)
+{
+	for (u32 i = 0; i < sim->nr_ghosts; i++) {
+		u64 pages = sim->capacity * sim->ghost_pct[i] / 100;
+
+		sim->ghost_capacity[i] = pages ? pages : 1;
+	}
+}
+
+static u64 cx_nodes_needed(const struct cx_sim *sim)
+{
+	u64 nodes = CX_ANCHORS + sim->capacity + 1;
+
+	for (u32 i = 0; i < sim->nr_ghosts; i++)
+		nodes += sim->ghost_capacity[i];
+	return nodes;
+}
+
+/* Homes for a load of 11/20: 7.3 bytes of index per node. */
+static u64 cx_homes_for(u64 nodes)
+{
+	return nodes * 20 / 11 + 1;
+}
+
+static void cx_destroy(struct cx_sim *sim)
+{
+	if (!sim)
+		return;
+	cx_self = sim;
+	if (cx_ops.exit)
+		cx_ops.exit(NULL);
+	free(sim->nodes);
+	free(sim->index.slots);
+	free(sim);
+}
+
+static struct cx_sim *cx_create(u64 capacity, u32 batch, u64 seed, const u32 *tunables)
+{
+	struct cx_sim *sim = calloc(1, sizeof(*sim) + sizeof(cx_state_t));
+
+	if (!sim)
+		return NULL;
+	sim->capacity = capacity;
+	sim->batch = batch;
+	sim->random = cx_hash(seed) | 1;
+	sim->fresh = CX_ANCHORS;
+	memcpy(&sim->tunables, tunables, CACHE_EXT_TUNABLE_WORDS * sizeof(u32));
+	cx_self = sim;
+	if (cx_ops.init && cx_ops.init(NULL))
+		goto fail;
+	cx_set_ghost_capacities(sim);
+	sim->node_count = cx_nodes_needed(sim);
+	sim->nodes = calloc(sim->node_count, sizeof(struct folio));
+	if (!sim->nodes ||
+	    cx_index_create(&sim->index, sim->node_count, cx_homes_for(sim->node_count)))
+		goto fail;
+	for (u32 i = 0; i < CX_ANCHORS; i++)
+		sim->nodes[i].prev = sim->nodes[i].next = i;
+	return sim;
+fail:
+	cx_destroy(sim);
+	return NULL;
+}
+
+static int cx_run(struct cx_sim *sim, const u64 *keys, const u32 *tasks, const u64 *times_ns,
+		  u64 count, u8 *hits)
+{
+	cx_self = sim;
+	sim->tasks = tasks;
+	sim->times_ns = times_ns;
+	sim->column_start = sim->now;
+	return hits ? cx_run_blocks(keys, count, hits) : cx_run_blocks(keys, count, NULL);
+}
+
+/* The page is gone for good, as by truncation: no ghost of it remains either. */
+static void cx_forget(struct cx_sim *sim, u64 key)
+{
+	u32 number;
+
+	cx_self = sim;
+	number = cx_find(key, cx_hash(key));
+	if (!number)
+		return;
+	if (CX_IS_GHOST(sim->nodes[number].list)) {
+		cx_unlink(&sim->nodes[number]);
+		cx_free(&sim->nodes[number]);
+	} else {
+		cx_remove(&sim->nodes[number], false);
+	}
+}
+
+/* Node numbers stay valid when the array moves; hooks never run meanwhile. */
+static int cx_resize(struct cx_sim *sim, u64 capacity, u32 batch)
+{
+	struct folio *nodes;
+	struct cx_index index;
+	u64 needed;
+
+	cx_self = sim;
+	sim->capacity = capacity;
+	sim->batch = batch;
+	while (sim->resident > capacity) {
+		u64 excess = sim->resident - capacity;
+
+		cx_reclaim(excess < batch ? excess : batch);
+	}
+	cx_set_ghost_capacities(sim);
+	for (u32 i = 0; i < sim->nr_ghosts; i++)
+		bpf_cache_ext_ghost_trim(CX_LISTS + i, sim->ghost_capacity[i]);
+	needed = cx_nodes_needed(sim);
+	if (needed <= sim->node_count)
+		return 0;
+	nodes = realloc(sim->nodes, needed * sizeof(struct folio));
+	if (!nodes)
+		return -ENOMEM;
+	sim->nodes = nodes;
+	if (cx_index_create(&index, needed, cx_homes_for(needed)))
+		return -ENOMEM;
+	sim->node_count = needed;
+	free(sim->index.slots);
+	sim->index = index;
+	for (u32 i = CX_ANCHORS; i < sim->fresh; i++)
+		if (sim->nodes[i].flags & CX_INDEXED)
+			while (!cx_index_insert(&sim->index, cx_hash(sim->nodes[i].key), i))
+				if (!cx_grow_index())
+					return -ENOMEM;
+	return 0;
+}
+
+static void cx_set_tunables(struct cx_sim *sim, const u32 *tunables)
+{
+	memcpy(&sim->tunables, tunables, CACHE_EXT_TUNABLE_WORDS * sizeof(u32));
+}
+
+static const char *cx_check_instance(struct cx_sim *sim)
+{
+	cx_self = sim;
+	return cx_check();
+}
+
+static void cx_get_stats(const struct cx_sim *sim, struct cx_stats *stats)
+{
+	*stats = sim->stats;
+	stats->requests = sim->now;
+	stats->resident = sim->resident;
+	for (u32 i = 0; i < sim->nr_ghosts; i++)
+		stats->ghosts += sim->len[CX_LISTS + i];
+	stats->bytes = sizeof(*sim) + sizeof(cx_state_t) + sim->node_count * sizeof(struct folio) +
+		       cx_index_bytes(&sim->index);
+}
+
+#define CX_CONCAT(a, b) a##b
+#define CX_VTABLE(name) CX_CONCAT(cx_policy_, name)
+
+extern const struct cx_vtable CX_VTABLE(CACHE_EXT_POLICY);
+const struct cx_vtable CX_VTABLE(CACHE_EXT_POLICY) = {
+	.name = CACHE_EXT_POLICY_NAME,
+	.node_bytes = sizeof(struct folio),
+	.state_bytes = sizeof(cx_state_t),
+	.create = cx_create,
+	.destroy = cx_destroy,
+	.run = cx_run,
+	.forget = cx_forget,
+	.resize = cx_resize,
+	.set_tunables = cx_set_tunables,
+	.check = cx_check_instance,
+	.stats = cx_get_stats,
+};
+
+#endif

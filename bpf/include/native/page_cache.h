@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The simulated page cache of one policy instance: nodes linked by 32-bit numbers in one array,
+ * found through one index that holds resident pages and ghosts alike. A page that is evicted into
+ * a ghost list keeps its node and its index entry, so that coming back costs no second lookup.
+ */
+#ifndef CACHE_EXT_NATIVE_PAGE_CACHE_H
+#define CACHE_EXT_NATIVE_PAGE_CACHE_H
+
+#include "index.h"
+#include "policy_manifest.h"
+#include "types.h"
+
+/* List ids are 1 .. CX_LISTS - 1, ghost ids CX_LISTS .. CX_ANCHORS - 1. */
+#define CX_LISTS 32
+#define CX_ANCHORS 40
+#define CX_IS_GHOST(list) ((list) >= CX_LISTS)
+
+/* A node has room for the folio's state while resident and for the ghost's value afterwards. */
+#if CACHE_EXT_FOLIO_STATE_BYTES > CACHE_EXT_GHOST_VALUE_BYTES
+#define CX_NODE_STATE_BYTES CACHE_EXT_FOLIO_STATE_BYTES
+#else
+#define CX_NODE_STATE_BYTES CACHE_EXT_GHOST_VALUE_BYTES
+#endif
+
+#define CX_PROPOSED 1 /* a candidate of the eviction request being served */
+#define CX_INDEXED 2  /* in the index: resident, ghost, or on the way between them */
+
+struct folio {
+	u64 key;
+	u32 prev;
+	u32 next;
+	u8 list; /* anchor of the list it is on, 0 for none */
+	u8 flags;
+#if CX_NODE_STATE_BYTES > 0 && CX_NODE_STATE_BYTES <= 2
+	u8 state[2] __attribute__((aligned(2)));
+#elif CX_NODE_STATE_BYTES > 2
+	u8 state[CX_NODE_STATE_BYTES] __attribute__((aligned(4)));
+#endif
+} __attribute__((packed, aligned(4)));
+
+struct mem_cgroup;
+
+struct cache_ext_eviction_ctx {
+	u64 nr_requested;
+	u64 nr_proposed;
+	u32 nodes[CACHE_EXT_MAX_CANDIDATES];
+};
+
+struct cache_ext_ops {
+	s32 (*init)(struct mem_cgroup *memcg);
+	void (*exit)(struct mem_cgroup *memcg);
+	void (*evict_folios)(struct cache_ext_eviction_ctx *ctx, struct mem_cgroup *memcg);
+	void (*folio_added)(struct folio *folio);
+	void (*folio_accessed)(struct folio *folio, bool first);
+	void (*folio_removed)(struct folio *folio, bool evicted);
+	bool (*admit_folio)(u64 page_key);
+	const char *name;
+};
+
+struct cx_stats {
+	u64 requests;
+	u64 misses;
+	u64 evictions;
+	u64 refused; /* misses that admit_folio kept out */
+	u64 proposed;
+	u64 rejected;  /* candidates that were not live folios of this instance */
+	u64 fallbacks; /* pages the simulated kernel chose itself as the policy proposed none */
+	u64 unlisted;  /* folios that folio_added left on no list */
+	u64 resident;
+	u64 ghosts;
+	u64 bytes; /* nodes, index and instance */
+};
+
+struct cx_sim {
+	struct folio *nodes; /* 0 .. CX_ANCHORS - 1 are the lists' anchors */
+	struct cx_index index;
+	u64 capacity;
+	u64 resident;
+	u64 node_count; /* nodes allocated, anchors included */
+	u32 free_head;	/* chained by next; 0: none */
+	u32 fresh;	/* first node never used so far */
+	u32 batch;
+	u32 nr_lists;
+	u32 nr_ghosts;
+	u32 ghost_pct[CX_ANCHORS - CX_LISTS];
+	u64 ghost_capacity[CX_ANCHORS - CX_LISTS];
+	u64 len[CX_ANCHORS];
+	u64 random;
+	u64 now;	     /* requests served, the clock of traces without times */
+	u64 column_start;    /* value of now at the first element of the columns */
+	const u32 *tasks;    /* column of the requests being run, or NULL */
+	const u64 *times_ns; /* likewise */
+	u32 incoming_ghost;  /* ghost id that the folio being added was on, 0 for none */
+	u32 incoming_value;
+	int error;
+	struct cx_stats stats;
+	struct policy_tunables tunables;
+	u64 state[]; /* POLICY_STATE */
+};
+
+/*
+ * The instance that runs on this thread. Its address is never taken, so that the compiler keeps it
+ * in a register through an inlined simulation loop.
+ */
+static _Thread_local struct cx_sim *cx_self;
+
+static __always_inline u32 cx_number(const struct folio *folio)
+{
+	return (u32)(folio - cx_self->nodes);
+}
+
+#include "api.h"
+#include "lists.h"
+#include "ghosts.h"
+
+#endif

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The simulation loop of one policy; included after policy.bpf.c, whose hooks are inlined here.
+ *
+ * A miss is what the kernel does on a miss: room is made first (the charge reclaims), then
+ * folio_added, then folio_accessed.
+ */
+#ifndef CACHE_EXT_NATIVE_SIMULATE_H
+#define CACHE_EXT_NATIVE_SIMULATE_H
+
+#include "page_cache.h"
+
+#define CX_BLOCK 512	 /* requests hashed at a time */
+#define CX_SLOT_AHEAD 20 /* requests between the prefetch of a slot and its use */
+#define CX_NODE_AHEAD 10 /* likewise for the node that the slot names */
+
+static __always_inline u32 cx_find(u64 key, u64 hash)
+{
+	const struct cx_index *index = &cx_self->index;
+	u64 slot = cx_index_home(index, hash);
+	u32 tag = cx_index_tag(index, slot, hash);
+
+	for (;; slot++) {
+		u32 value = index->slots[slot];
+		u32 number = value & index->node_mask;
+
+		if (!value)
+			return 0;
+		if ((value ^ number) == tag && likely(cx_self->nodes[number].key == key))
+			return number;
+	}
+}
+
+/* Rare: builds the index anew with half as many homes again. */
+static __noinline bool cx_grow_index(void)
+{
+	struct cx_sim *sim = cx_self;
+	u64 home_count = sim->index.home_count;
+
+	for (int attempt = 0; attempt < 8; attempt++) {
+		struct cx_index index;
+		bool fits = true;
+
+		home_count += home_count / 2;
+		if (cx_index_create(&index, sim->node_count, home_count))
+			return false;
+		for (u32 i = CX_ANCHORS; i < sim->fresh && fits; i++)
+			if (sim->nodes[i].flags & CX_INDEXED)
+				fits = cx_index_insert(&index, cx_hash(sim->nodes[i].key), i);
+		if (fits) {
+			free(sim->index.slots);
+			sim->index = index;
+			return true;
+		}
+		free(index.slots);
+	}
+	return false;
+}
+
+static __always_inline u32 cx_new_node(u64 key, u64 hash)
+{
+	struct cx_sim *sim = cx_self;
+	u32 number = sim->free_head;
+
+	if (number)
+		sim->free_head = sim->nodes[number].next;
+	else if (likely(sim->fresh < sim->node_count))
+		number = sim->fresh++;
+	else
+		return 0;
+	sim->nodes[number].key = key;
+	sim->nodes[number].list = 0;
+	sim->nodes[number].flags = 0;
+	while (unlikely(!cx_index_insert(&sim->index, hash, number)))
+		if (!cx_grow_index())
+			return 0;
+	sim->nodes[number].flags = CX_INDEXED;
+	return number;
+}
+
+static __always_inline void cx_remove(struct folio *folio, bool evicted)
+{
+	cx_self->resident--;
+	folio->flags &= (u8)~CX_PROPOSED;
+	if (cx_ops.folio_removed)
+		cx_ops.folio_removed(folio, evicted);
+	if (CX_IS_GHOST(folio->list))
+		return;
+	bpf_cache_ext_list_del(folio);
+	cx_free(folio);
+}
+
+/* The simulated kernel's own choice: the head of the first list that is not empty. */
+static __noinline struct folio *cx_fallback(void)
+{
+	for (u32 list = 1; list <= cx_self->nr_lists; list++)
+		if (cx_self->len[list])
+			return &cx_self->nodes[cx_self->nodes[list].next];
+	for (u32 i = CX_ANCHORS; i < cx_self->fresh; i++)
+		if ((cx_self->nodes[i].flags & CX_INDEXED) && !cx_self->nodes[i].list)
+			return &cx_self->nodes[i];
+	return NULL;
+}
+
+/* Frees at least one page, up to `count`. Not inlined twice, its callers are rare or many. */
+static __noinline void cx_reclaim(u64 count)
+{
+	struct cx_sim *sim = cx_self;
+	struct cache_ext_eviction_ctx ctx = {.nr_requested = count};
+
+	cx_ops.evict_folios(&ctx, NULL);
+	for (u64 i = 0; i < ctx.nr_proposed; i++) {
+		u64 hash = cx_hash(sim->nodes[ctx.nodes[i]].key);
+
+		__builtin_prefetch(&sim->index.slots[cx_index_home(&sim->index, hash)]);
+	}
+	for (u64 i = 0; i < ctx.nr_proposed; i++)
+		cx_remove(&sim->nodes[ctx.nodes[i]], true);
+	sim->stats.proposed += ctx.nr_proposed;
+	sim->stats.evictions += ctx.nr_proposed;
+	if (unlikely(!ctx.nr_proposed)) {
+		cx_remove(cx_fallback(), true);
+		sim->stats.fallbacks++;
+		sim->stats.evictions++;
+	}
+}
+
+static __always_inline void cx_leave_ghost(struct folio *folio)
+{
+	cx_self->incoming_ghost = folio->list;
+	cx_self->incoming_value = cx_ghost_value(folio);
+	cx_unlink(folio);
+	folio->list = 0;
+}
+
+static __always_inline bool cx_miss(u64 key, u64 hash, u32 number)
+{
+	struct cx_sim *sim = cx_self;
+	struct folio *folio;
+
+	sim->stats.misses++;
+	if (cx_ops.admit_folio && !cx_ops.admit_folio(cx_hash(key))) {
+		sim->stats.refused++;
+		return true;
+	}
+	sim->incoming_ghost = 0;
+	if (number) /* off its list before reclaim, which may forget ghosts */
+		cx_leave_ghost(&sim->nodes[number]);
+	if (sim->resident >= sim->capacity)
+		cx_reclaim(sim->batch);
+	if (!number)
+		number = cx_new_node(key, hash);
+	if (unlikely(!number))
+		return false;
+	folio = &sim->nodes[number];
+#if CX_NODE_STATE_BYTES > 0
+	memset(folio->state, 0, sizeof(folio->state));
+#endif
+	sim->resident++;
+	cx_ops.folio_added(folio);
+	sim->stats.unlisted += !folio->list;
+	if (cx_ops.folio_accessed)
+		cx_ops.folio_accessed(folio, true);
+	return true;
+}
+
+static __always_inline int cx_run_block(const u64 *keys, const u64 *hashes, u64 count, u64 ahead,
+					u8 *hits)
+{
+	struct cx_sim *sim = cx_self;
+
+	for (u64 i = 0; i < count; i++) {
+		u32 number;
+		bool hit;
+
+		if (i + CX_SLOT_AHEAD < ahead)
+			__builtin_prefetch(&sim->index.slots[cx_index_home(
+				&sim->index, hashes[i + CX_SLOT_AHEAD])]);
+		if (i + CX_NODE_AHEAD < ahead) {
+			u64 home = cx_index_home(&sim->index, hashes[i + CX_NODE_AHEAD]);
+
+			__builtin_prefetch(
+				&sim->nodes[sim->index.slots[home] & sim->index.node_mask]);
+		}
+		number = cx_find(keys[i], hashes[i]);
+		hit = number && !CX_IS_GHOST(sim->nodes[number].list);
+		if (hits)
+			hits[i] = hit;
+		if (likely(hit)) {
+			if (cx_ops.folio_accessed)
+				cx_ops.folio_accessed(&sim->nodes[number], false);
+		} else if (unlikely(!cx_miss(keys[i], hashes[i], number))) {
+			return -ENOMEM;
+		}
+		sim->now++;
+	}
+	return 0;
+}
+
+static __always_inline int cx_run_blocks(const u64 *keys, u64 count, u8 *hits)
+{
+	u64 hashes[CX_BLOCK + CX_SLOT_AHEAD];
+
+	for (u64 start = 0; start < count; start += CX_BLOCK) {
+		u64 left = count - start;
+		u64 block = left < CX_BLOCK ? left : CX_BLOCK;
+		u64 ahead = left < CX_BLOCK + CX_SLOT_AHEAD ? left : CX_BLOCK + CX_SLOT_AHEAD;
+		int error;
+
+		for (u64 i = 0; i < ahead; i++)
+			hashes[i] = cx_hash(keys[start + i]);
+		error = cx_run_block(keys + start, hashes, block, ahead,
+				     hits ? hits + start : NULL);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+#include "instance.h"
+
+#endif
