@@ -4,6 +4,7 @@
 
 pub mod error;
 pub mod hash;
+pub mod policy;
 pub mod trace;
 
 pub use error::{Error, Result};

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* LRU: one list in order of the last access, evicted from its head. */
+#include "cache_ext.bpf.h"
+
+struct lru_state {
+	u64 pages;
+};
+
+POLICY_STATE(struct lru_state);
+
+CACHE_EXT_HOOK(s32, lru_init, struct mem_cgroup *memcg)
+{
+	STATE->pages = bpf_cache_ext_list_create(memcg);
+	return STATE->pages ? 0 : -ENOMEM;
+}
+
+CACHE_EXT_HOOK(void, lru_folio_added, struct folio *folio)
+{
+	bpf_cache_ext_list_add(STATE->pages, folio, true);
+}
+
+CACHE_EXT_HOOK(void, lru_folio_accessed, struct folio *folio, bool first)
+{
+	if (!first)
+		bpf_cache_ext_list_move(STATE->pages, folio, true);
+}
+
+static s64 evict_oldest(struct folio *folio, void *data)
+{
+	return CACHE_EXT_EVICT;
+}
+
+CACHE_EXT_HOOK(void, lru_evict_folios, struct cache_ext_eviction_ctx *request,
+	       struct mem_cgroup *memcg)
+{
+	struct cache_ext_iter_opts opts = {.mode = CACHE_EXT_ITER_SIMPLE};
+
+	bpf_cache_ext_list_iterate(STATE->pages, request, evict_oldest, NULL, &opts);
+}
+
+CACHE_EXT_OPS(lru, .init = HOOK(lru_init), .evict_folios = HOOK(lru_evict_folios),
+	      .folio_added = HOOK(lru_folio_added), .folio_accessed = HOOK(lru_folio_accessed));

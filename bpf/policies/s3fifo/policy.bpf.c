@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* S3-FIFO: small, main and ghost queue with counts capped at 3. */
+#include "cache_ext.bpf.h"
+
+#define MAX_ACCESSES 3
+
+struct s3fifo_state {
+	u64 small;
+	u64 main;
+	u64 ghost;
+};
+
+struct s3fifo_folio {
+	unsigned char accesses;
+};
+
+POLICY_STATE(struct s3fifo_state);
+POLICY_FOLIO_STATE(struct s3fifo_folio);
+
+CACHE_EXT_HOOK(s32, s3fifo_init, struct mem_cgroup *memcg)
+{
+	STATE->small = bpf_cache_ext_list_create(memcg);
+	STATE->main = bpf_cache_ext_list_create(memcg);
+	STATE->ghost = bpf_cache_ext_ghost_create(memcg, 90);
+	return STATE->small && STATE->main && STATE->ghost ? 0 : -ENOMEM;
+}
+
+CACHE_EXT_HOOK(void, s3fifo_folio_added, struct folio *folio)
+{
+	bool known = bpf_cache_ext_ghost_take(STATE->ghost, folio) >= 0;
+
+	bpf_cache_ext_list_add(known ? STATE->main : STATE->small, folio, true);
+}
+
+CACHE_EXT_HOOK(void, s3fifo_folio_accessed, struct folio *folio, bool first)
+{
+	struct s3fifo_folio *state = FOLIO_STATE(folio);
+
+	if (state && !first && state->accesses < MAX_ACCESSES)
+		state->accesses++;
+}
+
+CACHE_EXT_HOOK(void, s3fifo_folio_removed, struct folio *folio, bool evicted)
+{
+	if (evicted && bpf_cache_ext_folio_list(folio) == STATE->small)
+		bpf_cache_ext_ghost_add(STATE->ghost, folio, 0);
+}
+
+static s64 filter_small(struct folio *folio, void *data)
+{
+	struct s3fifo_folio *state = FOLIO_STATE(folio);
+
+	if (!state || state->accesses < TUNABLE(promote_accesses))
+		return CACHE_EXT_EVICT;
+	state->accesses = 0;
+	return CACHE_EXT_MOVE;
+}
+
+static s64 reinsert_main(struct folio *folio, void *data)
+{
+	struct s3fifo_folio *state = FOLIO_STATE(folio);
+
+	if (!state || !state->accesses)
+		return CACHE_EXT_EVICT;
+	state->accesses--;
+	return CACHE_EXT_ROTATE;
+}
+
+static void evict_small(struct cache_ext_eviction_ctx *request)
+{
+	struct cache_ext_iter_opts opts = {
+		.mode = CACHE_EXT_ITER_SIMPLE,
+		.target_list = STATE->main,
+	};
+
+	bpf_cache_ext_list_iterate(STATE->small, request, filter_small, NULL, &opts);
+}
+
+/* Counts are at most MAX_ACCESSES, so that so many passes and one more find a victim. */
+static void evict_main(struct cache_ext_eviction_ctx *request)
+{
+	struct cache_ext_iter_opts opts = {.mode = CACHE_EXT_ITER_SIMPLE};
+
+	for (int pass = 0; pass <= MAX_ACCESSES; pass++)
+		bpf_cache_ext_list_iterate(STATE->main, request, reinsert_main, NULL, &opts);
+}
+
+CACHE_EXT_HOOK(void, s3fifo_evict_folios, struct cache_ext_eviction_ctx *request,
+	       struct mem_cgroup *memcg)
+{
+	u64 small_target = bpf_cache_ext_capacity(STATE->small) * TUNABLE(small_pct) / 100;
+
+	if (bpf_cache_ext_list_len(STATE->small) >= small_target)
+		evict_small(request);
+	if (request->nr_proposed < request->nr_requested)
+		evict_main(request);
+	if (request->nr_proposed < request->nr_requested)
+		evict_small(request);
+}
+
+CACHE_EXT_OPS(s3fifo, .init = HOOK(s3fifo_init), .evict_folios = HOOK(s3fifo_evict_folios),
+	      .folio_added = HOOK(s3fifo_folio_added),
+	      .folio_accessed = HOOK(s3fifo_folio_accessed),
+	      .folio_removed = HOOK(s3fifo_folio_removed));

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The two compilations of a policy.
+
+use crate::Policy;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+/// Compilers tried in this order when `CLANG` does not name one.
+const CLANGS: [&str; 3] = ["clang-19", "clang-18", "clang"];
+
+fn clang() -> Option<String> {
+    let named = env::var("CLANG").ok();
+    named.into_iter().chain(CLANGS.map(String::from)).find(|c| {
+        Command::new(c).arg("--version").output().is_ok_and(|output| output.status.success())
+    })
+}
+
+/// Writes `policy_manifest.h` into a folder of its own and returns that folder.
+fn generated_dir(policy: &Policy, out: &Path) -> Result<PathBuf, String> {
+    let dir = out.join("policies").join(&policy.manifest.name);
+    fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    let header = dir.join("policy_manifest.h");
+    fs::write(&header, policy.manifest.header())
+        .map_err(|e| format!("{}: {e}", header.display()))?;
+    Ok(dir)
+}
+
+/// Compiles each policy with the simulation loop into one static library.
+pub fn native(policies: &[Policy], include: &Path, out: &Path) -> Result<(), String> {
+    // One policy after the other: each has its own manifest header.
+    for policy in policies {
+        let name = &policy.manifest.name;
+        let dir = generated_dir(policy, out)?;
+        let source = dir.join("simulator.c");
+        let code = policy.dir.join("policy.bpf.c");
+        let code = code.canonicalize().map_err(|e| format!("{}: {e}", code.display()))?;
+        let text = format!("#include \"{}\"\n#include \"native/simulate.h\"\n", code.display());
+        fs::write(&source, text).map_err(|e| format!("{}: {e}", source.display()))?;
+        let mut build = cc::Build::new();
+        if env::var("CC").is_err() {
+            if let Some(compiler) = clang() {
+                build.compiler(compiler);
+            }
+        }
+        build.file(&source).include(include).include(&dir).std("gnu11");
+        build
+            .flag("-ftls-model=initial-exec")
+            .flag("-Wno-unused-function")
+            .flag("-Wno-unused-parameter");
+        if env::var("CACHEPILOT_SANITIZE").is_ok() {
+            build.flag("-fsanitize=address,undefined").flag("-fno-sanitize-recover=all");
+        }
+        if env::var("PROFILE").is_ok_and(|p| p == "release") {
+            build.opt_level(3);
+        }
+        build.try_compile(&format!("policy_{name}")).map_err(|e| format!("policy {name}: {e}"))?;
+    }
+    Ok(())
+}
+
+/// Compiles each policy to BPF. Without clang this is skipped, unless `CACHEPILOT_REQUIRE_BPF` is
+/// set: simulation from a source package needs only a C compiler.
+pub fn bpf_objects(policies: &[Policy], include: &Path, out: &Path) -> Result<(), String> {
+    let Some(clang) = clang() else {
+        if env::var("CACHEPILOT_REQUIRE_BPF").is_ok() {
+            return Err(format!("none of {} is installed", CLANGS.join(", ")));
+        }
+        println!("cargo::warning=clang is not installed: policies are built for simulation only");
+        return Ok(());
+    };
+    for policy in policies.iter().filter(|p| !p.manifest.simulation_only) {
+        let object = generated_dir(policy, out)?.join(format!("{}.bpf.o", policy.manifest.name));
+        let output = bpf_command(&clang, policy, include, out, &object)
+            .output()
+            .map_err(|e| format!("{clang}: {e}"))?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("policy {} for BPF:\n{text}", policy.manifest.name));
+        }
+    }
+    println!("cargo::rustc-env=CACHEPILOT_BPF_DIR={}", out.join("policies").display());
+    Ok(())
+}
+
+fn bpf_command(clang: &str, policy: &Policy, include: &Path, out: &Path, object: &Path) -> Command {
+    let mut command = Command::new(clang);
+    command
+        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-std=gnu11"])
+        .args(["-Wno-unused-function", "-D__TARGET_ARCH_x86", "-c", "-o"])
+        .arg(object)
+        .arg("-I")
+        .arg(include)
+        .arg("-I")
+        .arg(out.join("policies").join(&policy.manifest.name))
+        .arg(policy.dir.join("policy.bpf.c"));
+    command
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `policy.toml`: what a policy folder says of itself. Also compiled into the build script, so it
+//! depends on nothing else in the crate.
+
+use serde::{Deserialize, Serialize};
+
+/// Names of the hooks that a policy may implement.
+pub const HOOKS: [&str; 7] = [
+    "init",
+    "exit",
+    "evict_folios",
+    "folio_added",
+    "folio_accessed",
+    "folio_removed",
+    "admit_folio",
+];
+
+/// Kernel features beyond lists that a policy may need.
+pub const NEEDS: [&str; 6] = ["ghosts", "scoring", "folio_state", "tasks", "clock", "random"];
+
+/// One number that an operator may set, at load or while the policy runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tunable {
+    /// Name of the field in `TUNABLE(name)`.
+    pub name: String,
+    /// `u32`, the only type so far.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Elements; above 1 the tunable is an array and all elements start at `default`.
+    #[serde(default = "one")]
+    pub length: u32,
+    /// Value when nothing is set.
+    pub default: u32,
+    /// Least value allowed.
+    pub min: u32,
+    /// Greatest value allowed.
+    pub max: u32,
+    /// Unit of the value. A miniature simulation scales values whose unit is `pages`.
+    pub unit: String,
+    /// What it does.
+    pub description: String,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// The manifest of one policy folder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// Name of the folder, of the policy on the command line and of its struct_ops table.
+    pub name: String,
+    /// Name as written in the literature.
+    pub title: String,
+    /// One sentence: how it decides.
+    pub summary: String,
+    /// Workloads that it suits.
+    pub good_at: String,
+    /// Workloads that it does not suit.
+    pub bad_at: String,
+    /// Source: authors, title, venue, year.
+    pub paper: String,
+    /// Whether it is recommended for production.
+    pub production: bool,
+    /// True for a model that is never loaded into a kernel.
+    #[serde(default)]
+    pub simulation_only: bool,
+    /// Size of the struct given to `POLICY_FOLIO_STATE`, bytes; 0 for none.
+    pub folio_state_bytes: u32,
+    /// Bytes of the value kept with a ghost: 0, 2 or 4.
+    #[serde(default)]
+    pub ghost_value_bytes: u32,
+    /// Hooks that it implements.
+    pub hooks: Vec<String>,
+    /// What it needs of the kernel beyond lists; see [`NEEDS`].
+    #[serde(default)]
+    pub needs: Vec<String>,
+    /// Its tunables.
+    #[serde(default)]
+    pub tunables: Vec<Tunable>,
+}
+
+impl Manifest {
+    /// Parses and validates the text of a `policy.toml` in the folder `folder`.
+    ///
+    /// # Errors
+    /// One line that names the key and what is allowed.
+    pub fn parse(text: &str, folder: &str) -> Result<Self, String> {
+        let manifest: Self = toml::from_str(text).map_err(|e| one_line(&e.to_string()))?;
+        manifest.validate(folder)?;
+        Ok(manifest)
+    }
+
+    fn validate(&self, folder: &str) -> Result<(), String> {
+        if self.name != folder {
+            return Err(format!("name: {:?} differs from the folder {folder:?}", self.name));
+        }
+        if !is_identifier(&self.name) {
+            return Err(format!("name: {:?} is not of the form [a-z][a-z0-9_]*", self.name));
+        }
+        if self.folio_state_bytes > 64 {
+            return Err(format!("folio_state_bytes: {} is not in 0..=64", self.folio_state_bytes));
+        }
+        if ![0, 2, 4].contains(&self.ghost_value_bytes) {
+            return Err(format!("ghost_value_bytes: {} is not 0, 2 or 4", self.ghost_value_bytes));
+        }
+        check_words("hooks", &self.hooks, &HOOKS)?;
+        check_words("needs", &self.needs, &NEEDS)?;
+        self.tunables.iter().try_for_each(Tunable::validate)
+    }
+
+    /// Number of 32-bit words that all tunables take together.
+    #[must_use]
+    pub fn tunable_words(&self) -> usize {
+        self.tunables.iter().map(|t| t.length as usize).sum()
+    }
+
+    /// Default values of all tunables in the order of `struct policy_tunables`.
+    #[must_use]
+    pub fn tunable_defaults(&self) -> Vec<u32> {
+        self.tunables.iter().flat_map(|t| vec![t.default; t.length as usize]).collect()
+    }
+
+    /// Text of the generated `policy_manifest.h`.
+    #[must_use]
+    pub fn header(&self) -> String {
+        let fields: String = self.tunables.iter().map(Tunable::field).collect();
+        let defaults: Vec<String> = self.tunables.iter().map(Tunable::initializer).collect();
+        // A struct needs a member even where there is nothing to tune.
+        let fields = if fields.is_empty() { "\tu32 none;\n".into() } else { fields };
+        format!(
+            "/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */\n\
+             /* Generated from policy.toml. */\n#pragma once\n\
+             #define CACHE_EXT_POLICY {name}\n\
+             #define CACHE_EXT_POLICY_NAME \"{name}\"\n\
+             #define CACHE_EXT_FOLIO_STATE_BYTES {state}\n\
+             #define CACHE_EXT_GHOST_VALUE_BYTES {ghost}\n\
+             #define CACHE_EXT_TUNABLE_WORDS {words}\n\
+             #define CACHE_EXT_TUNABLE_DEFAULTS {defaults}\n\
+             struct policy_tunables {{\n{fields}}};\n",
+            name = self.name,
+            state = self.folio_state_bytes,
+            ghost = self.ghost_value_bytes,
+            words = self.tunable_words(),
+            defaults = defaults.join(", "),
+        )
+    }
+}
+
+impl Tunable {
+    fn validate(&self) -> Result<(), String> {
+        let fail = |message: String| Err(format!("tunables.{}: {message}", self.name));
+        if !is_identifier(&self.name) {
+            return fail("name is not of the form [a-z][a-z0-9_]*".into());
+        }
+        if self.kind != "u32" {
+            return fail(format!("type {:?} is not \"u32\"", self.kind));
+        }
+        if !(1..=256).contains(&self.length) {
+            return fail(format!("length {} is not in 1..=256", self.length));
+        }
+        if !(self.min..=self.max).contains(&self.default) {
+            return fail(format!("default {} is not in {}..={}", self.default, self.min, self.max));
+        }
+        Ok(())
+    }
+
+    fn field(&self) -> String {
+        let array = if self.length > 1 { format!("[{}]", self.length) } else { String::new() };
+        format!("\tu32 {}{array};\n", self.name)
+    }
+
+    fn initializer(&self) -> String {
+        if self.length > 1 {
+            format!(".{} = {{ [0 ... {}] = {} }}", self.name, self.length - 1, self.default)
+        } else {
+            format!(".{} = {}", self.name, self.default)
+        }
+    }
+}
+
+fn check_words(key: &str, words: &[String], known: &[&str]) -> Result<(), String> {
+    match words.iter().find(|w| !known.contains(&w.as_str())) {
+        Some(word) => Err(format!("{key}: {word:?} is none of {}", known.join(", "))),
+        None => Ok(()),
+    }
+}
+
+fn is_identifier(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+}
+
+fn one_line(message: &str) -> String {
+    message.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The policies of `bpf/policies`, compiled natively, and simulated instances of them.
+
+mod instance;
+pub mod manifest;
+mod registry;
+
+pub use instance::{Instance, InstanceConfig, KERNEL_BATCH, Requests, Stats};
+pub use manifest::{Manifest, Tunable};
+pub use registry::{Policy, find, manifests_json, policies};
