@@ -10,6 +10,7 @@ pub mod hash;
 pub mod histogram;
 pub mod page_index;
 pub mod rank_bitmap;
+pub mod shards;
 pub mod stack_distance;
 pub mod trace;
 
