@@ -38,10 +38,8 @@ pub fn native(policies: &[Policy], include: &Path, out: &Path) -> Result<(), Str
         let text = format!("#include \"{}\"\n#include \"native/simulate.h\"\n", code.display());
         fs::write(&source, text).map_err(|e| format!("{}: {e}", source.display()))?;
         let mut build = cc::Build::new();
-        if env::var("CC").is_err() {
-            if let Some(compiler) = clang() {
-                build.compiler(compiler);
-            }
+        if let (Err(_), Some(compiler)) = (env::var("CC"), clang()) {
+            build.compiler(compiler);
         }
         build.file(&source).include(include).include(&dir).std("gnu11");
         build

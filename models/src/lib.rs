@@ -2,9 +2,23 @@
 //! Miss ratio curves and policy simulation for the page cache: exact stack distances, SHARDS,
 //! miniature simulation and the native build of every policy under `bpf/policies`.
 
+pub mod ageing;
+pub mod curve;
 pub mod error;
+pub mod exact;
 pub mod hash;
+pub mod histogram;
+pub mod minisim;
+pub mod opt;
+pub mod page_index;
 pub mod policy;
+#[cfg(feature = "python")]
+mod python;
+pub mod rank_bitmap;
+pub mod shards;
+pub mod simulation;
+pub mod stack_distance;
+mod time_set;
 pub mod trace;
 
 pub use error::{Error, Result};

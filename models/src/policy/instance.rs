@@ -117,7 +117,6 @@ impl<'a> Requests<'a> {
 pub struct Instance {
     policy: &'static Policy,
     sim: NonNull<c_void>,
-    batch: u32,
 }
 
 // SAFETY: the C side keeps no state outside the instance but a thread-local pointer that every
@@ -154,7 +153,7 @@ impl Instance {
             )
         };
         let sim = NonNull::new(sim).ok_or_else(|| failure(policy, "out of memory at init"))?;
-        Ok(Self { policy, sim, batch: config.batch })
+        Ok(Self { policy, sim })
     }
 
     /// The policy that this instance runs.
@@ -200,13 +199,14 @@ impl Instance {
         unsafe { (self.policy.vtable.get().forget)(self.sim.as_ptr(), key) }
     }
 
-    /// Changes the capacity; a smaller one evicts at once, as lowering a limit does.
+    /// Changes the capacity and the candidates of one eviction request; a smaller capacity evicts
+    /// at once, as lowering a limit does.
     ///
     /// # Errors
     /// As [`Instance::new`].
-    pub fn resize(&mut self, capacity_pages: u64) -> Result<()> {
-        check_shape(capacity_pages, self.batch)?;
-        let batch = effective_batch(self.batch, capacity_pages);
+    pub fn resize(&mut self, capacity_pages: u64, batch: u32) -> Result<()> {
+        check_shape(capacity_pages, batch)?;
+        let batch = effective_batch(batch, capacity_pages);
         // SAFETY: `sim` is a live instance of this table.
         let status =
             unsafe { (self.policy.vtable.get().resize)(self.sim.as_ptr(), capacity_pages, batch) };

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The bank: all policies at all sizes over one sample.
+
+use super::cell::{Block, Cell};
+use super::sample::PageSet;
+use crate::ageing::Ageing;
+use crate::curve::Curve;
+use crate::error::{Error, Result};
+use crate::hash::{page_hash, threshold};
+use crate::policy::{Policy, Requests};
+use crate::shards::filter::{BLOCK_KEYS, select};
+use rayon::prelude::*;
+
+/// Sampled accesses that are gathered before every cell runs over them, so that one cell after
+/// the other has the processor's caches to itself.
+const BLOCK_SAMPLES: usize = 4096;
+
+/// How many pages are sampled.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Sampling {
+    /// A fixed share of pages, in (0, 1].
+    Rate(f64),
+    /// At most so many pages; the rate falls as more are seen.
+    Size(usize),
+}
+
+/// How to create a [`Bank`].
+#[derive(Debug, Clone)]
+pub struct BankConfig {
+    /// Policies to simulate.
+    pub policies: Vec<&'static Policy>,
+    /// Cache sizes in real pages, the same for every policy.
+    pub sizes_pages: Vec<u64>,
+    /// How many pages are sampled.
+    pub sampling: Sampling,
+    /// Accesses after which an access counts half; `None` counts all the same.
+    pub half_life: Option<u64>,
+    /// Seed of the policies' random numbers.
+    pub seed: u64,
+    /// Threads that share the cells, 0 for one per core.
+    pub threads: usize,
+}
+
+/// Columns of sampled accesses waiting to be simulated.
+#[derive(Default)]
+struct Pending {
+    keys: Vec<u64>,
+    tasks: Vec<u32>,
+    times_ns: Vec<u64>,
+    groups: Vec<u8>,
+}
+
+/// Every policy at every size, simulated in miniature.
+pub struct Bank {
+    config: BankConfig,
+    cells: Vec<Cell>,
+    pending: Pending,
+    pages: Option<PageSet>,
+    threshold: u64,
+    rate: f64,
+    ageing: Ageing,
+    weight: f64,
+    /// Sampled accesses by weight.
+    weighted: f64,
+    sampled: u64,
+    selected: Box<[u64; BLOCK_KEYS]>,
+    pool: Option<rayon::ThreadPool>,
+}
+
+impl Bank {
+    /// A bank of cold caches.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] on a rate outside (0, 1], an empty list of policies or sizes, a sample
+    /// bound below 1 or a half-life of 0.
+    pub fn new(config: BankConfig) -> Result<Self> {
+        let largest = config.sizes_pages.iter().copied().max().unwrap_or(0);
+        let (rate, pages) = match config.sampling {
+            Sampling::Rate(rate) if rate > 0.0 && rate <= 1.0 => (rate, None),
+            Sampling::Rate(rate) => {
+                return Err(Error::argument("rate", format!("{rate} is outside (0, 1]")));
+            }
+            Sampling::Size(0) => return Err(Error::argument("smax", "0 is outside 1..")),
+            // As if the footprint were the largest size: beyond that the rate falls by itself,
+            // and no cache is ever larger than the sample.
+            Sampling::Size(s_max) => {
+                let rate = (s_max as f64 / largest.max(1) as f64).min(1.0);
+                (rate, Some(PageSet::new(s_max)))
+            }
+        };
+        if config.policies.is_empty() || config.sizes_pages.is_empty() {
+            return Err(Error::argument("bank", "needs at least one policy and one size"));
+        }
+        let shapes =
+            config.policies.iter().flat_map(|p| config.sizes_pages.iter().map(|s| (*p, *s)));
+        let cells = shapes
+            .map(|(policy, size)| Cell::new(policy, size, rate, config.seed))
+            .collect::<Result<Vec<_>>>()?;
+        let pool = match config.threads {
+            1 => None,
+            threads => Some(crate::simulation::thread_pool(threads)?),
+        };
+        Ok(Self {
+            ageing: Ageing::new(config.half_life)?,
+            threshold: threshold(rate),
+            pending: Pending::default(),
+            selected: Box::new([0; BLOCK_KEYS]),
+            weight: 1.0,
+            weighted: 0.0,
+            sampled: 0,
+            config,
+            cells,
+            pages,
+            rate,
+            pool,
+        })
+    }
+
+    /// Feeds the next accesses.
+    ///
+    /// # Errors
+    /// [`Error::Policy`] when memory runs out or a policy breaks an invariant.
+    pub fn access(&mut self, requests: Requests<'_>) -> Result<()> {
+        let step = BLOCK_KEYS.min(self.ageing.max_step());
+        let mut start = 0;
+        while start < requests.keys.len() {
+            let end = (start + step).min(requests.keys.len());
+            let weight = self.ageing.advance(end - start);
+            if weight.to_bits() != self.weight.to_bits() {
+                self.flush()?;
+                self.weight = weight;
+            }
+            self.sample(requests, start, end);
+            if self.pending.keys.len() >= BLOCK_SAMPLES {
+                self.flush()?;
+            }
+            while self.pages.as_ref().is_some_and(PageSet::is_over) {
+                self.lower_rate()?;
+            }
+            if let Some(factor) = self.ageing.renormalise() {
+                self.flush()?;
+                self.scale(factor);
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Appends the sampled ones of the requests `start..end`. Sampled pages are named by their
+    /// hash: it is a bijection of the key.
+    fn sample(&mut self, requests: Requests<'_>, start: usize, end: usize) {
+        let keys = &requests.keys[start..end];
+        let pending = &mut self.pending;
+        let before = pending.keys.len();
+        let count = select(keys, 0, self.threshold, &mut self.selected);
+        pending.keys.extend_from_slice(&self.selected[..count]);
+        if count > 0 && !(requests.tasks.is_empty() && requests.times_ns.is_empty()) {
+            let sampled = (start..end).filter(|&i| page_hash(requests.keys[i]) < self.threshold);
+            for i in sampled {
+                pending.tasks.extend(requests.tasks.get(i));
+                pending.times_ns.extend(requests.times_ns.get(i));
+            }
+        }
+        let sampled = &pending.keys[before..];
+        pending.groups.extend(sampled.iter().map(|&hash| hash as u8));
+        if let Some(pages) = &mut self.pages {
+            sampled.iter().for_each(|&hash| pages.insert(hash));
+        }
+    }
+
+    /// Runs the pending accesses through every cell.
+    fn flush(&mut self) -> Result<()> {
+        if self.pending.keys.is_empty() {
+            return Ok(());
+        }
+        let pending = &self.pending;
+        let block = Block {
+            requests: Requests {
+                keys: &pending.keys,
+                tasks: &pending.tasks,
+                times_ns: &pending.times_ns,
+            },
+            groups: &pending.groups,
+            weight: self.weight,
+        };
+        let cells = &mut self.cells;
+        match &self.pool {
+            Some(pool) => pool.install(|| cells.par_iter_mut().try_for_each(|c| c.run(&block)))?,
+            None => cells.iter_mut().try_for_each(|c| c.run(&block))?,
+        }
+        self.sampled += pending.keys.len() as u64;
+        self.weighted += pending.keys.len() as f64 * self.weight;
+        let pending = &mut self.pending;
+        pending.keys.clear();
+        pending.tasks.clear();
+        pending.times_ns.clear();
+        pending.groups.clear();
+        Ok(())
+    }
+
+    /// Drops the pages with the largest hashes. What was counted at the old rate is rescaled, as
+    /// fixed-size SHARDS does with its histogram.
+    fn lower_rate(&mut self) -> Result<()> {
+        self.flush()?;
+        let Some(pages) = &mut self.pages else { return Ok(()) };
+        let dropped = pages.lower();
+        let Some(&threshold) = dropped.iter().min() else { return Ok(()) };
+        let rate = threshold as f64 / 2f64.powi(64);
+        let factor = rate / self.rate;
+        self.threshold = threshold;
+        self.rate = rate;
+        self.scale(factor);
+        for cell in &mut self.cells {
+            cell.lower_rate(&dropped, rate)?;
+        }
+        Ok(())
+    }
+
+    fn scale(&mut self, factor: f64) {
+        self.weighted *= factor;
+        self.cells.iter_mut().for_each(|cell| cell.scale(factor));
+    }
+
+    /// Rate at which pages are sampled now.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// Memory of all cells and buffers, bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let per_sample = (size_of::<u64>() * 2 + size_of::<u32>() + 1) as u64;
+        let pending = self.pending.keys.capacity() as u64 * per_sample;
+        let pages = self.pages.as_ref().map_or(0, |p| p.len() as u64 * 16);
+        self.cells.iter().map(Cell::bytes).sum::<u64>() + pending + pages
+    }
+
+    /// One curve per policy, in the order of the configuration.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when no access was sampled; those of [`Bank::access`].
+    pub fn curves(&mut self) -> Result<Vec<Curve>> {
+        self.flush()?;
+        crate::shards::check_sampled(&self.ageing, self.sampled)?;
+        let expected = self.ageing.total() * self.rate;
+        let seen = self.weighted;
+        let rows = self.cells.chunks(self.config.sizes_pages.len());
+        let curve = |cells: &[Cell]| {
+            let (miss_ratio, stderr) =
+                cells.iter().map(|cell| cell.estimate(expected, seen)).unzip();
+            Curve {
+                sizes_pages: self.config.sizes_pages.clone(),
+                miss_ratio,
+                stderr,
+                requests: self.ageing.accesses(),
+                sampled: self.sampled,
+                rate: self.rate,
+            }
+        };
+        Ok(rows.map(curve).collect())
+    }
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Miniature simulation (Waldspurger, Saemundsson, Ahmad, Park, ATC '17): a cache of C pages is
+//! simulated with C * R pages over the accesses to pages sampled at rate R. Every policy at every
+//! size advances together, in one pass over the accesses.
+
+mod bank;
+mod cell;
+mod sample;
+
+pub use bank::{Bank, BankConfig, Sampling};

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Miss ratio curves seen from Python.
+
+use super::progress::Progress;
+use super::trace::for_each_chunk;
+use crate::curve::Curve;
+use crate::error::{Error, Result};
+use crate::exact::ExactLru;
+use crate::minisim::{Bank, BankConfig, Sampling};
+use crate::opt::OptTrace;
+use crate::policy::{InstanceConfig, Policy, find};
+use crate::shards::{FixedRateShards, FixedSizeShards, Options};
+use crate::simulation::{Job, simulate};
+use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
+use pyo3::prelude::*;
+use std::path::Path;
+use std::time::Instant;
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyCurve>()?;
+    module.add_function(wrap_pyfunction!(mrc_exact, module)?)?;
+    module.add_function(wrap_pyfunction!(mrc_shards, module)?)?;
+    module.add_function(wrap_pyfunction!(mrc_minisim, module)?)?;
+    module.add_function(wrap_pyfunction!(size_grid, module)?)
+}
+
+/// A curve and where it comes from. The arrays are made once and shared with Python.
+#[pyclass(frozen, name = "Curve", module = "cachepilot._models")]
+pub(super) struct PyCurve {
+    #[pyo3(get)]
+    policy: String,
+    #[pyo3(get)]
+    method: &'static str,
+    #[pyo3(get)]
+    seconds: f64,
+    #[pyo3(get)]
+    rate: f64,
+    #[pyo3(get)]
+    requests: u64,
+    #[pyo3(get)]
+    sampled: u64,
+    #[pyo3(get)]
+    sizes_pages: Py<PyArray1<u64>>,
+    #[pyo3(get)]
+    miss_ratio: Py<PyArray1<f64>>,
+    #[pyo3(get)]
+    stderr: Py<PyArray1<f64>>,
+    error_bar: Py<PyArray1<f64>>,
+}
+
+#[pymethods]
+impl PyCurve {
+    fn error_bar<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        self.error_bar.bind(py).clone()
+    }
+}
+
+impl PyCurve {
+    fn new(py: Python<'_>, policy: &str, method: &'static str, curve: Curve, seconds: f64) -> Self {
+        let bars: Vec<f64> = (0..curve.miss_ratio.len()).map(|i| curve.error_bar(i)).collect();
+        Self {
+            policy: policy.into(),
+            method,
+            seconds,
+            rate: curve.rate,
+            requests: curve.requests,
+            sampled: curve.sampled,
+            sizes_pages: curve.sizes_pages.into_pyarray(py).unbind(),
+            miss_ratio: curve.miss_ratio.into_pyarray(py).unbind(),
+            stderr: curve.stderr.into_pyarray(py).unbind(),
+            error_bar: bars.into_pyarray(py).unbind(),
+        }
+    }
+}
+
+/// A trace and the sizes a curve of it is asked for.
+struct Source<'a> {
+    path: &'a str,
+    column: Option<&'a str>,
+    sizes_pages: Vec<u64>,
+}
+
+fn exact_lru(source: &Source<'_>, progress: &mut Progress) -> Result<Curve> {
+    let mut exact = ExactLru::new(None)?;
+    for_each_chunk(source.path, source.column, progress, |chunk| {
+        exact.access(&chunk.keys);
+        Ok(())
+    })?;
+    exact.curve(&source.sizes_pages)
+}
+
+fn exact_opt(source: &Source<'_>, progress: &mut Progress) -> Result<Curve> {
+    let mut opt = OptTrace::default();
+    for_each_chunk(source.path, source.column, progress, |chunk| opt.access(&chunk.keys))?;
+    opt.curve(&source.sizes_pages)
+}
+
+/// Full simulation of the policies; a curve and the seconds spent for each.
+fn simulated(
+    source: &Source<'_>,
+    policies: &[&'static Policy],
+    (batch, seed, threads): (u32, u64, usize),
+    progress: &mut Progress,
+) -> Result<Vec<(Curve, f64)>> {
+    let job = |&policy: &&'static Policy, &capacity_pages: &u64| Job {
+        policy,
+        config: InstanceConfig { capacity_pages, batch, seed, tunables: Vec::new() },
+    };
+    let jobs: Vec<Job> =
+        policies.iter().flat_map(|p| source.sizes_pages.iter().map(move |s| job(p, s))).collect();
+    let mut reader =
+        crate::trace::open(Path::new(source.path), &super::trace::options(source.column))?;
+    let mut report = |share| progress.report(share);
+    let outcomes = simulate(reader.as_mut(), &jobs, threads, &mut report)?;
+    let curve = |rows: &[crate::simulation::Outcome]| {
+        let requests = rows.first().map_or(0, |r| r.stats.requests);
+        let curve = Curve {
+            sizes_pages: source.sizes_pages.clone(),
+            miss_ratio: rows.iter().map(|r| r.miss_ratio()).collect(),
+            stderr: vec![0.0; rows.len()],
+            requests,
+            sampled: requests,
+            rate: 1.0,
+        };
+        (curve, rows.iter().map(|r| r.time.as_secs_f64()).sum())
+    };
+    Ok(outcomes.chunks(source.sizes_pages.len()).map(curve).collect())
+}
+
+fn sizes(array: &PyReadonlyArray1<'_, u64>) -> PyResult<Vec<u64>> {
+    let sizes = array.to_vec().map_err(|e| super::ModelsError::new_err(e.to_string()))?;
+    match sizes.contains(&0) || sizes.is_empty() {
+        true => {
+            Err(Error::argument("sizes_pages", "must be one or more sizes of 1.. pages").into())
+        }
+        false => Ok(sizes),
+    }
+}
+
+#[pyfunction]
+#[pyo3(signature = (path, sizes_pages, policies, batch=32, seed=1, column=None, threads=0,
+                    progress=None))]
+#[allow(clippy::too_many_arguments)]
+fn mrc_exact(
+    py: Python<'_>,
+    path: &str,
+    sizes_pages: PyReadonlyArray1<'_, u64>,
+    policies: Vec<String>,
+    batch: u32,
+    seed: u64,
+    column: Option<&str>,
+    threads: usize,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Vec<PyCurve>> {
+    let source = Source { path, column, sizes_pages: sizes(&sizes_pages)? };
+    let others: Vec<&str> =
+        policies.iter().map(String::as_str).filter(|n| !matches!(*n, "lru" | "opt")).collect();
+    let found = others.iter().map(|name| find(name)).collect::<Result<Vec<_>>>()?;
+    let mut progress = Progress::new(progress);
+    let result = py.detach(|| {
+        let mut simulated_curves = match found.is_empty() {
+            true => Vec::new(),
+            false => simulated(&source, &found, (batch, seed, threads), &mut progress)?,
+        }
+        .into_iter();
+        let mut curves = Vec::new();
+        for name in &policies {
+            let start = Instant::now();
+            let curve = match name.as_str() {
+                "lru" => Some((exact_lru(&source, &mut progress)?, start.elapsed().as_secs_f64())),
+                "opt" => Some((exact_opt(&source, &mut progress)?, start.elapsed().as_secs_f64())),
+                _ => simulated_curves.next(),
+            };
+            curves.extend(curve.map(|(curve, seconds)| (name, curve, seconds)));
+        }
+        Ok(curves)
+    });
+    let curves = progress.finish(result)?;
+    Ok(curves.into_iter().map(|(name, c, s)| PyCurve::new(py, name, "exact", c, s)).collect())
+}
+
+#[pyfunction]
+#[pyo3(signature = (path, sizes_pages, rate=None, smax=None, half_life=None, column=None,
+                    progress=None))]
+#[allow(clippy::too_many_arguments)]
+fn mrc_shards(
+    py: Python<'_>,
+    path: &str,
+    sizes_pages: PyReadonlyArray1<'_, u64>,
+    rate: Option<f64>,
+    smax: Option<usize>,
+    half_life: Option<f64>,
+    column: Option<&str>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<PyCurve> {
+    let source = Source { path, column, sizes_pages: sizes(&sizes_pages)? };
+    let options = Options { seed: 0, half_life: checked_half_life(half_life)? };
+    let sampling = sampling(rate, smax)?;
+    let mut progress = Progress::new(progress);
+    let start = Instant::now();
+    let result = py.detach(|| shards(&source, sampling, options, &mut progress));
+    let curve = progress.finish(result)?;
+    Ok(PyCurve::new(py, "lru", "shards", curve, start.elapsed().as_secs_f64()))
+}
+
+fn shards(
+    source: &Source<'_>,
+    sampling: Sampling,
+    options: Options,
+    progress: &mut Progress,
+) -> Result<Curve> {
+    match sampling {
+        Sampling::Rate(rate) => {
+            let mut shards = FixedRateShards::new(rate, options)?;
+            for_each_chunk(source.path, source.column, progress, |chunk| {
+                shards.access(&chunk.keys);
+                Ok(())
+            })?;
+            shards.curve(&source.sizes_pages)
+        }
+        Sampling::Size(s_max) => {
+            let mut shards = FixedSizeShards::new(s_max, options)?;
+            for_each_chunk(source.path, source.column, progress, |chunk| {
+                shards.access(&chunk.keys);
+                Ok(())
+            })?;
+            shards.curve(&source.sizes_pages)
+        }
+    }
+}
+
+fn sampling(rate: Option<f64>, smax: Option<usize>) -> Result<Sampling> {
+    match (rate, smax) {
+        (Some(rate), None) => Ok(Sampling::Rate(rate)),
+        (None, Some(smax)) => Ok(Sampling::Size(smax)),
+        _ => Err(Error::argument("rate", "give either a rate in (0, 1] or smax, not both")),
+    }
+}
+
+fn checked_half_life(half_life: Option<f64>) -> Result<Option<u64>> {
+    match half_life {
+        None => Ok(None),
+        Some(accesses) if (1.0..1e18).contains(&accesses) => Ok(Some(accesses as u64)),
+        Some(accesses) => {
+            Err(Error::argument("half_life", format!("{accesses} accesses are not in 1..1e18")))
+        }
+    }
+}
+
+#[pyfunction]
+#[pyo3(signature = (path, sizes_pages, policies, rate=None, smax=None, half_life=None, seed=1,
+                    column=None, threads=0, progress=None))]
+#[allow(clippy::too_many_arguments)]
+fn mrc_minisim(
+    py: Python<'_>,
+    path: &str,
+    sizes_pages: PyReadonlyArray1<'_, u64>,
+    policies: Vec<String>,
+    rate: Option<f64>,
+    smax: Option<usize>,
+    half_life: Option<f64>,
+    seed: u64,
+    column: Option<&str>,
+    threads: usize,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Vec<PyCurve>> {
+    let config = BankConfig {
+        policies: policies.iter().map(|name| find(name)).collect::<Result<Vec<_>>>()?,
+        sizes_pages: sizes(&sizes_pages)?,
+        sampling: sampling(rate, smax)?,
+        half_life: checked_half_life(half_life)?,
+        seed,
+        threads,
+    };
+    let mut progress = Progress::new(progress);
+    let start = Instant::now();
+    let result = py.detach(|| {
+        let mut bank = Bank::new(config)?;
+        for_each_chunk(path, column, &mut progress, |chunk| bank.access(chunk.requests()))?;
+        bank.curves()
+    });
+    let curves = progress.finish(result)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let named = policies.iter().zip(curves);
+    Ok(named.map(|(name, c)| PyCurve::new(py, name, "minisim", c, seconds)).collect())
+}
+
+#[pyfunction]
+fn size_grid(py: Python<'_>, footprint_pages: u64, points: usize) -> Bound<'_, PyArray1<u64>> {
+    crate::curve::size_grid(footprint_pages, points).into_pyarray(py)
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The Python extension `cachepilot._models`. Its types are in `controller/cachepilot/_models.pyi`.
+
+mod curves;
+mod progress;
+mod simulation;
+mod trace;
+
+use pyo3::prelude::*;
+
+pyo3::create_exception!(_models, ModelsError, pyo3::exceptions::PyValueError);
+
+impl From<crate::Error> for PyErr {
+    fn from(error: crate::Error) -> Self {
+        match error {
+            crate::Error::Interrupted => pyo3::exceptions::PyKeyboardInterrupt::new_err(()),
+            error => ModelsError::new_err(error.to_string()),
+        }
+    }
+}
+
+#[pyfunction]
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+#[pyfunction]
+fn policies_json() -> &'static str {
+    crate::policy::manifests_json()
+}
+
+#[pymodule]
+fn _models(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("ModelsError", module.py().get_type::<ModelsError>())?;
+    module.add_function(wrap_pyfunction!(version, module)?)?;
+    module.add_function(wrap_pyfunction!(policies_json, module)?)?;
+    trace::register(module)?;
+    simulation::register(module)?;
+    curves::register(module)
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Full simulation seen from Python.
+
+use super::progress::Progress;
+use super::trace::{for_each_chunk, options};
+use crate::error::{Error, Result};
+use crate::opt::OptTrace;
+use crate::policy::{Instance, InstanceConfig, Policy, Requests, find};
+use crate::simulation::{Job, Outcome, simulate as simulate_jobs};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use pyo3::prelude::*;
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Instant;
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<SimResult>()?;
+    module.add_function(wrap_pyfunction!(simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate_keys, module)?)?;
+    module.add_function(wrap_pyfunction!(simulate_hits, module)?)
+}
+
+type Tunables = HashMap<String, u32>;
+
+/// Outcome of one policy at one size over one trace.
+#[pyclass(frozen, get_all, module = "cachepilot._models")]
+pub(super) struct SimResult {
+    policy: String,
+    size_pages: u64,
+    batch: u32,
+    requests: u64,
+    misses: u64,
+    evictions: u64,
+    fallbacks: u64,
+    rejected: u64,
+    seconds: f64,
+    bytes_per_page: f64,
+}
+
+#[pymethods]
+impl SimResult {
+    #[getter]
+    fn miss_ratio(&self) -> f64 {
+        self.misses as f64 / self.requests.max(1) as f64
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "SimResult(policy={:?}, size_pages={}, requests={}, misses={})",
+            self.policy, self.size_pages, self.requests, self.misses
+        )
+    }
+}
+
+impl From<Outcome> for SimResult {
+    fn from(outcome: Outcome) -> Self {
+        let (job, stats) = (&outcome.job, &outcome.stats);
+        Self {
+            policy: job.policy.manifest.name.clone(),
+            size_pages: job.config.capacity_pages,
+            batch: job.config.batch,
+            requests: stats.requests,
+            misses: stats.misses,
+            evictions: stats.evictions,
+            fallbacks: stats.fallbacks,
+            rejected: stats.rejected,
+            seconds: outcome.time.as_secs_f64(),
+            bytes_per_page: stats.bytes as f64 / job.config.capacity_pages as f64,
+        }
+    }
+}
+
+/// All tunables of a policy, with `given` ones set; an array takes its value everywhere, and
+/// `name.3` sets element 3.
+pub(super) fn tunable_values(policy: &Policy, given: Option<&Tunables>) -> Result<Vec<u32>> {
+    let mut values = policy.manifest.tunable_defaults();
+    for (key, &value) in given.into_iter().flatten() {
+        let (name, element) = match key.split_once('.') {
+            Some((name, element)) => (name, Some(element)),
+            None => (key.as_str(), None),
+        };
+        let refuse = |message: String| {
+            Err(Error::argument("tunable", format!("{}.{key}: {message}", policy.manifest.name)))
+        };
+        let mut start = 0;
+        let mut found = None;
+        for tunable in &policy.manifest.tunables {
+            if tunable.name == name {
+                found = Some((start, tunable));
+            }
+            start += tunable.length as usize;
+        }
+        let Some((start, tunable)) = found else {
+            return refuse("no such tunable".into());
+        };
+        if !(tunable.min..=tunable.max).contains(&value) {
+            return refuse(format!("{value} is not in {}..={}", tunable.min, tunable.max));
+        }
+        let length = tunable.length as usize;
+        match element.map(str::parse::<usize>) {
+            None => values[start..start + length].fill(value),
+            Some(Ok(i)) if i < length => values[start + i] = value,
+            Some(_) => return refuse(format!("the element is not in 0..={}", length - 1)),
+        }
+    }
+    Ok(values)
+}
+
+fn config(
+    policy: &Policy,
+    capacity_pages: u64,
+    batch: u32,
+    seed: u64,
+    tunables: Option<&Tunables>,
+) -> Result<InstanceConfig> {
+    let tunables = tunable_values(policy, tunables)?;
+    Ok(InstanceConfig { capacity_pages, batch, seed, tunables })
+}
+
+/// OPT at every size, as rows like those of the policies.
+fn simulate_opt(
+    path: &str,
+    sizes_pages: &[u64],
+    column: Option<&str>,
+    progress: &mut Progress,
+) -> Result<Vec<SimResult>> {
+    let mut opt = OptTrace::default();
+    for_each_chunk(path, column, progress, |chunk| opt.access(&chunk.keys))?;
+    let row = |&size_pages: &u64| {
+        let start = Instant::now();
+        let curve = opt.curve(&[size_pages])?;
+        let misses = (curve.miss_ratio[0] * curve.requests as f64).round() as u64;
+        Ok(SimResult {
+            policy: "opt".into(),
+            size_pages,
+            batch: 1,
+            requests: curve.requests,
+            misses,
+            evictions: misses.saturating_sub(size_pages.min(opt.footprint_pages())),
+            fallbacks: 0,
+            rejected: 0,
+            seconds: start.elapsed().as_secs_f64(),
+            bytes_per_page: 0.0,
+        })
+    };
+    sizes_pages.iter().map(row).collect()
+}
+
+#[pyfunction]
+#[pyo3(signature = (path, policies, sizes_pages, batch=32, seed=1, tunables=None, column=None,
+                    threads=0, progress=None))]
+#[allow(clippy::too_many_arguments)]
+fn simulate(
+    py: Python<'_>,
+    path: &str,
+    policies: Vec<String>,
+    sizes_pages: Vec<u64>,
+    batch: u32,
+    seed: u64,
+    tunables: Option<HashMap<String, Tunables>>,
+    column: Option<&str>,
+    threads: usize,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Vec<SimResult>> {
+    let mut jobs = Vec::new();
+    for name in policies.iter().filter(|name| *name != "opt") {
+        let policy = find(name)?;
+        let given = tunables.as_ref().and_then(|t| t.get(name));
+        for &size in &sizes_pages {
+            jobs.push(Job { policy, config: config(policy, size, batch, seed, given)? });
+        }
+    }
+    let mut progress = Progress::new(progress);
+    let result = py.detach(|| {
+        let mut rows: Vec<SimResult> = Vec::new();
+        if !jobs.is_empty() {
+            let mut reader = open_trace(path, column)?;
+            let mut report = |share| progress.report(share);
+            let outcomes = simulate_jobs(reader.as_mut(), &jobs, threads, &mut report)?;
+            rows.extend(outcomes.into_iter().map(SimResult::from));
+        }
+        for (at, _) in policies.iter().enumerate().filter(|(_, name)| *name == "opt") {
+            let opt = simulate_opt(path, &sizes_pages, column, &mut progress)?;
+            let position = at * sizes_pages.len();
+            rows.splice(position..position, opt);
+        }
+        Ok(rows)
+    });
+    progress.finish(result)
+}
+
+fn open_trace(path: &str, column: Option<&str>) -> Result<Box<dyn crate::trace::TraceReader>> {
+    crate::trace::open(Path::new(path), &options(column))
+}
+
+/// Runs an array of keys; `hits` has a byte per request.
+fn run_keys(
+    py: Python<'_>,
+    keys: &PyReadonlyArray1<'_, u64>,
+    tasks: Option<&PyReadonlyArray1<'_, u32>>,
+    job: &Job,
+    mut hits: Option<&mut [u8]>,
+) -> PyResult<Outcome> {
+    let contiguous = |e: numpy::AsSliceError| super::ModelsError::new_err(e.to_string());
+    let keys = keys.as_slice().map_err(contiguous)?;
+    let tasks = tasks.map_or(Ok(&[][..]), |t| t.as_slice().map_err(contiguous))?;
+    if !tasks.is_empty() && tasks.len() != keys.len() {
+        return Err(Error::argument("tasks", "not as long as keys").into());
+    }
+    let outcome = py.detach(|| {
+        let mut instance = Instance::new(job.policy, &job.config)?;
+        let start = Instant::now();
+        instance.run(Requests { keys, tasks, times_ns: &[] }, hits.take())?;
+        Ok::<_, Error>(Outcome { job: job.clone(), stats: instance.stats(), time: start.elapsed() })
+    });
+    Ok(outcome?)
+}
+
+#[pyfunction]
+#[pyo3(signature = (keys, policy, size_pages, batch=32, seed=1, tasks=None, tunables=None))]
+#[allow(clippy::too_many_arguments)]
+fn simulate_keys(
+    py: Python<'_>,
+    keys: PyReadonlyArray1<'_, u64>,
+    policy: &str,
+    size_pages: u64,
+    batch: u32,
+    seed: u64,
+    tasks: Option<PyReadonlyArray1<'_, u32>>,
+    tunables: Option<Tunables>,
+) -> PyResult<SimResult> {
+    let policy = find(policy)?;
+    let job = Job { policy, config: config(policy, size_pages, batch, seed, tunables.as_ref())? };
+    Ok(run_keys(py, &keys, tasks.as_ref(), &job, None)?.into())
+}
+
+#[pyfunction]
+#[pyo3(signature = (keys, policy, size_pages, batch=32, seed=1, tasks=None, tunables=None))]
+#[allow(clippy::too_many_arguments)]
+fn simulate_hits<'py>(
+    py: Python<'py>,
+    keys: PyReadonlyArray1<'_, u64>,
+    policy: &str,
+    size_pages: u64,
+    batch: u32,
+    seed: u64,
+    tasks: Option<PyReadonlyArray1<'_, u32>>,
+    tunables: Option<Tunables>,
+) -> PyResult<Bound<'py, PyArray1<bool>>> {
+    let policy = find(policy)?;
+    let job = Job { policy, config: config(policy, size_pages, batch, seed, tunables.as_ref())? };
+    let mut hits = vec![0; keys.len()?];
+    run_keys(py, &keys, tasks.as_ref(), &job, Some(&mut hits))?;
+    let hits: Vec<bool> = hits.into_iter().map(|hit| hit != 0).collect();
+    Ok(hits.into_pyarray(py))
+}
