@@ -68,7 +68,9 @@ def trace_footprint(
 def trace_head_json(path: str, count: int, column: str | None = None) -> str:
     """The first `count` requests as a JSON array of objects."""
 
-def trace_keys(path: str, limit: int | None = None, column: str | None = None) -> NDArray[np.uint64]:
+def trace_keys(
+    path: str, limit: int | None = None, column: str | None = None
+) -> NDArray[np.uint64]:
     """The page keys of the first `limit` requests (all, when None) as one array."""
 
 def trace_convert(
@@ -122,7 +124,7 @@ def mrc_exact(
     threads: int = 0,
     progress: Progress | None = None,
 ) -> list[Curve]:
-    """Stack distances for `lru`, next-use sets for `opt`, full simulation for every other policy."""
+    """Stack distances for `lru`, next-use sets for `opt`, full simulation for the others."""
 
 def mrc_shards(
     path: str,

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes `python -m cachepilot.cli` the same as the script `cachepilot`."""
+
+from cachepilot.cli import main
+
+main()

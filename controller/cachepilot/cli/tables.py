@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables and JSON on stdout."""
+
+import json
+import math
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console, JustifyMethod
+from rich.table import Table
+from rich.text import Text
+
+PIPE_COLUMNS = 160
+SPARKS = "▁▂▃▄▅▆▇█"
+
+
+def console() -> Console:
+    """A console on stdout; into a pipe it does not fold tables at the usual 80 columns."""
+    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return Console(
+        file=sys.stdout, markup=False, highlight=False, width=PIPE_COLUMNS if piped else None
+    )
+
+
+def new_table(title: str | None = None) -> Table:
+    """An empty table in the one style of this program."""
+    return Table(
+        box=box.SIMPLE_HEAD,
+        title=None if title is None else Text(title),
+        title_justify="left",
+        title_style="bold",
+        pad_edge=False,
+    )
+
+
+def add_columns(table: Table, names: Sequence[str], justify: JustifyMethod = "right") -> None:
+    """Appends columns that do not wrap, numbers to the right by default."""
+    for name in names:
+        table.add_column(name, justify=justify, no_wrap=True)
+
+
+def best(text: str, is_best: bool) -> Text:
+    """`text`, in bold when it is the best of its column."""
+    return Text(text, style="bold" if is_best else "")
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Values between 0 and 1 as one character each."""
+    top = len(SPARKS) - 1
+    return "".join(SPARKS[min(top, max(0, round(value * top)))] for value in values)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout; a number that is not finite becomes null."""
+    print(json.dumps(_finite(value), indent=2, allow_nan=False))

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the policy folders say of themselves, and the choice of policies by name.
+
+The manifests are compiled into the extension from `bpf/policies/*/policy.toml`, so the names here
+are exactly the folders it was built from.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from cachepilot import _models
+from cachepilot.errors import InputError
+
+OPT = "opt"
+
+
+@dataclass(frozen=True)
+class Tunable:
+    """One number of a policy that can be set; an array when `length` is more than one."""
+
+    name: str
+    type: str
+    length: int
+    default: int
+    min: int
+    max: int
+    unit: str
+    description: str
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The manifest of one policy folder; `folio_state_bytes` is its state per folio."""
+
+    name: str
+    title: str
+    summary: str
+    good_at: str
+    bad_at: str
+    paper: str
+    production: bool
+    simulation_only: bool
+    folio_state_bytes: int
+    hooks: tuple[str, ...]
+    needs: tuple[str, ...]
+    tunables: tuple[Tunable, ...]
+
+    @property
+    def kind(self) -> str:
+        """Where the policy can run."""
+        return "simulation" if self.simulation_only else "kernel"
+
+
+def manifests_json() -> list[dict[str, Any]]:
+    """Every manifest as plain JSON values, in the order of the extension."""
+    manifests: list[dict[str, Any]] = json.loads(_models.policies_json())
+    return manifests
+
+
+def _tunable(raw: dict[str, Any]) -> Tunable:
+    return Tunable(
+        name=raw["name"],
+        type=raw["type"],
+        length=raw.get("length", 1),
+        default=raw["default"],
+        min=raw["min"],
+        max=raw["max"],
+        unit=raw.get("unit") or "",
+        description=raw.get("description") or "",
+    )
+
+
+def _policy(raw: dict[str, Any]) -> Policy:
+    return Policy(
+        name=raw["name"],
+        title=raw["title"],
+        summary=raw["summary"],
+        good_at=raw["good_at"],
+        bad_at=raw["bad_at"],
+        paper=raw["paper"],
+        production=raw["production"],
+        simulation_only=raw["simulation_only"],
+        folio_state_bytes=raw["folio_state_bytes"],
+        hooks=tuple(raw["hooks"]),
+        needs=tuple(raw["needs"]),
+        tunables=tuple(_tunable(tunable) for tunable in raw["tunables"]),
+    )
+
+
+@cache
+def policies() -> dict[str, Policy]:
+    """Every policy by name, in the order of the extension."""
+    return {raw["name"]: _policy(raw) for raw in manifests_json()}
+
+
+def find(name: str) -> Policy:
+    """The policy called `name`; raises InputError that lists the names there are."""
+    known = policies()
+    if name not in known:
+        raise InputError(f"unknown policy {name!r} (known: {', '.join(sorted(known))})")
+    return known[name]
+
+
+def select(text: str) -> list[str]:
+    """Names from a comma-separated list, each once; `all` stands for every policy folder.
+
+    `opt` is Belady's OPT, which no folder holds: it is given only when asked for by name.
+    """
+    chosen: dict[str, None] = {}
+    known = policies()
+    for part in (part.strip() for part in text.split(",")):
+        if part == "all":
+            chosen |= dict.fromkeys(known)
+        elif part == OPT or part in known:
+            chosen[part] = None
+        else:
+            names = ", ".join([*sorted(known), OPT, "all"])
+            raise InputError(f"--policy: unknown policy {part!r} (known: {names})")
+    return list(chosen)
+
+
+def _setting(text: str) -> tuple[str, str, int]:
+    path, equals, number = text.partition("=")
+    name, dot, key = path.strip().partition(".")
+    if not (equals and dot and name and key):
+        raise InputError(f"--set {text!r}: expected POLICY.TUNABLE=VALUE")
+    tunables = {tunable.name: tunable for tunable in find(name).tunables}
+    if key not in tunables:
+        names = ", ".join(tunables) or "none"
+        raise InputError(f"--set {text}: {name} has no tunable {key!r} (it has: {names})")
+    tunable = tunables[key]
+    if tunable.length > 1:
+        raise InputError(f"--set {text}: {key} is an array of {tunable.length}, not one number")
+    allowed = f"(allowed: {tunable.min} to {tunable.max})"
+    try:
+        value = int(number)
+    except ValueError:
+        raise InputError(f"--set {text}: {number!r} is not an integer {allowed}") from None
+    if not tunable.min <= value <= tunable.max:
+        raise InputError(f"--set {text}: out of range {allowed}")
+    return name, key, value
+
+
+def parse_settings(texts: Iterable[str], chosen: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Tunables per policy from `POLICY.TUNABLE=VALUE` texts, checked against the manifests.
+
+    Raises InputError for a policy outside `chosen`, an unknown tunable or a value out of range.
+    """
+    settings: dict[str, dict[str, int]] = {}
+    for text in texts:
+        name, key, value = _setting(text)
+        if name not in chosen:
+            raise InputError(f"--set {text}: {name} is not among the policies of this run")
+        settings.setdefault(name, {})[key] = value
+    return settings

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cache sizes as people write them: a share of the footprint, pages, or bytes."""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+from cachepilot.errors import InputError
+
+PAGE_BYTES = 4096
+UNITS_BYTES = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+ALLOWED = "a share like 0.10 or 10%, pages like 4096, or bytes like 16MiB"
+
+_NUMBER = re.compile(r"(?P<number>\d+(?:\.\d*)?|\.\d+)\s*(?P<unit>%|[A-Za-z]*)", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Size:
+    """A cache size as given: `share` of the footprint, 0 < share <= 1, or `pages` >= 1."""
+
+    text: str
+    share: Fraction | None = None
+    pages: int | None = None
+
+    def resolve_pages(self, footprint_pages: int, trace: str) -> int:
+        """The size in pages for a trace of `footprint_pages` distinct pages.
+
+        A share rounds half up and to at least one page. Raises InputError when the size is
+        larger than the footprint.
+        """
+        if self.share is not None:
+            return max(1, int(self.share * footprint_pages + Fraction(1, 2)))
+        pages = self.pages or 0
+        if pages > footprint_pages:
+            raise InputError(
+                f"size {self.text}: {pages} pages is larger than the footprint of {trace} "
+                f"(allowed: 1 to {footprint_pages} pages)"
+            )
+        return pages
+
+
+def parse_size(text: str) -> Size:
+    """Reads one size; raises InputError naming the forms that are allowed.
+
+    A number with a decimal point or `%` is a share, a bare integer counts pages of 4 KiB, and a
+    number with KiB, MiB, GiB or TiB counts bytes, rounded down to whole pages.
+    """
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None:
+        raise InputError(f"size {text!r}: not a size (allowed: {ALLOWED})")
+    digits, unit = match["number"], match["unit"]
+    number = Fraction(digits)
+    if unit == "%" or (not unit and "." in digits):
+        share = number / 100 if unit == "%" else number
+        if not 0 < share <= 1:
+            raise InputError(
+                f"size {text}: a share must be in (0, 1], that is more than 0% and at most 100%"
+            )
+        return Size(text, share=share)
+    if unit and unit not in UNITS_BYTES:
+        raise InputError(f"size {text}: unknown unit {unit!r} (allowed: {', '.join(UNITS_BYTES)})")
+    pages = int(number * UNITS_BYTES.get(unit, PAGE_BYTES)) // PAGE_BYTES
+    if pages < 1:
+        raise InputError(f"size {text}: at least one page of {PAGE_BYTES} bytes is needed")
+    return Size(text, pages=pages)
+
+
+def parse_sizes(text: str) -> list[Size]:
+    """Reads a comma-separated list of sizes, in the order given."""
+    return [parse_size(part) for part in text.split(",")]
+
+
+def human_bytes(amount_bytes: float) -> str:
+    """`amount_bytes` with the largest binary unit that keeps it at least one: `29.8 MiB`."""
+    for unit, scale in reversed(UNITS_BYTES.items()):
+        if amount_bytes >= scale:
+            value = amount_bytes / scale
+            return f"{value:.0f} {unit}" if value == int(value) else f"{value:.1f} {unit}"
+    return f"{amount_bytes:.0f} B"
+
+
+def human_pages(pages: int) -> str:
+    """A size in pages together with its bytes: `7,635 pages (29.8 MiB)`."""
+    unit = "page" if pages == 1 else "pages"
+    return f"{pages:,} {unit} ({human_bytes(pages * PAGE_BYTES)})"

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choice of policies by name and of tunables by range, on the manifests that were built."""
+
+import pytest
+
+from cachepilot import manifest
+from cachepilot.errors import InputError
+from cachepilot.manifest import Tunable
+
+SCALARS: list[tuple[str, Tunable]] = [
+    (policy.name, tunable)
+    for policy in manifest.policies().values()
+    for tunable in policy.tunables
+    if tunable.length == 1
+]
+
+
+def test_all_is_every_folder_and_opt_is_not_in_it() -> None:
+    assert manifest.select("all") == list(manifest.policies())
+    assert manifest.select("all,opt,lru") == [*manifest.policies(), "opt"]
+    assert "opt" not in manifest.policies()
+
+
+def test_names_keep_their_order_and_come_once() -> None:
+    assert manifest.select("lru, fifo,lru") == ["lru", "fifo"]
+
+
+@pytest.mark.parametrize("text", ["nope", "", "lru,", "LRU"])
+def test_an_unknown_name_lists_the_known(text: str) -> None:
+    with pytest.raises(InputError, match=r"known: .*fifo.*lru"):
+        manifest.select(text)
+
+
+def test_tunables_are_checked_against_their_range() -> None:
+    assert SCALARS
+    for name, tunable in SCALARS:
+        path = f"{name}.{tunable.name}"
+        for value in {tunable.min, tunable.default, tunable.max}:
+            found = manifest.parse_settings([f"{path}={value}"], [name])
+            assert found == {name: {tunable.name: value}}
+        for text in (tunable.min - 1, tunable.max + 1, "x", "1.5", ""):
+            with pytest.raises(InputError, match=f"allowed: {tunable.min} to {tunable.max}"):
+                manifest.parse_settings([f"{path}={text}"], [name])
+        with pytest.raises(InputError, match="not among the policies of this run"):
+            manifest.parse_settings([f"{path}={tunable.default}"], ["none"])
+
+
+@pytest.mark.parametrize("text", ["lru", "lru=1", "lru.=1", ".x=1", "nope.x=1", "fifo.nope=1"])
+def test_a_setting_that_names_nothing_is_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        manifest.parse_settings([text], ["lru", "fifo"])

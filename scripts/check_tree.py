@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks every source file git would track: its licence line and its length.
+
+Prints one line per offence and exits 1 if there is any.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MAX_LINES = 400
+MARK = "SPDX-License-Identifier: "
+SUFFIXES = {".py", ".pyi", ".rs", ".c", ".h", ".sh", ".toml", ".yml", ".yaml", ".proto", ".patch"}
+NAMES = {"Makefile", ".gitignore", ".clang-format"}
+LICENCES = {"bpf": "GPL-2.0-only OR BSD-2-Clause", "kernel": "GPL-2.0-only"}
+
+
+def is_source(path: Path) -> bool:
+    """Whether the rules apply: by suffix, by name, or a script by its first two bytes."""
+    if path.suffix in SUFFIXES or path.name in NAMES:
+        return True
+    if path.suffix:
+        return False
+    with path.open("rb") as file:
+        return file.read(2) == b"#!"
+
+
+def offences(relative: Path, lines: list[str]) -> list[str]:
+    """What is wrong with one file, one line each."""
+    found = []
+    expected = MARK + LICENCES.get(relative.parts[0], "Apache-2.0")
+    head = lines[1:2] if lines and lines[0].startswith("#!") else lines[:1]
+    if not head or not head[0].rstrip(" */->").endswith(expected):
+        found.append(f"{relative}: the first line must say '{expected}'")
+    if len(lines) > MAX_LINES:
+        found.append(f"{relative}: {len(lines)} lines, at most {MAX_LINES} are allowed")
+    return found
+
+
+def main() -> int:
+    """Checks the tree; 0 when clean."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    ).stdout
+    paths = [Path(name) for name in sorted(listed.decode().split("\0")) if name]
+    found: list[str] = []
+    checked = 0
+    for path in paths:
+        if (ROOT / path).is_file() and is_source(ROOT / path):
+            found += offences(path, (ROOT / path).read_text("utf-8").splitlines())
+            checked += 1
+    for line in found:
+        print(line, file=sys.stderr)
+    print(f"{checked} source files checked, {len(found)} offences")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line as users meet it: a process of its own, in an empty folder."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+COMMAND = [sys.executable, "-m", "cachepilot.cli"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a finished process left behind."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+RunCli = Callable[..., Outcome]
+
+
+@pytest.fixture
+def run_cli(tmp_path: Path) -> RunCli:
+    """Runs `cachepilot` in the test's folder, without a terminal."""
+
+    def run(*arguments: object) -> Outcome:
+        done = subprocess.run(
+            [*COMMAND, *map(str, arguments)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """4,000 skewed accesses to at most 500 pages, in the `.u64` format."""
+    path = tmp_path / "small.u64"
+    keys = np.random.default_rng(1).zipf(1.2, 4000) % 500
+    keys.astype("<u8").tofile(path)
+    return path

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bad input: exit status 2, exactly one line on stderr, nothing on stdout, no file written."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+TRACE = "small.u64"
+SIM = ("sim", TRACE, "--policy", "lru")
+MRC = ("mrc", TRACE, "--policy", "lru")
+
+COMMAND_LINES: list[tuple[str, ...]] = [
+    ("nope",),
+    ("--nope",),
+    ("trace",),
+    ("sim",),
+    ("mrc",),
+    ("compare",),
+    ("sim", "missing.u64"),
+    ("mrc", "missing.u64"),
+    ("compare", TRACE, "missing.u64"),
+    ("trace", "info", "missing.u64"),
+    ("trace", "head", "missing.u64"),
+    ("trace", "head", TRACE, "-n", "0"),
+    ("trace", "head", TRACE, "-n", "99999999999999999999"),
+    ("sim", "small.what"),
+    ("mrc", "small.what", "--plot", "out.svg"),
+    ("sim", "."),
+    ("sim", "empty.u64"),
+    ("mrc", "empty.u64", "--plot", "out.svg"),
+    ("trace", "info", "empty.u64"),
+    ("sim", "truncated.u64"),
+    ("mrc", "truncated.u64", "--plot", "out.svg"),
+    ("sim", "table.csv", "--column", "nope"),
+    ("sim", TRACE, "--policy", "nope"),
+    ("sim", TRACE, "--policy", ""),
+    ("policies", "nope"),
+    (*SIM, "--size", "4096"),
+    (*SIM, "--size", "16GiB"),
+    (*SIM, "--size", "0"),
+    (*SIM, "--size", "0.0"),
+    (*SIM, "--size", "1.01"),
+    (*SIM, "--size", "many"),
+    (*SIM, "--size", "16MB"),
+    (*SIM, "--batch", "0"),
+    (*SIM, "--batch", "1000000"),
+    (*SIM, "--batch", "x"),
+    (*SIM, "--seed", "-1"),
+    (*SIM, "--seed", "99999999999999999999999"),
+    (*SIM, "--threads", "-1"),
+    (*SIM, "--set", "lru.nope=1"),
+    (*SIM, "--set", "nope"),
+    (*SIM, "--json", "--size", "9999"),
+    (*MRC, "--rate", "0"),
+    (*MRC, "--rate", "1.5"),
+    (*MRC, "--rate", "-0.1"),
+    (*MRC, "--rate", "nan"),
+    (*MRC, "--rate", "0.1", "--smax", "100"),
+    (*MRC, "--smax", "0"),
+    (*MRC, "--half-life", "0"),
+    (*MRC, "--points", "1"),
+    (*MRC, "--points", "99999999999"),
+    (*MRC, "--method", "nope"),
+    (*MRC, "--method", "exact", "--rate", "0.1"),
+    (*MRC, "--plot", "out.jpg"),
+    (*MRC, "--plot", "out"),
+    (*MRC, "--plot", "no/such/folder/out.svg"),
+    (*MRC, "--rate", "2", "--plot", "out.svg"),
+    ("mrc", TRACE, "--policy", "fifo", "--method", "shards"),
+    ("mrc", TRACE, "--policy", "opt", "--method", "minisim"),
+    ("compare", TRACE, "--sizes", "0.1,9999", "--plot", "out.svg"),
+    ("compare", TRACE, "--sizes", "0.1,"),
+    ("compare", TRACE, "--policy", "opt"),
+    ("compare", TRACE, "--plot", "out.gif"),
+    ("trace", "convert", TRACE),
+    ("trace", "convert", TRACE, "empty.u64"),
+    ("trace", "convert", TRACE, TRACE),
+    ("trace", "convert", TRACE, "out.what"),
+    ("trace", "convert", TRACE, "no/such/out.u64"),
+    ("trace", "convert", TRACE, "."),
+    ("trace", "convert", "truncated.u64", "out.u64"),
+    ("trace", "convert", "missing.u64", "out.u64"),
+    ("scorecard",),
+    ("scorecard", "--experiments", "broken"),
+]
+
+
+def snapshot(folder: Path) -> dict[str, bytes | None]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
+        for path in folder.rglob("*")
+    }
+
+
+@pytest.fixture
+def folder(tmp_path: Path, trace: Path) -> Path:
+    (tmp_path / "small.what").write_bytes(trace.read_bytes())
+    (tmp_path / "empty.u64").write_bytes(b"")
+    (tmp_path / "truncated.u64").write_bytes(trace.read_bytes()[:-3])
+    (tmp_path / "table.csv").write_text("page,size\n1,2\n")
+    (tmp_path / "broken" / "some").mkdir(parents=True)
+    (tmp_path / "broken" / "some" / "results.json").write_text('[{"metric": "x"}]')
+    return tmp_path
+
+
+def assert_refused(outcome: Any) -> None:
+    assert outcome.status == 2, outcome
+    assert outcome.stdout == ""
+    assert outcome.stderr.startswith("cachepilot: error: ")
+    assert outcome.stderr.count("\n") == 1
+    assert outcome.stderr.endswith("\n")
+
+
+@pytest.mark.parametrize("arguments", COMMAND_LINES, ids=" ".join)
+def test_refused(folder: Path, run_cli: Callable[..., Any], arguments: tuple[str, ...]) -> None:
+    before = snapshot(folder)
+    assert_refused(run_cli(*arguments))
+    assert snapshot(folder) == before
+
+
+def test_the_line_names_what_is_allowed(folder: Path, run_cli: Callable[..., Any]) -> None:
+    pages = len(np.unique(np.fromfile(folder / TRACE, dtype="<u8")))
+    assert f"allowed: 1 to {pages} pages" in run_cli(*SIM, "--size", "4096").stderr
+    assert "(0, 1]" in run_cli(*MRC, "--rate", "1.5").stderr
+    assert ".svg, .png, .pdf" in run_cli(*MRC, "--plot", "out.jpg").stderr
+    assert "arc, " in run_cli("sim", TRACE, "--policy", "nope").stderr
+    assert "out.what" in run_cli("trace", "convert", TRACE, "out.what").stderr
+    assert "row 1: missing" in run_cli("scorecard", "--experiments", "broken").stderr
+    for name in ("empty.u64", "truncated.u64", "small.what", "missing.u64"):
+        assert name in run_cli("sim", name).stderr
