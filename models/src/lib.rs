@@ -2,9 +2,16 @@
 //! Miss ratio curves and policy simulation for the page cache: exact stack distances, SHARDS,
 //! miniature simulation and the native build of every policy under `bpf/policies`.
 
+pub mod ageing;
+pub mod curve;
 pub mod error;
+pub mod exact;
 pub mod hash;
+pub mod histogram;
+pub mod page_index;
 pub mod policy;
+pub mod rank_bitmap;
+pub mod stack_distance;
 pub mod trace;
 
 pub use error::{Error, Result};

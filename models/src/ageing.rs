@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Exponentially decayed windows over a stream of accesses.
+
+use crate::error::{Error, Result};
+
+/// Weights are renormalised above this, long before a sum of them could overflow.
+const MAX_WEIGHT: f64 = 1e150;
+/// The weight is constant within a step of this share of a half-life (a change of 1.1%).
+const STEPS_PER_HALF_LIFE: u64 = 64;
+
+/// Gives each access a weight such that an access one half-life older counts half as much.
+///
+/// Decaying every count at every access would cost O(counts); here the weight of *new* accesses
+/// grows instead (forward decay: Cormode, Shkapenyuk, Srivastava, Xu, ICDE '09), and everything
+/// is scaled down together when the weight becomes large, once in about 500 half-lives.
+#[derive(Debug, Clone)]
+pub struct Ageing {
+    half_life: Option<u64>,
+    weight: f64,
+    total: f64,
+    accesses: u64,
+}
+
+impl Ageing {
+    /// `half_life` is in accesses; `None` weighs all accesses the same.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when the half-life is 0.
+    pub fn new(half_life: Option<u64>) -> Result<Self> {
+        if half_life == Some(0) {
+            return Err(Error::argument("half_life", "0 accesses is outside 1.."));
+        }
+        Ok(Self { half_life, weight: 1.0, total: 0.0, accesses: 0 })
+    }
+
+    /// The most accesses that may be passed to [`Self::advance`] at once, at least 1.
+    #[must_use]
+    pub fn max_step(&self) -> usize {
+        self.half_life.map_or(usize::MAX, |h| (h / STEPS_PER_HALF_LIFE).max(1) as usize)
+    }
+
+    /// Counts the next `accesses` and returns the weight that each of them carries; exactly 1
+    /// without a half-life.
+    #[inline]
+    pub fn advance(&mut self, accesses: usize) -> f64 {
+        let weight = self.weight;
+        self.accesses += accesses as u64;
+        self.total += weight * accesses as f64;
+        if let Some(half_life) = self.half_life {
+            self.weight *= (accesses as f64 / half_life as f64).exp2();
+        }
+        weight
+    }
+
+    /// When the weight has become large, the factor that every sum of weights must be multiplied
+    /// by before the next [`Self::advance`].
+    #[inline]
+    #[must_use]
+    pub fn renormalise(&mut self) -> Option<f64> {
+        if self.weight < MAX_WEIGHT {
+            return None;
+        }
+        let factor = self.weight.recip();
+        self.total *= factor;
+        self.weight = 1.0;
+        Some(factor)
+    }
+
+    /// Sum of the weights of all accesses so far.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.total
+    }
+
+    /// Accesses so far, not weighted.
+    #[must_use]
+    pub fn accesses(&self) -> u64 {
+        self.accesses
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_half_life_halves() {
+        let mut ageing = Ageing::new(Some(640)).unwrap();
+        let first = ageing.advance(10);
+        for _ in 1..64 {
+            ageing.advance(10);
+        }
+        assert!((ageing.advance(10) / first - 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn renormalising_keeps_shares() {
+        let mut ageing = Ageing::new(Some(1)).unwrap();
+        let mut sum = 0.0;
+        for _ in 0..5000 {
+            sum += ageing.advance(1);
+            if let Some(factor) = ageing.renormalise() {
+                sum *= factor;
+            }
+        }
+        assert!((sum / ageing.total() - 1.0).abs() < 1e-12);
+        let share = ageing.advance(1) / ageing.total();
+        assert!((share - 0.5).abs() < 1e-9, "{share}");
+    }
+
+    #[test]
+    fn without_a_half_life_every_access_weighs_1() {
+        let mut ageing = Ageing::new(None).unwrap();
+        assert_eq!(ageing.advance(7), 1.0);
+        assert_eq!(ageing.advance(1), 1.0);
+        assert_eq!((ageing.total(), ageing.accesses()), (8.0, 8));
+        assert!(Ageing::new(Some(0)).is_err());
+    }
+}

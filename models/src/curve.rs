@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Miss ratio curves and the grids of sizes they are asked for.
+
+use serde::{Deserialize, Serialize};
+
+/// Miss ratio as a function of cache size. The three lists have one entry per size, in the order
+/// the sizes were asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// Cache sizes, pages.
+    pub sizes_pages: Vec<u64>,
+    /// Share of requests that miss, 0 to 1.
+    pub miss_ratio: Vec<f64>,
+    /// Standard error of `miss_ratio`; 0 where it is exact. See [`Curve::error_bar`].
+    pub stderr: Vec<f64>,
+    /// Requests seen, sampled or not.
+    pub requests: u64,
+    /// Requests that the curve was computed from.
+    pub sampled: u64,
+    /// Share of pages sampled, in (0, 1]; for fixed-size SHARDS the rate at the end.
+    pub rate: f64,
+}
+
+/// `points` sizes in pages, evenly spaced from `footprint / points` to `footprint`, rounded up,
+/// without duplicates: fewer than `points` when the footprint is smaller.
+#[must_use]
+pub fn size_grid(footprint: u64, points: usize) -> Vec<u64> {
+    let points = points as u64;
+    let share = |i: u64| (u128::from(footprint) * u128::from(i)).div_ceil(u128::from(points));
+    let mut sizes: Vec<u64> = (1..=points).map(|i| share(i) as u64).collect();
+    sizes.retain(|&size| size > 0);
+    sizes.dedup();
+    sizes
+}
+
+/// `points` sizes in pages from `smallest` to `footprint`, each the same factor above the one
+/// before, rounded, without duplicates. Empty when `smallest` is above the footprint.
+#[must_use]
+pub fn geometric_size_grid(smallest: u64, footprint: u64, points: usize) -> Vec<u64> {
+    let smallest = smallest.max(1);
+    if smallest > footprint || points == 0 {
+        return Vec::new();
+    }
+    let ratio = footprint as f64 / smallest as f64;
+    let steps = (points.max(2) - 1) as f64;
+    let size = |i: usize| (smallest as f64 * ratio.powf(i as f64 / steps)).round() as u64;
+    let mut sizes: Vec<u64> = (0..points - 1).map(size).collect();
+    sizes.push(footprint);
+    sizes.dedup();
+    sizes
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn grids_ascend_to_the_footprint(
+            footprint in 1u64..1_000_000,
+            smallest in 1u64..1000,
+            points in 1usize..200,
+        ) {
+            let mut grids = vec![size_grid(footprint, points)];
+            if smallest <= footprint {
+                grids.push(geometric_size_grid(smallest, footprint, points));
+            }
+            for grid in grids {
+                prop_assert!(grid.len() <= points);
+                prop_assert!(grid.windows(2).all(|w| w[0] < w[1]), "{:?}", grid);
+                prop_assert!(grid[0] >= 1);
+                prop_assert_eq!(*grid.last().unwrap(), footprint);
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_comes_of_nothing() {
+        assert!(size_grid(0, 10).is_empty());
+        assert!(size_grid(10, 0).is_empty());
+        assert!(geometric_size_grid(20, 10, 5).is_empty());
+        assert!(geometric_size_grid(1, 10, 0).is_empty());
+    }
+
+    #[test]
+    fn even_grid_is_even() {
+        assert_eq!(size_grid(100, 4), [25, 50, 75, 100]);
+        assert_eq!(geometric_size_grid(1, 1000, 4), [1, 10, 100, 1000]);
+    }
+}
