@@ -21,6 +21,25 @@ pub struct Curve {
     pub rate: f64,
 }
 
+/// Student's t with 15 degrees of freedom (16 sub-samples, see [`crate::shards::SUB_SAMPLES`])
+/// that 95% of values lie within.
+const T_95: f64 = 2.131;
+/// An event that a sample of n never showed has a probability of at most 3 / n, at 95%
+/// (the rule of three: Hanley, Lippman-Hand, JAMA 1983).
+const RULE_OF_THREE: f64 = 3.0;
+
+impl Curve {
+    /// Half-width of the error bar at `point`: the truth lies within `miss_ratio` plus or minus
+    /// this at nominally 95% of points. It is t * `stderr` with Student's t for the number of
+    /// sub-samples, and at least 3 (1 - R) / sampled, since sub-samples that all lack a rare event
+    /// agree with each other and are wrong. 0 for an exact curve.
+    #[must_use]
+    pub fn error_bar(&self, point: usize) -> f64 {
+        let floor = RULE_OF_THREE * (1.0 - self.rate) / self.sampled.max(1) as f64;
+        (T_95 * self.stderr[point]).max(floor)
+    }
+}
+
 /// `points` sizes in pages, evenly spaced from `footprint / points` to `footprint`, rounded up,
 /// without duplicates: fewer than `points` when the footprint is smaller.
 #[must_use]

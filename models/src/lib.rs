@@ -11,6 +11,7 @@ pub mod histogram;
 pub mod page_index;
 pub mod policy;
 pub mod rank_bitmap;
+pub mod shards;
 pub mod stack_distance;
 pub mod trace;
 
