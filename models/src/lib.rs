@@ -8,11 +8,13 @@ pub mod error;
 pub mod exact;
 pub mod hash;
 pub mod histogram;
+pub mod opt;
 pub mod page_index;
 pub mod policy;
 pub mod rank_bitmap;
 pub mod shards;
 pub mod stack_distance;
+mod time_set;
 pub mod trace;
 
 pub use error::{Error, Result};
