@@ -12,7 +12,7 @@ use cachepilot_models::shards::{FixedRateShards, FixedSizeShards, Options};
 use common::Trace;
 use proptest::prelude::*;
 
-const SEEDS: u64 = 6;
+const SEEDS: u64 = 4;
 
 fn fixed_rate(keys: &[u64], rate: f64, options: Options, sizes: &[u64]) -> Curve {
     let mut shards = FixedRateShards::new(rate, options).unwrap();
@@ -135,8 +135,8 @@ fn after_a_phase_change_the_aged_curve_is_that_of_the_new_phase() {
     }
 }
 
-/// Mean error of each trace, over seeds, for both samplers, and the share of points within their
-/// error bars.
+/// For both samplers, fixed rate first: mean error of each trace over the seeds, and the share of
+/// all points within their error bars.
 fn accuracy(traces: &[Trace]) -> (Vec<[f64; 2]>, [f64; 2]) {
     let mut errors = Vec::new();
     let (mut covered, mut points) = ([0, 0], 0);
@@ -159,16 +159,16 @@ fn accuracy(traces: &[Trace]) -> (Vec<[f64; 2]>, [f64; 2]) {
             points += truth.miss_ratio.len() as u64;
         }
         let all = SEEDS as f64 * truth.miss_ratio.len() as f64;
-        let [rate, size] = half_widths.map(|sum| sum / all);
-        errors.push(sums.map(|sum| sum / SEEDS as f64));
-        let [rate_error, size_error] = sums.map(|sum| sum / SEEDS as f64);
+        let (error, bar) = (sums.map(|sum| sum / SEEDS as f64), half_widths.map(|sum| sum / all));
         println!(
-            "{:18} mean error: R=0.01 {rate_error:.4}, s_max=8192 {size_error:.4}; \
-             mean half-width {rate:.4}, {size:.4}",
+            "{:18} R=0.01, s_max=8192: mean error {error:.4?}, error bar {bar:.4?}",
             trace.name
         );
+        errors.push(error);
     }
-    (errors, covered.map(|count| count as f64 / points as f64))
+    let coverage = covered.map(|count| count as f64 / points as f64);
+    println!("points within error bars: {coverage:.3?}");
+    (errors, coverage)
 }
 
 fn assert_accurate(errors: &[[f64; 2]]) {
@@ -189,19 +189,14 @@ fn synthetic_traces_are_within_the_stated_error_and_error_bars() {
 }
 
 #[test]
-fn recorded_traces_are_within_the_stated_error() {
-    let traces = common::recorded(100_000);
-    if !traces.is_empty() {
-        assert_accurate(&accuracy(&traces).0);
+fn recorded_traces_are_within_the_stated_error_and_error_bars() {
+    let mut traces = common::recorded(20_000);
+    if traces.is_empty() {
+        return;
     }
-}
-
-#[test]
-fn error_bars_hold_the_truth_on_recorded_traces() {
-    let traces = common::recorded(20_000);
-    if !traces.is_empty() {
-        let (_, coverage) = accuracy(&traces);
-        println!("coverage {coverage:?}");
-        assert!(coverage.iter().all(|&share| share >= 0.9), "{coverage:?}");
-    }
+    traces.sort_by_key(|trace| trace.distinct < 100_000);
+    let large = traces.iter().filter(|trace| trace.distinct >= 100_000).count();
+    let (errors, coverage) = accuracy(&traces);
+    assert_accurate(&errors[..large]);
+    assert!(coverage.iter().all(|&share| share >= 0.9), "{coverage:?}");
 }

@@ -11,7 +11,7 @@ use crate::hash::threshold;
 use crate::histogram::Histogram;
 use crate::stack_distance::LruStack;
 
-/// Samples a fixed share of pages. Memory about 150 bytes per sampled page.
+/// Samples a fixed share of pages. Memory 70 to 140 bytes per sampled page.
 pub struct FixedRateShards {
     rate: f64,
     threshold: u64,

@@ -2,16 +2,25 @@
 //! Traces for tests and benchmarks.
 #![allow(dead_code, clippy::unwrap_used)]
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::PathBuf;
 
 use cachepilot_models::hash::page_hash;
 
-/// A recorded trace: its name and its page keys.
+/// A trace: its name, how many pages it has and its page keys.
 pub struct Trace {
     pub name: String,
+    pub distinct: usize,
     pub keys: Vec<u64>,
+}
+
+impl Trace {
+    fn new(name: String, keys: Vec<u64>) -> Self {
+        let distinct = keys.iter().collect::<HashSet<_>>().len();
+        Self { name, distinct, keys }
+    }
 }
 
 /// Where recorded traces are: `CACHEPILOT_TRACES`, or `shared/traces` beside the checkout.
@@ -58,7 +67,7 @@ pub fn load(name: &str) -> Trace {
     let mut bytes = Vec::new();
     zstd::Decoder::new(File::open(file).unwrap()).unwrap().read_to_end(&mut bytes).unwrap();
     let (words, _) = bytes.as_chunks::<8>();
-    Trace { name: name.into(), keys: words.iter().map(|&w| u64::from_le_bytes(w)).collect() }
+    Trace::new(name.into(), words.iter().map(|&word| u64::from_le_bytes(word)).collect())
 }
 
 /// `requests` independent draws from `pages` pages with popularity rank^-alpha.
@@ -73,5 +82,5 @@ pub fn zipf(requests: usize, pages: usize, alpha: f64, seed: u64) -> Trace {
         let uniform = page_hash(i ^ (seed << 40)) as f64 / 2f64.powi(64);
         page_hash(cumulative.partition_point(|&c| c < uniform * sum) as u64)
     };
-    Trace { name: format!("zipf-{alpha}"), keys: (0..requests as u64).map(draw).collect() }
+    Trace::new(format!("zipf-{alpha}"), (0..requests as u64).map(draw).collect())
 }
