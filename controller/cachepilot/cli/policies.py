@@ -33,24 +33,28 @@ def _yes(value: bool) -> str:
 
 
 def _print_all(policies: list[manifest.Policy]) -> None:
+    out = tables.console()
+    wide = out.width >= tables.WIDE_COLUMNS
     table = tables.new_table()
     tables.add_columns(table, ["name", "kind"], "left")
     table.add_column("good at", ratio=3)
     table.add_column("bad at", ratio=3)
-    table.add_column("tunables", ratio=2)
-    tables.add_columns(table, ["production"], "left")
-    tables.add_columns(table, ["state bytes"])
+    if wide:
+        table.add_column("tunables", ratio=2)
+    tables.add_columns(table, ["produc-\ntion"], "left")
+    tables.add_columns(table, ["state\nbytes"])
     for policy in policies:
+        tunables = ", ".join(tunable.name for tunable in policy.tunables)
         table.add_row(
             tables.best(policy.name, policy.production),
             policy.kind,
             policy.good_at,
             policy.bad_at,
-            ", ".join(tunable.name for tunable in policy.tunables),
+            *([tunables] if wide else []),
             _yes(policy.production),
             str(policy.folio_state_bytes),
         )
-    tables.console().print(table)
+    out.print(table)
 
 
 def _print_one(policy: manifest.Policy) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.text import Text
 
 from cachepilot.cli import options, tables
 from cachepilot.results import Result, scorecard
@@ -33,10 +33,11 @@ def command(
     tables.add_columns(table, ["metric"], "left")
     tables.add_columns(table, ["value", "goal"])
     tables.add_columns(table, ["unit", "status"], "left")
-    tables.add_columns(table, ["spread", "runs"])
-    table.add_column("reference")
+    if out.width >= tables.WIDE_COLUMNS:
+        tables.add_columns(table, ["spread", "runs"])
+        table.add_column("reference")
     for row in rows:
-        _add_row(table, row)
+        table.add_row(*_fields(row)[: len(table.columns)])
     out.print(table)
     short = sum(row.status == "short" for row in rows)
     met = sum(row.status == "met" for row in rows)
@@ -53,11 +54,11 @@ def _goal(row: Result) -> str:
     return f"{'≥' if row.better == 'higher' else '≤'} {_number(row.goal)}"
 
 
-def _add_row(table: Table, row: Result) -> None:
+def _fields(row: Result) -> list[str | Text]:
     reference = row.reference or ""
     if row.reference_value is not None:
         reference = f"{reference}: {_number(row.reference_value)}"
-    table.add_row(
+    return [
         tables.best(row.metric, row.status == "short"),
         _number(row.value),
         _goal(row),
@@ -66,4 +67,4 @@ def _add_row(table: Table, row: Result) -> None:
         f"{_number(row.spread[0])} to {_number(row.spread[1])}",
         str(row.runs),
         reference,
-    )
+    ]

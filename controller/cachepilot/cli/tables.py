@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 PIPE_COLUMNS = 160
+WIDE_COLUMNS = 110
 SPARKS = "▁▂▃▄▅▆▇█"
 
 
