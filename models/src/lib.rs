@@ -3,6 +3,7 @@
 //! miniature simulation and the native build of every policy under `bpf/policies`.
 
 pub mod ageing;
+mod count_correction;
 pub mod curve;
 pub mod error;
 pub mod exact;

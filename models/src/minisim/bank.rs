@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The bank: all policies at all sizes over one sample.
 
-use super::cell::{Block, Cell};
+use super::cell::{Block, Cell, GROUPS};
 use super::sample::PageSet;
 use crate::ageing::Ageing;
+use crate::count_correction::CountCorrection;
 use crate::curve::Curve;
 use crate::error::{Error, Result};
 use crate::hash::{page_hash, threshold};
@@ -60,8 +61,8 @@ pub struct Bank {
     rate: f64,
     ageing: Ageing,
     weight: f64,
-    /// Sampled accesses by weight.
-    weighted: f64,
+    /// Weight of the sampled accesses, by group of pages.
+    seen: [f64; GROUPS],
     sampled: u64,
     selected: Box<[u64; BLOCK_KEYS]>,
     pool: Option<rayon::ThreadPool>,
@@ -106,7 +107,7 @@ impl Bank {
             pending: Pending::default(),
             selected: Box::new([0; BLOCK_KEYS]),
             weight: 1.0,
-            weighted: 0.0,
+            seen: [0.0; GROUPS],
             sampled: 0,
             config,
             cells,
@@ -189,7 +190,9 @@ impl Bank {
             None => cells.iter_mut().try_for_each(|c| c.run(&block))?,
         }
         self.sampled += pending.keys.len() as u64;
-        self.weighted += pending.keys.len() as f64 * self.weight;
+        for &group in &pending.groups {
+            self.seen[usize::from(group) % GROUPS] += self.weight;
+        }
         let pending = &mut self.pending;
         pending.keys.clear();
         pending.tasks.clear();
@@ -217,7 +220,7 @@ impl Bank {
     }
 
     fn scale(&mut self, factor: f64) {
-        self.weighted *= factor;
+        self.seen.iter_mut().for_each(|s| *s *= factor);
         self.cells.iter_mut().for_each(|cell| cell.scale(factor));
     }
 
@@ -244,11 +247,12 @@ impl Bank {
         self.flush()?;
         crate::shards::check_sampled(&self.ageing, self.sampled)?;
         let expected = self.ageing.total() * self.rate;
-        let seen = self.weighted;
+        let seen = self.seen.iter().copied();
+        let correction = CountCorrection::new(seen, self.seen.iter().sum(), expected, self.rate);
         let rows = self.cells.chunks(self.config.sizes_pages.len());
         let curve = |cells: &[Cell]| {
             let (miss_ratio, stderr) =
-                cells.iter().map(|cell| cell.estimate(expected, seen)).unzip();
+                cells.iter().map(|cell| cell.estimate(&correction, expected)).unzip();
             Curve {
                 sizes_pages: self.config.sizes_pages.clone(),
                 miss_ratio,

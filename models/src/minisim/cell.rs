@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One cell of the bank: one policy at one size.
 
+use crate::count_correction::CountCorrection;
 use crate::error::Result;
 use crate::policy::{Instance, InstanceConfig, KERNEL_BATCH, Policy, Requests};
+use std::cell::RefCell;
 
 /// Disjoint groups of sampled pages, by the low bits of the hash, whose spread gives error bars.
 pub(super) const GROUPS: usize = 16;
@@ -12,7 +14,11 @@ pub(super) struct Cell {
     instance: Instance,
     size_pages: u64,
     misses: [f64; GROUPS],
-    hits: Vec<u8>,
+}
+
+thread_local! {
+    /// One byte per access of a block, shared by all cells that a thread runs.
+    static HITS: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A block of sampled accesses that all weigh the same.
@@ -36,16 +42,19 @@ impl Cell {
             tunables: scaled_tunables(policy, rate),
         };
         let instance = Instance::new(policy, &config)?;
-        Ok(Self { instance, size_pages, misses: [0.0; GROUPS], hits: Vec::new() })
+        Ok(Self { instance, size_pages, misses: [0.0; GROUPS] })
     }
 
     pub(super) fn run(&mut self, block: &Block<'_>) -> Result<()> {
-        self.hits.resize(block.groups.len(), 0);
-        self.instance.run(block.requests, Some(&mut self.hits))?;
         let mut misses = [0u32; GROUPS];
-        for (&hit, &group) in self.hits.iter().zip(block.groups) {
-            misses[group as usize % GROUPS] += u32::from(1 - hit);
-        }
+        HITS.with_borrow_mut(|hits| {
+            hits.resize(block.groups.len(), 0);
+            self.instance.run(block.requests, Some(hits))?;
+            for (&hit, &group) in hits.iter().zip(block.groups) {
+                misses[group as usize % GROUPS] += u32::from(1 - hit);
+            }
+            Ok(())
+        })?;
         for (sum, count) in self.misses.iter_mut().zip(misses) {
             *sum += f64::from(count) * block.weight;
         }
@@ -64,24 +73,22 @@ impl Cell {
         self.instance.resize(capacity, scaled_batch(rate))
     }
 
-    /// Miss ratio and its standard error, given the accesses expected in the sample and those seen.
-    ///
-    /// As in SHARDS-adj the expected number of sampled accesses is the denominator, which takes
-    /// the surplus or shortage of the sample, a matter of a few hot pages, as hits. The groups are
-    /// disjoint sub-samples, so that the variance of their sum is K / (K - 1) times their sum of
-    /// squared deviations. They share one cache, so this misses what the sample as a whole has too
-    /// much of; half the correction that was made stands for that.
-    pub(super) fn estimate(&self, expected: f64, seen: f64) -> (f64, f64) {
-        let total: f64 = self.misses.iter().sum();
-        let mean = total / GROUPS as f64;
-        let squares: f64 = self.misses.iter().map(|m| (m - mean).powi(2)).sum();
-        let variance = squares * GROUPS as f64 / (GROUPS - 1) as f64 / expected.powi(2);
-        let correction = (total / expected - total / seen) / 2.0;
-        ((total / expected).clamp(0.0, 1.0), (variance + correction.powi(2)).sqrt())
+    /// Miss ratio and its standard error. The groups are disjoint sub-samples that share one
+    /// cache, so their spread misses what the sample as a whole has too much or too little of. The
+    /// other reading of that difference, that all of it misses like the rest, may be as far off on
+    /// one side as this one on the other: the standard deviation of a uniform distribution between
+    /// the two is added.
+    pub(super) fn estimate(&self, correction: &CountCorrection, expected: f64) -> (f64, f64) {
+        let per_group = expected / GROUPS as f64;
+        let ratios = self.misses.map(|m| m / per_group);
+        let (delta, stderr) = correction.correct(&ratios);
+        let adjusted = self.misses.iter().sum::<f64>() / expected;
+        let other = adjusted * correction.difference() - delta;
+        ((adjusted + delta).clamp(0.0, 1.0), stderr.hypot(other / 3f64.sqrt()))
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        self.instance.stats().bytes + self.hits.capacity() as u64
+        self.instance.stats().bytes
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Standard errors from the spread of independent sub-samples.
 
+use crate::count_correction::CountCorrection;
 use crate::histogram::Histogram;
 use crate::stack_distance::LruStack;
 
@@ -75,49 +76,27 @@ impl SubSamples {
         self.parts.iter_mut().for_each(|part| part.histogram.scale(factor));
     }
 
-    /// The curve of the whole sample with its standard errors.
-    ///
-    /// The histogram of the whole sample gives the miss ratios, corrected for a sample that has
-    /// more or fewer accesses than its rate says. SHARDS-adj (FAST '15, section 3.3) makes hits
-    /// of the whole difference, which is right when it comes from a few hot pages. Where it is no
-    /// larger than one standard error of the number of sampled accesses, chance in the choice of
-    /// ordinary pages explains it, and the share of it that misses is the slope of misses over
-    /// accesses between the parts (a regression estimator: Cochran, Sampling Techniques, ch. 7);
-    /// what goes beyond is left to SHARDS-adj. On traces without hot pages this takes a quarter
-    /// off the error at a rate of 0.01.
-    ///
-    /// The parts are K simple random samples without replacement, so with s^2 the variance
-    /// between their curves (SHARDS-adj, to err on the wide side), s^2 / K * (1 - R) is the
-    /// variance of their mean around the population (Cochran, section 2.6): none is left at
-    /// R = 1.
+    /// The curve of the whole sample with its standard errors: see [`CountCorrection`].
     pub(super) fn estimate(&self, sample: &Sample<'_>) -> Estimate {
-        let k = SUB_SAMPLES as f64;
-        let expected = sample.expected_total / k;
+        let expected = sample.expected_total / SUB_SAMPLES as f64;
         let histograms = self.parts.iter().map(|part| &part.histogram);
         let curves: Vec<Vec<f64>> = histograms
             .clone()
             .map(|histogram| histogram.miss_ratios(&sample.part_sizes, expected))
             .collect();
-        let lacking: Vec<f64> = histograms.map(|h| 1.0 - h.total() / expected).collect();
-        let (lacking_mean, lacking_squares) = mean_and_squares(&lacking);
-        let variance_of_mean = |squares: f64| squares / (k - 1.0) / k * (1.0 - sample.rate);
-        let chance = variance_of_mean(lacking_squares).sqrt();
-        let correctable =
-            (1.0 - sample.histogram.total() / sample.expected_total).clamp(-chance, chance);
-
+        let correction = CountCorrection::new(
+            histograms.map(Histogram::total),
+            sample.histogram.total(),
+            sample.expected_total,
+            sample.rate,
+        );
         let mut miss_ratio = sample.histogram.miss_ratios(&sample.sizes, sample.expected_total);
         let mut stderr = Vec::with_capacity(miss_ratio.len());
         for (point, ratio) in miss_ratio.iter_mut().enumerate() {
             let at_point: Vec<f64> = curves.iter().map(|curve| curve[point]).collect();
-            let (mean, squares) = mean_and_squares(&at_point);
-            stderr.push(variance_of_mean(squares).sqrt());
-            let pairs = at_point.iter().zip(&lacking);
-            let products: f64 = pairs.map(|(m, l)| (m - mean) * (l - lacking_mean)).sum();
-            if lacking_squares > 0.0 {
-                // A lacking access that would have missed was counted as a hit: negative slope.
-                let missing_share = (-products / lacking_squares).clamp(0.0, 1.0);
-                *ratio = (*ratio + missing_share * correctable).clamp(0.0, 1.0);
-            }
+            let (delta, error) = correction.correct(&at_point);
+            *ratio = (*ratio + delta).clamp(0.0, 1.0);
+            stderr.push(error);
         }
         make_non_increasing(&sample.sizes, &mut miss_ratio);
         Estimate { miss_ratio, stderr }
@@ -134,12 +113,6 @@ fn make_non_increasing(sizes: &[f64], values: &mut [f64]) {
         least = least.min(values[i]);
         values[i] = least;
     }
-}
-
-/// Mean, and sum of squared differences from it.
-fn mean_and_squares(values: &[f64]) -> (f64, f64) {
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    (mean, values.iter().map(|value| (value - mean).powi(2)).sum())
 }
 
 /// Depth in pages of the trace of an access at `distance` (from 1) among pages sampled at `rate`:
