@@ -25,13 +25,15 @@ REFERENCES = Path(__file__).parent / "reference"
 MANIFESTS: dict[str, dict[str, Any]] = {m["name"]: m for m in json.loads(_models.policies_json())}
 TASKS = 4
 
+Setting = int | list[int]
+
 
 @dataclass(frozen=True)
 class Case:
     """A cache and the requests it serves; `tasks` holds the thread of each request."""
 
     capacity_pages: int
-    tunables: dict[str, int]
+    tunables: dict[str, Setting]
     keys: list[int]
     tasks: list[int]
 
@@ -100,11 +102,33 @@ def shaped_keys(draw: st.DrawFn, capacity_pages: int) -> list[int]:
     return keys
 
 
-def tunables_of(policy: str) -> st.SearchStrategy[dict[str, int]]:
-    """The defaults, or any value that the manifest allows for each scalar."""
-    scalars = {t["name"]: t for t in MANIFESTS[policy]["tunables"] if t["length"] == 1}
-    drawn = {name: st.integers(t["min"], t["max"]) for name, t in scalars.items()}
+def tunables_of(policy: str) -> st.SearchStrategy[dict[str, Setting]]:
+    """The defaults, or values that the manifest allows; low ones often, which task ids match."""
+    drawn: dict[str, st.SearchStrategy[Setting]] = {}
+    for tunable in MANIFESTS[policy]["tunables"]:
+        low, high, length = tunable["min"], tunable["max"], tunable["length"]
+        value = st.one_of(st.integers(low, min(high, low + TASKS)), st.integers(low, high))
+        array = st.lists(value, min_size=length, max_size=length)
+        drawn[tunable["name"]] = value if length == 1 else array
     return st.one_of(st.just({}), st.fixed_dictionaries({}, optional=drawn))
+
+
+def by_element(tunables: dict[str, Setting]) -> dict[str, int]:
+    """The elements of arrays under the names that the simulator gives them."""
+    flat: dict[str, int] = {}
+    for name, setting in tunables.items():
+        if isinstance(setting, int):
+            flat[name] = setting
+        else:
+            flat |= {f"{name}.{i}": value for i, value in enumerate(setting)}
+    return flat
+
+
+def defaults_of(policy: str) -> dict[str, Setting]:
+    return {
+        t["name"]: t["default"] if t["length"] == 1 else [t["default"]] * t["length"]
+        for t in MANIFESTS[policy]["tunables"]
+    }
 
 
 @st.composite
@@ -134,7 +158,7 @@ def assert_same_hits(policy: str, batch: int, case: Case) -> None:
         case.capacity_pages,
         batch=batch,
         tasks=np.array(case.tasks, dtype=np.uint32),
-        tunables=case.tunables,
+        tunables=by_element(case.tunables),
     )
     differing = np.flatnonzero(hits != np.array(expected))
     if differing.size:
@@ -165,11 +189,10 @@ def test_hits_are_those_of_the_reference(policy: str, batch: int) -> None:
 @pytest.mark.parametrize("policy", sorted(MANIFESTS))
 def test_reference_knows_the_manifest_defaults(policy: str) -> None:
     """A reference without tunables behaves as one that is given the manifest's defaults."""
-    defaults = {t["name"]: t["default"] for t in MANIFESTS[policy]["tunables"] if t["length"] == 1}
     rng = random.Random(policy)
     keys = zipf_like(rng, 600, 4000) + loop(rng, 300, 1000)
     build = load_reference(policy)
-    bare, told = build(200, 12), build(200, 12, **defaults)
+    bare, told = build(200, 12), build(200, 12, **defaults_of(policy))
     assert [bare.access(key) for key in keys] == [told.access(key) for key in keys]
 
 
