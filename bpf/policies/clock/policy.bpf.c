@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* CLOCK: a FIFO in which a page that was re-referenced goes round again. */
+#include "cache_ext.bpf.h"
+
+/* The upper end of the tunable max_references, which bounds the passes of one request. */
+#define MAX_REFERENCES 3
+
+struct clock_state {
+	u64 pages;
+};
+
+struct clock_folio {
+	u8 references;
+};
+
+POLICY_STATE(struct clock_state);
+POLICY_FOLIO_STATE(struct clock_folio);
+
+CACHE_EXT_HOOK(s32, clock_init, struct mem_cgroup *memcg)
+{
+	STATE->pages = bpf_cache_ext_list_create(memcg);
+	return STATE->pages ? 0 : -ENOMEM;
+}
+
+CACHE_EXT_HOOK(void, clock_folio_added, struct folio *folio)
+{
+	bpf_cache_ext_list_add(STATE->pages, folio, true);
+}
+
+CACHE_EXT_HOOK(void, clock_folio_accessed, struct folio *folio, bool first)
+{
+	struct clock_folio *state = FOLIO_STATE(folio);
+
+	if (state && !first && state->references < TUNABLE(max_references))
+		state->references++;
+}
+
+static s64 second_chance(struct folio *folio, void *data)
+{
+	struct clock_folio *state = FOLIO_STATE(folio);
+
+	if (!state || !state->references)
+		return CACHE_EXT_EVICT;
+	state->references--;
+	return CACHE_EXT_ROTATE;
+}
+
+/* Every pass takes a reference from each page, hence the last one finds none left. */
+CACHE_EXT_HOOK(void, clock_evict_folios, struct cache_ext_eviction_ctx *request,
+	       struct mem_cgroup *memcg)
+{
+	struct cache_ext_iter_opts opts = {.mode = CACHE_EXT_ITER_SIMPLE};
+
+	for (int pass = 0; pass <= MAX_REFERENCES; pass++) {
+		if (request->nr_proposed >= request->nr_requested)
+			break;
+		bpf_cache_ext_list_iterate(STATE->pages, request, second_chance, NULL, &opts);
+	}
+}
+
+CACHE_EXT_OPS(clock, .init = HOOK(clock_init), .evict_folios = HOOK(clock_evict_folios),
+	      .folio_added = HOOK(clock_folio_added), .folio_accessed = HOOK(clock_folio_accessed));

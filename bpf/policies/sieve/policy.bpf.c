@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * SIEVE: a FIFO whose pages keep their places while a hand goes from old to new.
+ *
+ * The hand is the border between two lists: pages that it has not reached, which new pages join at
+ * the tail, and the survivors that it has passed, all of them older. When the first list has been
+ * passed as a whole, the survivors are the whole queue and the lists swap roles.
+ */
+#include "cache_ext.bpf.h"
+
+/* One clears what is ahead of the hand, one the rest, and the third finds no page visited. */
+#define MAX_PASSES 3
+
+struct sieve_state {
+	u64 lists[2];
+	u64 ahead; /* which of the two the hand has not reached; the other holds the survivors */
+};
+
+struct sieve_folio {
+	u8 visited;
+};
+
+POLICY_STATE(struct sieve_state);
+POLICY_FOLIO_STATE(struct sieve_folio);
+
+CACHE_EXT_HOOK(s32, sieve_init, struct mem_cgroup *memcg)
+{
+	STATE->lists[0] = bpf_cache_ext_list_create(memcg);
+	STATE->lists[1] = bpf_cache_ext_list_create(memcg);
+	return STATE->lists[0] && STATE->lists[1] ? 0 : -ENOMEM;
+}
+
+CACHE_EXT_HOOK(void, sieve_folio_added, struct folio *folio)
+{
+	bpf_cache_ext_list_add(STATE->lists[STATE->ahead & 1], folio, true);
+}
+
+CACHE_EXT_HOOK(void, sieve_folio_accessed, struct folio *folio, bool first)
+{
+	struct sieve_folio *state = FOLIO_STATE(folio);
+
+	if (state && !first)
+		state->visited = 1;
+}
+
+static s64 sift(struct folio *folio, void *data)
+{
+	struct sieve_folio *state = FOLIO_STATE(folio);
+
+	if (!state || !state->visited)
+		return CACHE_EXT_EVICT;
+	state->visited = 0;
+	return CACHE_EXT_MOVE;
+}
+
+/*
+ * The hand wraps as soon as it has passed the newest page, before another page joins. Concurrent
+ * requests that both see the end store the same value: neither list is ever lost.
+ */
+static void advance_hand(struct cache_ext_eviction_ctx *request)
+{
+	u64 ahead = STATE->ahead & 1;
+	u64 listed = bpf_cache_ext_list_len(STATE->lists[ahead]);
+	struct cache_ext_iter_opts opts = {
+		.mode = CACHE_EXT_ITER_SIMPLE,
+		.target_list = STATE->lists[ahead ^ 1],
+	};
+	int seen = bpf_cache_ext_list_iterate(STATE->lists[ahead], request, sift, NULL, &opts);
+
+	if (seen >= 0 && (u64)seen >= listed)
+		STATE->ahead = ahead ^ 1;
+}
+
+CACHE_EXT_HOOK(void, sieve_evict_folios, struct cache_ext_eviction_ctx *request,
+	       struct mem_cgroup *memcg)
+{
+	for (int pass = 0; pass < MAX_PASSES; pass++) {
+		if (request->nr_proposed >= request->nr_requested)
+			break;
+		advance_hand(request);
+	}
+}
+
+CACHE_EXT_OPS(sieve, .init = HOOK(sieve_init), .evict_folios = HOOK(sieve_evict_folios),
+	      .folio_added = HOOK(sieve_folio_added), .folio_accessed = HOOK(sieve_folio_accessed));
