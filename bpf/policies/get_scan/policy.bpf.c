@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* GET-SCAN: LFU over two lists, of which the one that scan tasks fill is evicted first. */
+#include "cache_ext.bpf.h"
+
+/* Elements of scan_tasks in policy.toml. */
+#define SCAN_TASKS 16
+/* Most of a list that one request may score: new pages shall not be judged at once. */
+#define SCAN_SHARE 4
+
+struct get_scan_state {
+	u64 get;
+	u64 scan;
+};
+
+struct get_scan_folio {
+	u32 accesses;
+};
+
+POLICY_STATE(struct get_scan_state);
+POLICY_FOLIO_STATE(struct get_scan_folio);
+
+CACHE_EXT_HOOK(s32, get_scan_init, struct mem_cgroup *memcg)
+{
+	STATE->get = bpf_cache_ext_list_create(memcg);
+	STATE->scan = bpf_cache_ext_list_create(memcg);
+	return STATE->get && STATE->scan ? 0 : -ENOMEM;
+}
+
+/* A task id of 0 is no task: neither a listed one nor one that is known. */
+static bool current_task_scans(void)
+{
+	u32 task = cache_ext_current_task();
+
+	if (!task)
+		return false;
+	for (int i = 0; i < SCAN_TASKS; i++)
+		if (TUNABLE(scan_tasks)[i] == task)
+			return true;
+	return false;
+}
+
+CACHE_EXT_HOOK(void, get_scan_folio_added, struct folio *folio)
+{
+	bpf_cache_ext_list_add(current_task_scans() ? STATE->scan : STATE->get, folio, true);
+}
+
+CACHE_EXT_HOOK(void, get_scan_folio_accessed, struct folio *folio, bool first)
+{
+	struct get_scan_folio *state = FOLIO_STATE(folio);
+
+	if (state && state->accesses != ~0u)
+		state->accesses++;
+}
+
+static s64 frequency(struct folio *folio, void *data)
+{
+	struct get_scan_folio *state = FOLIO_STATE(folio);
+
+	return state ? state->accesses : 0;
+}
+
+/* Pages to score: in proportion to what is missing, within a share of the list. */
+static u32 scan_pages(u64 list, u64 missing)
+{
+	u64 most = bpf_cache_ext_list_len(list) / SCAN_SHARE;
+	u64 pages = missing * TUNABLE(pages_per_candidate);
+
+	if (pages > most)
+		pages = most;
+	return pages > missing ? pages : missing;
+}
+
+static void evict_from(u64 list, struct cache_ext_eviction_ctx *request)
+{
+	u64 missing = request->nr_requested - request->nr_proposed;
+	struct cache_ext_iter_opts opts = {
+		.mode = CACHE_EXT_ITER_SCORE,
+		.max_scan = scan_pages(list, missing),
+	};
+
+	bpf_cache_ext_list_iterate(list, request, frequency, NULL, &opts);
+}
+
+CACHE_EXT_HOOK(void, get_scan_evict_folios, struct cache_ext_eviction_ctx *request,
+	       struct mem_cgroup *memcg)
+{
+	evict_from(STATE->scan, request);
+	if (request->nr_proposed < request->nr_requested)
+		evict_from(STATE->get, request);
+}
+
+CACHE_EXT_OPS(get_scan, .init = HOOK(get_scan_init), .evict_folios = HOOK(get_scan_evict_folios),
+	      .folio_added = HOOK(get_scan_folio_added),
+	      .folio_accessed = HOOK(get_scan_folio_accessed));

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Hyperbolic: of the next pages of the list, those with the lowest access rate leave. */
+#include "cache_ext.bpf.h"
+
+/* Most of the list that one request may score: new pages shall not be judged at once. */
+#define SCAN_SHARE 4
+/* Fractional bits of a rate. Accesses are 32 bits wide, so that a score keeps its sign bit. */
+#define RATE_SHIFT 30
+
+struct hyperbolic_state {
+	u64 pages;
+	u32 now; /* pages added so far: the clock, which stands still while nothing is evicted */
+};
+
+struct hyperbolic_folio {
+	u32 accesses;
+	u32 added;
+};
+
+POLICY_STATE(struct hyperbolic_state);
+POLICY_FOLIO_STATE(struct hyperbolic_folio);
+
+CACHE_EXT_HOOK(s32, hyperbolic_init, struct mem_cgroup *memcg)
+{
+	STATE->pages = bpf_cache_ext_list_create(memcg);
+	return STATE->pages ? 0 : -ENOMEM;
+}
+
+CACHE_EXT_HOOK(void, hyperbolic_folio_added, struct folio *folio)
+{
+	struct hyperbolic_folio *state = FOLIO_STATE(folio);
+
+	cache_ext_add(&STATE->now, cache_ext_folio_pages(folio));
+	if (state)
+		state->added = STATE->now;
+	bpf_cache_ext_list_add(STATE->pages, folio, true);
+}
+
+CACHE_EXT_HOOK(void, hyperbolic_folio_accessed, struct folio *folio, bool first)
+{
+	struct hyperbolic_folio *state = FOLIO_STATE(folio);
+
+	if (state && state->accesses != ~0u)
+		state->accesses++;
+}
+
+/*
+ * Accesses per time and page. The difference is right across a wrap of the clock; a page just added
+ * has lived for 1.
+ */
+static s64 access_rate(struct folio *folio, void *data)
+{
+	struct hyperbolic_folio *state = FOLIO_STATE(folio);
+	u32 now = *(u32 *)data;
+	u64 lived;
+
+	if (!state)
+		return 0;
+	lived = ((u64)(now - state->added) + 1) * cache_ext_folio_pages(folio);
+	return (s64)(((u64)state->accesses << RATE_SHIFT) / lived);
+}
+
+/* Pages to score: in proportion to the request, within a share of the list. */
+static u32 scan_pages(u64 list, u64 requested)
+{
+	u64 most = bpf_cache_ext_list_len(list) / SCAN_SHARE;
+	u64 pages = requested * TUNABLE(pages_per_candidate);
+
+	if (pages > most)
+		pages = most;
+	return pages > requested ? pages : requested;
+}
+
+CACHE_EXT_HOOK(void, hyperbolic_evict_folios, struct cache_ext_eviction_ctx *request,
+	       struct mem_cgroup *memcg)
+{
+	struct cache_ext_iter_opts opts = {
+		.mode = CACHE_EXT_ITER_SCORE,
+		.max_scan = scan_pages(STATE->pages, request->nr_requested),
+	};
+	u32 now = STATE->now;
+
+	bpf_cache_ext_list_iterate(STATE->pages, request, access_rate, &now, &opts);
+}
+
+CACHE_EXT_OPS(hyperbolic, .init = HOOK(hyperbolic_init),
+	      .evict_folios = HOOK(hyperbolic_evict_folios),
+	      .folio_added = HOOK(hyperbolic_folio_added),
+	      .folio_accessed = HOOK(hyperbolic_folio_accessed));
