@@ -31,21 +31,6 @@ static void cx_set_ghost_capacities(struct cx_sim *sim)
 	}
 }
 
-static u64 cx_nodes_needed(const struct cx_sim *sim)
-{
-	u64 nodes = CX_ANCHORS + sim->capacity + 1;
-
-	for (u32 i = 0; i < sim->nr_ghosts; i++)
-		nodes += sim->ghost_capacity[i];
-	return nodes;
-}
-
-/* Homes for a load of 11/20: 7.3 bytes of index per node. */
-static u64 cx_homes_for(u64 nodes)
-{
-	return nodes * 20 / 11 + 1;
-}
-
 static void cx_destroy(struct cx_sim *sim)
 {
 	if (!sim)
@@ -73,7 +58,7 @@ static struct cx_sim *cx_create(u64 capacity, u32 batch, u64 seed, const u32 *tu
 	if (cx_ops.init && cx_ops.init(NULL))
 		goto fail;
 	cx_set_ghost_capacities(sim);
-	sim->node_count = cx_nodes_needed(sim);
+	sim->node_count = cx_first_nodes(sim);
 	sim->nodes = calloc(sim->node_count, sizeof(struct folio));
 	if (!sim->nodes ||
 	    cx_index_create(&sim->index, sim->node_count, cx_homes_for(sim->node_count)))
@@ -113,11 +98,8 @@ static void cx_forget(struct cx_sim *sim, u64 key)
 	}
 }
 
-/* Node numbers stay valid when the array moves; hooks never run meanwhile. */
 static int cx_resize(struct cx_sim *sim, u64 capacity, u32 batch)
 {
-	struct folio *nodes;
-	struct cx_index index;
 	u64 needed;
 
 	cx_self = sim;
@@ -131,23 +113,9 @@ static int cx_resize(struct cx_sim *sim, u64 capacity, u32 batch)
 	cx_set_ghost_capacities(sim);
 	for (u32 i = 0; i < sim->nr_ghosts; i++)
 		bpf_cache_ext_ghost_trim(CX_LISTS + i, sim->ghost_capacity[i]);
-	needed = cx_nodes_needed(sim);
-	if (needed <= sim->node_count)
-		return 0;
-	nodes = realloc(sim->nodes, needed * sizeof(struct folio));
-	if (!nodes)
+	needed = cx_first_nodes(sim);
+	if (needed > sim->node_count && !cx_set_node_count(needed))
 		return -ENOMEM;
-	sim->nodes = nodes;
-	if (cx_index_create(&index, needed, cx_homes_for(needed)))
-		return -ENOMEM;
-	sim->node_count = needed;
-	free(sim->index.slots);
-	sim->index = index;
-	for (u32 i = CX_ANCHORS; i < sim->fresh; i++)
-		if (sim->nodes[i].flags & CX_INDEXED)
-			while (!cx_index_insert(&sim->index, cx_hash(sim->nodes[i].key), i))
-				if (!cx_grow_index())
-					return -ENOMEM;
 	return 0;
 }
 

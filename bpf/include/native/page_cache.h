@@ -110,6 +110,36 @@ static __always_inline u32 cx_number(const struct folio *folio)
 	return (u32)(folio - cx_self->nodes);
 }
 
+/*
+ * Nodes allocated at first. Policies with several ghost lists bound their sum by more than the
+ * length of each, so that room for the longest is mostly enough.
+ */
+static inline u64 cx_first_nodes(const struct cx_sim *sim)
+{
+	u64 longest = 0;
+
+	for (u32 i = 0; i < sim->nr_ghosts; i++)
+		if (sim->ghost_capacity[i] > longest)
+			longest = sim->ghost_capacity[i];
+	return CX_ANCHORS + sim->capacity + 1 + longest;
+}
+
+/* Nodes when all ghost lists are full. */
+static inline u64 cx_most_nodes(const struct cx_sim *sim)
+{
+	u64 nodes = CX_ANCHORS + sim->capacity + 1;
+
+	for (u32 i = 0; i < sim->nr_ghosts; i++)
+		nodes += sim->ghost_capacity[i];
+	return nodes;
+}
+
+/* Homes for a load of 11/20: 7.3 bytes of index per node. */
+static inline u64 cx_homes_for(u64 nodes)
+{
+	return nodes * 20 / 11 + 1;
+}
+
 #include "api.h"
 #include "lists.h"
 #include "ghosts.h"

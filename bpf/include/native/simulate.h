@@ -31,17 +31,15 @@ static __always_inline u32 cx_find(u64 key, u64 hash)
 	}
 }
 
-/* Rare: builds the index anew with half as many homes again. */
-static __noinline bool cx_grow_index(void)
+/* Rare: builds the index anew, with half as many homes again each time that it does not fit. */
+static __noinline bool cx_rebuild_index(u64 home_count)
 {
 	struct cx_sim *sim = cx_self;
-	u64 home_count = sim->index.home_count;
 
-	for (int attempt = 0; attempt < 8; attempt++) {
+	for (int attempt = 0; attempt < 8; attempt++, home_count += home_count / 2) {
 		struct cx_index index;
 		bool fits = true;
 
-		home_count += home_count / 2;
 		if (cx_index_create(&index, sim->node_count, home_count))
 			return false;
 		for (u32 i = CX_ANCHORS; i < sim->fresh && fits; i++)
@@ -57,6 +55,30 @@ static __noinline bool cx_grow_index(void)
 	return false;
 }
 
+/* Nodes keep their numbers when the array moves; no hook holds a folio meanwhile. */
+static __noinline bool cx_set_node_count(u64 node_count)
+{
+	struct cx_sim *sim = cx_self;
+	struct folio *nodes = realloc(sim->nodes, node_count * sizeof(struct folio));
+
+	if (!nodes)
+		return false;
+	sim->nodes = nodes;
+	sim->node_count = node_count;
+	return cx_rebuild_index(cx_homes_for(node_count));
+}
+
+/* Rare: a further eighth, up to what the capacity and all full ghost lists would need. */
+static __noinline bool cx_grow_nodes(void)
+{
+	u64 most = cx_most_nodes(cx_self);
+	u64 count = cx_self->node_count + cx_self->node_count / 8;
+
+	if (cx_self->node_count >= most)
+		return false;
+	return cx_set_node_count(count < most ? count : most);
+}
+
 static __always_inline u32 cx_new_node(u64 key, u64 hash)
 {
 	struct cx_sim *sim = cx_self;
@@ -64,7 +86,7 @@ static __always_inline u32 cx_new_node(u64 key, u64 hash)
 
 	if (number)
 		sim->free_head = sim->nodes[number].next;
-	else if (likely(sim->fresh < sim->node_count))
+	else if (likely(sim->fresh < sim->node_count) || cx_grow_nodes())
 		number = sim->fresh++;
 	else
 		return 0;
@@ -72,7 +94,7 @@ static __always_inline u32 cx_new_node(u64 key, u64 hash)
 	sim->nodes[number].list = 0;
 	sim->nodes[number].flags = 0;
 	while (unlikely(!cx_index_insert(&sim->index, hash, number)))
-		if (!cx_grow_index())
+		if (!cx_rebuild_index(sim->index.home_count + sim->index.home_count / 2))
 			return 0;
 	sim->nodes[number].flags = CX_INDEXED;
 	return number;

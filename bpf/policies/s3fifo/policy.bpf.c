@@ -3,15 +3,24 @@
 #include "cache_ext.bpf.h"
 
 #define MAX_ACCESSES 3
+#define GHOST_PCT 90
 
 struct s3fifo_state {
 	u64 small;
 	u64 main;
 	u64 ghost;
+	u64 full; /* not 0 once the cgroup has reclaimed */
 };
 
 struct s3fifo_folio {
 	unsigned char accesses;
+};
+
+/* What is left of the small queue while one request is being filled. */
+struct small_scan {
+	u64 left;
+	u64 target;
+	u64 in_turn; /* a folio moved to the main queue instead of leaving: look for another one */
 };
 
 POLICY_STATE(struct s3fifo_state);
@@ -21,15 +30,30 @@ CACHE_EXT_HOOK(s32, s3fifo_init, struct mem_cgroup *memcg)
 {
 	STATE->small = bpf_cache_ext_list_create(memcg);
 	STATE->main = bpf_cache_ext_list_create(memcg);
-	STATE->ghost = bpf_cache_ext_ghost_create(memcg, 90);
+	STATE->ghost = bpf_cache_ext_ghost_create(memcg, GHOST_PCT);
 	return STATE->small && STATE->main && STATE->ghost ? 0 : -ENOMEM;
+}
+
+static u64 small_target(void)
+{
+	u64 pages = bpf_cache_ext_capacity(STATE->small) * TUNABLE(small_pct) / 100;
+
+	return pages ? pages : 1;
+}
+
+/* Until the first reclaim, what the small queue has no room for fills the main queue. */
+static bool belongs_to_main(struct folio *folio)
+{
+	if (bpf_cache_ext_ghost_take(STATE->ghost, folio) >= 0)
+		return true;
+	return !STATE->full && bpf_cache_ext_list_len(STATE->small) >= small_target();
 }
 
 CACHE_EXT_HOOK(void, s3fifo_folio_added, struct folio *folio)
 {
-	bool known = bpf_cache_ext_ghost_take(STATE->ghost, folio) >= 0;
+	u64 queue = belongs_to_main(folio) ? STATE->main : STATE->small;
 
-	bpf_cache_ext_list_add(known ? STATE->main : STATE->small, folio, true);
+	bpf_cache_ext_list_add(queue, folio, true);
 }
 
 CACHE_EXT_HOOK(void, s3fifo_folio_accessed, struct folio *folio, bool first)
@@ -46,11 +70,17 @@ CACHE_EXT_HOOK(void, s3fifo_folio_removed, struct folio *folio, bool evicted)
 		bpf_cache_ext_ghost_add(STATE->ghost, folio, 0);
 }
 
+/* The choice between the queues is made anew for every candidate: a batch does not drain small. */
 static s64 filter_small(struct folio *folio, void *data)
 {
 	struct s3fifo_folio *state = FOLIO_STATE(folio);
+	struct small_scan *scan = data;
 
-	if (!state || state->accesses < TUNABLE(promote_accesses))
+	if (!scan->in_turn && scan->left < scan->target)
+		return CACHE_EXT_STOP;
+	scan->left--;
+	scan->in_turn = state && state->accesses >= TUNABLE(promote_accesses);
+	if (!scan->in_turn)
 		return CACHE_EXT_EVICT;
 	state->accesses = 0;
 	return CACHE_EXT_MOVE;
@@ -66,14 +96,18 @@ static s64 reinsert_main(struct folio *folio, void *data)
 	return CACHE_EXT_ROTATE;
 }
 
-static void evict_small(struct cache_ext_eviction_ctx *request)
+static void evict_small(struct cache_ext_eviction_ctx *request, u64 target)
 {
+	struct small_scan scan = {
+		.left = bpf_cache_ext_list_len(STATE->small),
+		.target = target,
+	};
 	struct cache_ext_iter_opts opts = {
 		.mode = CACHE_EXT_ITER_SIMPLE,
 		.target_list = STATE->main,
 	};
 
-	bpf_cache_ext_list_iterate(STATE->small, request, filter_small, NULL, &opts);
+	bpf_cache_ext_list_iterate(STATE->small, request, filter_small, &scan, &opts);
 }
 
 /* Counts are at most MAX_ACCESSES, so that so many passes and one more find a victim. */
@@ -88,14 +122,12 @@ static void evict_main(struct cache_ext_eviction_ctx *request)
 CACHE_EXT_HOOK(void, s3fifo_evict_folios, struct cache_ext_eviction_ctx *request,
 	       struct mem_cgroup *memcg)
 {
-	u64 small_target = bpf_cache_ext_capacity(STATE->small) * TUNABLE(small_pct) / 100;
-
-	if (bpf_cache_ext_list_len(STATE->small) >= small_target)
-		evict_small(request);
+	STATE->full = 1;
+	evict_small(request, small_target());
 	if (request->nr_proposed < request->nr_requested)
 		evict_main(request);
 	if (request->nr_proposed < request->nr_requested)
-		evict_small(request);
+		evict_small(request, 0);
 }
 
 CACHE_EXT_OPS(s3fifo, .init = HOOK(s3fifo_init), .evict_folios = HOOK(s3fifo_evict_folios),
