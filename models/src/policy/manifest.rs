@@ -16,7 +16,8 @@ pub const HOOKS: [&str; 7] = [
 ];
 
 /// Kernel features beyond lists that a policy may need.
-pub const NEEDS: [&str; 6] = ["ghosts", "scoring", "folio_state", "tasks", "clock", "random"];
+pub const NEEDS: [&str; 7] =
+    ["ghosts", "scoring", "folio_state", "page_keys", "tasks", "clock", "random"];
 
 /// One number that an operator may set, at load or while the policy runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

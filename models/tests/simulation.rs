@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Full and miniature simulation against each other and against exact stack distances.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use cachepilot_models::curve::{Curve, geometric_size_grid, size_grid};
+use cachepilot_models::exact::ExactLru;
+use cachepilot_models::minisim::{Bank, BankConfig, Sampling};
+use cachepilot_models::policy::{
+    Instance, InstanceConfig, KERNEL_BATCH, Policy, Requests, find, policies,
+};
+use common::{Trace, recorded, zipf};
+use proptest::prelude::*;
+
+fn config(capacity_pages: u64, batch: u32) -> InstanceConfig {
+    InstanceConfig { capacity_pages, batch, seed: 1, tunables: Vec::new() }
+}
+
+fn misses(policy: &'static Policy, keys: &[u64], size_pages: u64, batch: u32) -> u64 {
+    let mut instance = Instance::new(policy, &config(size_pages, batch)).unwrap();
+    instance.run(Requests::of_keys(keys), None).unwrap();
+    instance.check().unwrap();
+    instance.stats().misses
+}
+
+fn bank(policies: &[&'static Policy], sizes: &[u64], sampling: Sampling) -> Bank {
+    Bank::new(BankConfig {
+        policies: policies.to_vec(),
+        sizes_pages: sizes.to_vec(),
+        sampling,
+        half_life: None,
+        seed: 1,
+        threads: 1,
+    })
+    .unwrap()
+}
+
+fn curves(bank: &mut Bank, keys: &[u64]) -> Vec<Curve> {
+    keys.chunks(50_000).for_each(|chunk| bank.access(Requests::of_keys(chunk)).unwrap());
+    bank.curves().unwrap()
+}
+
+proptest! {
+    #[test]
+    fn lru_simulation_equals_stack_distances_at_every_size(
+        keys in prop::collection::vec(0u64..60, 1..600),
+    ) {
+        let mut exact = ExactLru::new(None).unwrap();
+        exact.access(&keys);
+        let sizes: Vec<u64> = (1..=exact.footprint_pages()).collect();
+        let curve = exact.curve(&sizes).unwrap();
+        for (size, ratio) in sizes.iter().zip(&curve.miss_ratio) {
+            let simulated = misses(find("lru").unwrap(), &keys, *size, 1) as f64;
+            prop_assert!((ratio * keys.len() as f64 - simulated).abs() < 1e-6, "at {}", size);
+        }
+    }
+
+    #[test]
+    fn a_bank_at_rate_1_is_the_full_simulation(
+        keys in prop::collection::vec(0u64..200, 1..1500),
+        threads in 1usize..3,
+    ) {
+        let all: Vec<&'static Policy> = policies().iter().collect();
+        let sizes = [3, 40, 150];
+        let mut bank = Bank::new(BankConfig {
+            policies: all.clone(),
+            sizes_pages: sizes.to_vec(),
+            sampling: Sampling::Rate(1.0),
+            half_life: None,
+            seed: 1,
+            threads,
+        }).unwrap();
+        for (policy, curve) in all.iter().zip(curves(&mut bank, &keys)) {
+            for (size, ratio) in sizes.iter().zip(&curve.miss_ratio) {
+                let full = misses(policy, &keys, *size, KERNEL_BATCH) as f64;
+                // Key-dependent policies see other keys (the hashes) in a miniature.
+                if policy.manifest.needs.iter().any(|need| need == "page_keys") {
+                    continue;
+                }
+                prop_assert!((ratio * keys.len() as f64 - full).abs() < 1e-6,
+                             "{} at {}", policy.manifest.name, size);
+            }
+        }
+    }
+}
+
+/// Mean absolute error of the bank over all policies and sizes against full simulation.
+fn bank_error(trace: &Trace, sampling: Sampling, sizes: &[u64]) -> f64 {
+    let all: Vec<&'static Policy> = policies().iter().collect();
+    let mut bank = bank(&all, sizes, sampling);
+    let mut sum = 0.0;
+    for (policy, curve) in all.iter().zip(curves(&mut bank, &trace.keys)) {
+        for (&size, estimate) in sizes.iter().zip(&curve.miss_ratio) {
+            let full = misses(policy, &trace.keys, size, KERNEL_BATCH) as f64;
+            sum += (full / trace.keys.len() as f64 - estimate).abs();
+        }
+    }
+    sum / (all.len() * sizes.len()) as f64
+}
+
+#[test]
+fn miniatures_are_close_to_full_simulation() {
+    let trace = zipf(1_000_000, 100_000, 0.9, 3);
+    let sizes = size_grid(trace.distinct as u64, 4);
+    let error = bank_error(&trace, Sampling::Size(8192), &sizes);
+    assert!(error < 0.015, "zipf: {error}");
+    for trace in recorded(100_000) {
+        let sizes = size_grid(trace.distinct as u64, 3);
+        let error = bank_error(&trace, Sampling::Size(8192), &sizes);
+        assert!(error < 0.03, "{}: {error}", trace.name);
+    }
+}
+
+#[test]
+fn a_bounded_sample_lowers_its_rate_and_keeps_its_memory() {
+    let trace = zipf(400_000, 100_000, 0.8, 5);
+    let all: Vec<&'static Policy> = policies().iter().collect();
+    // The largest size says 16,000 pages; the trace has some five times as many.
+    let sizes = geometric_size_grid(1_000, 16_000, 6);
+    let mut bank = bank(&all, &sizes, Sampling::Size(4096));
+    let before = bank.bytes();
+    let curves = curves(&mut bank, &trace.keys);
+    assert!(bank.rate() < 0.1, "{}", bank.rate());
+    assert!(bank.bytes() < before * 5 / 4, "{} after {before}", bank.bytes());
+    let lru = policies().iter().position(|p| p.manifest.name == "lru").unwrap();
+    for (point, &size) in sizes.iter().enumerate() {
+        let full = misses(find("lru").unwrap(), &trace.keys, size, KERNEL_BATCH) as f64;
+        let truth = full / trace.keys.len() as f64;
+        let estimate = curves[lru].miss_ratio[point];
+        assert!((truth - estimate).abs() < 0.03, "at {size}: {estimate}, in truth {truth}");
+    }
+}
+
+#[test]
+fn with_ageing_the_last_phase_wins() {
+    let old = zipf(300_000, 20_000, 0.3, 7);
+    let new = zipf(300_000, 20_000, 1.2, 8);
+    let lru = [find("lru").unwrap()];
+    let sizes = [2_000];
+    let alone = curves(&mut bank(&lru, &sizes, Sampling::Rate(0.2)), &new.keys);
+    let both: Vec<u64> = old.keys.iter().chain(&new.keys).copied().collect();
+    let error = |half_life: Option<u64>| {
+        let mut bank = Bank::new(BankConfig {
+            policies: lru.to_vec(),
+            sizes_pages: sizes.to_vec(),
+            sampling: Sampling::Rate(0.2),
+            half_life,
+            seed: 1,
+            threads: 1,
+        })
+        .unwrap();
+        (curves(&mut bank, &both)[0].miss_ratio[0] - alone[0].miss_ratio[0]).abs()
+    };
+    assert!(error(Some(30_000)) < 0.03, "{}", error(Some(30_000)));
+    assert!(error(None) > 0.1, "{}", error(None));
+}
+
+#[test]
+fn tasks_follow_their_accesses_into_the_sample() {
+    let admission = find("admission").unwrap();
+    let keys: Vec<u64> = (0..40_000).map(|i| i % 400).collect();
+    let tasks: Vec<u32> = keys.iter().map(|key| (key % 2) as u32 + 1).collect();
+    let mut bank = bank(&[admission], &[400], Sampling::Rate(0.5));
+    let requests = Requests { keys: &keys, tasks: &tasks, times_ns: &[] };
+    bank.access(requests).unwrap();
+    // No task is filtered by default, so everything but the first accesses hits.
+    assert!(bank.curves().unwrap()[0].miss_ratio[0] < 0.02);
+}
+
+#[test]
+fn what_makes_no_bank_is_refused() {
+    let make = |sampling, sizes: &[u64], half_life| {
+        let config = BankConfig {
+            policies: vec![find("lru").unwrap()],
+            sizes_pages: sizes.to_vec(),
+            sampling,
+            half_life,
+            seed: 1,
+            threads: 1,
+        };
+        Bank::new(config).err().map(|e| e.to_string()).unwrap()
+    };
+    assert_eq!(make(Sampling::Rate(0.0), &[1], None), "rate: 0 is outside (0, 1]");
+    assert_eq!(make(Sampling::Rate(1.5), &[1], None), "rate: 1.5 is outside (0, 1]");
+    assert_eq!(make(Sampling::Size(0), &[1], None), "smax: 0 is outside 1..");
+    assert!(make(Sampling::Rate(0.5), &[], None).contains("at least one"));
+    assert!(make(Sampling::Rate(0.5), &[1], Some(0)).starts_with("half_life:"));
+}
+
+#[test]
+fn instances_refuse_what_they_cannot_be() {
+    let lru = find("lru").unwrap();
+    let refuse = |c: InstanceConfig| Instance::new(lru, &c).err().unwrap().to_string();
+    assert!(refuse(config(0, 32)).starts_with("size: 0 pages are not in 1..="));
+    assert!(refuse(config(10, 33)).starts_with("batch: 33 is not in 1..=32"));
+    let with_tunable = InstanceConfig { tunables: vec![1], ..config(10, 1) };
+    assert!(refuse(with_tunable).starts_with("tunables: 1 values given"));
+    let unknown = find("nosuch").err().unwrap().to_string();
+    assert!(unknown.starts_with("policy: \"nosuch\" is none of "), "{unknown}");
+}
