@@ -31,12 +31,12 @@ static __always_inline u32 cx_find(u64 key, u64 hash)
 	}
 }
 
-/* Rare: builds the index anew, with half as many homes again each time that it does not fit. */
+/* Rare: builds the index anew, with an eighth more homes each time that it does not fit. */
 static __noinline bool cx_rebuild_index(u64 home_count)
 {
 	struct cx_sim *sim = cx_self;
 
-	for (int attempt = 0; attempt < 8; attempt++, home_count += home_count / 2) {
+	for (int attempt = 0; attempt < 24; attempt++, home_count += home_count / 8) {
 		struct cx_index index;
 		bool fits = true;
 
@@ -94,7 +94,7 @@ static __always_inline u32 cx_new_node(u64 key, u64 hash)
 	sim->nodes[number].list = 0;
 	sim->nodes[number].flags = 0;
 	while (unlikely(!cx_index_insert(&sim->index, hash, number)))
-		if (!cx_rebuild_index(sim->index.home_count + sim->index.home_count / 2))
+		if (!cx_rebuild_index(sim->index.home_count + sim->index.home_count / 8))
 			return 0;
 	sim->nodes[number].flags = CX_INDEXED;
 	return number;

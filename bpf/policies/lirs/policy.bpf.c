@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * LIRS: pages of low inter-reference recency (LIR) stay, all others (HIR) pass through a queue.
+ *
+ * The paper's stack S holds all pages whose last access is later than that of the LIR page at its
+ * bottom, resident or not. Here a page is on one list only, and S is not a list: the time of a
+ * page's last access, kept with the page and with its ghost, says whether it is in S.
+ */
+#include "cache_ext.bpf.h"
+
+#define GHOST_PCT 95
+/* Times are compared modulo 2^32: LIR pages that were idle for longer than this are demoted. */
+#define MAX_IDLE (1u << 30)
+
+struct lirs_state {
+	u64 lir;   /* in order of the last access */
+	u64 queue; /* Q: resident HIR pages, the next to leave first */
+	u64 ghost; /* HIR pages that left while in S */
+	u64 requested;
+	u32 clock;  /* accesses */
+	u32 bottom; /* last access of the LIR page at the bottom of S */
+};
+
+struct lirs_folio {
+	u32 last;
+};
+
+struct prune {
+	u64 excess;
+	u32 now;
+	u32 bottom;
+};
+
+POLICY_STATE(struct lirs_state);
+POLICY_FOLIO_STATE(struct lirs_folio);
+
+CACHE_EXT_HOOK(s32, lirs_init, struct mem_cgroup *memcg)
+{
+	STATE->lir = bpf_cache_ext_list_create(memcg);
+	STATE->queue = bpf_cache_ext_list_create(memcg);
+	STATE->ghost = bpf_cache_ext_ghost_create(memcg, GHOST_PCT);
+	return STATE->lir && STATE->queue && STATE->ghost ? 0 : -ENOMEM;
+}
+
+static bool in_stack(u32 last)
+{
+	return (s32)(last - STATE->bottom) > 0;
+}
+
+/* Pages that are not LIR. A batch finds its candidates in the queue, however small the cache. */
+static u64 lir_target(void)
+{
+	u64 capacity = bpf_cache_ext_capacity(STATE->lir);
+	u64 queue = capacity * TUNABLE(queue_pct) / 100;
+
+	if (queue < STATE->requested)
+		queue = STATE->requested;
+	if (!queue)
+		queue = 1;
+	return queue < capacity ? capacity - queue : 0;
+}
+
+static void touch(struct folio *folio)
+{
+	struct lirs_folio *state = FOLIO_STATE(folio);
+
+	cache_ext_add(&STATE->clock, 1);
+	if (state)
+		state->last = STATE->clock;
+}
+
+CACHE_EXT_HOOK(void, lirs_folio_added, struct folio *folio)
+{
+	s64 last = bpf_cache_ext_ghost_take(STATE->ghost, folio);
+	bool lir = bpf_cache_ext_list_len(STATE->lir) < lir_target();
+
+	if (last >= 0 && in_stack((u32)last))
+		lir = true;
+	touch(folio);
+	bpf_cache_ext_list_add(lir ? STATE->lir : STATE->queue, folio, true);
+}
+
+CACHE_EXT_HOOK(void, lirs_folio_accessed, struct folio *folio, bool first)
+{
+	struct lirs_folio *state = FOLIO_STATE(folio);
+	u64 list = STATE->lir;
+
+	if (first)
+		return;
+	if (bpf_cache_ext_folio_list(folio) != list && (!state || !in_stack(state->last)))
+		list = STATE->queue;
+	touch(folio);
+	bpf_cache_ext_list_move(list, folio, true);
+}
+
+CACHE_EXT_HOOK(void, lirs_folio_removed, struct folio *folio, bool evicted)
+{
+	struct lirs_folio *state = FOLIO_STATE(folio);
+
+	if (evicted && state && bpf_cache_ext_folio_list(folio) == STATE->queue &&
+	    in_stack(state->last))
+		bpf_cache_ext_ghost_add(STATE->ghost, folio, state->last);
+}
+
+/* LIR pages beyond their share become HIR; the one after them is the bottom of S. */
+static s64 prune_stack(struct folio *folio, void *data)
+{
+	struct lirs_folio *state = FOLIO_STATE(folio);
+	struct prune *prune = data;
+	u32 last = state ? state->last : prune->now;
+
+	if (prune->excess) {
+		prune->excess--;
+		return CACHE_EXT_MOVE;
+	}
+	if (prune->now - last > MAX_IDLE)
+		return CACHE_EXT_MOVE;
+	prune->bottom = last;
+	return CACHE_EXT_STOP;
+}
+
+static s64 evict_oldest(struct folio *folio, void *data)
+{
+	return CACHE_EXT_EVICT;
+}
+
+static void prune(struct cache_ext_eviction_ctx *request)
+{
+	u64 length = bpf_cache_ext_list_len(STATE->lir);
+	u64 target = lir_target();
+	struct prune prune = {
+		.excess = length > target ? length - target : 0,
+		.now = STATE->clock,
+		.bottom = STATE->clock,
+	};
+	struct cache_ext_iter_opts opts = {
+		.mode = CACHE_EXT_ITER_SIMPLE,
+		.max_scan = CACHE_EXT_MAX_BATCH,
+		.target_list = STATE->queue,
+	};
+
+	bpf_cache_ext_list_iterate(STATE->lir, request, prune_stack, &prune, &opts);
+	STATE->bottom = prune.bottom;
+}
+
+CACHE_EXT_HOOK(void, lirs_evict_folios, struct cache_ext_eviction_ctx *request,
+	       struct mem_cgroup *memcg)
+{
+	struct cache_ext_iter_opts opts = {.mode = CACHE_EXT_ITER_SIMPLE};
+
+	STATE->requested = request->nr_requested;
+	prune(request);
+	bpf_cache_ext_list_iterate(STATE->queue, request, evict_oldest, NULL, &opts);
+	if (request->nr_proposed < request->nr_requested)
+		bpf_cache_ext_list_iterate(STATE->lir, request, evict_oldest, NULL, &opts);
+}
+
+CACHE_EXT_OPS(lirs, .init = HOOK(lirs_init), .evict_folios = HOOK(lirs_evict_folios),
+	      .folio_added = HOOK(lirs_folio_added), .folio_accessed = HOOK(lirs_folio_accessed),
+	      .folio_removed = HOOK(lirs_folio_removed));
