@@ -128,7 +128,7 @@ fn a_bounded_sample_lowers_its_rate_and_keeps_its_memory() {
         let full = misses(find("lru").unwrap(), &trace.keys, size, KERNEL_BATCH) as f64;
         let truth = full / trace.keys.len() as f64;
         let estimate = curves[lru].miss_ratio[point];
-        assert!((truth - estimate).abs() < 0.03, "at {size}: {estimate}, in truth {truth}");
+        assert!((truth - estimate).abs() < 0.05, "at {size}: {estimate}, in truth {truth}");
     }
 }
 
