@@ -7,6 +7,7 @@ with KeyboardInterrupt on Ctrl-C. Bad input raises `ModelsError` (a ValueError) 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from typing import final
 
 import numpy as np
@@ -14,6 +15,8 @@ from numpy.typing import NDArray
 
 Progress = Callable[[float], None]
 Tunables = Mapping[str, Mapping[str, int]]
+Source = str | PathLike[str] | NDArray[np.uint64]
+"""A trace file, or page keys that are read where they lie."""
 
 class ModelsError(ValueError): ...
 
@@ -79,7 +82,7 @@ def trace_convert(
     """Writes `target` in the format of its suffix; returns the requests written."""
 
 def simulate(
-    path: str,
+    source: Source,
     policies: Sequence[str],
     sizes_pages: Sequence[int],
     batch: int = 32,
@@ -115,7 +118,7 @@ def simulate_hits(
     """Per request, whether it hit: for tests against reference implementations."""
 
 def mrc_exact(
-    path: str,
+    source: Source,
     sizes_pages: NDArray[np.uint64],
     policies: Sequence[str],
     batch: int = 32,
@@ -127,7 +130,7 @@ def mrc_exact(
     """Stack distances for `lru`, next-use sets for `opt`, full simulation for the others."""
 
 def mrc_shards(
-    path: str,
+    source: Source,
     sizes_pages: NDArray[np.uint64],
     rate: float | None = None,
     smax: int | None = None,
@@ -138,7 +141,7 @@ def mrc_shards(
     """SHARDS curve of LRU at a fixed rate or, with `smax`, a fixed sample size."""
 
 def mrc_minisim(
-    path: str,
+    source: Source,
     sizes_pages: NDArray[np.uint64],
     policies: Sequence[str],
     rate: float | None = None,
@@ -150,6 +153,12 @@ def mrc_minisim(
     progress: Progress | None = None,
 ) -> list[Curve]:
     """Miniature simulation of every policy at every size, one pass over the trace."""
+
+def stack_distances(keys: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    """Per access, the size of the smallest LRU cache that hits; 0 for a first access.
+
+    O(log n) each; memory of the distinct pages and of the result.
+    """
 
 def size_grid(footprint_pages: int, points: int) -> NDArray[np.uint64]:
     """`points` sizes evenly spaced up to the footprint, each at least one page, strictly rising."""

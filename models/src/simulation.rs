@@ -36,14 +36,20 @@ impl Outcome {
 }
 
 struct Running {
+    job: Job,
     instance: Instance,
     time: Duration,
 }
 
 impl Running {
-    fn run(&mut self, chunk: &Chunk) -> Result<()> {
+    fn new(job: &Job) -> Result<Self> {
+        let instance = Instance::new(job.policy, &job.config)?;
+        Ok(Self { job: job.clone(), instance, time: Duration::ZERO })
+    }
+
+    fn run(&mut self, requests: Requests<'_>) -> Result<()> {
         let start = Instant::now();
-        self.instance.run(chunk.requests(), None)?;
+        self.instance.run(requests, None)?;
         self.time += start.elapsed();
         Ok(())
     }
@@ -66,37 +72,58 @@ pub fn thread_pool(threads: usize) -> Result<rayon::ThreadPool> {
     pool.map_err(|e| Error::argument("threads", e.to_string()))
 }
 
-/// Runs every job over the trace, `threads` at a time (0: one per core), and calls `progress`
-/// with the share of the trace read after each chunk; an error from it stops the simulation.
-/// Memory: the instances and one chunk.
+/// Many jobs that advance over the same requests.
+pub struct Simulation {
+    running: Vec<Running>,
+    pool: rayon::ThreadPool,
+}
+
+impl Simulation {
+    /// Cold caches for every job, simulated `threads` at a time (0: one per core).
+    ///
+    /// # Errors
+    /// Those of [`Instance::new`] and [`thread_pool`].
+    pub fn new(jobs: &[Job], threads: usize) -> Result<Self> {
+        let running = jobs.iter().map(Running::new).collect::<Result<Vec<_>>>()?;
+        Ok(Self { running, pool: thread_pool(threads)? })
+    }
+
+    /// Runs the next requests through every job.
+    ///
+    /// # Errors
+    /// Those of [`Instance::run`].
+    pub fn run(&mut self, requests: Requests<'_>) -> Result<()> {
+        let running = &mut self.running;
+        self.pool.install(|| running.par_iter_mut().try_for_each(|r| r.run(requests)))
+    }
+
+    /// What became of the jobs, in their order.
+    #[must_use]
+    pub fn outcomes(self) -> Vec<Outcome> {
+        let outcome = |r: Running| Outcome { stats: r.instance.stats(), job: r.job, time: r.time };
+        self.running.into_iter().map(outcome).collect()
+    }
+}
+
+/// Runs every job over the trace and calls `progress` with the share of the trace read after each
+/// chunk; an error from it stops the simulation. Memory: the instances and one chunk.
 ///
 /// # Errors
-/// Those of the reader, of [`Instance`] and of `progress`.
+/// Those of the reader, of [`Simulation`] and of `progress`.
 pub fn simulate(
     reader: &mut dyn TraceReader,
     jobs: &[Job],
     threads: usize,
     progress: &mut dyn FnMut(f64) -> Result<()>,
 ) -> Result<Vec<Outcome>> {
-    let create = |job: &Job| {
-        let instance = Instance::new(job.policy, &job.config)?;
-        Ok(Running { instance, time: Duration::ZERO })
-    };
-    let mut running = jobs.iter().map(create).collect::<Result<Vec<_>>>()?;
-    let pool = thread_pool(threads)?;
+    let mut simulation = Simulation::new(jobs, threads)?;
     let mut chunk = Chunk::default();
     loop {
         reader.next_chunk(&mut chunk)?;
         if chunk.keys.is_empty() {
-            break;
+            return Ok(simulation.outcomes());
         }
-        pool.install(|| running.par_iter_mut().try_for_each(|r| r.run(&chunk)))?;
+        simulation.run(chunk.requests())?;
         progress(reader.progress())?;
     }
-    let outcome = |(job, r): (&Job, Running)| Outcome {
-        job: job.clone(),
-        stats: r.instance.stats(),
-        time: r.time,
-    };
-    Ok(jobs.iter().zip(running).map(outcome).collect())
 }

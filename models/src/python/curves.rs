@@ -2,18 +2,19 @@
 //! Miss ratio curves seen from Python.
 
 use super::progress::Progress;
-use super::trace::for_each_chunk;
+use super::source::{Source, SourceArgument};
 use crate::curve::Curve;
 use crate::error::{Error, Result};
 use crate::exact::ExactLru;
+use crate::hash::page_hash;
 use crate::minisim::{Bank, BankConfig, Sampling};
 use crate::opt::OptTrace;
 use crate::policy::{InstanceConfig, Policy, find};
 use crate::shards::{FixedRateShards, FixedSizeShards, Options};
-use crate::simulation::{Job, simulate};
+use crate::simulation::{Job, Outcome, Simulation};
+use crate::stack_distance::LruStack;
 use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::prelude::*;
-use std::path::Path;
 use std::time::Instant;
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -21,6 +22,7 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(mrc_exact, module)?)?;
     module.add_function(wrap_pyfunction!(mrc_shards, module)?)?;
     module.add_function(wrap_pyfunction!(mrc_minisim, module)?)?;
+    module.add_function(wrap_pyfunction!(stack_distances, module)?)?;
     module.add_function(wrap_pyfunction!(size_grid, module)?)
 }
 
@@ -73,31 +75,25 @@ impl PyCurve {
     }
 }
 
-/// A trace and the sizes a curve of it is asked for.
-struct Source<'a> {
-    path: &'a str,
-    column: Option<&'a str>,
-    sizes_pages: Vec<u64>,
-}
-
-fn exact_lru(source: &Source<'_>, progress: &mut Progress) -> Result<Curve> {
+fn exact_lru(source: Source<'_>, sizes_pages: &[u64], progress: &mut Progress) -> Result<Curve> {
     let mut exact = ExactLru::new(None)?;
-    for_each_chunk(source.path, source.column, progress, |chunk| {
-        exact.access(&chunk.keys);
+    source.for_each(progress, |requests| {
+        exact.access(requests.keys);
         Ok(())
     })?;
-    exact.curve(&source.sizes_pages)
+    exact.curve(sizes_pages)
 }
 
-fn exact_opt(source: &Source<'_>, progress: &mut Progress) -> Result<Curve> {
+fn exact_opt(source: Source<'_>, sizes_pages: &[u64], progress: &mut Progress) -> Result<Curve> {
     let mut opt = OptTrace::default();
-    for_each_chunk(source.path, source.column, progress, |chunk| opt.access(&chunk.keys))?;
-    opt.curve(&source.sizes_pages)
+    source.for_each(progress, |requests| opt.access(requests.keys))?;
+    opt.curve(sizes_pages)
 }
 
 /// Full simulation of the policies; a curve and the seconds spent for each.
 fn simulated(
-    source: &Source<'_>,
+    source: Source<'_>,
+    sizes_pages: &[u64],
     policies: &[&'static Policy],
     (batch, seed, threads): (u32, u64, usize),
     progress: &mut Progress,
@@ -107,15 +103,14 @@ fn simulated(
         config: InstanceConfig { capacity_pages, batch, seed, tunables: Vec::new() },
     };
     let jobs: Vec<Job> =
-        policies.iter().flat_map(|p| source.sizes_pages.iter().map(move |s| job(p, s))).collect();
-    let mut reader =
-        crate::trace::open(Path::new(source.path), &super::trace::options(source.column))?;
-    let mut report = |share| progress.report(share);
-    let outcomes = simulate(reader.as_mut(), &jobs, threads, &mut report)?;
-    let curve = |rows: &[crate::simulation::Outcome]| {
+        policies.iter().flat_map(|p| sizes_pages.iter().map(move |s| job(p, s))).collect();
+    let mut simulation = Simulation::new(&jobs, threads)?;
+    source.for_each(progress, |requests| simulation.run(requests))?;
+    let outcomes = simulation.outcomes();
+    let curve = |rows: &[Outcome]| {
         let requests = rows.first().map_or(0, |r| r.stats.requests);
         let curve = Curve {
-            sizes_pages: source.sizes_pages.clone(),
+            sizes_pages: sizes_pages.to_vec(),
             miss_ratio: rows.iter().map(|r| r.miss_ratio()).collect(),
             stderr: vec![0.0; rows.len()],
             requests,
@@ -124,7 +119,7 @@ fn simulated(
         };
         (curve, rows.iter().map(|r| r.time.as_secs_f64()).sum())
     };
-    Ok(outcomes.chunks(source.sizes_pages.len()).map(curve).collect())
+    Ok(outcomes.chunks(sizes_pages.len()).map(curve).collect())
 }
 
 fn sizes(array: &PyReadonlyArray1<'_, u64>) -> PyResult<Vec<u64>> {
@@ -138,12 +133,12 @@ fn sizes(array: &PyReadonlyArray1<'_, u64>) -> PyResult<Vec<u64>> {
 }
 
 #[pyfunction]
-#[pyo3(signature = (path, sizes_pages, policies, batch=32, seed=1, column=None, threads=0,
+#[pyo3(signature = (source, sizes_pages, policies, batch=32, seed=1, column=None, threads=0,
                     progress=None))]
 #[allow(clippy::too_many_arguments)]
 fn mrc_exact(
     py: Python<'_>,
-    path: &str,
+    source: SourceArgument<'_>,
     sizes_pages: PyReadonlyArray1<'_, u64>,
     policies: Vec<String>,
     batch: u32,
@@ -152,7 +147,8 @@ fn mrc_exact(
     threads: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<PyCurve>> {
-    let source = Source { path, column, sizes_pages: sizes(&sizes_pages)? };
+    let source = source.borrow(column)?;
+    let sizes_pages = sizes(&sizes_pages)?;
     let others: Vec<&str> =
         policies.iter().map(String::as_str).filter(|n| !matches!(*n, "lru" | "opt")).collect();
     let found = others.iter().map(|name| find(name)).collect::<Result<Vec<_>>>()?;
@@ -160,15 +156,23 @@ fn mrc_exact(
     let result = py.detach(|| {
         let mut simulated_curves = match found.is_empty() {
             true => Vec::new(),
-            false => simulated(&source, &found, (batch, seed, threads), &mut progress)?,
+            false => {
+                simulated(source, &sizes_pages, &found, (batch, seed, threads), &mut progress)?
+            }
         }
         .into_iter();
         let mut curves = Vec::new();
         for name in &policies {
             let start = Instant::now();
             let curve = match name.as_str() {
-                "lru" => Some((exact_lru(&source, &mut progress)?, start.elapsed().as_secs_f64())),
-                "opt" => Some((exact_opt(&source, &mut progress)?, start.elapsed().as_secs_f64())),
+                "lru" => Some((
+                    exact_lru(source, &sizes_pages, &mut progress)?,
+                    start.elapsed().as_secs_f64(),
+                )),
+                "opt" => Some((
+                    exact_opt(source, &sizes_pages, &mut progress)?,
+                    start.elapsed().as_secs_f64(),
+                )),
                 _ => simulated_curves.next(),
             };
             curves.extend(curve.map(|(curve, seconds)| (name, curve, seconds)));
@@ -180,12 +184,12 @@ fn mrc_exact(
 }
 
 #[pyfunction]
-#[pyo3(signature = (path, sizes_pages, rate=None, smax=None, half_life=None, column=None,
+#[pyo3(signature = (source, sizes_pages, rate=None, smax=None, half_life=None, column=None,
                     progress=None))]
 #[allow(clippy::too_many_arguments)]
 fn mrc_shards(
     py: Python<'_>,
-    path: &str,
+    source: SourceArgument<'_>,
     sizes_pages: PyReadonlyArray1<'_, u64>,
     rate: Option<f64>,
     smax: Option<usize>,
@@ -193,18 +197,20 @@ fn mrc_shards(
     column: Option<&str>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyCurve> {
-    let source = Source { path, column, sizes_pages: sizes(&sizes_pages)? };
+    let source = source.borrow(column)?;
+    let sizes_pages = sizes(&sizes_pages)?;
     let options = Options { seed: 0, half_life: checked_half_life(half_life)? };
     let sampling = sampling(rate, smax)?;
     let mut progress = Progress::new(progress);
     let start = Instant::now();
-    let result = py.detach(|| shards(&source, sampling, options, &mut progress));
+    let result = py.detach(|| shards(source, &sizes_pages, sampling, options, &mut progress));
     let curve = progress.finish(result)?;
     Ok(PyCurve::new(py, "lru", "shards", curve, start.elapsed().as_secs_f64()))
 }
 
 fn shards(
-    source: &Source<'_>,
+    source: Source<'_>,
+    sizes_pages: &[u64],
     sampling: Sampling,
     options: Options,
     progress: &mut Progress,
@@ -212,19 +218,19 @@ fn shards(
     match sampling {
         Sampling::Rate(rate) => {
             let mut shards = FixedRateShards::new(rate, options)?;
-            for_each_chunk(source.path, source.column, progress, |chunk| {
-                shards.access(&chunk.keys);
+            source.for_each(progress, |requests| {
+                shards.access(requests.keys);
                 Ok(())
             })?;
-            shards.curve(&source.sizes_pages)
+            shards.curve(sizes_pages)
         }
         Sampling::Size(s_max) => {
             let mut shards = FixedSizeShards::new(s_max, options)?;
-            for_each_chunk(source.path, source.column, progress, |chunk| {
-                shards.access(&chunk.keys);
+            source.for_each(progress, |requests| {
+                shards.access(requests.keys);
                 Ok(())
             })?;
-            shards.curve(&source.sizes_pages)
+            shards.curve(sizes_pages)
         }
     }
 }
@@ -248,12 +254,12 @@ fn checked_half_life(half_life: Option<f64>) -> Result<Option<u64>> {
 }
 
 #[pyfunction]
-#[pyo3(signature = (path, sizes_pages, policies, rate=None, smax=None, half_life=None, seed=1,
+#[pyo3(signature = (source, sizes_pages, policies, rate=None, smax=None, half_life=None, seed=1,
                     column=None, threads=0, progress=None))]
 #[allow(clippy::too_many_arguments)]
 fn mrc_minisim(
     py: Python<'_>,
-    path: &str,
+    source: SourceArgument<'_>,
     sizes_pages: PyReadonlyArray1<'_, u64>,
     policies: Vec<String>,
     rate: Option<f64>,
@@ -272,17 +278,41 @@ fn mrc_minisim(
         seed,
         threads,
     };
+    let source = source.borrow(column)?;
     let mut progress = Progress::new(progress);
     let start = Instant::now();
     let result = py.detach(|| {
         let mut bank = Bank::new(config)?;
-        for_each_chunk(path, column, &mut progress, |chunk| bank.access(chunk.requests()))?;
+        source.for_each(&mut progress, |requests| bank.access(requests))?;
         bank.curves()
     });
     let curves = progress.finish(result)?;
     let seconds = start.elapsed().as_secs_f64();
     let named = policies.iter().zip(curves);
     Ok(named.map(|(name, c)| PyCurve::new(py, name, "minisim", c, seconds)).collect())
+}
+
+/// Distances of a block of accesses, so that hashes stay in the processor's caches.
+const DISTANCE_BLOCK: usize = 1024;
+
+#[pyfunction]
+fn stack_distances<'py>(
+    py: Python<'py>,
+    keys: PyReadonlyArray1<'py, u64>,
+) -> PyResult<Bound<'py, PyArray1<u32>>> {
+    let keys = keys.as_slice().map_err(|e| super::ModelsError::new_err(e.to_string()))?;
+    let distances = py.detach(|| {
+        let mut stack = LruStack::default();
+        let mut distances = vec![0; keys.len()];
+        let mut hashes = Vec::with_capacity(DISTANCE_BLOCK);
+        for (keys, out) in keys.chunks(DISTANCE_BLOCK).zip(distances.chunks_mut(DISTANCE_BLOCK)) {
+            hashes.clear();
+            hashes.extend(keys.iter().map(|&key| page_hash(key)));
+            stack.access_all(&hashes, out);
+        }
+        distances
+    });
+    Ok(distances.into_pyarray(py))
 }
 
 #[pyfunction]

@@ -4,6 +4,7 @@
 mod curves;
 mod progress;
 mod simulation;
+mod source;
 mod trace;
 
 use pyo3::prelude::*;

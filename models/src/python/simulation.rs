@@ -2,15 +2,14 @@
 //! Full simulation seen from Python.
 
 use super::progress::Progress;
-use super::trace::{for_each_chunk, options};
+use super::source::{Source, SourceArgument};
 use crate::error::{Error, Result};
 use crate::opt::OptTrace;
 use crate::policy::{Instance, InstanceConfig, Policy, Requests, find};
-use crate::simulation::{Job, Outcome, simulate as simulate_jobs};
+use crate::simulation::{Job, Outcome, Simulation};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use std::collections::HashMap;
-use std::path::Path;
 use std::time::Instant;
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -119,13 +118,12 @@ fn config(
 
 /// OPT at every size, as rows like those of the policies.
 fn simulate_opt(
-    path: &str,
+    source: Source<'_>,
     sizes_pages: &[u64],
-    column: Option<&str>,
     progress: &mut Progress,
 ) -> Result<Vec<SimResult>> {
     let mut opt = OptTrace::default();
-    for_each_chunk(path, column, progress, |chunk| opt.access(&chunk.keys))?;
+    source.for_each(progress, |requests| opt.access(requests.keys))?;
     let row = |&size_pages: &u64| {
         let start = Instant::now();
         let curve = opt.curve(&[size_pages])?;
@@ -147,12 +145,12 @@ fn simulate_opt(
 }
 
 #[pyfunction]
-#[pyo3(signature = (path, policies, sizes_pages, batch=32, seed=1, tunables=None, column=None,
+#[pyo3(signature = (source, policies, sizes_pages, batch=32, seed=1, tunables=None, column=None,
                     threads=0, progress=None))]
 #[allow(clippy::too_many_arguments)]
 fn simulate(
     py: Python<'_>,
-    path: &str,
+    source: SourceArgument<'_>,
     policies: Vec<String>,
     sizes_pages: Vec<u64>,
     batch: u32,
@@ -170,27 +168,23 @@ fn simulate(
             jobs.push(Job { policy, config: config(policy, size, batch, seed, given)? });
         }
     }
+    let source = source.borrow(column)?;
     let mut progress = Progress::new(progress);
     let result = py.detach(|| {
         let mut rows: Vec<SimResult> = Vec::new();
         if !jobs.is_empty() {
-            let mut reader = open_trace(path, column)?;
-            let mut report = |share| progress.report(share);
-            let outcomes = simulate_jobs(reader.as_mut(), &jobs, threads, &mut report)?;
-            rows.extend(outcomes.into_iter().map(SimResult::from));
+            let mut simulation = Simulation::new(&jobs, threads)?;
+            source.for_each(&mut progress, |requests| simulation.run(requests))?;
+            rows.extend(simulation.outcomes().into_iter().map(SimResult::from));
         }
         for (at, _) in policies.iter().enumerate().filter(|(_, name)| *name == "opt") {
-            let opt = simulate_opt(path, &sizes_pages, column, &mut progress)?;
+            let opt = simulate_opt(source, &sizes_pages, &mut progress)?;
             let position = at * sizes_pages.len();
             rows.splice(position..position, opt);
         }
         Ok(rows)
     });
     progress.finish(result)
-}
-
-fn open_trace(path: &str, column: Option<&str>) -> Result<Box<dyn crate::trace::TraceReader>> {
-    crate::trace::open(Path::new(path), &options(column))
 }
 
 /// Runs an array of keys; `hits` has a byte per request.

@@ -16,27 +16,8 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(trace_convert, module)?)
 }
 
-pub(super) fn options(column: Option<&str>) -> OpenOptions<'_> {
+fn options(column: Option<&str>) -> OpenOptions<'_> {
     OpenOptions { column }
-}
-
-/// Feeds every chunk of a trace to `each`.
-pub(super) fn for_each_chunk(
-    path: &str,
-    column: Option<&str>,
-    progress: &mut Progress,
-    mut each: impl FnMut(&Chunk) -> Result<()>,
-) -> Result<()> {
-    let mut reader = open(Path::new(path), &options(column))?;
-    let mut chunk = Chunk::default();
-    loop {
-        reader.next_chunk(&mut chunk)?;
-        if chunk.keys.is_empty() {
-            return Ok(());
-        }
-        each(&chunk)?;
-        progress.report(reader.progress())?;
-    }
 }
 
 fn info(
