@@ -78,6 +78,21 @@ def trace_convert(
 ) -> int:
     """Writes `target` in the format of its suffix; returns the requests written."""
 
+def record_dtype() -> np.dtype[np.void]:
+    """Fields of a `.cptrace` record: time_ns, cgroup, inode, index, device, generation, task, flags.
+
+    `docs/trace_format.md` says what they mean.
+    """
+
+def write_records(path: str, records: NDArray[np.void]) -> int:
+    """Writes a recording with all fields known, `.cptrace[.zst]`; returns its records.
+
+    `records` is a contiguous array of `record_dtype()`.
+    """
+
+def read_records(path: str) -> NDArray[np.void]:
+    """All records of a `.cptrace[.zst]` file, of `record_dtype()`: 48 bytes of memory each."""
+
 def simulate(
     path: str,
     policies: Sequence[str],
