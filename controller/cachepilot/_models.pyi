@@ -79,10 +79,7 @@ def trace_convert(
     """Writes `target` in the format of its suffix; returns the requests written."""
 
 def record_dtype() -> np.dtype[np.void]:
-    """Fields of a `.cptrace` record: time_ns, cgroup, inode, index, device, generation, task, flags.
-
-    `docs/trace_format.md` says what they mean.
-    """
+    """The record of `docs/trace_format.md`, field by field."""
 
 def write_records(path: str, records: NDArray[np.void]) -> int:
     """Writes a recording with all fields known, `.cptrace[.zst]`; returns its records.

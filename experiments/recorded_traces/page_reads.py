@@ -122,7 +122,7 @@ class Tracker:
 
     def _identify(self, path: str | None) -> OpenFile:
         """The file at an absolute path, looked at while the command still runs."""
-        if path is None or not path.startswith("/"):
+        if path is None or not path.startswith("/") or path.startswith("/proc/"):
             return OpenFile()
         try:
             status = os.stat(path)

@@ -19,6 +19,7 @@ import tempfile
 import time
 from array import array
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ from cachepilot import _models
 
 STRACE = "strace -f -y -s 0 --seccomp-bpf --quiet=attach,personality --absolute-timestamps=unix,ns"
 GRACE_SECONDS = 5.0
+TASKS_SHOWN = 6
 
 
 class RecordError(Exception):
@@ -184,8 +186,13 @@ def main() -> int:
     if arguments.json:
         print(json.dumps(result, indent=2))
         return 0
+    tasks: Any = result.pop("tasks")
     for key, value in result.items():
         print(f"{key}: {value}")
+    for row in sorted(tasks, key=lambda row: -row["records"])[:TASKS_SHOWN]:
+        print(f"task {row['task']} ({row['command']}): {row['records']} records")
+    if len(tasks) > TASKS_SHOWN:
+        print(f"and {len(tasks) - TASKS_SHOWN} tasks with fewer")
     return 0
 
 
