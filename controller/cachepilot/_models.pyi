@@ -81,6 +81,18 @@ def trace_convert(
 ) -> int:
     """Writes `target` in the format of its suffix; returns the requests written."""
 
+def record_dtype() -> np.dtype[np.void]:
+    """The record of `docs/trace_format.md`, field by field."""
+
+def write_records(path: str, records: NDArray[np.void]) -> int:
+    """Writes a recording with all fields known, `.cptrace[.zst]`; returns its records.
+
+    `records` is a contiguous array of `record_dtype()`.
+    """
+
+def read_records(path: str) -> NDArray[np.void]:
+    """All records of a `.cptrace[.zst]` file, of `record_dtype()`: 48 bytes of memory each."""
+
 def simulate(
     source: Source,
     policies: Sequence[str],

@@ -128,12 +128,15 @@ def _setting(text: str) -> tuple[str, str, int]:
     if not (equals and dot and name and key):
         raise InputError(f"--set {text!r}: expected POLICY.TUNABLE=VALUE")
     tunables = {tunable.name: tunable for tunable in find(name).tunables}
-    if key not in tunables:
+    field, _, element = key.partition(".")
+    if field not in tunables:
         names = ", ".join(tunables) or "none"
-        raise InputError(f"--set {text}: {name} has no tunable {key!r} (it has: {names})")
-    tunable = tunables[key]
-    if tunable.length > 1:
-        raise InputError(f"--set {text}: {key} is an array of {tunable.length}, not one number")
+        raise InputError(f"--set {text}: {name} has no tunable {field!r} (it has: {names})")
+    tunable = tunables[field]
+    elements = [str(i) for i in range(tunable.length)]
+    if (tunable.length > 1 or "." in key) and element not in elements:
+        last = tunable.length - 1
+        raise InputError(f"--set {text}: {field!r} has elements {field}.0 to {field}.{last}")
     allowed = f"(allowed: {tunable.min} to {tunable.max})"
     try:
         value = int(number)
@@ -146,6 +149,8 @@ def _setting(text: str) -> tuple[str, str, int]:
 
 def parse_settings(texts: Iterable[str], chosen: Sequence[str]) -> dict[str, dict[str, int]]:
     """Tunables per policy from `POLICY.TUNABLE=VALUE` texts, checked against the manifests.
+
+    One element of an array is `POLICY.TUNABLE.ELEMENT=VALUE`, elements counting from 0.
 
     Raises InputError for a policy outside `chosen`, an unknown tunable or a value out of range.
     """

@@ -7,12 +7,11 @@ from cachepilot import manifest
 from cachepilot.errors import InputError
 from cachepilot.manifest import Tunable
 
-SCALARS: list[tuple[str, Tunable]] = [
-    (policy.name, tunable)
-    for policy in manifest.policies().values()
-    for tunable in policy.tunables
-    if tunable.length == 1
+TUNABLES: list[tuple[str, Tunable]] = [
+    (policy.name, tunable) for policy in manifest.policies().values() for tunable in policy.tunables
 ]
+SCALARS = [(name, tunable) for name, tunable in TUNABLES if tunable.length == 1]
+ARRAYS = [(name, tunable) for name, tunable in TUNABLES if tunable.length > 1]
 
 
 def test_all_is_every_folder_and_opt_is_not_in_it() -> None:
@@ -43,6 +42,18 @@ def test_tunables_are_checked_against_their_range() -> None:
                 manifest.parse_settings([f"{path}={text}"], [name])
         with pytest.raises(InputError, match="not among the policies of this run"):
             manifest.parse_settings([f"{path}={tunable.default}"], ["none"])
+
+
+@pytest.mark.parametrize(("name", "tunable"), ARRAYS, ids=lambda part: getattr(part, "name", part))
+def test_elements_of_an_array_are_set_one_by_one(name: str, tunable: Tunable) -> None:
+    path = f"{name}.{tunable.name}"
+    last = tunable.length - 1
+    texts = [f"{path}.0={tunable.min}", f"{path}.{last}={tunable.max}"]
+    expected = {f"{tunable.name}.0": tunable.min, f"{tunable.name}.{last}": tunable.max}
+    assert manifest.parse_settings(texts, [name]) == {name: expected}
+    for key in (path, f"{path}.", f"{path}.{last + 1}", f"{path}.-1", f"{path}.x"):
+        with pytest.raises(InputError, match=f"{tunable.name}.0 to {tunable.name}.{last}"):
+            manifest.parse_settings([f"{key}={tunable.default}"], [name])
 
 
 @pytest.mark.parametrize("text", ["lru", "lru=1", "lru.=1", ".x=1", "nope.x=1", "fifo.nope=1"])

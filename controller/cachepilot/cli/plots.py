@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -20,6 +21,7 @@ from cachepilot.sizes import PAGE_BYTES, UNITS_BYTES, human_bytes
 # Okabe and Ito, "Color Universal Design" (2008), without the yellow that white paper swallows.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 LINES = ("solid", (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))
+MARKERS = ("", "o", "^", "s")
 
 mpl.use("Agg")
 mpl.rcParams.update({"svg.hashsalt": "cachepilot", "font.size": 9, "axes.grid": True})
@@ -52,36 +54,83 @@ def _bytes_axis(axes: Axes, largest_pages: float) -> None:
     top.set_xlabel(f"cache size ({unit})")
 
 
-def plot_curves(curves: Sequence[_models.Curve], title: str, path: Path) -> None:
-    """One line per curve with a band for its error bar, best on average first in the legend."""
-    figure = Figure(figsize=(9.5, 5.5))
-    axes = figure.subplots()
-    largest = max(float(curve.sizes_pages[-1]) for curve in curves)
-    for i, curve in enumerate(sorted(curves, key=lambda curve: float(curve.miss_ratio.mean()))):
+def _style(rank: int) -> dict[str, Any]:
+    """What tells the line of that rank from all others, in colour and in grey."""
+    group, colour = divmod(rank, len(COLOURS))
+    return {
+        "color": COLOURS[colour],
+        "linestyle": LINES[group % len(LINES)],
+        "marker": MARKERS[group % len(MARKERS)],
+        "markersize": 4,
+        "linewidth": 1.4,
+    }
+
+
+def _every(rank: int, points: int) -> tuple[int, int]:
+    """Which points of a line have markers: few, and not those of the next line."""
+    step = max(points // 7, 1)
+    return rank * 3 % step, step
+
+
+def _draw_curves(axes: Axes, curves: Sequence[_models.Curve]) -> None:
+    for rank, curve in enumerate(curves):
+        style = _style(rank)
         sizes = curve.sizes_pages.astype(np.float64)
-        colour, style = COLOURS[i % len(COLOURS)], LINES[i // len(COLOURS) % len(LINES)]
-        axes.plot(
-            sizes, curve.miss_ratio, color=colour, linestyle=style, lw=1.5, label=curve.policy
-        )
+        label = f"{curve.policy}  {curve.miss_ratio.mean():.1%}"
+        markevery = _every(rank, len(sizes))
+        axes.plot(sizes, curve.miss_ratio, label=label, markevery=markevery, **style)
         bar = np.nan_to_num(curve.error_bar())
         if bar.any():
             low, high = curve.miss_ratio - bar, curve.miss_ratio + bar
+            colour = style["color"]
             axes.fill_between(
                 sizes, low.clip(0, 1), high.clip(0, 1), color=colour, alpha=0.12, linewidth=0
             )
-    axes.set(xlabel="cache size (pages)", ylabel="miss ratio", xlim=(0, largest), ylim=(0, 1.02))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    _bytes_axis(axes, largest)
+    axes.set(ylabel="miss ratio", ylim=(0, None))
+
+
+def _draw_regret(axes: Axes, curves: Sequence[_models.Curve]) -> None:
+    """How far each curve is above the lowest one, cut where one line in ten leaves the picture."""
+    regret = np.array([curve.miss_ratio for curve in curves])
+    regret -= regret.min(axis=0)
+    top = max(float(np.quantile(regret, 0.9)), 0.005)
+    for rank, curve in enumerate(curves):
+        markevery = _every(rank, len(curve.sizes_pages))
+        axes.plot(curve.sizes_pages, regret[rank], markevery=markevery, **_style(rank))
+    cut = " (cut off)" if regret.max() > top else ""
+    axes.set(ylabel=f"above the best{cut}", ylim=(-0.02 * top, top))
+
+
+def plot_curves(curves: Sequence[_models.Curve], title: str, path: Path) -> None:
+    """One line per curve with a band for its error bar, best on average first in the legend.
+
+    Several curves on the same sizes get a second panel with their distance from the best at each
+    size, where lines that lie close together can be told apart.
+    """
+    curves = sorted(curves, key=lambda curve: float(curve.miss_ratio.mean()))
+    comparable = len(curves) > 1 and all(
+        np.array_equal(curve.sizes_pages, curves[0].sizes_pages) for curve in curves
+    )
+    figure = Figure(figsize=(10, 8.5 if comparable else 5.5), layout="constrained")
+    ratios = (5, 4) if comparable else (1,)
+    panels = figure.subplots(
+        len(ratios), sharex=True, squeeze=False, gridspec_kw={"height_ratios": ratios}
+    )[:, 0]
+    largest = max(float(curve.sizes_pages[-1]) for curve in curves)
+    _draw_curves(panels[0], curves)
+    if comparable:
+        _draw_regret(panels[1], curves)
+    for axes in panels:
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    panels[-1].set(xlabel="cache size (pages)", xlim=(0, largest))
+    panels[-1].xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
+    _bytes_axis(panels[0], largest)
     methods = ", ".join(dict.fromkeys(curve.method for curve in curves))
-    axes.set_title(f"{title} ({methods})", loc="left", fontweight="bold")
+    panels[0].set_title(f"{title} ({methods})", loc="left", fontweight="bold")
+    handles, labels = panels[0].get_legend_handles_labels()
+    heading = "mean miss ratio"
     figure.legend(
-        *axes.get_legend_handles_labels(),
-        loc="center left",
-        bbox_to_anchor=(0.91, 0.5),
-        frameon=False,
-        handlelength=3.5,
-        title="best on average first",
+        handles, labels, loc="outside right center", frameon=False, handlelength=4, title=heading
     )
     save(figure, path)
 

@@ -22,7 +22,7 @@ def command(
     batch: options.BatchOption = 32,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="POLICY.TUNABLE=VALUE", help="Set a tunable; repeatable."),
+        typer.Option("--set", metavar="POLICY.TUNABLE[.ELEMENT]=VALUE", help="Set a tunable."),
     ] = None,
     seed: options.SeedOption = 1,
     threads: options.ThreadsOption = 0,

@@ -3,6 +3,7 @@
 
 mod curves;
 mod progress;
+mod records;
 mod simulation;
 mod source;
 mod trace;
@@ -36,6 +37,7 @@ fn _models(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add_function(wrap_pyfunction!(policies_json, module)?)?;
     trace::register(module)?;
+    records::register(module)?;
     simulation::register(module)?;
     curves::register(module)
 }

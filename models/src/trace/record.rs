@@ -142,7 +142,7 @@ impl Record {
         page_hash(page_hash(file_system) ^ self.inode) ^ page_hash(self.index)
     }
 
-    pub(super) fn encode(&self) -> [u8; RECORD_BYTES] {
+    pub(crate) fn encode(&self) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];
         let words = [self.time_ns, self.cgroup, self.inode, self.index];
         for (to, word) in bytes[..32].chunks_exact_mut(8).zip(words) {
@@ -158,7 +158,7 @@ impl Record {
 
     /// The record in `bytes`, or what is wrong with it.
     #[inline]
-    pub(super) fn decode(bytes: &[u8; RECORD_BYTES]) -> Result<Self, String> {
+    pub(crate) fn decode(bytes: &[u8; RECORD_BYTES]) -> Result<Self, String> {
         let flags = u32_at(bytes, 44);
         if flags & !RECORD_WRITE != 0 {
             return Err(format!("has flags {flags:#x}, allowed are {RECORD_WRITE:#x}"));

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whole records seen from Python, as structured numpy arrays of the layout of the file.
+
+use super::ModelsError;
+use crate::error::{Error, Result};
+use crate::trace::{Header, RECORD_BYTES, Record, RecordReader, RecordWriter};
+use numpy::{IntoPyArray, PyReadonlyArray1};
+use pyo3::prelude::*;
+use std::path::Path;
+
+/// Names and numpy types of the fields of a record, `docs/trace_format.md`.
+const FIELDS: [(&str, &str); 8] = [
+    ("time_ns", "<u8"),
+    ("cgroup", "<u8"),
+    ("inode", "<u8"),
+    ("index", "<u8"),
+    ("device", "<u4"),
+    ("generation", "<u4"),
+    ("task", "<u4"),
+    ("flags", "<u4"),
+];
+
+pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(record_dtype, module)?)?;
+    module.add_function(wrap_pyfunction!(write_records, module)?)?;
+    module.add_function(wrap_pyfunction!(read_records, module)?)
+}
+
+#[pyfunction]
+fn record_dtype(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    py.import("numpy")?.call_method1("dtype", (FIELDS.to_vec(),))
+}
+
+#[pyfunction]
+fn write_records(py: Python<'_>, path: &str, records: &Bound<'_, PyAny>) -> PyResult<u64> {
+    if !records.getattr("dtype")?.eq(record_dtype(py)?)? {
+        return Err(Error::argument("records", "the array is not of record_dtype()").into());
+    }
+    let bytes: PyReadonlyArray1<'_, u8> = records.call_method1("view", ("u1",))?.extract()?;
+    let bytes = bytes.as_slice().map_err(|e| ModelsError::new_err(e.to_string()))?;
+    Ok(py.detach(|| write(Path::new(path), bytes))?)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<u64> {
+    let mut writer = RecordWriter::create(path, Header::FULL)?;
+    let (rows, _) = bytes.as_chunks::<RECORD_BYTES>();
+    for (number, row) in rows.iter().enumerate() {
+        let refuse = |message| Error::argument("records", format!("record {number} {message}"));
+        writer.write(&[Record::decode(row).map_err(refuse)?])?;
+    }
+    writer.finish()
+}
+
+#[pyfunction]
+fn read_records<'py>(py: Python<'py>, path: &str) -> PyResult<Bound<'py, PyAny>> {
+    let bytes = py.detach(|| read(Path::new(path)))?;
+    bytes.into_pyarray(py).call_method1("view", (record_dtype(py)?,))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    let mut reader = RecordReader::open(path)?;
+    let (mut bytes, mut records) = (Vec::new(), Vec::new());
+    loop {
+        reader.next_records(&mut records)?;
+        if records.is_empty() {
+            return Ok(bytes);
+        }
+        bytes.extend(records.iter().flat_map(Record::encode));
+    }
+}
