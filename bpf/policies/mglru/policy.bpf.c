@@ -232,8 +232,9 @@ static void age(void)
 CACHE_EXT_HOOK(void, mglru_evict_folios, struct cache_ext_eviction_ctx *request,
 	       struct mem_cgroup *memcg)
 {
-	struct scan scan = {.seq = ~0ull};
+	struct scan scan = {};
 
+	scan.seq = ~0ull;
 	for (int pass = 0; pass < MAX_PASSES; pass++) {
 		if (request->nr_proposed >= request->nr_requested)
 			break;
