@@ -2,6 +2,8 @@
 //! Compiles every folder under `bpf/policies` (or `CACHEPILOT_POLICIES`) twice: natively into this
 //! crate, and to BPF for the kernel. No list of policies exists anywhere: the folder is the list.
 
+#[path = "build/check.rs"]
+mod check;
 #[path = "build/compile.rs"]
 mod compile;
 #[path = "src/policy/manifest.rs"]
@@ -51,43 +53,7 @@ fn read_policies(dir: &Path) -> Result<Vec<Policy>, String> {
     let mut dirs: Vec<PathBuf> =
         entries.flatten().map(|e| e.path()).filter(|p| p.is_dir()).collect();
     dirs.sort();
-    dirs.into_iter().map(read_policy).collect()
-}
-
-fn read_policy(dir: PathBuf) -> Result<Policy, String> {
-    let file = dir.join("policy.toml");
-    let text = fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))?;
-    let folder = dir.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
-    let manifest =
-        Manifest::parse(&text, &folder).map_err(|e| format!("{}: {e}", file.display()))?;
-    check_code(&dir.join("policy.bpf.c"), &manifest)?;
-    if !dir.join("README.md").is_file() {
-        return Err(format!("{}: README.md is missing", dir.display()));
-    }
-    Ok(Policy { dir, manifest })
-}
-
-/// The manifest and the code must name the same hooks and tunables. (Sizes are compared by the
-/// compiler, through the generated header.)
-fn check_code(file: &Path, manifest: &Manifest) -> Result<(), String> {
-    let code = fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
-    for hook in manifest::HOOKS {
-        let declared = manifest.hooks.iter().any(|h| h == hook);
-        let used = code.contains(&format!(".{hook} = HOOK("));
-        if declared != used {
-            let (has, lacks) = if used { ("code", "policy.toml") } else { ("policy.toml", "code") };
-            return Err(format!(
-                "{}: hook {hook} is in the {has}, not in the {lacks}",
-                file.display()
-            ));
-        }
-    }
-    match manifest.tunables.iter().find(|t| !code.contains(&format!("TUNABLE({})", t.name))) {
-        Some(t) => {
-            Err(format!("{}: tunable {} of policy.toml is never read", file.display(), t.name))
-        }
-        None => Ok(()),
-    }
+    dirs.into_iter().map(|dir| Ok(Policy { manifest: check::read_manifest(&dir)?, dir })).collect()
 }
 
 /// Generates the Rust table of compiled policies and their manifests.

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The build refuses a policy folder whose manifest contradicts its code.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../build/check.rs"]
+mod check;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use cachepilot_models::policy::manifest;
+use tempfile::TempDir;
+
+const MANIFEST: &str = r#"
+name = "sample"
+title = "Sample"
+summary = "One list."
+good_at = "tests"
+bad_at = "the rest"
+paper = "none"
+production = false
+folio_state_bytes = 1
+hooks = ["init", "evict_folios", "folio_added"]
+needs = ["folio_state"]
+
+[[tunables]]
+name = "limit"
+type = "u32"
+default = 5
+min = 1
+max = 9
+unit = "pages"
+description = "a limit"
+"#;
+
+const CODE: &str = r#"
+#include "cache_ext.bpf.h"
+struct sample_state { u64 pages; };
+struct sample_folio { u8 seen; };
+POLICY_STATE(struct sample_state);
+POLICY_FOLIO_STATE(struct sample_folio);
+CACHE_EXT_HOOK(s32, sample_init, struct mem_cgroup *memcg)
+{
+	STATE->pages = bpf_cache_ext_list_create(memcg);
+	return STATE->pages ? 0 : -ENOMEM;
+}
+CACHE_EXT_HOOK(void, sample_folio_added, struct folio *folio)
+{
+	bpf_cache_ext_list_add(STATE->pages, folio, true);
+}
+static s64 evict(struct folio *folio, void *data) { return CACHE_EXT_EVICT; }
+CACHE_EXT_HOOK(void, sample_evict_folios, struct cache_ext_eviction_ctx *request,
+	       struct mem_cgroup *memcg)
+{
+	struct cache_ext_iter_opts opts = {.max_scan = TUNABLE(limit)};
+	bpf_cache_ext_list_iterate(STATE->pages, request, evict, NULL, &opts);
+}
+CACHE_EXT_OPS(sample, .init = HOOK(sample_init), .evict_folios = HOOK(sample_evict_folios),
+	      .folio_added = HOOK(sample_folio_added));
+"#;
+
+/// Writes the folder `name` with `from` replaced by `to` wherever it occurs.
+fn folder(name: &str, from: &str, to: &str) -> (TempDir, PathBuf) {
+    let changes = MANIFEST.contains(from) || CODE.contains(from) || from.is_empty();
+    assert!(changes, "{from:?} does not occur");
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join(name);
+    fs::create_dir(&dir).unwrap();
+    let edit = |text: &str| if from.is_empty() { text.into() } else { text.replace(from, to) };
+    fs::write(dir.join("policy.toml"), edit(MANIFEST)).unwrap();
+    fs::write(dir.join("policy.bpf.c"), edit(CODE)).unwrap();
+    fs::write(dir.join("README.md"), "# sample\n").unwrap();
+    (root, dir)
+}
+
+/// The message with which the folder is refused.
+fn refusal(from: &str, to: &str) -> String {
+    let (_root, dir) = folder("sample", from, to);
+    let message = check::read_manifest(&dir).unwrap_err();
+    assert!(!message.contains('\n'), "more than one line: {message}");
+    assert!(message.contains("sample/policy."), "no file named: {message}");
+    message
+}
+
+/// What the compiler says to the folder's code with its manifest, empty when it accepts both.
+fn compile(dir: &Path) -> String {
+    let manifest = check::read_manifest(dir).unwrap();
+    fs::write(dir.join("policy_manifest.h"), manifest.header()).unwrap();
+    let source = dir.join("simulator.c");
+    fs::write(&source, "#include \"policy.bpf.c\"\n#include \"native/simulate.h\"\n").unwrap();
+    let include = concat!(env!("CARGO_MANIFEST_DIR"), "/../bpf/include");
+    let mut command = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".into()));
+    command.args(["-std=gnu11", "-w", "-fsyntax-only", "-I", include, "-I"]).arg(dir).arg(source);
+    String::from_utf8(command.output().unwrap().stderr).unwrap()
+}
+
+#[test]
+fn a_folder_that_agrees_with_itself_is_accepted() {
+    let (_root, dir) = folder("sample", "", "");
+    assert_eq!(check::read_manifest(&dir).unwrap().name, "sample");
+    assert_eq!(compile(&dir), "");
+}
+
+#[test]
+fn hooks_are_declared_and_implemented() {
+    let missing = refusal(r#", "folio_added"]"#, "]");
+    assert!(missing.ends_with("hook folio_added is in the code, not in the policy.toml"));
+    let added = refusal(r#""folio_added"]"#, r#""folio_added", "exit"]"#);
+    assert!(added.ends_with("hook exit is in the policy.toml, not in the code"), "{added}");
+    let unknown = refusal(r#""folio_added"]"#, r#""folio_added", "folio_moved"]"#);
+    assert!(unknown.contains("folio_moved"), "{unknown}");
+}
+
+#[test]
+fn a_tunable_that_the_code_never_reads_is_refused() {
+    let message = refusal("TUNABLE(limit)", "5");
+    assert!(message.ends_with("tunable limit of policy.toml is never read"), "{message}");
+}
+
+#[test]
+fn values_outside_their_range_are_refused() {
+    for (from, to, key) in [
+        ("default = 5", "default = 10", "tunables.limit: default 10 is not in 1..=9"),
+        ("folio_state_bytes = 1", "folio_state_bytes = 65", "folio_state_bytes: 65"),
+        (r#"["folio_state"]"#, r#"["magic"]"#, "needs: \"magic\""),
+        ("production = false", "produktion = false", "produktion"),
+        ("name = \"sample\"", "name = \"other\"", "name: \"other\" differs from the folder"),
+    ] {
+        let message = refusal(from, to);
+        assert!(message.contains(key), "{message}");
+    }
+}
+
+#[test]
+fn a_folder_without_a_readme_or_code_is_refused() {
+    for file in ["README.md", "policy.bpf.c", "policy.toml"] {
+        let (_root, dir) = folder("sample", "", "");
+        fs::remove_file(dir.join(file)).unwrap();
+        assert!(check::read_manifest(&dir).unwrap_err().contains(file));
+    }
+}
+
+#[test]
+fn a_state_size_that_contradicts_the_code_does_not_compile() {
+    let (_root, dir) = folder("sample", "folio_state_bytes = 1", "folio_state_bytes = 2");
+    assert!(compile(&dir).contains("folio_state_bytes in policy.toml differs from the code"));
+}
+
+#[test]
+fn a_tunable_that_the_manifest_lacks_does_not_compile() {
+    let (_root, dir) = folder("sample", "TUNABLE(limit)", "TUNABLE(limit) + TUNABLE(other)");
+    assert!(compile(&dir).contains("other"));
+}
