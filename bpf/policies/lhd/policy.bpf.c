@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* LHD: of the next pages of the list, those with the lowest hit density leave. */
+#include "cache_ext.bpf.h"
+
+/*
+ * Time is counted in ticks of as many accesses as 1 / 2^TICK_SHIFT of the capacity has pages, and
+ * ticks are sorted into AGES ranges, called ages: one tick wide at first, then 2^STEP_BITS ranges
+ * to each doubling, up to 64 capacities. Costs and resolution are thus alike at any capacity.
+ */
+#define TICK_SHIFT 11
+#define STEP_BITS 2
+#define AGES 64
+/* Class 0: never hit; else by the greatest age at any hit: 1 from 4 ticks on, 2 from 2, 3 below. */
+#define CLASSES 4
+/* Fixed-point weight of an event, and the cell value at which counting stops: see learn(). */
+#define EVENT 16
+#define MAX_EVENTS (1u << 26)
+#define DECAY_SHIFT 3
+/* Accesses in which all classes are learned once: as many as pages fit, within these bounds. */
+#define MIN_PERIOD (1u << 10)
+#define MAX_PERIOD (1u << 19)
+/* Of so many pages added one explores, as long as less than 1 / EXPLORER_SHARE of the pages do. */
+#define EXPLORE_EVERY 128
+#define EXPLORER_SHARE 100
+#define EXPLORER_DENSITY (1ll << 32)
+/* Most of the list that one request may score. */
+#define SCAN_SHARE 4
+
+#define STEPS (1u << STEP_BITS)
+
+struct lhd_class {
+	u32 hits[AGES];
+	u32 evictions[AGES];
+	u32 density[AGES]; /* hits to come per tick: 31 fractional bits, per half tick */
+};
+
+struct lhd_state {
+	u64 pages;
+	u32 now;	 /* ticks */
+	u32 tick_left;	 /* accesses */
+	u32 period_left; /* accesses until the next class is learned */
+	u32 next_class;
+	u32 added;
+	u32 may_explore;
+	struct lhd_class classes[CLASSES];
+};
+
+#define TICK_BITS 28
+#define TICK_MASK ((1u << TICK_BITS) - 1)
+
+struct lhd_folio {
+	u32 accessed : TICK_BITS;
+	u32 class : 3;
+	u32 explores : 1; /* kept until a hit or the greatest age, to see what hits come late */
+};
+
+POLICY_STATE(struct lhd_state);
+POLICY_FOLIO_STATE(struct lhd_folio);
+
+static u32 octave_of(u32 ticks)
+{
+	return 31 - (u32)__builtin_clz(ticks | 1);
+}
+
+static u32 age_of_ticks(u32 ticks)
+{
+	u32 shift, age;
+
+	if (ticks < STEPS)
+		return ticks;
+	shift = octave_of(ticks) - STEP_BITS;
+	age = shift * STEPS + (ticks >> shift);
+	return age < AGES ? age : AGES - 1;
+}
+
+/* Ticks that share an age. */
+static u32 width_of_age(u32 age)
+{
+	return age < STEPS ? 1 : 1u << (age / STEPS - 1);
+}
+
+static u32 first_tick_of_age(u32 age)
+{
+	return age < STEPS ? age : (STEPS + age % STEPS) * width_of_age(age);
+}
+
+/* A page that came back late once stays in a low class whatever bursts follow. */
+static u32 class_after_hit(u32 class, u32 ticks)
+{
+	u32 octave = octave_of(ticks);
+	u32 own = octave > CLASSES - 2 ? 1 : CLASSES - 1 - octave;
+
+	return class && class < own ? class : own;
+}
+
+static u32 ticks_since_access(const struct lhd_folio *state, u32 now)
+{
+	return (now - state->accessed) & TICK_MASK;
+}
+
+static struct lhd_class *class_of(const struct lhd_folio *state)
+{
+	return &STATE->classes[state->class & (CLASSES - 1)];
+}
+
+/* Before anything is known: frequent before rare, recent before old. */
+CACHE_EXT_HOOK(s32, lhd_init, struct mem_cgroup *memcg)
+{
+	for (u32 class = 0; class < CLASSES; class ++)
+		for (u32 age = 0; age < AGES; age++)
+			STATE->classes[class].density[age] =
+				((class + 1) << 29) / (first_tick_of_age(age) + 1);
+	STATE->tick_left = 1;
+	STATE->pages = bpf_cache_ext_list_create(memcg);
+	return STATE->pages ? 0 : -ENOMEM;
+}
+
+/* To the head: the next request decides whether a new page is worth keeping at all. */
+CACHE_EXT_HOOK(void, lhd_folio_added, struct folio *folio)
+{
+	struct lhd_folio *state = FOLIO_STATE(folio);
+
+	if (state) {
+		state->accessed = STATE->now & TICK_MASK;
+		state->explores = STATE->may_explore && STATE->added++ % EXPLORE_EVERY == 0;
+	}
+	bpf_cache_ext_list_add(STATE->pages, folio, false);
+}
+
+static void count_event(u32 *cell)
+{
+	if (*cell < MAX_EVENTS)
+		*cell += EVENT;
+}
+
+/* CPUs that count at the same time may lose an access or an event: all is statistics here. */
+static void pass_time(void)
+{
+	if (STATE->period_left)
+		STATE->period_left--;
+	if (STATE->tick_left > 1) {
+		STATE->tick_left--;
+		return;
+	}
+	STATE->tick_left = (u32)(bpf_cache_ext_capacity(STATE->pages) >> TICK_SHIFT) + 1;
+	STATE->now++;
+}
+
+CACHE_EXT_HOOK(void, lhd_folio_accessed, struct folio *folio, bool first)
+{
+	struct lhd_folio *state = FOLIO_STATE(folio);
+	u32 ticks;
+
+	pass_time();
+	if (!state || first)
+		return;
+	ticks = ticks_since_access(state, STATE->now);
+	count_event(&class_of(state)->hits[age_of_ticks(ticks) & (AGES - 1)]);
+	state->accessed = STATE->now & TICK_MASK;
+	state->class = class_after_hit(state->class, ticks);
+	state->explores = 0;
+}
+
+CACHE_EXT_HOOK(void, lhd_folio_removed, struct folio *folio, bool evicted)
+{
+	struct lhd_folio *state = FOLIO_STATE(folio);
+	u32 age;
+
+	if (!state || !evicted)
+		return;
+	age = age_of_ticks(ticks_since_access(state, STATE->now));
+	count_event(&class_of(state)->evictions[age & (AGES - 1)]);
+}
+
+/*
+ * Hit density at an age: hits from there on, divided by the time that pages go on to spend in the
+ * cache from there on (equation 3 of the paper), summed from the oldest age downwards. Events are
+ * taken to lie in the middle of their age, hence half ticks. With AGES * MAX_EVENTS hits at most
+ * the dividend has 63 bits; a page's life is at least half a tick, so that the quotient has 32.
+ * Ages beyond the oldest event keep the density they had.
+ */
+static void learn(struct lhd_class *class)
+{
+	u64 hits = 0, events = 0, half_ticks = 0;
+
+	for (u32 i = 0; i < AGES; i++) {
+		u32 age = AGES - 1 - i;
+		u64 here = (u64) class->hits[age] + class->evictions[age];
+
+		half_ticks += (2 * events + here) * width_of_age(age);
+		events += here;
+		hits += class->hits[age];
+		if (half_ticks)
+			class->density[age] = (u32)((hits << 31) / half_ticks);
+		class->hits[age] -= class->hits[age] >> DECAY_SHIFT;
+		class->evictions[age] -= class->evictions[age] >> DECAY_SHIFT;
+	}
+}
+
+/* One class at a time, so that no request waits for long. */
+static void learn_next_class(void)
+{
+	u64 period = bpf_cache_ext_capacity(STATE->pages);
+
+	if (period < MIN_PERIOD)
+		period = MIN_PERIOD;
+	if (period > MAX_PERIOD)
+		period = MAX_PERIOD;
+	STATE->period_left = (u32)period / CLASSES;
+	learn(&STATE->classes[STATE->next_class++ & (CLASSES - 1)]);
+}
+
+struct scoring {
+	u32 now;
+	u32 explorers;
+};
+
+static s64 hit_density(struct folio *folio, void *data)
+{
+	struct lhd_folio *state = FOLIO_STATE(folio);
+	struct scoring *scoring = data;
+	u32 age;
+
+	if (!state)
+		return 0;
+	age = age_of_ticks(ticks_since_access(state, scoring->now));
+	if (state->explores) {
+		scoring->explorers++;
+		if (age < AGES - 1)
+			return EXPLORER_DENSITY;
+	}
+	return class_of(state)->density[age & (AGES - 1)];
+}
+
+/* Pages to score: in proportion to the request, within a share of the list. */
+static u32 scan_pages(u64 list, u64 requested)
+{
+	u64 most = bpf_cache_ext_list_len(list) / SCAN_SHARE;
+	u64 pages = requested * TUNABLE(pages_per_candidate);
+
+	if (pages > most)
+		pages = most;
+	return pages > requested ? pages : requested;
+}
+
+CACHE_EXT_HOOK(void, lhd_evict_folios, struct cache_ext_eviction_ctx *request,
+	       struct mem_cgroup *memcg)
+{
+	struct cache_ext_iter_opts opts = {
+		.mode = CACHE_EXT_ITER_SCORE,
+		.max_scan = scan_pages(STATE->pages, request->nr_requested),
+	};
+	struct scoring scoring = {.now = STATE->now};
+	int scored;
+
+	if (!STATE->period_left)
+		learn_next_class();
+	scored = bpf_cache_ext_list_iterate(STATE->pages, request, hit_density, &scoring, &opts);
+	STATE->may_explore = scored > 0 && scoring.explorers * EXPLORER_SHARE <= (u32)scored;
+}
+
+CACHE_EXT_OPS(lhd, .init = HOOK(lhd_init), .evict_folios = HOOK(lhd_evict_folios),
+	      .folio_added = HOOK(lhd_folio_added), .folio_accessed = HOOK(lhd_folio_accessed),
+	      .folio_removed = HOOK(lhd_folio_removed));
