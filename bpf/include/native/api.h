@@ -5,13 +5,16 @@
 
 #include "page_cache.h"
 
-/* State lies in memory that also holds other types, hence may_alias. */
+/*
+ * State lies in memory that holds other types at other times: like the kernel, the native build is
+ * compiled with -fno-strict-aliasing.
+ */
 #define POLICY_STATE(type)                                                                         \
-	typedef type cx_state_t __attribute__((may_alias));                                        \
+	typedef type cx_state_t;                                                                   \
 	_Static_assert(_Alignof(type) <= 8, "state is aligned to 8 bytes")
 #define STATE ((cx_state_t *)cx_self->state)
 #define POLICY_FOLIO_STATE(type)                                                                   \
-	typedef type cx_folio_state_t __attribute__((may_alias));                                  \
+	typedef type cx_folio_state_t;                                                             \
 	_Static_assert(sizeof(type) == CACHE_EXT_FOLIO_STATE_BYTES,                                \
 		       "folio_state_bytes in policy.toml differs from the code");                  \
 	_Static_assert(_Alignof(type) <= 4, "folio state is aligned to 4 bytes")

@@ -59,9 +59,9 @@ static __always_inline int bpf_cache_ext_ghost_add(u64 ghost, struct folio *foli
 	bpf_cache_ext_list_del(folio);
 	cx_link(ghost, folio, true);
 #if CACHE_EXT_GHOST_VALUE_BYTES > 2
-	*(aliasing_u32 *)(void *)folio->state = value;
+	*(u32 *)(void *)folio->state = value;
 #elif CACHE_EXT_GHOST_VALUE_BYTES > 0
-	*(aliasing_u16 *)(void *)folio->state = (u16)value;
+	*(u16 *)(void *)folio->state = (u16)value;
 #else
 	(void)value;
 #endif
@@ -72,9 +72,9 @@ static __always_inline int bpf_cache_ext_ghost_add(u64 ghost, struct folio *foli
 static __always_inline u32 cx_ghost_value(const struct folio *folio)
 {
 #if CACHE_EXT_GHOST_VALUE_BYTES > 2
-	return *(const aliasing_u32 *)(const void *)folio->state;
+	return *(const u32 *)(const void *)folio->state;
 #elif CACHE_EXT_GHOST_VALUE_BYTES > 0
-	return *(const aliasing_u16 *)(const void *)folio->state;
+	return *(const u16 *)(const void *)folio->state;
 #else
 	(void)folio;
 	return 0;

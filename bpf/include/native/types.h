@@ -18,10 +18,6 @@ typedef uint64_t u64;
 typedef int32_t s32;
 typedef int64_t s64;
 
-/* For memory that holds values of other types at other times. */
-typedef u16 aliasing_u16 __attribute__((may_alias));
-typedef u32 aliasing_u32 __attribute__((may_alias));
-
 /* The C library's headers may define the same words. */
 #undef __always_inline
 #define __always_inline inline __attribute__((always_inline))
