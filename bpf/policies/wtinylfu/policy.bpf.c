@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* W-TinyLFU: an LRU window, a segmented LRU behind it, and a count-min sketch between the two. */
+#include "cache_ext.bpf.h"
+
+/*
+ * The sketch: a word holds 16 counters of 4 bits, eight words form a block. A page has one block,
+ * which is one cache line, and there one counter in each of four rows of two words.
+ */
+#define BLOCK_WORDS 8
+#define ROWS 4
+#define ROW_BITS 5
+#define COUNT_BITS 4
+#define MAX_COUNT 15
+#define HALVED 0x7777777777777777ull
+/* A word per page of the capacity, as long as that is not more than these. */
+#ifdef __bpf__
+#define MAX_WORDS (1u << 18)
+#else
+#define MAX_WORDS (1u << 15)
+#endif
+/* All counts are halved after so many accesses per word, or per page where those are fewer. */
+#define SAMPLE_ACCESSES 8
+
+struct wtinylfu_state {
+	u64 window;
+	u64 probation;
+	u64 protected;
+	u64 full;	/* not 0 once the cgroup has reclaimed */
+	u64 sized_for;	/* capacity that the sketch is made for */
+	u64 block_mask; /* number of blocks in use, a power of two, less one */
+	u64 sample;	/* accesses between two halvings */
+	u64 accesses;	/* since the last one */
+	u32 halvings;
+	u16 halved[MAX_WORDS / BLOCK_WORDS]; /* low bits of the halvings that the block has seen */
+	u64 words[MAX_WORDS];
+};
+
+POLICY_STATE(struct wtinylfu_state);
+
+/* Candidates of one request against the pages they would replace. */
+struct duel {
+	u32 candidates;
+	u32 decided;
+	u32 lost; /* bit per candidate */
+	u32 wins;
+	u8 counts[CACHE_EXT_MAX_CANDIDATES];
+};
+
+static void size_sketch(u64 capacity)
+{
+	u64 words = BLOCK_WORDS;
+
+	for (int doublings = 0; doublings < 20 && words < capacity && words < MAX_WORDS;
+	     doublings++)
+		words *= 2;
+	STATE->sized_for = capacity;
+	STATE->block_mask = words / BLOCK_WORDS - 1;
+	STATE->sample = (capacity < words ? capacity : words) * SAMPLE_ACCESSES;
+}
+
+CACHE_EXT_HOOK(s32, wtinylfu_init, struct mem_cgroup *memcg)
+{
+	STATE->window = bpf_cache_ext_list_create(memcg);
+	STATE->probation = bpf_cache_ext_list_create(memcg);
+	STATE->protected = bpf_cache_ext_list_create(memcg);
+	if (!STATE->window || !STATE->probation || !STATE->protected)
+		return -ENOMEM;
+	size_sketch(bpf_cache_ext_capacity(STATE->window));
+	return 0;
+}
+
+static u64 block_of(u64 key)
+{
+	return (key >> 32) & STATE->block_mask & (MAX_WORDS / BLOCK_WORDS - 1);
+}
+
+/* Word of the page's counter in a row, and how far the counter is shifted there. */
+static u64 word_of(u64 block, u64 key, u32 row)
+{
+	return (block * BLOCK_WORDS + 2 * row + (key >> (row * ROW_BITS) & 1)) & (MAX_WORDS - 1);
+}
+
+static u32 shift_of(u64 key, u32 row)
+{
+	return (u32)(key >> (row * ROW_BITS + 1) & 15) * COUNT_BITS;
+}
+
+static u32 count_in(u64 block, u64 key, u32 row)
+{
+	return STATE->words[word_of(block, key, row)] >> shift_of(key, row) & MAX_COUNT;
+}
+
+/*
+ * A block is halved when it is next looked at, as often as the sketch was meanwhile: no hook runs
+ * through the whole sketch, and no two counts differ because only one was halved already.
+ */
+static void halve_block(u64 block)
+{
+	u16 missed = (u16)STATE->halvings - STATE->halved[block];
+
+	if (!missed)
+		return;
+	STATE->halved[block] = (u16)STATE->halvings;
+	for (u32 i = 0; i < COUNT_BITS && i < missed; i++)
+		for (u32 word = 0; word < BLOCK_WORDS; word++) {
+			u64 *counts = &STATE->words[(block * BLOCK_WORDS + word) & (MAX_WORDS - 1)];
+
+			*counts = *counts >> 1 & HALVED;
+		}
+}
+
+static u32 estimate(u64 key)
+{
+	u64 block = block_of(key);
+	u32 least = MAX_COUNT;
+
+	halve_block(block);
+	for (u32 row = 0; row < ROWS; row++) {
+		u32 count = count_in(block, key, row);
+
+		if (count < least)
+			least = count;
+	}
+	return least;
+}
+
+static void count_access(u64 key)
+{
+	u64 block = block_of(key);
+
+	halve_block(block);
+	for (u32 row = 0; row < ROWS; row++)
+		if (count_in(block, key, row) < MAX_COUNT)
+			STATE->words[word_of(block, key, row)] += 1ull << shift_of(key, row);
+	STATE->accesses++;
+	if (STATE->accesses >= STATE->sample) {
+		STATE->accesses = 0;
+		STATE->halvings++;
+	}
+}
+
+static u64 window_target(void)
+{
+	u64 pages = bpf_cache_ext_capacity(STATE->window) * TUNABLE(window_pct) / 100;
+
+	return pages ? pages : 1;
+}
+
+/* Until the first reclaim, what the window has no room for fills the main part. */
+CACHE_EXT_HOOK(void, wtinylfu_folio_added, struct folio *folio)
+{
+	bool window = STATE->full || bpf_cache_ext_list_len(STATE->window) < window_target();
+
+	bpf_cache_ext_list_add(window ? STATE->window : STATE->probation, folio, true);
+}
+
+CACHE_EXT_HOOK(void, wtinylfu_folio_accessed, struct folio *folio, bool first)
+{
+	u64 window = STATE->window;
+
+	count_access(bpf_cache_ext_page_key(folio));
+	if (first)
+		return;
+	if (bpf_cache_ext_folio_list(folio) == window)
+		bpf_cache_ext_list_move(window, folio, true);
+	else
+		bpf_cache_ext_list_move(STATE->protected, folio, true);
+}
+
+static s64 move_oldest(struct folio *folio, void *data)
+{
+	return CACHE_EXT_MOVE;
+}
+
+static s64 evict_oldest(struct folio *folio, void *data)
+{
+	return CACHE_EXT_EVICT;
+}
+
+static s64 count_candidate(struct folio *folio, void *data)
+{
+	struct duel *duel = data;
+	u32 candidate = duel->candidates++;
+
+	duel->counts[candidate & (CACHE_EXT_MAX_CANDIDATES - 1)] =
+		(u8)estimate(bpf_cache_ext_page_key(folio));
+	return CACHE_EXT_KEEP;
+}
+
+/* The page meets the candidates in turn until one of them was accessed more often than it. */
+static s64 defend(struct folio *folio, void *data)
+{
+	u32 count = estimate(bpf_cache_ext_page_key(folio));
+	struct duel *duel = data;
+
+	for (int i = 0; i < CACHE_EXT_MAX_CANDIDATES; i++) {
+		u32 candidate = duel->decided & (CACHE_EXT_MAX_CANDIDATES - 1);
+
+		if (duel->decided >= duel->candidates)
+			return CACHE_EXT_STOP;
+		duel->decided++;
+		if (duel->counts[candidate] > count) {
+			duel->wins++;
+			return CACHE_EXT_KEEP;
+		}
+		duel->lost |= 1u << candidate;
+	}
+	return CACHE_EXT_STOP;
+}
+
+/* Called for the same candidates as before, in the same order. */
+static s64 settle(struct folio *folio, void *data)
+{
+	struct duel *duel = data;
+	bool lost = duel->lost & 1;
+
+	duel->lost >>= 1;
+	return lost ? CACHE_EXT_EVICT : CACHE_EXT_MOVE;
+}
+
+/* Shows up to `pages` folios at the head of the list to fn; what moves goes to probation. */
+static __always_inline void walk(u64 list, struct cache_ext_eviction_ctx *request,
+				 s64 (*fn)(struct folio *folio, void *data), void *data, u64 pages)
+{
+	struct cache_ext_iter_opts opts = {
+		.mode = CACHE_EXT_ITER_SIMPLE,
+		.max_scan = pages < CACHE_EXT_MAX_BATCH ? (u32)pages : CACHE_EXT_MAX_BATCH,
+		.target_list = STATE->probation,
+	};
+
+	if (pages)
+		bpf_cache_ext_list_iterate(list, request, fn, data, &opts);
+}
+
+/* Pages beyond the protected segment's share go back on probation. */
+static void bound_protected(struct cache_ext_eviction_ctx *request)
+{
+	u64 capacity = bpf_cache_ext_capacity(STATE->protected);
+	u64 window = window_target();
+	u64 target = capacity > window ? (capacity - window) * TUNABLE(protected_pct) / 100 : 0;
+	u64 length = bpf_cache_ext_list_len(STATE->protected);
+
+	if (length > target)
+		walk(STATE->protected, request, move_oldest, NULL, length - target);
+}
+
+/* Pages that must leave the window for it to have its share after as many came as leave now. */
+static u64 bound_window(struct cache_ext_eviction_ctx *request)
+{
+	u64 target = window_target();
+	u64 length = bpf_cache_ext_list_len(STATE->window);
+	u64 leaving = length + request->nr_requested;
+
+	leaving = leaving > target ? leaving - target : 0;
+	if (leaving > length)
+		leaving = length;
+	if (leaving <= request->nr_requested)
+		return leaving;
+	walk(STATE->window, request, move_oldest, NULL, leaving - request->nr_requested);
+	return request->nr_requested;
+}
+
+/* The oldest `candidates` of the window leave the cache or move on; the pages that they beat. */
+static u64 admit_candidates(struct cache_ext_eviction_ctx *request, u64 candidates)
+{
+	struct duel duel = {};
+
+	walk(STATE->window, request, count_candidate, &duel, candidates);
+	walk(STATE->probation, request, defend, &duel, candidates);
+	walk(STATE->protected, request, defend, &duel, candidates);
+	for (u32 i = 0; i < CACHE_EXT_MAX_CANDIDATES; i++)
+		if (i >= duel.decided)
+			duel.lost |= 1u << i;
+	walk(STATE->window, request, settle, &duel, candidates);
+	return duel.wins;
+}
+
+CACHE_EXT_HOOK(void, wtinylfu_evict_folios, struct cache_ext_eviction_ctx *request,
+	       struct mem_cgroup *memcg)
+{
+	u64 capacity = bpf_cache_ext_capacity(STATE->window);
+	u64 candidates, probation, beaten;
+
+	if (capacity != STATE->sized_for)
+		size_sketch(capacity);
+	STATE->full = 1;
+	bound_protected(request);
+	candidates = bound_window(request);
+	probation = bpf_cache_ext_list_len(STATE->probation);
+	beaten = admit_candidates(request, candidates) + request->nr_requested - candidates;
+	if (probation > beaten)
+		probation = beaten;
+	walk(STATE->probation, request, evict_oldest, NULL, probation);
+	walk(STATE->protected, request, evict_oldest, NULL, beaten - probation);
+	if (request->nr_proposed < request->nr_requested)
+		walk(STATE->probation, request, evict_oldest, NULL, CACHE_EXT_MAX_BATCH);
+	if (request->nr_proposed < request->nr_requested)
+		walk(STATE->window, request, evict_oldest, NULL, CACHE_EXT_MAX_BATCH);
+}
+
+CACHE_EXT_OPS(wtinylfu, .init = HOOK(wtinylfu_init), .evict_folios = HOOK(wtinylfu_evict_folios),
+	      .folio_added = HOOK(wtinylfu_folio_added),
+	      .folio_accessed = HOOK(wtinylfu_folio_accessed));
