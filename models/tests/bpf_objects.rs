@@ -23,8 +23,11 @@ const MAX_STACK_BYTES: u64 = 512;
 /// `ktime_get_ns`, `get_prandom_u32` and `get_current_pid_tgid`, with the need each stands for.
 const HELPERS: [(i32, &str); 3] = [(5, "clock"), (7, "random"), (14, "tasks")];
 /// Kernel functions that stand for a need.
-const NEEDS: [(&str, &str); 2] =
-    [("bpf_cache_ext_ghost_create", "ghosts"), ("bpf_cache_ext_folio_state", "folio_state")];
+const NEEDS: [(&str, &str); 3] = [
+    ("bpf_cache_ext_ghost_create", "ghosts"),
+    ("bpf_cache_ext_folio_state", "folio_state"),
+    ("bpf_cache_ext_page_key", "page_keys"),
+];
 
 /// Calls `check` with every policy that has an object; none when clang was absent at build time.
 fn each_object(check: impl Fn(&Manifest, &Elf<'_>)) {
