@@ -20,6 +20,8 @@ test: build ## Lint, then the tests of every language
 	@scripts/lint
 	@echo "==> cargo test"
 	@cargo test --locked --workspace
+	@echo "==> policies under AddressSanitizer and UndefinedBehaviorSanitizer"
+	@scripts/sanitize
 	@echo "==> pytest"
 	@.venv/bin/python -m pytest
 

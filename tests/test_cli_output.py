@@ -183,7 +183,7 @@ def test_policies_show_their_tunables(run_cli: RunCli) -> None:
 
 def test_trace_commands(run_cli: RunCli, trace: Path, tmp_path: Path) -> None:
     facts = read_json(run_cli("trace", "info", trace, "--json"))
-    assert (facts["requests"], facts["distinct"]) == (4000, footprint(trace))
+    assert (facts["requests"], facts["distinct_pages"]) == (4000, footprint(trace))
     assert 0 <= facts["one_hit_ratio"] <= 1
     assert len(read_json(run_cli("trace", "head", trace, "-n", "7", "--json"))) == 7
     assert "4,000" in run_cli("trace", "info", trace).stdout

@@ -61,7 +61,7 @@ def policies_json() -> str:
     """The manifests of every policy folder, as a JSON array."""
 
 def trace_info_json(path: str, column: str | None = None, progress: Progress | None = None) -> str:
-    """JSON object: format, requests, distinct, one_hit_ratio, and what else the format knows."""
+    """JSON object: format, requests, distinct_pages, one_hit_ratio, and what the format knows."""
 
 def trace_footprint(
     path: str, column: str | None = None, progress: Progress | None = None

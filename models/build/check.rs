@@ -27,8 +27,8 @@ fn read(file: &Path) -> Result<String, String> {
     fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))
 }
 
-/// The manifest and the code must name the same hooks and tunables. (Sizes, and tunables that the
-/// manifest lacks, are caught by the compiler through the generated header.)
+/// The manifest and the code must name the same hooks and tunables. (Sizes are compared by the
+/// compiler, through the generated header.)
 fn check_code(code: &str, manifest: &Manifest) -> Result<(), String> {
     for hook in HOOKS {
         let declared = manifest.hooks.iter().any(|h| h == hook);
@@ -37,6 +37,14 @@ fn check_code(code: &str, manifest: &Manifest) -> Result<(), String> {
             let (has, lacks) = if used { ("code", "policy.toml") } else { ("policy.toml", "code") };
             return Err(format!("hook {hook} is in the {has}, not in the {lacks}"));
         }
+    }
+    let declared = |name: &str| manifest.tunables.iter().any(|t| t.name == name);
+    let mut used = code.split("TUNABLE(").skip(1).map(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        &rest[..end.unwrap_or(rest.len())]
+    });
+    if let Some(name) = used.find(|name| !declared(name)) {
+        return Err(format!("tunable {name} is in the code, not in the policy.toml"));
     }
     match manifest.tunables.iter().find(|t| !code.contains(&format!("TUNABLE({})", t.name))) {
         Some(t) => Err(format!("tunable {} of policy.toml is never read", t.name)),

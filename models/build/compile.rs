@@ -52,9 +52,20 @@ pub fn native(policies: &[Policy], include: &Path, out: &Path) -> Result<(), Str
         if env::var("PROFILE").is_ok_and(|p| p == "release") {
             build.opt_level(3);
         }
-        build.try_compile(&format!("policy_{name}")).map_err(|e| format!("policy {name}: {e}"))?;
+        build
+            .try_compile(&format!("policy_{name}"))
+            .map_err(|e| first_error(&build, &source).unwrap_or(format!("policy {name}: {e}")))?;
     }
     Ok(())
+}
+
+/// The first error of the compiler about a source that it refused, in one line; its other messages
+/// were printed as warnings already.
+fn first_error(build: &cc::Build, source: &Path) -> Option<String> {
+    let mut command = build.try_get_compiler().ok()?.to_command();
+    let output = command.arg("-fsyntax-only").arg(source).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    text.lines().find(|line| line.contains("error: ")).map(Into::into)
 }
 
 /// Compiles each policy to BPF. Without clang this is skipped, unless `CACHEPILOT_REQUIRE_BPF` is

@@ -149,7 +149,7 @@ fn a_state_size_that_contradicts_the_code_does_not_compile() {
 }
 
 #[test]
-fn a_tunable_that_the_manifest_lacks_does_not_compile() {
-    let (_root, dir) = folder("sample", "TUNABLE(limit)", "TUNABLE(limit) + TUNABLE(other)");
-    assert!(compile(&dir).contains("other"));
+fn a_tunable_that_the_manifest_lacks_is_refused() {
+    let message = refusal("TUNABLE(limit)", "TUNABLE(limit) + TUNABLE(other)");
+    assert!(message.ends_with("tunable other is in the code, not in the policy.toml"), "{message}");
 }

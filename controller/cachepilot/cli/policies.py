@@ -81,11 +81,12 @@ def _print_one(policy: manifest.Policy) -> None:
         return
     table = tables.new_table("tunables")
     tables.add_columns(table, ["name", "type"], "left")
-    tables.add_columns(table, ["default", "min", "max"])
-    tables.add_columns(table, ["unit"], "left")
+    tables.add_columns(table, ["default"])
+    tables.add_columns(table, ["allowed"], "left")
     table.add_column("description")
     for tunable in policy.tunables:
         kind = tunable.type if tunable.length == 1 else f"{tunable.type}[{tunable.length}]"
-        numbers = (str(tunable.default), str(tunable.min), str(tunable.max))
-        table.add_row(tunable.name, kind, *numbers, tunable.unit, tunable.description)
+        allowed = f"{tunable.min} to {tunable.max}"
+        description = f"{tunable.description} ({tunable.unit})"
+        table.add_row(tunable.name, kind, str(tunable.default), allowed, description)
     out.print(table)

@@ -44,7 +44,7 @@ def info(
     table.show_header = False
     tables.add_columns(table, ["fact", "value"], "left")
     for key, value in facts.items():
-        text = human_pages(value) if key == "distinct" else _text(value)
+        text = human_pages(value) if key == "distinct_pages" else _text(value)
         table.add_row(key.replace("_", " "), text)
     tables.console().print(table)
 

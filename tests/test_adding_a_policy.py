@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`docs/adding_a_policy.md`, followed to the letter: the folder is all that a policy takes."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENT = (ROOT / "docs" / "adding_a_policy.md").read_text()
+FILE = re.compile(r"^`((?:bpf|tests)/[\w./]+)`\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NAME = "slru"
+BUILD = "cargo build --locked --profile test -p cachepilot-models --lib --features python"
+
+AGREES = """
+import json, sys
+from pathlib import Path
+import numpy as np
+from cachepilot import _models
+
+names = {}
+exec(Path(sys.argv[1]).read_text(), names)
+keys = np.load(sys.argv[2])
+for size in (1, 2, 7, 60, 333):
+    for tunables in ({}, {"promote_accesses": 3}, {"protected_pct": 25}):
+        for batch in (1, 32):
+            hits = _models.simulate_hits(keys, sys.argv[3], size, batch=batch, tunables=tunables)
+            reference = names["Reference"](size, min(batch, max(1, size // 16)), **tunables)
+            expected = [reference.access(int(key)) for key in keys]
+            assert hits.tolist() == expected, (size, tunables, batch)
+"""
+
+
+def document_files() -> dict[str, str]:
+    """The files that the document shows whole, by path."""
+    return {match[1]: match[2] for match in FILE.finditer(DOCUMENT)}
+
+
+def write_folder(policies: Path) -> Path:
+    """The document's policy as a folder in `policies`."""
+    for path, text in document_files().items():
+        if path.startswith(f"bpf/policies/{NAME}/"):
+            target = policies / NAME / Path(path).name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
+    return policies / NAME
+
+
+def build(policies: Path) -> "subprocess.CompletedProcess[str]":
+    """Compiles the extension with the folders of `policies`.
+
+    With the profile of `cargo test` and the feature `python`, dependencies are those built already,
+    and neither the installed extension nor what `cargo test` built is touched.
+    """
+    settings = {
+        "CACHEPILOT_POLICIES": str(policies),
+        "CACHEPILOT_REQUIRE_BPF": "1",
+        "PYO3_PYTHON": sys.executable,
+    }
+    return subprocess.run(
+        [*BUILD.split(), "--message-format", "json-render-diagnostics"],
+        cwd=ROOT,
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+
+
+@dataclass(frozen=True)
+class Built:
+    """A `cachepilot` of its own, and the folder in which the build script left its files."""
+
+    packages: Path
+    out: Path
+
+    def python(self, *arguments: object) -> str:
+        """What an interpreter that imports this `cachepilot` prints."""
+        done = subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            env=os.environ | {"PYTHONPATH": str(self.packages)},
+            cwd=self.packages,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """The shipped policies and that of the document, compiled."""
+    root = tmp_path_factory.mktemp("house")
+    shutil.copytree(ROOT / "bpf" / "policies", root / "policies")
+    write_folder(root / "policies")
+    done = build(root / "policies")
+    assert done.returncode == 0, done.stderr
+    messages = [json.loads(line) for line in done.stdout.splitlines()]
+    [library] = [
+        Path(name)
+        for message in messages
+        if message["reason"] == "compiler-artifact"
+        for name in message["filenames"]
+        if name.endswith("libcachepilot_models.so")
+    ]
+    [out] = [
+        Path(message["out_dir"])
+        for message in messages
+        if message["reason"] == "build-script-executed" and "models" in message["package_id"]
+    ]
+    package = root / "packages" / "cachepilot"
+    ignored = shutil.ignore_patterns("*.so", "__pycache__")
+    shutil.copytree(ROOT / "controller" / "cachepilot", package, ignore=ignored)
+    shutil.copy(library, package / "_models.abi3.so")
+    return Built(package.parent, out)
+
+
+def test_the_document_shows_every_file() -> None:
+    folder = f"bpf/policies/{NAME}"
+    assert set(document_files()) == {
+        f"{folder}/policy.toml",
+        f"{folder}/policy.bpf.c",
+        f"{folder}/README.md",
+        f"tests/reference/{NAME}.py",
+    }
+    assert not (ROOT / folder).exists(), "the document adds a policy that is not shipped"
+
+
+def test_the_folder_is_enough_for_the_command_line(built: Built, tmp_path: Path) -> None:
+    listed = json.loads(built.python("-m", "cachepilot.cli", "policies", "--json"))
+    shipped = [path.name for path in (ROOT / "bpf" / "policies").iterdir() if path.is_dir()]
+    assert [policy["name"] for policy in listed] == sorted([*shipped, NAME])
+    trace = tmp_path / "a.u64"
+    (np.random.default_rng(1).zipf(1.1, 30_000) % 5000).astype("<u8").tofile(trace)
+    sim = [trace, "--policy", f"{NAME},fifo,opt", "--size", "0.1", "--json"]
+    setting = f"--set={NAME}.protected_pct=50"
+    rows = json.loads(built.python("-m", "cachepilot.cli", "sim", *sim, setting))
+    ratio = {row["policy"]: row["miss_ratio"] for row in rows}
+    assert ratio["opt"] < ratio[NAME] < ratio["fifo"]
+
+
+def test_it_agrees_with_its_reference(built: Built, tmp_path: Path) -> None:
+    reference = tmp_path / "reference.py"
+    reference.write_text(document_files()[f"tests/reference/{NAME}.py"])
+    keys = np.random.default_rng(2).zipf(1.05, 6000).astype(np.uint64) % np.uint64(900)
+    np.save(tmp_path / "keys.npy", keys)
+    built.python("-c", AGREES, reference, tmp_path / "keys.npy", NAME)
+
+
+def test_it_compiles_for_the_kernel(built: Built) -> None:
+    code = (built.out / "policies" / NAME / f"{NAME}.bpf.o").read_bytes()
+    assert code[:4] == b"\x7fELF"
+    machine = int.from_bytes(code[18:20], "little")
+    assert machine == 247, "EM_BPF"
+    for hook in ("init", "evict_folios", "folio_added", "folio_accessed", "folio_removed"):
+        assert f"struct_ops/{NAME}_{hook}".encode() in code
+
+
+def edited(file: str, old: str, new: str) -> Callable[[Path], None]:
+    """An edit of one file of the folder."""
+
+    def edit(folder: Path) -> None:
+        text = (folder / file).read_text()
+        assert old in text
+        (folder / file).write_text(text.replace(old, new))
+
+    return edit
+
+
+MISTAKES = {
+    "state size": (
+        edited("policy.toml", "folio_state_bytes = 1", "folio_state_bytes = 2"),
+        "folio_state_bytes in policy.toml differs from the code",
+    ),
+    "tunable that nobody declared": (
+        edited("policy.bpf.c", "TUNABLE(promote_accesses)", "TUNABLE(promote_after)"),
+        "policy.bpf.c: tunable promote_after is in the code, not in the policy.toml",
+    ),
+    "tunable that nobody reads": (
+        edited("policy.bpf.c", "TUNABLE(promote_accesses)", "1"),
+        "policy.bpf.c: tunable promote_accesses of policy.toml is never read",
+    ),
+    "hook that nobody declared": (
+        edited("policy.toml", ', "folio_removed"]', "]"),
+        "policy.bpf.c: hook folio_removed is in the code, not in the policy.toml",
+    ),
+    "unknown key": (edited("policy.toml", "paper =", "papers ="), "policy.toml: "),
+    "no note for operators": (
+        lambda folder: (folder / "README.md").unlink(),
+        "README.md is missing",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_fails_the_build_with_a_line_that_names_it(mistake: str, tmp_path: Path) -> None:
+    edit, words = MISTAKES[mistake]
+    folder = write_folder(tmp_path)
+    edit(folder)
+    done = build(tmp_path)
+    assert done.returncode != 0
+    script = done.stderr.partition("--- stderr")[2].strip()
+    assert script.count("\n") == 0
+    assert script.startswith(f"error: {folder}")
+    assert words in script
