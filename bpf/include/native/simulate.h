@@ -74,6 +74,8 @@ static __noinline bool cx_grow_nodes(void)
 	u64 most = cx_most_nodes(cx_self);
 	u64 count = cx_self->node_count + cx_self->node_count / 8;
 
+	if (most > CX_INDEX_NODES)
+		most = CX_INDEX_NODES;
 	if (cx_self->node_count >= most)
 		return false;
 	return cx_set_node_count(count < most ? count : most);
@@ -119,7 +121,7 @@ static __noinline struct folio *cx_fallback(void)
 		if (cx_self->len[list])
 			return &cx_self->nodes[cx_self->nodes[list].next];
 	for (u32 i = CX_ANCHORS; i < cx_self->fresh; i++)
-		if ((cx_self->nodes[i].flags & CX_INDEXED) && !cx_self->nodes[i].list)
+		if (cx_self->nodes[i].flags == CX_INDEXED && !cx_self->nodes[i].list)
 			return &cx_self->nodes[i];
 	return NULL;
 }
@@ -153,6 +155,7 @@ static __always_inline void cx_leave_ghost(struct folio *folio)
 	cx_self->incoming_value = cx_ghost_value(folio);
 	cx_unlink(folio);
 	folio->list = 0;
+	folio->flags |= CX_PROPOSED; /* reclaim must not take it for a resident page */
 }
 
 static __always_inline bool cx_miss(u64 key, u64 hash, u32 number)
@@ -175,6 +178,7 @@ static __always_inline bool cx_miss(u64 key, u64 hash, u32 number)
 	if (unlikely(!number))
 		return false;
 	folio = &sim->nodes[number];
+	folio->flags = CX_INDEXED;
 #if CX_NODE_STATE_BYTES > 0
 	memset(folio->state, 0, sizeof(folio->state));
 #endif
