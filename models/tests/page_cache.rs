@@ -9,12 +9,13 @@ use std::process::Command;
 /// and the time that the last removal saw. Proposes nothing.
 const POLICY: &str = r#"
 #include "cache_ext.bpf.h"
-struct odd_state { u64 pages, ghosts, added, task, time; };
+struct odd_state { u64 pages, ghosts, ghosts_left, added, task, time; };
 POLICY_STATE(struct odd_state);
 CACHE_EXT_HOOK(s32, odd_init, struct mem_cgroup *memcg)
 {
 	STATE->pages = bpf_cache_ext_list_create(memcg);
 	STATE->ghosts = bpf_cache_ext_ghost_create(memcg, 100);
+	STATE->ghosts_left = 100;
 	return 0;
 }
 CACHE_EXT_HOOK(void, odd_folio_added, struct folio *folio)
@@ -32,6 +33,7 @@ CACHE_EXT_HOOK(void, odd_folio_removed, struct folio *folio, bool evicted)
 	STATE->time = cache_ext_clock_ns();
 	if (evicted)
 		bpf_cache_ext_ghost_add(STATE->ghosts, folio, 0);
+	bpf_cache_ext_ghost_trim(STATE->ghosts, STATE->ghosts_left);
 }
 CACHE_EXT_OPS(odd, .init = HOOK(odd_init), .evict_folios = HOOK(odd_evict_folios),
 	      .folio_added = HOOK(odd_folio_added), .folio_removed = HOOK(odd_folio_removed));
@@ -96,4 +98,18 @@ fn hooks_between_runs_do_not_read_the_columns_of_the_last_run() {
 	cx_policy_odd.destroy(sim);
 "#);
     assert_eq!(printed, "0 80");
+}
+
+#[test]
+fn a_ghost_may_be_forgotten_by_the_hook_that_leaves_it() {
+    let printed = run(r#"
+	u64 keys[] = {1, 2, 3, 4, 2, 5, 1};
+	u8 hits[7];
+	sim = cx_policy_odd.create(2, 1, 1, none);
+	((struct odd_state *)sim->state)->ghosts_left = 0;
+	cx_policy_odd.run(sim, keys, NULL, NULL, 7, hits);
+	printf("%d %u %u", hits[4], (u32)sim->resident, (u32)sim->len[CX_LISTS]);
+	cx_policy_odd.destroy(sim);
+"#);
+    assert_eq!(printed, "1 2 0");
 }

@@ -108,7 +108,8 @@ static __always_inline void cx_remove(struct folio *folio, bool evicted)
 	folio->flags &= (u8)~CX_PROPOSED;
 	if (cx_ops.folio_removed)
 		cx_ops.folio_removed(folio, evicted);
-	if (CX_IS_GHOST(folio->list))
+	/* It has become a ghost, which the hook itself may have trimmed. */
+	if (CX_IS_GHOST(folio->list) || unlikely(!folio->flags))
 		return;
 	bpf_cache_ext_list_del(folio);
 	cx_free(folio);
