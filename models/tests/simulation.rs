@@ -244,8 +244,8 @@ fn arc_takes_its_target_down_when_the_cache_shrinks() {
     let twice = (0..2).flat_map(|_| 1 << 30..(1 << 30) + 8_000);
     let recent = (0..200_000u64).flat_map(|i| [i, i.saturating_sub(3_000)]);
     let recency: Vec<u64> = twice.chain(recent).collect();
-    let hot = |i: u64| if i % 2 == 0 { (1 << 24) + i / 2 % 30 } else { (1 << 25) + i };
-    let frequency: Vec<u64> = (0..20_000).map(hot).collect();
+    let hot_and_new = |i: u64| [(1 << 24) + i % 30, (1 << 25) + i];
+    let frequency: Vec<u64> = (0..10_000).flat_map(hot_and_new).collect();
     let mut shrunk = Instance::new(arc, &config(8_000, 32)).unwrap();
     serve(&mut shrunk, &recency);
     shrunk.resize(100, 1).unwrap();

@@ -174,12 +174,13 @@ static __always_inline bool cx_miss(u64 key, u64 hash, u32 number)
 		cx_leave_ghost(&sim->nodes[number]);
 	if (sim->resident >= sim->capacity)
 		cx_reclaim(sim->batch);
-	if (!number)
+	if (number)
+		sim->nodes[number].flags = CX_INDEXED;
+	else
 		number = cx_new_node(key, hash);
 	if (unlikely(!number))
 		return false;
 	folio = &sim->nodes[number];
-	folio->flags = CX_INDEXED;
 #if CX_NODE_STATE_BYTES > 0
 	memset(folio->state, 0, sizeof(folio->state));
 #endif
