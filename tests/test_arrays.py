@@ -112,3 +112,12 @@ def test_an_error_in_the_progress_function_comes_through() -> None:
     keys = zipf_keys(30_000_000, 1_000_000)
     with pytest.raises(RuntimeError, match="at 0"):
         _models.simulate(keys, ["lru"], [100_000], progress=fail)
+
+
+def test_an_element_of_a_tunable_is_set_whatever_the_array_is_set_to() -> None:
+    keys = np.zeros(10, dtype=np.uint64)
+    tasks = np.full(10, 7, dtype=np.uint32)
+    for _ in range(20):  # the order of a hash map is another each time
+        tunables = {"filtered_tasks": 5, "filtered_tasks.3": 7}
+        result = _models.simulate_keys(keys, "admission", 4, tasks=tasks, tunables=tunables)
+        assert result.misses == 10

@@ -26,8 +26,11 @@ extern void bpf_cache_ext_ghost_trim(u64 ghost, u64 len) __ksym;
 extern u64 bpf_cache_ext_capacity(u64 list) __ksym;
 extern u64 bpf_cache_ext_page_key(struct folio *folio) __ksym;
 extern u32 bpf_cache_ext_folio_pages(struct folio *folio) __ksym;
-/* The name of the size argument tells the verifier how much of the result may be accessed. */
-extern void *bpf_cache_ext_folio_state(struct folio *folio, const u64 rdwr_buf_size) __ksym;
+/*
+ * The name of the size argument tells the verifier how much of the result may be accessed. It does
+ * so for pointers to bytes only: since 6.9 a void pointer from a kfunc is a number to the verifier.
+ */
+extern u8 *bpf_cache_ext_folio_state(struct folio *folio, const u64 rdwr_buf_size) __ksym;
 
 #define POLICY_STATE(type) type cache_ext_state
 #define STATE (&cache_ext_state)
@@ -36,8 +39,8 @@ extern void *bpf_cache_ext_folio_state(struct folio *folio, const u64 rdwr_buf_s
 	_Static_assert(sizeof(type) == CACHE_EXT_FOLIO_STATE_BYTES,                                \
 		       "folio_state_bytes in policy.toml differs from the code")
 #define FOLIO_STATE(folio)                                                                         \
-	((cache_ext_folio_state_t *)bpf_cache_ext_folio_state(folio,                               \
-							      sizeof(cache_ext_folio_state_t)))
+	((cache_ext_folio_state_t *)(void *)bpf_cache_ext_folio_state(                             \
+		folio, sizeof(cache_ext_folio_state_t)))
 
 /* Volatile: user space changes tunables of a running policy through the mapped data section. */
 volatile struct policy_tunables cache_ext_tunables = {CACHE_EXT_TUNABLE_DEFAULTS};

@@ -2,7 +2,7 @@
 //! What a policy folder must hold for the build to accept it. Shared with the tests, hence without
 //! a dependency on the build script.
 
-use crate::manifest::{HOOKS, Manifest};
+use crate::manifest::{HOOKS, Manifest, REQUIRED_HOOKS};
 use std::fs;
 use std::path::Path;
 
@@ -37,6 +37,9 @@ fn check_code(code: &str, manifest: &Manifest) -> Result<(), String> {
             let (has, lacks) = if used { ("code", "policy.toml") } else { ("policy.toml", "code") };
             return Err(format!("hook {hook} is in the {has}, not in the {lacks}"));
         }
+    }
+    if let Some(hook) = REQUIRED_HOOKS.iter().find(|r| !manifest.hooks.iter().any(|h| h == *r)) {
+        return Err(format!("hook {hook} is missing"));
     }
     let declared = |name: &str| manifest.tunables.iter().any(|t| t.name == name);
     let mut used = code.split("TUNABLE(").skip(1).map(|rest| {

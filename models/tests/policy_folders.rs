@@ -114,6 +114,16 @@ fn hooks_are_declared_and_implemented() {
 }
 
 #[test]
+fn a_policy_that_proposes_nothing_is_refused() {
+    let (_root, dir) = folder("sample", r#""evict_folios", "#, "");
+    let file = dir.join("policy.bpf.c");
+    let code = fs::read_to_string(&file).unwrap();
+    fs::write(&file, code.replace(".evict_folios = HOOK(sample_evict_folios),", "")).unwrap();
+    let message = check::read_manifest(&dir).unwrap_err();
+    assert!(message.ends_with("hook evict_folios is missing"), "{message}");
+}
+
+#[test]
 fn a_tunable_that_the_code_never_reads_is_refused() {
     let message = refusal("TUNABLE(limit)", "5");
     assert!(message.ends_with("tunable limit of policy.toml is never read"), "{message}");

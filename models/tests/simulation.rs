@@ -8,7 +8,7 @@ use cachepilot_models::curve::{Curve, geometric_size_grid, size_grid};
 use cachepilot_models::exact::ExactLru;
 use cachepilot_models::minisim::{Bank, BankConfig, Sampling};
 use cachepilot_models::policy::{
-    Instance, InstanceConfig, KERNEL_BATCH, Policy, Requests, find, policies,
+    Instance, InstanceConfig, KERNEL_BATCH, MAX_CAPACITY_PAGES, Policy, Requests, find, policies,
 };
 use common::{Trace, recorded, zipf};
 use proptest::prelude::*;
@@ -193,9 +193,63 @@ fn instances_refuse_what_they_cannot_be() {
     let lru = find("lru").unwrap();
     let refuse = |c: InstanceConfig| Instance::new(lru, &c).err().unwrap().to_string();
     assert!(refuse(config(0, 32)).starts_with("size: 0 pages are not in 1..="));
+    assert!(refuse(config(MAX_CAPACITY_PAGES + 1, 32)).starts_with("size: "));
     assert!(refuse(config(10, 33)).starts_with("batch: 33 is not in 1..=32"));
     let with_tunable = InstanceConfig { tunables: vec![1], ..config(10, 1) };
     assert!(refuse(with_tunable).starts_with("tunables: 1 values given"));
     let unknown = find("nosuch").err().unwrap().to_string();
     assert!(unknown.starts_with("policy: \"nosuch\" is none of "), "{unknown}");
+}
+
+#[test]
+fn every_policy_can_be_as_large_as_is_allowed() {
+    for policy in policies() {
+        let instance = Instance::new(policy, &config(MAX_CAPACITY_PAGES, 32));
+        assert!(instance.is_ok(), "{}", policy.manifest.name);
+    }
+}
+
+#[test]
+fn a_bound_far_above_the_trace_costs_nothing() {
+    for bound in [1 << 50, usize::MAX] {
+        let mut bank = bank(&[find("lru").unwrap()], &[10], Sampling::Size(bound));
+        bank.access(Requests::of_keys(&[1, 2, 1])).unwrap();
+        assert!((bank.curves().unwrap()[0].miss_ratio[0] - 2.0 / 3.0).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn columns_may_come_and_go_but_not_be_cut() {
+    let mut bank = bank(&[find("admission").unwrap()], &[10], Sampling::Rate(1.0));
+    let (keys, tasks, times_ns) = ([1, 2, 3], [1, 1, 1], [5, 6, 7]);
+    bank.access(Requests::of_keys(&keys)).unwrap();
+    bank.access(Requests { keys: &keys, tasks: &tasks, times_ns: &[] }).unwrap();
+    bank.access(Requests { keys: &keys, tasks: &tasks, times_ns: &times_ns }).unwrap();
+    bank.access(Requests::of_keys(&keys)).unwrap();
+    let cut = Requests { keys: &keys, tasks: &tasks[..2], times_ns: &[] };
+    assert_eq!(bank.access(cut).unwrap_err().to_string(), "tasks: 2 values for 3 keys");
+    assert!((bank.curves().unwrap()[0].miss_ratio[0] - 0.25).abs() < 1e-9);
+}
+
+/// A target of thousands of pages, learned in a large cache, must not keep a small one from
+/// holding on to what is accessed again and again.
+#[test]
+fn arc_takes_its_target_down_when_the_cache_shrinks() {
+    let arc = find("arc").unwrap();
+    let serve = |instance: &mut Instance, keys: &[u64]| {
+        let before = instance.stats().misses;
+        instance.run(Requests::of_keys(keys), None).unwrap();
+        instance.stats().misses - before
+    };
+    let twice = (0..2).flat_map(|_| 1 << 30..(1 << 30) + 8_000);
+    let recent = (0..200_000u64).flat_map(|i| [i, i.saturating_sub(3_000)]);
+    let recency: Vec<u64> = twice.chain(recent).collect();
+    let hot_and_new = |i: u64| [(1 << 24) + i % 30, (1 << 25) + i];
+    let frequency: Vec<u64> = (0..10_000).flat_map(hot_and_new).collect();
+    let mut shrunk = Instance::new(arc, &config(8_000, 32)).unwrap();
+    serve(&mut shrunk, &recency);
+    shrunk.resize(100, 1).unwrap();
+    let mut fresh = Instance::new(arc, &config(100, 1)).unwrap();
+    let (after, alone) = (serve(&mut shrunk, &frequency), serve(&mut fresh, &frequency));
+    assert!(after < alone + 500, "{after} misses after shrinking, {alone} in a new cache");
 }

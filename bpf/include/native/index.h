@@ -15,6 +15,8 @@
 
 #define CX_HOME_BITS 6
 #define CX_HOME_SPAN (1u << CX_HOME_BITS)
+/* Most nodes: a slot has room for a number and the home bits. */
+#define CX_INDEX_NODES ((1ull << (32 - CX_HOME_BITS)) - 1)
 
 struct cx_index {
 	u32 *slots;	/* 0: empty */

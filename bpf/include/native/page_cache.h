@@ -23,7 +23,7 @@
 #define CX_NODE_STATE_BYTES CACHE_EXT_GHOST_VALUE_BYTES
 #endif
 
-#define CX_PROPOSED 1 /* a candidate of the eviction request being served */
+#define CX_PROPOSED 1 /* a candidate of the eviction request being served, or on its way in */
 #define CX_INDEXED 2  /* in the index: resident, ghost, or on the way between them */
 
 struct folio {
@@ -91,6 +91,7 @@ struct cx_sim {
 	u64 column_start;    /* value of now at the first element of the columns */
 	const u32 *tasks;    /* column of the requests being run, or NULL */
 	const u64 *times_ns; /* likewise */
+	u64 last_ns;	     /* time of the last request of the run before */
 	u32 incoming_ghost;  /* ghost id that the folio being added was on, 0 for none */
 	u32 incoming_value;
 	int error;

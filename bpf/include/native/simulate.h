@@ -74,6 +74,8 @@ static __noinline bool cx_grow_nodes(void)
 	u64 most = cx_most_nodes(cx_self);
 	u64 count = cx_self->node_count + cx_self->node_count / 8;
 
+	if (most > CX_INDEX_NODES)
+		most = CX_INDEX_NODES;
 	if (cx_self->node_count >= most)
 		return false;
 	return cx_set_node_count(count < most ? count : most);
@@ -106,7 +108,8 @@ static __always_inline void cx_remove(struct folio *folio, bool evicted)
 	folio->flags &= (u8)~CX_PROPOSED;
 	if (cx_ops.folio_removed)
 		cx_ops.folio_removed(folio, evicted);
-	if (CX_IS_GHOST(folio->list))
+	/* It has become a ghost, which the hook itself may have trimmed. */
+	if (CX_IS_GHOST(folio->list) || unlikely(!folio->flags))
 		return;
 	bpf_cache_ext_list_del(folio);
 	cx_free(folio);
@@ -119,7 +122,7 @@ static __noinline struct folio *cx_fallback(void)
 		if (cx_self->len[list])
 			return &cx_self->nodes[cx_self->nodes[list].next];
 	for (u32 i = CX_ANCHORS; i < cx_self->fresh; i++)
-		if ((cx_self->nodes[i].flags & CX_INDEXED) && !cx_self->nodes[i].list)
+		if (cx_self->nodes[i].flags == CX_INDEXED && !cx_self->nodes[i].list)
 			return &cx_self->nodes[i];
 	return NULL;
 }
@@ -153,6 +156,7 @@ static __always_inline void cx_leave_ghost(struct folio *folio)
 	cx_self->incoming_value = cx_ghost_value(folio);
 	cx_unlink(folio);
 	folio->list = 0;
+	folio->flags |= CX_PROPOSED; /* reclaim must not take it for a resident page */
 }
 
 static __always_inline bool cx_miss(u64 key, u64 hash, u32 number)
@@ -170,7 +174,9 @@ static __always_inline bool cx_miss(u64 key, u64 hash, u32 number)
 		cx_leave_ghost(&sim->nodes[number]);
 	if (sim->resident >= sim->capacity)
 		cx_reclaim(sim->batch);
-	if (!number)
+	if (number)
+		sim->nodes[number].flags = CX_INDEXED;
+	else
 		number = cx_new_node(key, hash);
 	if (unlikely(!number))
 		return false;

@@ -34,6 +34,14 @@ static u64 step(u64 own_length, u64 other_length)
 	return (other_length << TARGET_SHIFT) / own_length;
 }
 
+/* The target, which a cgroup that has shrunk takes down with it. */
+static u64 target_within(u64 capacity)
+{
+	u64 target = STATE->target;
+
+	return target < capacity << TARGET_SHIFT ? target : capacity << TARGET_SHIFT;
+}
+
 /* The ghost that was hit counts in its list's length, which it has just left. */
 static void adapt_to_once_ghost(void)
 {
@@ -46,7 +54,7 @@ static void adapt_to_once_ghost(void)
 
 static void adapt_to_again_ghost(void)
 {
-	u64 target = STATE->target;
+	u64 target = target_within(bpf_cache_ext_capacity(STATE->again));
 	u64 less = step(bpf_cache_ext_ghost_len(STATE->again_ghost) + 1,
 			bpf_cache_ext_ghost_len(STATE->once_ghost));
 
@@ -117,7 +125,7 @@ CACHE_EXT_HOOK(void, arc_evict_folios, struct cache_ext_eviction_ctx *request,
 {
 	u64 once = bpf_cache_ext_list_len(STATE->once);
 	u64 again = bpf_cache_ext_list_len(STATE->again);
-	u64 target = STATE->target >> TARGET_SHIFT;
+	u64 target = target_within(bpf_cache_ext_capacity(STATE->once)) >> TARGET_SHIFT;
 	u64 want = request->nr_requested;
 	u64 excess = once > target ? once - target : 0;
 

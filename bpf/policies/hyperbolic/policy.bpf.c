@@ -46,17 +46,17 @@ CACHE_EXT_HOOK(void, hyperbolic_folio_accessed, struct folio *folio, bool first)
 
 /*
  * Accesses per time and page. The difference is right across a wrap of the clock; a page just added
- * has lived for 1.
+ * has lived for 1. The clock is read here and not once per request, as a page that joins meanwhile
+ * would be from the future, which is the distant past.
  */
 static s64 access_rate(struct folio *folio, void *data)
 {
 	struct hyperbolic_folio *state = FOLIO_STATE(folio);
-	u32 now = *(u32 *)data;
 	u64 lived;
 
 	if (!state)
 		return 0;
-	lived = ((u64)(now - state->added) + 1) * cache_ext_folio_pages(folio);
+	lived = ((u64)(STATE->now - state->added) + 1) * cache_ext_folio_pages(folio);
 	return (s64)(((u64)state->accesses << RATE_SHIFT) / lived);
 }
 
@@ -78,9 +78,8 @@ CACHE_EXT_HOOK(void, hyperbolic_evict_folios, struct cache_ext_eviction_ctx *req
 		.mode = CACHE_EXT_ITER_SCORE,
 		.max_scan = scan_pages(STATE->pages, request->nr_requested),
 	};
-	u32 now = STATE->now;
 
-	bpf_cache_ext_list_iterate(STATE->pages, request, access_rate, &now, &opts);
+	bpf_cache_ext_list_iterate(STATE->pages, request, access_rate, NULL, &opts);
 }
 
 CACHE_EXT_OPS(hyperbolic, .init = HOOK(hyperbolic_init),

@@ -210,22 +210,18 @@ static void learn_next_class(void)
 	learn(&STATE->classes[STATE->next_class++ & (CLASSES - 1)]);
 }
 
-struct scoring {
-	u32 now;
-	u32 explorers;
-};
-
+/* The clock is read for each page: one accessed since the request began is not from the future. */
 static s64 hit_density(struct folio *folio, void *data)
 {
 	struct lhd_folio *state = FOLIO_STATE(folio);
-	struct scoring *scoring = data;
+	u32 *explorers = data;
 	u32 age;
 
 	if (!state)
 		return 0;
-	age = age_of_ticks(ticks_since_access(state, scoring->now));
+	age = age_of_ticks(ticks_since_access(state, STATE->now));
 	if (state->explores) {
-		scoring->explorers++;
+		(*explorers)++;
 		if (age < AGES - 1)
 			return EXPLORER_DENSITY;
 	}
@@ -250,13 +246,13 @@ CACHE_EXT_HOOK(void, lhd_evict_folios, struct cache_ext_eviction_ctx *request,
 		.mode = CACHE_EXT_ITER_SCORE,
 		.max_scan = scan_pages(STATE->pages, request->nr_requested),
 	};
-	struct scoring scoring = {.now = STATE->now};
+	u32 explorers = 0;
 	int scored;
 
 	if (!STATE->period_left)
 		learn_next_class();
-	scored = bpf_cache_ext_list_iterate(STATE->pages, request, hit_density, &scoring, &opts);
-	STATE->may_explore = scored > 0 && scoring.explorers * EXPLORER_SHARE <= (u32)scored;
+	scored = bpf_cache_ext_list_iterate(STATE->pages, request, hit_density, &explorers, &opts);
+	STATE->may_explore = scored > 0 && explorers * EXPLORER_SHARE <= (u32)scored;
 }
 
 CACHE_EXT_OPS(lhd, .init = HOOK(lhd_init), .evict_folios = HOOK(lhd_evict_folios),

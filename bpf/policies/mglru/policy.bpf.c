@@ -221,11 +221,13 @@ static bool needs_aging(void)
 	return young * MIN_GENERATIONS > total || old * (MIN_GENERATIONS + 2) < total;
 }
 
+/* Another request may have aged since this one decided to: the lists must stay distinct. */
 static void age(void)
 {
 	u64 max_seq = STATE->max_seq;
 
-	__sync_bool_compare_and_swap(&STATE->max_seq, max_seq, max_seq + 1);
+	if (max_seq + 1 < STATE->min_seq + MAX_GENERATIONS)
+		__sync_bool_compare_and_swap(&STATE->max_seq, max_seq, max_seq + 1);
 }
 
 /* Aging is put off until a scan has not satisfied the request. */

@@ -51,6 +51,24 @@ struct Pending {
     groups: Vec<u8>,
 }
 
+impl Pending {
+    /// Whether what is pending and the requests have the same columns.
+    fn has_columns_of(&self, requests: &Requests<'_>) -> bool {
+        self.tasks.is_empty() == requests.tasks.is_empty()
+            && self.times_ns.is_empty() == requests.times_ns.is_empty()
+    }
+}
+
+fn check_columns(requests: &Requests<'_>) -> Result<()> {
+    let count = requests.keys.len();
+    for (name, len) in [("tasks", requests.tasks.len()), ("times_ns", requests.times_ns.len())] {
+        if len != 0 && len != count {
+            return Err(Error::argument(name, format!("{len} values for {count} keys")));
+        }
+    }
+    Ok(())
+}
+
 /// Every policy at every size, simulated in miniature.
 pub struct Bank {
     config: BankConfig,
@@ -120,8 +138,13 @@ impl Bank {
     /// Feeds the next accesses.
     ///
     /// # Errors
+    /// [`Error::Argument`] on a column that is neither empty nor as long as the keys;
     /// [`Error::Policy`] when memory runs out or a policy breaks an invariant.
     pub fn access(&mut self, requests: Requests<'_>) -> Result<()> {
+        check_columns(&requests)?;
+        if !self.pending.has_columns_of(&requests) {
+            self.flush()?;
+        }
         let step = BLOCK_KEYS.min(self.ageing.max_step());
         let mut start = 0;
         while start < requests.keys.len() {

@@ -6,6 +6,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// Pages leave in lots of this share of the bound, so that caches are resized seldom.
 const LOT_SHARE: usize = 16;
+/// Pages that there is room for at once; the bound may be far above what the trace has.
+const FIRST_PAGES: usize = 1 << 16;
 
 /// Sampled pages are named by their hash, which needs no hashing again.
 #[derive(Default)]
@@ -33,7 +35,8 @@ pub(super) struct PageSet {
 
 impl PageSet {
     pub(super) fn new(s_max: usize) -> Self {
-        let pages = HashSet::with_capacity_and_hasher(s_max + 1, BuildHasherDefault::default());
+        let room = s_max.min(FIRST_PAGES) + 1;
+        let pages = HashSet::with_capacity_and_hasher(room, BuildHasherDefault::default());
         Self { pages, s_max }
     }
 

@@ -13,6 +13,10 @@ pub const KERNEL_BATCH: u32 = 32;
 /// in a cache of 40 would say nothing about the policy, and no cgroup is that small.
 const MAX_BATCH_SHARE: u64 = 16;
 
+/// Pages of the largest instance, nearly 128 GiB: as many ghosts and the anchors of the lists
+/// still have numbers of 26 bits, which is what a slot of the index has room for.
+pub const MAX_CAPACITY_PAGES: u64 = (1 << 25) - 64;
+
 /// Layout of `struct cx_vtable`.
 #[repr(C)]
 pub(super) struct Vtable {
@@ -132,7 +136,7 @@ impl Instance {
     /// A cold cache.
     ///
     /// # Errors
-    /// [`Error::Argument`] on a capacity of 0 or beyond 2^25, a batch outside 1..=32 or tunables
+    /// [`Error::Argument`] on a capacity outside 1..=[`MAX_CAPACITY_PAGES`], a batch outside 1..=32 or tunables
     /// of the wrong number; [`Error::Policy`] when memory or the policy's `init` fails.
     pub fn new(policy: &'static Policy, config: &InstanceConfig) -> Result<Self> {
         check_shape(config.capacity_pages, config.batch)?;
@@ -268,8 +272,8 @@ fn failure(policy: &Policy, message: &str) -> Error {
 }
 
 fn check_shape(capacity_pages: u64, batch: u32) -> Result<()> {
-    if !(1..=1 << 25).contains(&capacity_pages) {
-        let message = format!("{capacity_pages} pages are not in 1..={}", 1 << 25);
+    if !(1..=MAX_CAPACITY_PAGES).contains(&capacity_pages) {
+        let message = format!("{capacity_pages} pages are not in 1..={MAX_CAPACITY_PAGES}");
         return Err(Error::argument("size", message));
     }
     if !(1..=KERNEL_BATCH).contains(&batch) {

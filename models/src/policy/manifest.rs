@@ -15,6 +15,9 @@ pub const HOOKS: [&str; 7] = [
     "admit_folio",
 ];
 
+/// Those that it must implement: the page cache calls them without asking.
+pub const REQUIRED_HOOKS: [&str; 3] = ["init", "evict_folios", "folio_added"];
+
 /// Kernel features beyond lists that a policy may need.
 pub const NEEDS: [&str; 7] =
     ["ghosts", "scoring", "folio_state", "page_keys", "tasks", "clock", "random"];

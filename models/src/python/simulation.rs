@@ -9,7 +9,7 @@ use crate::policy::{Instance, InstanceConfig, Policy, Requests, find};
 use crate::simulation::{Job, Outcome, Simulation};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -70,10 +70,12 @@ impl From<Outcome> for SimResult {
 }
 
 /// All tunables of a policy, with `given` ones set; an array takes its value everywhere, and
-/// `name.3` sets element 3.
+/// `name.3` sets element 3, whatever the array as a whole is set to.
 pub(super) fn tunable_values(policy: &Policy, given: Option<&Tunables>) -> Result<Vec<u32>> {
     let mut values = policy.manifest.tunable_defaults();
-    for (key, &value) in given.into_iter().flatten() {
+    // By name, so that an array comes before its elements, which override it.
+    let given: BTreeMap<&String, &u32> = given.into_iter().flatten().collect();
+    for (key, &value) in given {
         let (name, element) = match key.split_once('.') {
             Some((name, element)) => (name, Some(element)),
             None => (key.as_str(), None),
