@@ -12,7 +12,7 @@
  *                                      zero when the folio is added; its size is in policy.toml
  *   CACHE_EXT_HOOK(ret, name, args...) one function per hook it implements (no argument of a hook
  *                                      may be called ctx: BPF_PROG uses that name)
- *   CACHE_EXT_OPS(NAME, .init = ...)   the table of hooks
+ *   CACHE_EXT_OPS(NAME, .init = HOOK(function), ...)   the table of hooks
  * and reads its tunables, declared in policy.toml, as TUNABLE(field).
  *
  * Counts are in pages. Hooks never sleep and may run on any CPU at the same time, so that counters
@@ -81,14 +81,23 @@ struct cache_ext_iter_opts {
  *   u64  bpf_cache_ext_list_len(list)                          pages
  *   u64  bpf_cache_ext_folio_list(folio)                       list it is on, 0 for none
  *   int  bpf_cache_ext_list_iterate(list, request, s64 (*fn)(struct folio *, void *data), data,
- * opts) returns the number of folios looked at Ghosts: metadata of evicted pages, oldest forgotten
- * first beyond capacity_pct of the cgroup's capacity, whatever that capacity becomes: u64
- * bpf_cache_ext_ghost_create(memcg, u32 capacity_pct) int  bpf_cache_ext_ghost_add(ghost, folio,
- * u32 value)      in folio_removed s64  bpf_cache_ext_ghost_take(ghost, folio)                in
- * folio_added: value, or -1 a page that comes back leaves its ghost entry, asked for or not u64
- * bpf_cache_ext_ghost_len(ghost) void bpf_cache_ext_ghost_trim(ghost, u64 len)              forget
- * the oldest beyond len Others: u64  bpf_cache_ext_capacity(list)     pages that the list's cgroup
- * may hold now u64  bpf_cache_ext_page_key(folio)    hash of (device, inode + generation, index)
+ *                                   opts)
+ *            returns the number of folios looked at; a proposed folio that the kernel refuses
+ *            (locked, dirty) goes to the tail of its list, so that it is not proposed for ever
+ *
+ * Ghosts: metadata of evicted pages, oldest forgotten first beyond capacity_pct of the cgroup's
+ * capacity, whatever that capacity becomes:
+ *   u64  bpf_cache_ext_ghost_create(memcg, u32 capacity_pct)
+ *   int  bpf_cache_ext_ghost_add(ghost, folio, u32 value)      in folio_removed
+ *   s64  bpf_cache_ext_ghost_take(ghost, folio)                in folio_added: value, or -1
+ *            a page that comes back leaves its ghost entry, asked for or not
+ *   u64  bpf_cache_ext_ghost_len(ghost)
+ *   void bpf_cache_ext_ghost_trim(ghost, u64 len)              forget the oldest beyond len
+ *
+ * Others:
+ *   u64  bpf_cache_ext_capacity(list)     pages that the list's cgroup may hold now; without a
+ *                                         limit, the pages of the machine
+ *   u64  bpf_cache_ext_page_key(folio)    hash of (device, inode + generation, index)
  *   u32  cache_ext_folio_pages(folio)
  *   u32  cache_ext_current_task()         thread id
  *   u64  cache_ext_clock_ns()             monotonic

@@ -22,7 +22,10 @@ class ModelsError(ValueError): ...
 
 @final
 class SimResult:
-    """Outcome of one policy at one size over one trace."""
+    """Outcome of one policy at one size over one trace.
+
+    `batch` is what the policy was asked for: never more than a sixteenth of the cache.
+    """
 
     policy: str
     size_pages: int

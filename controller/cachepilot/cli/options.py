@@ -35,7 +35,7 @@ BatchOption = Annotated[
     int,
     typer.Option(
         min=1,
-        max=512,
+        max=32,
         help="Folios asked for per eviction request; 1 is the textbook algorithm, 32 the kernel's.",
     ),
 ]

@@ -101,18 +101,13 @@ fn scaled_batch(rate: f64) -> u32 {
     ((f64::from(KERNEL_BATCH) * rate).round() as u32).clamp(1, KERNEL_BATCH)
 }
 
-/// Tunables in pages shrink with the cache; those in pages per request with the batch.
+/// Tunables in pages shrink with the cache.
 fn scaled_tunables(policy: &Policy, rate: f64) -> Vec<u32> {
-    let batch_share = f64::from(scaled_batch(rate)) / f64::from(KERNEL_BATCH);
-    let scale = |unit: &str| match unit {
-        "pages" => rate,
-        "pages_per_request" => batch_share,
-        _ => 1.0,
-    };
     let tunables = policy.manifest.tunables.iter();
     tunables
         .flat_map(|t| {
-            let value = (f64::from(t.default) * scale(&t.unit)).round() as u32;
+            let scale = if t.unit == "pages" { rate } else { 1.0 };
+            let value = (f64::from(t.default) * scale).round() as u32;
             vec![value.clamp(t.min, t.max); t.length as usize]
         })
         .collect()

@@ -127,7 +127,10 @@ pub struct Instance {
 // entry point sets; an instance may therefore move between calls, and `&mut self` serialises them.
 unsafe impl Send for Instance {}
 
-fn effective_batch(batch: u32, capacity_pages: u64) -> u32 {
+/// Candidates of one eviction request in a cache of `capacity_pages` when `batch` are asked for:
+/// at most a sixteenth of the cache, at least one.
+#[must_use]
+pub fn effective_batch(batch: u32, capacity_pages: u64) -> u32 {
     let share = (capacity_pages / MAX_BATCH_SHARE).max(1);
     batch.min(u32::try_from(share).unwrap_or(u32::MAX))
 }

@@ -40,8 +40,7 @@ pub struct Tunable {
     pub min: u32,
     /// Greatest value allowed.
     pub max: u32,
-    /// Unit of the value. A miniature simulation scales values in `pages` with the cache, values in
-    /// `pages_per_request` with the number of candidates of one eviction request.
+    /// Unit of the value. A miniature simulation scales values in `pages` with the cache.
     pub unit: String,
     /// What it does.
     pub description: String,

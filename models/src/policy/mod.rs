@@ -5,6 +5,8 @@ mod instance;
 pub mod manifest;
 mod registry;
 
-pub use instance::{Instance, InstanceConfig, KERNEL_BATCH, MAX_CAPACITY_PAGES, Requests, Stats};
+pub use instance::{
+    Instance, InstanceConfig, KERNEL_BATCH, MAX_CAPACITY_PAGES, Requests, Stats, effective_batch,
+};
 pub use manifest::{Manifest, Tunable};
 pub use registry::{Policy, find, manifests_json, policies};

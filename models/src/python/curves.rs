@@ -292,6 +292,9 @@ fn mrc_minisim(
     Ok(named.map(|(name, c)| PyCurve::new(py, name, "minisim", c, seconds)).collect())
 }
 
+/// Most points of a grid.
+const MAX_POINTS: usize = 1_000_000;
+
 /// Distances of a block of accesses, so that hashes stay in the processor's caches.
 const DISTANCE_BLOCK: usize = 1024;
 
@@ -316,6 +319,14 @@ fn stack_distances<'py>(
 }
 
 #[pyfunction]
-fn size_grid(py: Python<'_>, footprint_pages: u64, points: usize) -> Bound<'_, PyArray1<u64>> {
-    crate::curve::size_grid(footprint_pages, points).into_pyarray(py)
+fn size_grid(
+    py: Python<'_>,
+    footprint_pages: u64,
+    points: usize,
+) -> PyResult<Bound<'_, PyArray1<u64>>> {
+    if !(1..=MAX_POINTS).contains(&points) {
+        let message = format!("{points} is not in 1..={MAX_POINTS}");
+        return Err(Error::argument("points", message).into());
+    }
+    Ok(crate::curve::size_grid(footprint_pages, points).into_pyarray(py))
 }

@@ -5,7 +5,7 @@ use super::progress::Progress;
 use super::source::{Source, SourceArgument};
 use crate::error::{Error, Result};
 use crate::opt::OptTrace;
-use crate::policy::{Instance, InstanceConfig, Policy, Requests, find};
+use crate::policy::{Instance, InstanceConfig, Policy, Requests, effective_batch, find};
 use crate::simulation::{Job, Outcome, Simulation};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
@@ -57,7 +57,7 @@ impl From<Outcome> for SimResult {
         Self {
             policy: job.policy.manifest.name.clone(),
             size_pages: job.config.capacity_pages,
-            batch: job.config.batch,
+            batch: effective_batch(job.config.batch, job.config.capacity_pages),
             requests: stats.requests,
             misses: stats.misses,
             evictions: stats.evictions,
