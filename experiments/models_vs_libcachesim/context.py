@@ -4,7 +4,6 @@
 import os
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,9 +11,6 @@ from cachepilot import manifest
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPERIMENT = Path(__file__).resolve().parent
-
-# Policies that keep their pages on lists, as opposed to scoring a batch of them.
-LIST_POLICIES = ("fifo", "lru", "mru", "clock", "sieve", "arc", "s3fifo", "twoq")
 
 
 class SkippedError(Exception):
@@ -28,7 +24,7 @@ class Context:
     zipf_requests: int = 20_000_000
     zipf_pages: int = 1_000_000
     runs: int = 5
-    seeds: int = 10
+    seeds: int = 30
     shards_traces: int = 1000
     max_requests: int = 1 << 62
     cargo_profile: str = "bench"
@@ -50,10 +46,9 @@ QUICK = Context(
 )
 
 
-def existing(names: Sequence[str]) -> list[str]:
-    """Those of `names` that are policy folders."""
-    known = manifest.policies()
-    return [name for name in names if name in known]
+def list_policies() -> list[str]:
+    """The policies that only move pages between lists, as opposed to scoring a batch of them."""
+    return [name for name, policy in manifest.policies().items() if "scoring" not in policy.needs]
 
 
 def trace_folder() -> Path:

@@ -2,7 +2,6 @@
 """table.md: every row of results.json, by family of metrics."""
 
 from collections.abc import Sequence
-from itertools import groupby
 from pathlib import Path
 
 from cachepilot.results import Result
@@ -17,9 +16,9 @@ COLUMNS = (
 )
 
 
-def family(result: Result) -> str:
-    """`models.speedup` of `models.speedup.lru`; a metric of two parts is its own."""
-    return ".".join(result.metric.split(".")[:2])
+def _family(result: Result) -> str:
+    """`speedup` of `models.speedup.lru`."""
+    return result.metric.split(".")[1]
 
 
 def _number(value: float) -> str:
@@ -48,11 +47,16 @@ def _line(result: Result) -> str:
 
 
 def write(results: Sequence[Result], path: Path) -> None:
-    """Writes the table; `results` are in the order of their metrics."""
+    """Writes the table: figures that stand alone first, then those of several policies."""
+    families = {_family(result) for result in results if result.metric.count(".") > 1}
+    sections: dict[str, list[Result]] = {"single figures": []}
+    for result in results:
+        name = _family(result)
+        sections.setdefault(name if name in families else "single figures", []).append(result)
     blocks = [HEAD]
     machines = dict.fromkeys(f"{result.machine}, commit {result.commit}" for result in results)
     blocks.append("".join(f"- {machine}\n" for machine in machines))
-    for name, rows in groupby(sorted(results, key=lambda row: (family(row), row.metric)), family):
-        lines = "\n".join(map(_line, rows))
-        blocks.append(f"## {name.removeprefix('models.')}\n\n{COLUMNS}\n{lines}\n")
+    for name, rows in sections.items():
+        if rows:
+            blocks.append("\n".join([f"## {name}\n", COLUMNS, *map(_line, rows), ""]))
     path.write_text("\n".join(blocks), "utf-8")

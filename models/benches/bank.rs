@@ -6,7 +6,7 @@
 //! 16, each the same factor above the one before, from 1% of the footprint to all of it.
 //!
 //! Memory is weighed from outside: every measurement is a process of its own that reads the trace
-//! through a small buffer, and counts the growth of its peak resident set.
+//! through a small buffer, and counts the growth of its resident set.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -60,23 +60,30 @@ fn status_bytes(name: &str) -> u64 {
 /// Pages of the cache that warms a process up.
 const WARM_UP_PAGES: u64 = 64;
 
-/// Growth of the peak resident set while what `create` makes for a number of pages is fed the
-/// trace. A tiny one goes first, so that code and buffers are resident before.
-fn peak_growth(trace: &Path, pages: u64, create: impl Fn(u64) -> Feed) -> u64 {
+/// Growth of the resident set, at its peak and at the end, while what `create` makes for a number
+/// of pages is fed the trace. A tiny one goes first, so that the code is resident before, and the
+/// growth counts from the first block, when the buffers are.
+fn growth(trace: &Path, pages: u64, create: impl Fn(u64) -> Feed) -> [u64; 2] {
     let mut small = create(WARM_UP_PAGES.min(pages));
     for_each_block(trace, |keys| small(keys));
     drop(small);
-    // Forgets the peak so far: proc(5), clear_refs.
-    fs::write("/proc/self/clear_refs", "5").unwrap();
-    let before = status_bytes("VmRSS");
-    let mut run = create(pages);
-    for_each_block(trace, |keys| run(keys));
-    status_bytes("VmHWM").saturating_sub(before)
+    let mut measured: Option<(u64, Feed)> = None;
+    let mut grown = [0; 2];
+    for_each_block(trace, |keys| {
+        let (before, run) = measured.get_or_insert_with(|| {
+            // Forgets the peak so far: proc(5), clear_refs.
+            fs::write("/proc/self/clear_refs", "5").unwrap();
+            (status_bytes("VmRSS"), create(pages))
+        });
+        run(keys);
+        grown = ["VmHWM", "VmRSS"].map(|name| status_bytes(name).saturating_sub(*before));
+    });
+    grown
 }
 
-/// The measurement of a child: prints bytes.
+/// The measurement of a child: prints bytes at the peak and bytes at the end.
 fn weigh(what: &str, trace: &Path, pages: u64) {
-    let bytes = peak_growth(trace, pages, |pages| match what {
+    let [peak, last] = growth(trace, pages, |pages| match what {
         "bank" => {
             let mut bank = bank(pages, Sampling::Size(S_MAX.min(pages as usize)));
             Box::new(move |keys| bank.access(Requests::of_keys(keys)).unwrap())
@@ -88,18 +95,20 @@ fn weigh(what: &str, trace: &Path, pages: u64) {
             Box::new(move |keys| instance.run(Requests::of_keys(keys), None).unwrap())
         }
     });
-    println!("{bytes}");
+    println!("{peak} {last}");
 }
 
-/// Bytes that `what` ("bank" or a policy) grows a fresh process by.
-fn weigh_in_child(what: &str, trace: &Path, pages: u64) -> f64 {
+/// Bytes that `what` ("bank" or a policy) grows a fresh process by: at the peak, at the end.
+fn weigh_in_child(what: &str, trace: &Path, pages: u64) -> [f64; 2] {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--weigh", what, "--pages", &pages.to_string(), "--trace"])
         .arg(trace)
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+    let text = String::from_utf8(output.stdout).unwrap();
+    let words: Vec<f64> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    [words[0], words[1]]
 }
 
 fn main() {
@@ -119,11 +128,12 @@ fn main() {
     let times = (0..runs).map(|_| ns_per_access(&keys, footprint)).collect();
     report(json, "models.bank_ns_per_access", "ns", times);
     drop(keys);
-    let mib = (0..runs).map(|_| weigh_in_child("bank", &trace, footprint) / f64::from(1 << 20));
-    report(json, "models.bank_mib", "MiB", mib.collect());
+    let mib = |_| weigh_in_child("bank", &trace, footprint)[0] / f64::from(1 << 20);
+    report(json, "models.bank_mib", "MiB", (0..runs).map(mib).collect());
+    let pages = footprint.div_ceil(10);
     for name in args.value("--rss").into_iter().flat_map(|names| names.split(',')) {
-        let pages = (footprint / 10).max(1);
-        let bytes = weigh_in_child(name, &trace, pages) / pages as f64;
-        report(json, &format!("models.rss_bytes_per_page.{name}"), "bytes", vec![bytes]);
+        let [peak, last] = weigh_in_child(name, &trace, pages).map(|bytes| bytes / pages as f64);
+        report(json, &format!("models.rss_bytes_per_page.{name}"), "bytes", vec![last]);
+        report(json, &format!("models.rss_peak_bytes_per_page.{name}"), "bytes", vec![peak]);
     }
 }

@@ -2,9 +2,9 @@
 //! Error of SHARDS against exact curves over the recorded traces of at least 100,000 pages, and
 //! how often its error bars hold the truth; 100 sizes evenly spaced up to the footprint.
 //!
-//! Sampling is by hash, so every run is a seed. The spread is over seeds; the value of a run is
-//! the mean over traces (`shards_mae`), the worst trace (`shards_max`) or the share of all points
-//! (`shards_errorbar_coverage`). `--json`, `--seeds N`, `--traces N` as many traces at most.
+//! Sampling is by hash, so every run is a seed. Values are means over seeds, the spread is over
+//! seeds, and a seed gives the mean over traces (`shards_mae`), the worst trace (`shards_max`) and
+//! the share of all points (`shards_errorbar_coverage`). `--json`, `--seeds N`, `--traces N` as many traces at most.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../tests/common/mod.rs"]
@@ -14,11 +14,11 @@ mod support;
 use cachepilot_models::curve::{Curve, size_grid};
 use cachepilot_models::exact::ExactLru;
 use cachepilot_models::shards::{FixedRateShards, FixedSizeShards, Options};
-use support::{Args, report};
+use support::{Args, report_mean};
 
 const MIN_DISTINCT: u64 = 100_000;
 const POINTS: usize = 100;
-const SEEDS: u64 = 10;
+const SEEDS: u64 = 30;
 const SAMPLERS: [&str; 2] = ["smax8192", "r001"];
 
 /// What one seed gave for one sampler.
@@ -88,7 +88,12 @@ fn main() {
     }
     for (name, runs) in SAMPLERS.iter().zip(&runs) {
         let show = |metric: &str, unit: &str, of: &dyn Fn(&Run) -> f64| {
-            report(json, &format!("models.{metric}.{name}"), unit, runs.iter().map(of).collect());
+            report_mean(
+                json,
+                &format!("models.{metric}.{name}"),
+                unit,
+                runs.iter().map(of).collect(),
+            );
         };
         show("shards_mae", "miss ratio", &Run::mean);
         show("shards_max", "miss ratio", &Run::worst);

@@ -75,14 +75,23 @@ pub fn seconds(work: impl FnOnce()) -> f64 {
 /// Prints the median of `values` and their spread, as a table line or a JSON object.
 pub fn report(json: bool, metric: &str, unit: &str, mut values: Vec<f64>) {
     values.sort_by(f64::total_cmp);
-    let (runs, middle) = (values.len(), values.len() / 2);
-    let (median, spread) = (values[middle], [values[0], values[runs - 1]]);
+    print_row(json, metric, unit, values[values.len() / 2], &values);
+}
+
+/// The same with the mean for a value: for estimates, whose error is not a disturbance.
+pub fn report_mean(json: bool, metric: &str, unit: &str, mut values: Vec<f64>) {
+    values.sort_by(f64::total_cmp);
+    print_row(json, metric, unit, values.iter().sum::<f64>() / values.len() as f64, &values);
+}
+
+fn print_row(json: bool, metric: &str, unit: &str, value: f64, sorted: &[f64]) {
+    let (runs, spread) = (sorted.len(), [sorted[0], sorted[sorted.len() - 1]]);
     if json {
         let row = serde_json::json!({
-            "metric": metric, "value": median, "unit": unit, "runs": runs, "spread": spread,
+            "metric": metric, "value": value, "unit": unit, "runs": runs, "spread": spread,
         });
         println!("{row}");
     } else {
-        println!("{metric:40} {median:10.4} {unit} ({:.4} to {:.4})", spread[0], spread[1]);
+        println!("{metric:40} {value:10.4} {unit} ({:.4} to {:.4})", spread[0], spread[1]);
     }
 }
