@@ -2,30 +2,25 @@
 //! Speed of the LRU curves, one thread, Zipf(1.0), 20 million requests over 1 million pages.
 //!
 //! `cargo bench --bench curves` prints a table, with `-- --json` one JSON object per line with
-//! `metric`, `value` (median), `unit`, `runs` and `spread`.
+//! `metric`, `value` (median), `unit`, `runs` and `spread`. `--trace FILE.u64` takes another trace.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../tests/common/mod.rs"]
 mod common;
+mod support;
 
 use std::hint::black_box;
-use std::time::Instant;
 
 use cachepilot_models::exact::ExactLru;
 use cachepilot_models::hash::threshold;
 use cachepilot_models::opt::OptTrace;
 use cachepilot_models::shards::{FixedRateShards, FixedSizeShards, Options, filter};
+use support::{Args, report, seconds};
 
 const REQUESTS: usize = 20_000_000;
 const PAGES: usize = 1_000_000;
 const RUNS: usize = 5;
 const RATE: f64 = 0.001;
-
-fn seconds(work: impl FnOnce()) -> f64 {
-    let start = Instant::now();
-    work();
-    start.elapsed().as_secs_f64()
-}
 
 fn exact(keys: &[u64]) -> f64 {
     seconds(|| {
@@ -55,7 +50,7 @@ fn opt(keys: &[u64]) -> f64 {
     seconds(|| {
         let mut opt = OptTrace::default();
         opt.access(keys).unwrap();
-        black_box(opt.curve(&[PAGES as u64 / 10]).unwrap());
+        black_box(opt.curve(&[opt.footprint_pages().div_ceil(10)]).unwrap());
     })
 }
 
@@ -65,29 +60,21 @@ fn bare_loop(keys: &[u64]) -> f64 {
     })
 }
 
-/// Runs `measure` [`RUNS`] times and prints the median.
-fn report(json: bool, metric: &str, unit: &str, mut measure: impl FnMut() -> f64) {
-    let mut values: Vec<f64> = (0..RUNS).map(|_| measure()).collect();
-    values.sort_by(f64::total_cmp);
-    let (median, spread) = (values[RUNS / 2], [values[0], values[RUNS - 1]]);
-    if json {
-        let row = serde_json::json!({
-            "metric": metric, "value": median, "unit": unit, "runs": RUNS, "spread": spread,
-        });
-        println!("{row}");
-    } else {
-        println!("{metric:28} {median:10.3} {unit} ({:.3} to {:.3})", spread[0], spread[1]);
-    }
-}
-
 fn main() {
-    let json = std::env::args().any(|arg| arg == "--json");
-    let keys = common::zipf(REQUESTS, PAGES, 1.0, 1).keys;
-    let millions = REQUESTS as f64 / 1e6;
-    report(json, "models.exact_mreq_s", "Mreq/s", || millions / exact(&keys));
-    report(json, "models.bareloop_mreq_s", "Mreq/s", || millions / bare_loop(&keys));
-    report(json, "models.shards_r0001_mreq_s", "Mreq/s", || millions / fixed_rate(&keys));
-    report(json, "models.shards_vs_bareloop", "ratio", || fixed_rate(&keys) / bare_loop(&keys));
-    report(json, "models.shards_smax8192_mreq_s", "Mreq/s", || millions / fixed_size(&keys));
-    report(json, "models.opt_mreq_s", "Mreq/s", || millions / opt(&keys));
+    let args = Args::new();
+    let json = args.has("--json");
+    let keys = args.trace().map_or_else(
+        || common::zipf(REQUESTS, PAGES, 1.0, 1).keys,
+        |path| support::read_keys(&path),
+    );
+    let millions = keys.len() as f64 / 1e6;
+    let show = |metric: &str, unit: &str, measure: &dyn Fn() -> f64| {
+        report(json, metric, unit, (0..RUNS).map(|_| measure()).collect());
+    };
+    show("models.exact_mreq_s", "Mreq/s", &|| millions / exact(&keys));
+    show("models.bareloop_mreq_s", "Mreq/s", &|| millions / bare_loop(&keys));
+    show("models.shards_r0001_mreq_s", "Mreq/s", &|| millions / fixed_rate(&keys));
+    show("models.shards_vs_bareloop", "ratio", &|| fixed_rate(&keys) / bare_loop(&keys));
+    show("models.shards_smax8192_mreq_s", "Mreq/s", &|| millions / fixed_size(&keys));
+    show("models.opt_mreq_s", "Mreq/s", &|| millions / opt(&keys));
 }
