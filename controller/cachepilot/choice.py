@@ -12,6 +12,14 @@ from math import sqrt
 SAMPLED_PAGES_MIN = 2048
 FIXED_CHOICES = ("lru", "s3fifo", "kernel_lru")
 BY_CURVES = "by curves"
+ORDINARY = ("kernel_lru", "lru", "fifo")
+"""Preferred in this order among equals: what needs no change, then what does the least."""
+
+
+def _least(miss_ratios: Mapping[str, float]) -> str:
+    least = min(miss_ratios.values())
+    equals = [policy for policy, ratio in miss_ratios.items() if ratio == least]
+    return next((policy for policy in ORDINARY if policy in equals), equals[0])
 
 
 @dataclass(frozen=True)
@@ -25,13 +33,13 @@ class Cell:
 
     @property
     def best(self) -> str:
-        """The policy with the least measured miss ratio; the first of several."""
-        return min(self.measured, key=self.measured.__getitem__)
+        """The policy with the least measured miss ratio; of several the most ordinary."""
+        return _least(self.measured)
 
     @property
     def chosen(self) -> str:
-        """The policy with the least predicted miss ratio; the first of several."""
-        return min(self.predicted, key=self.predicted.__getitem__)
+        """The policy with the least predicted miss ratio; of several the most ordinary."""
+        return _least(self.predicted)
 
     def regret(self, policy: str) -> float:
         """Measured miss ratio of `policy` above the best."""

@@ -19,6 +19,7 @@ BENCHMARKS: dict[str, Callable[[Context], list[Row]]] = {
     "curves": curves.run_curves,
     "bank": curves.run_bank,
     "speed": speed.run,
+    "speed_tuned": speed.run_tuned,
 }
 QUICK_FOLDER = ROOT / "build" / "bench-quick"
 

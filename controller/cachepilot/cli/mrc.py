@@ -22,6 +22,10 @@ MAX_POINTS = 10_000
 MAX_SMAX_PAGES = (1 << 32) - 1
 TABLE_SIZES = 10
 SPARKLINE_WIDTH = 16
+FIXED_COLUMNS = 34
+"""Characters that the policy, its method and the error bar take."""
+SIZE_COLUMNS = 12
+"""Characters that one cache size takes."""
 
 
 class Method(StrEnum):
@@ -87,6 +91,9 @@ def check_sampling(
         raise InputError(f"--half-life {half_life}: must be a positive number of requests")
     given = {"--rate": rate, "--smax": smax, "--half-life": half_life}
     name = next((name for name, value in given.items() if value is not None), None)
+    if half_life is not None and Method.EXACT in assigned:
+        unaged = ", ".join(assigned[Method.EXACT])
+        raise InputError(f"--half-life: exact curves weigh all requests the same ({unaged})")
     if name and set(assigned) == {Method.EXACT}:
         raise InputError(f"{name}: needs sampling (--method shards or minisim), not exact")
 
@@ -98,7 +105,9 @@ def command(
         Method | None,
         typer.Option(
             help="exact: no sampling; shards: SHARDS, for lru; minisim: miniature simulation. "
-            "Default: shards for lru, exact for opt, minisim for every other policy.",
+            "Default: shards for lru, exact for opt, minisim for every other policy. Policies are "
+            "asked for 32 folios per request, as by the kernel; lru by shards or exact, and opt, "
+            "evict one at a time.",
         ),
     ] = None,
     rate: Annotated[
@@ -216,13 +225,16 @@ def as_object(trace: Path, curve: _models.Curve) -> dict[str, Any]:
 def _print_table(curves: list[_models.Curve]) -> None:
     sizes = curves[0].sizes_pages
     out = tables.console()
-    count = max(2, min(TABLE_SIZES, len(sizes), (out.width - 56) // 10))
+    wide = out.width >= tables.WIDE_COLUMNS
+    fixed = FIXED_COLUMNS + (SPARKLINE_WIDTH + 3 if wide else 0)
+    count = max(2, min(TABLE_SIZES, len(sizes), (out.width - fixed) // SIZE_COLUMNS))
     picked = np.unique(np.linspace(0, len(sizes) - 1, count).round().astype(int))
     table = tables.new_table("miss ratio by cache size, in pages and bytes")
     tables.add_columns(table, ["policy", "method"], "left")
     headings = [f"{int(sizes[i]):,}\n{human_bytes(int(sizes[i]) * PAGE_BYTES)}" for i in picked]
-    tables.add_columns(table, headings)
-    tables.add_columns(table, ["curve"], "left")
+    tables.add_columns(table, [*headings, "±"])
+    if wide:
+        tables.add_columns(table, ["curve"], "left")
     least = np.min([curve.miss_ratio[picked] for curve in curves], axis=0)
     for curve in sorted(curves, key=lambda curve: float(curve.miss_ratio.mean())):
         values = curve.miss_ratio[picked]
@@ -230,8 +242,18 @@ def _print_table(curves: list[_models.Curve]) -> None:
             tables.best(f"{value:.4f}", bool(value == low))
             for value, low in zip(values, least, strict=True)
         ]
-        table.add_row(curve.policy, curve.method, *cells, _sparkline(curve))
+        bar = float(np.nan_to_num(curve.error_bar()).max())
+        row = [curve.policy, curve.method, *cells, f"{bar:.4f}" if bar else "", _sparkline(curve)]
+        table.add_row(*row[: len(table.columns)])
     out.print(table)
+    sampled = [curve for curve in curves if curve.rate < 1]
+    if sampled:
+        rates = sorted({f"{curve.rate:.3g}" for curve in sampled})
+        requests = min(curve.sampled for curve in sampled)
+        out.print(
+            f"sampled at a rate of {' and '.join(rates)} ({requests:,} requests or more); "
+            "±: the widest error bar of the curve, which holds the true value at 90% of points"
+        )
 
 
 def _sparkline(curve: _models.Curve) -> str:

@@ -14,7 +14,7 @@ PLOT_SUFFIXES = (".svg", ".png", ".pdf")
 
 SIZE_HELP = (
     "Cache size: a share of the trace's footprint (0.10 or 10%), pages (4096) "
-    "or bytes (16MiB, pages of 4 KiB)"
+    "or bytes (16MiB, pages of 4 KiB); at most the footprint"
 )
 
 TraceArgument = Annotated[
@@ -36,7 +36,8 @@ BatchOption = Annotated[
     typer.Option(
         min=1,
         max=32,
-        help="Folios asked for per eviction request; 1 is the textbook algorithm, 32 the kernel's.",
+        help="Folios asked for per eviction request, at most a sixteenth of the cache; "
+        "1 is the textbook algorithm, 32 the kernel's.",
     ),
 ]
 SeedOption = Annotated[
@@ -44,7 +45,7 @@ SeedOption = Annotated[
     typer.Option(
         min=0,
         max=(1 << 64) - 1,
-        help="Seed of policies that draw random numbers, and of sampling.",
+        help="Seed of policies that draw random numbers.",
     ),
 ]
 ThreadsOption = Annotated[

@@ -22,6 +22,7 @@ from cachepilot.sizes import PAGE_BYTES, UNITS_BYTES, human_bytes
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 LINES = ("solid", (0, (5, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))
 MARKERS = ("", "o", "^", "s")
+FEW_CURVES = 6
 
 mpl.use("Agg")
 mpl.rcParams.update({"svg.hashsalt": "cachepilot", "font.size": 9, "axes.grid": True})
@@ -90,14 +91,16 @@ def _draw_curves(axes: Axes, curves: Sequence[_models.Curve]) -> None:
 
 
 def _draw_regret(axes: Axes, curves: Sequence[_models.Curve]) -> None:
-    """How far each curve is above the lowest one, cut where one line in ten leaves the picture."""
+    """How far each curve is above the lowest one; of many, the farthest few leave the picture."""
     regret = np.array([curve.miss_ratio for curve in curves])
     regret -= regret.min(axis=0)
-    top = max(float(np.quantile(regret, 0.9)), 0.005)
+    farthest = regret.max(axis=1)
+    share = 1.0 if len(curves) <= FEW_CURVES else 0.8
+    top = max(float(np.quantile(farthest, share)) * 1.05, 0.005)
     for rank, curve in enumerate(curves):
         markevery = _every(rank, len(curve.sizes_pages))
         axes.plot(curve.sizes_pages, regret[rank], markevery=markevery, **_style(rank))
-    cut = " (cut off)" if regret.max() > top else ""
+    cut = f" (cut at {top:.0%})" if regret.max() > top else ""
     axes.set(ylabel=f"above the best{cut}", ylim=(-0.02 * top, top))
 
 

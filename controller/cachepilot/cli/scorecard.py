@@ -30,9 +30,9 @@ def command(
         out.print(f"No results under {experiments}.")
         return
     table = tables.new_table()
-    tables.add_columns(table, ["metric"], "left")
+    tables.add_columns(table, ["status", "metric"], "left")
     tables.add_columns(table, ["value", "goal"])
-    tables.add_columns(table, ["unit", "status"], "left")
+    tables.add_columns(table, ["unit"], "left")
     if out.width >= tables.WIDE_COLUMNS:
         tables.add_columns(table, ["spread", "runs"])
         table.add_column("reference")
@@ -59,11 +59,11 @@ def _fields(row: Result) -> list[str | Text]:
     if row.reference_value is not None:
         reference = f"{reference}: {_number(row.reference_value)}"
     return [
+        tables.best(row.status, row.status == "short"),
         tables.best(row.metric, row.status == "short"),
         _number(row.value),
         _goal(row),
         row.unit,
-        tables.best(row.status, row.status == "short"),
         f"{_number(row.spread[0])} to {_number(row.spread[1])}",
         str(row.runs),
         reference,

@@ -76,21 +76,24 @@ def as_object(trace: Path, result: _models.SimResult) -> dict[str, Any]:
 
 
 def _print_table(size_pages: int, results: list[_models.SimResult]) -> None:
-    table = tables.new_table(f"size {human_pages(size_pages)}")
+    batches = sorted({result.batch for result in results})
+    asked = " or ".join(str(batch) for batch in batches)
+    table = tables.new_table(f"size {human_pages(size_pages)}, {asked} per eviction request")
     tables.add_columns(table, ["policy"], "left")
-    tables.add_columns(
-        table, ["miss ratio", "misses", "evictions", "fallbacks", "seconds", "M requests/s"]
-    )
+    out = tables.console()
+    names = ["miss ratio", "misses", "evictions", "Mreq/s", "seconds", "fallbacks"]
+    tables.add_columns(table, names if out.width >= tables.WIDE_COLUMNS else names[:4])
     least = min(result.miss_ratio for result in results)
     for row in sorted(results, key=lambda result: result.miss_ratio):
         is_best = row.miss_ratio == least
-        table.add_row(
+        cells = [
             tables.best(row.policy, is_best),
             tables.best(f"{row.miss_ratio:.5f}", is_best),
             f"{row.misses:,}",
             f"{row.evictions:,}",
-            f"{row.fallbacks:,}",
-            f"{row.seconds:.3f}",
             f"{row.requests / row.seconds / 1e6:.1f}" if row.seconds > 0 else "",
-        )
-    tables.console().print(table)
+            f"{row.seconds:.3f}",
+            f"{row.fallbacks:,}",
+        ]
+        table.add_row(*cells[: len(table.columns)])
+    out.print(table)
