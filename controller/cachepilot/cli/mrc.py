@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from rich.text import Text
 
 from cachepilot import _models
 from cachepilot.cli import options, tables
@@ -243,7 +244,8 @@ def _print_table(curves: list[_models.Curve]) -> None:
             for value, low in zip(values, least, strict=True)
         ]
         bar = float(np.nan_to_num(curve.error_bar()).max())
-        row = [curve.policy, curve.method, *cells, f"{bar:.4f}" if bar else "", _sparkline(curve)]
+        error = f"{bar:.4f}" if bar else ""
+        row: list[str | Text] = [curve.policy, curve.method, *cells, error, _sparkline(curve)]
         table.add_row(*row[: len(table.columns)])
     out.print(table)
     sampled = [curve for curve in curves if curve.rate < 1]

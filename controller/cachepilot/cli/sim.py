@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from cachepilot import _models
 from cachepilot.cli import options, tables
@@ -86,7 +87,7 @@ def _print_table(size_pages: int, results: list[_models.SimResult]) -> None:
     least = min(result.miss_ratio for result in results)
     for row in sorted(results, key=lambda result: result.miss_ratio):
         is_best = row.miss_ratio == least
-        cells = [
+        cells: list[str | Text] = [
             tables.best(row.policy, is_best),
             tables.best(f"{row.miss_ratio:.5f}", is_best),
             f"{row.misses:,}",
