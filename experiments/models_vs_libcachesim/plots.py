@@ -38,8 +38,12 @@ def _title(axes: Axes, text: str) -> None:
 
 
 def plot_speedup(results: Sequence[Result], path: Path) -> None:
-    """A bar per policy: the median, whiskers for the spread, a line at the goal."""
+    """A bar per policy against the peer as installed, with whiskers for the spread.
+
+    A diamond is the ratio to the peer at its best, a line the goal.
+    """
     rows = _of(results, "models.speedup")
+    best = _of(results, "models.speedup_tuned_alone")
     names = sorted(rows, key=lambda name: rows[name].value)
     if not names:
         return
@@ -52,9 +56,13 @@ def plot_speedup(results: Sequence[Result], path: Path) -> None:
     ]
     colours = [_colour(rows[name]) for name in names]
     axes.barh(names, values, xerr=whiskers, color=colours, ecolor="black", capsize=2)
+    places = [y for y, name in enumerate(names) if name in best]
+    ratios = [best[names[y]].value for y in places]
+    label = "best hash table, reader subtracted"
+    axes.plot(ratios, places, "D", color=COLOURS[5], markeredgecolor="black", label=label)
     for goal in {rows[name].goal for name in names} - {None}:
         axes.axvline(goal or 0, color=GOAL, linestyle="dashed", lw=1, label=f"goal {goal:g}")
-    axes.set_xlabel("times the throughput of libcachesim, its reader's time subtracted")
+    axes.set_xlabel("times the throughput of libcachesim as installed")
     axes.legend(frameon=False, loc="lower right")
     _title(axes, "Full simulation, Zipf(1.0), one thread")
     save(figure, path)
@@ -104,7 +112,7 @@ def plot_regret(results: Sequence[Result], path: Path) -> None:
     axes.set_xscale("symlog", linthresh=0.01)
     axes.set_xlim(0, 1)
     axes.set_xlabel("miss ratio above the best policy in hindsight")
-    axes.legend(frameon=False, loc="lower right")
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5))
     _title(axes, "Cost of choosing a policy, recorded traces at 1, 10 and 30%")
     save(figure, path)
 
