@@ -159,7 +159,7 @@ def test_it_agrees_with_its_reference(built: Built, tmp_path: Path) -> None:
 
 
 def test_it_compiles_for_the_kernel(built: Built) -> None:
-    code = (built.out / "policies" / NAME / f"{NAME}.bpf.o").read_bytes()
+    code = (built.out / "bpf" / f"{NAME}.bpf.o").read_bytes()
     assert code[:4] == b"\x7fELF"
     machine = int.from_bytes(code[18:20], "little")
     assert machine == 247, "EM_BPF"

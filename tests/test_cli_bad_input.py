@@ -11,6 +11,7 @@ import pytest
 TRACE = "small.u64"
 SIM = ("sim", TRACE, "--policy", "lru")
 MRC = ("mrc", TRACE, "--policy", "lru")
+VM = ("vm", "run")
 
 COMMAND_LINES: list[tuple[str, ...]] = [
     ("nope",),
@@ -75,6 +76,19 @@ COMMAND_LINES: list[tuple[str, ...]] = [
     ("compare", TRACE, "--sizes", "0.1,"),
     ("compare", TRACE, "--policy", "opt"),
     ("compare", TRACE, "--plot", "out.gif"),
+    ("vm",),
+    ("vm", "run"),
+    ("vm", "shell"),
+    (*VM, "--kernel", "nope", "--", "true"),
+    (*VM, "--cpus", "0", "--", "true"),
+    (*VM, "--cpus", "2", "--icount", "--", "true"),
+    (*VM, "--memory", "2", "--", "true"),
+    (*VM, "--disk", "1M", "--", "true"),
+    (*VM, "--filesystem", "ntfs", "--", "true"),
+    (*VM, "--iops", "0", "--", "true"),
+    (*VM, "--latency-us", "-1", "--", "true"),
+    (*VM, "--timeout", "0", "--", "true"),
+    (*VM, "--share", "missing", "--", "true"),
     ("trace", "convert", TRACE),
     ("trace", "convert", TRACE, "empty.u64"),
     ("trace", "convert", TRACE, TRACE),

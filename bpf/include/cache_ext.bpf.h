@@ -84,6 +84,7 @@ struct cache_ext_iter_opts {
  *                                   opts)
  *            returns the number of folios looked at; a proposed folio that the kernel refuses
  *            (locked, dirty) goes to the tail of its list, so that it is not proposed for ever
+ *   int  bpf_cache_ext_propose(request, folio)                 whatever list it is on, or none
  *
  * Ghosts: metadata of evicted pages, oldest forgotten first beyond capacity_pct of the cgroup's
  * capacity, whatever that capacity becomes:
@@ -103,11 +104,29 @@ struct cache_ext_iter_opts {
  *   u64  cache_ext_clock_ns()             monotonic
  *   u32  cache_ext_random()
  *   void cache_ext_add(pointer, value)    counter shared between CPUs
+ *   u32  cache_ext_zero()                 0, unknown to the verifier: what a callback counts up
+ *                                         from here it need not follow from count to count
+ *   u32  cache_ext_scan_pages(list, wanted, pages_per_candidate)
+ *                                         max_scan of a batch that scores to find `wanted` pages
  */
 #ifdef __bpf__
 #include "kernel_api.h"
 #else
 #include "native/page_cache.h"
 #endif
+
+/* Most of a list that one request may score: new pages shall not be judged at once. */
+#define SCAN_SHARE 4
+
+/* Pages to score for `wanted` candidates: in proportion to them, within a share of the list. */
+static inline u32 cache_ext_scan_pages(u64 list, u64 wanted, u64 pages_per_candidate)
+{
+	u64 most = bpf_cache_ext_list_len(list) / SCAN_SHARE;
+	u64 pages = wanted * pages_per_candidate;
+
+	if (pages > most)
+		pages = most;
+	return pages > wanted ? pages : wanted;
+}
 
 #endif

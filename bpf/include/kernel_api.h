@@ -18,6 +18,7 @@ extern u64 bpf_cache_ext_folio_list(struct folio *folio) __ksym;
 extern int bpf_cache_ext_list_iterate(u64 list, struct cache_ext_eviction_ctx *ctx,
 				      s64 (*fn)(struct folio *folio, void *data), void *data,
 				      struct cache_ext_iter_opts *opts) __ksym;
+extern int bpf_cache_ext_propose(struct cache_ext_eviction_ctx *ctx, struct folio *folio) __ksym;
 extern u64 bpf_cache_ext_ghost_create(struct mem_cgroup *memcg, u32 capacity_pct) __ksym;
 extern int bpf_cache_ext_ghost_add(u64 ghost, struct folio *folio, u32 value) __ksym;
 extern s64 bpf_cache_ext_ghost_take(u64 ghost, struct folio *folio) __ksym;
@@ -42,9 +43,17 @@ extern u8 *bpf_cache_ext_folio_state(struct folio *folio, const u64 rdwr_buf_siz
 	((cache_ext_folio_state_t *)(void *)bpf_cache_ext_folio_state(                             \
 		folio, sizeof(cache_ext_folio_state_t)))
 
-/* Volatile: user space changes tunables of a running policy through the mapped data section. */
+/*
+ * Volatile, and a section and thus a map of their own: user space changes tunables of a running
+ * policy through that map.
+ */
+SEC(".data.tunables")
 volatile struct policy_tunables cache_ext_tunables = {CACHE_EXT_TUNABLE_DEFAULTS};
 #define TUNABLE(field) (cache_ext_tunables.field)
+
+/* Never written to; to the verifier anyone might. */
+volatile u32 cache_ext_zero_word;
+#define cache_ext_zero() cache_ext_zero_word
 
 #define CACHE_EXT_HOOK(ret, name, args...) SEC("struct_ops/" #name) ret BPF_PROG(name, ##args)
 #define CACHE_EXT_OPS(policy, hooks...)                                                            \

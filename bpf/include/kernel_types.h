@@ -37,8 +37,11 @@ enum bpf_map_type {
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-struct folio;
-struct mem_cgroup;
+/* Nothing in them is accessed, but a mere name would not match the kernel's functions. */
+struct folio {
+};
+struct mem_cgroup {
+};
 
 struct cache_ext_eviction_ctx {
 	u64 nr_requested;

@@ -129,8 +129,13 @@ def simulate_hits(
     seed: int = 1,
     tasks: NDArray[np.uint32] | None = None,
     tunables: Mapping[str, int] | None = None,
+    refused_per_million: int = 0,
 ) -> NDArray[np.bool_]:
-    """Per request, whether it hit: for tests against reference implementations."""
+    """Per request, whether it hit.
+
+    So many in a million candidates are refused at random, as the kernel refuses pages that
+    something else holds at that moment; it asks again for as many.
+    """
 
 def mrc_exact(
     source: Source,

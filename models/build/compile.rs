@@ -2,6 +2,7 @@
 //! The two compilations of a policy.
 
 use crate::Policy;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -68,7 +69,8 @@ fn first_error(build: &cc::Build, source: &Path) -> Option<String> {
     text.lines().find(|line| line.contains("error: ")).map(Into::into)
 }
 
-/// Compiles each policy to BPF. Without clang this is skipped, unless `CACHEPILOT_REQUIRE_BPF` is
+/// Compiles each policy to BPF, into one folder that a loader can be given: `NAME.bpf.o`, and its
+/// manifest beside it as `NAME.toml`. Without clang this is skipped, unless `CACHEPILOT_REQUIRE_BPF` is
 /// set: simulation from a source package needs only a C compiler.
 pub fn bpf_objects(policies: &[Policy], include: &Path, out: &Path) -> Result<(), String> {
     let Some(clang) = clang() else {
@@ -78,18 +80,33 @@ pub fn bpf_objects(policies: &[Policy], include: &Path, out: &Path) -> Result<()
         println!("cargo::warning=clang is not installed: policies are built for simulation only");
         return Ok(());
     };
+    let objects = out.join("bpf");
+    recreate(&objects)?;
     for policy in policies.iter().filter(|p| !p.manifest.simulation_only) {
-        let object = generated_dir(policy, out)?.join(format!("{}.bpf.o", policy.manifest.name));
+        let name = &policy.manifest.name;
+        let object = objects.join(format!("{name}.bpf.o"));
         let output = bpf_command(&clang, policy, include, out, &object)
             .output()
             .map_err(|e| format!("{clang}: {e}"))?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("policy {} for BPF:\n{text}", policy.manifest.name));
+            return Err(format!("policy {name} for BPF:\n{text}"));
         }
+        let manifest = objects.join(format!("{name}.toml"));
+        fs::copy(policy.dir.join("policy.toml"), &manifest)
+            .map_err(|e| format!("{}: {e}", manifest.display()))?;
     }
-    println!("cargo::rustc-env=CACHEPILOT_BPF_DIR={}", out.join("policies").display());
+    println!("cargo::rustc-env=CACHEPILOT_BPF_DIR={}", objects.display());
     Ok(())
+}
+
+/// Makes an empty folder: objects of policies that are gone must not stay.
+fn recreate(dir: &Path) -> Result<(), String> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => fs::create_dir_all(dir),
+    }
+    .map_err(|e| format!("{}: {e}", dir.display()))
 }
 
 fn bpf_command(clang: &str, policy: &Policy, include: &Path, out: &Path, object: &Path) -> Command {

@@ -38,7 +38,7 @@ fn each_object(check: impl Fn(&Manifest, &Elf<'_>)) {
     let manifests = policies().iter().map(|p| &p.manifest);
     for manifest in manifests.filter(|m| !m.simulation_only) {
         let name = &manifest.name;
-        let file = Path::new(dir).join(name).join(format!("{name}.bpf.o"));
+        let file = Path::new(dir).join(format!("{name}.bpf.o"));
         let data = fs::read(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
         check(manifest, &ElfFile64::parse(&*data).unwrap());
     }

@@ -41,6 +41,38 @@ fn curves(bank: &mut Bank, keys: &[u64]) -> Vec<Curve> {
     bank.curves().unwrap()
 }
 
+/// Every policy with so many of a million candidates refused; the invariants hold.
+fn refused(per_million: u32) -> impl Iterator<Item = (Instance, &'static str)> {
+    let keys = zipf(20_000, 4_000, 0.9, 1).keys;
+    policies().iter().map(move |policy| {
+        let mut instance = Instance::new(policy, &config(500, KERNEL_BATCH)).unwrap();
+        instance.set_refusals(per_million);
+        instance.run(Requests::of_keys(&keys), None).unwrap();
+        instance.check().unwrap();
+        (instance, policy.manifest.name.as_str())
+    })
+}
+
+#[test]
+fn refused_candidates_stay_and_others_are_asked_for() {
+    for (instance, name) in refused(100_000) {
+        let stats = instance.stats();
+        let share = stats.rejected as f64 / stats.proposed as f64;
+        assert!((share - 0.1).abs() < 0.03, "{name}: {share} refused");
+        assert_eq!(stats.fallbacks, 0, "{name}");
+        assert!(stats.resident >= 500 - u64::from(KERNEL_BATCH), "{name}: {}", stats.resident);
+    }
+}
+
+#[test]
+fn a_kernel_that_refuses_everything_chooses_by_itself() {
+    for (instance, name) in refused(1_000_000) {
+        let stats = instance.stats();
+        assert_eq!(stats.fallbacks, stats.evictions, "{name}");
+        assert!(stats.evictions > 0, "{name}");
+    }
+}
+
 proptest! {
     #[test]
     fn lru_simulation_equals_stack_distances_at_every_size(

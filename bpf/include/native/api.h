@@ -28,6 +28,7 @@
 
 #define cache_ext_folio_pages(folio) ((void)(folio), 1u)
 #define cache_ext_add(pointer, value) ((void)(*(pointer) += (value)))
+#define cache_ext_zero() 0u
 
 static __always_inline u64 bpf_cache_ext_capacity(u64 list)
 {

@@ -18,6 +18,7 @@ struct cx_vtable {
 	void (*forget)(struct cx_sim *sim, u64 key);
 	int (*resize)(struct cx_sim *sim, u64 capacity, u32 batch);
 	void (*set_tunables)(struct cx_sim *sim, const u32 *tunables);
+	void (*set_refusals)(struct cx_sim *sim, u32 per_million);
 	const char *(*check)(struct cx_sim *sim);
 	void (*stats)(const struct cx_sim *sim, struct cx_stats *stats);
 };
@@ -52,6 +53,7 @@ static struct cx_sim *cx_create(u64 capacity, u32 batch, u64 seed, const u32 *tu
 	sim->capacity = capacity;
 	sim->batch = batch;
 	sim->random = cx_hash(seed) | 1;
+	sim->refusal_random = cx_hash(~seed) | 1;
 	sim->fresh = CX_ANCHORS;
 	memcpy(&sim->tunables, tunables, CACHE_EXT_TUNABLE_WORDS * sizeof(u32));
 	cx_self = sim;
@@ -136,6 +138,11 @@ static void cx_set_tunables(struct cx_sim *sim, const u32 *tunables)
 	memcpy(&sim->tunables, tunables, CACHE_EXT_TUNABLE_WORDS * sizeof(u32));
 }
 
+static void cx_set_refusals(struct cx_sim *sim, u32 per_million)
+{
+	sim->refused_per_million = per_million;
+}
+
 static const char *cx_check_instance(struct cx_sim *sim)
 {
 	cx_self = sim;
@@ -167,6 +174,7 @@ const struct cx_vtable CX_VTABLE(CACHE_EXT_POLICY) = {
 	.forget = cx_forget,
 	.resize = cx_resize,
 	.set_tunables = cx_set_tunables,
+	.set_refusals = cx_set_refusals,
 	.check = cx_check_instance,
 	.stats = cx_get_stats,
 };

@@ -81,6 +81,17 @@ static __always_inline void cx_propose(struct cache_ext_eviction_ctx *ctx, struc
 	ctx->nodes[ctx->nr_proposed++] = cx_number(folio);
 }
 
+static __always_inline int bpf_cache_ext_propose(struct cache_ext_eviction_ctx *ctx,
+						 struct folio *folio)
+{
+	if (ctx->nr_proposed >= ctx->nr_requested)
+		return -ENOSPC;
+	if (folio->flags & CX_PROPOSED)
+		return -EALREADY;
+	cx_propose(ctx, folio);
+	return 0;
+}
+
 typedef s64 (*cx_iter_fn)(struct folio *folio, void *data);
 
 static __always_inline int cx_iterate_simple(u64 list, struct cache_ext_eviction_ctx *ctx,

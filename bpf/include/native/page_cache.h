@@ -64,7 +64,7 @@ struct cx_stats {
 	u64 evictions;
 	u64 refused; /* misses that admit_folio kept out */
 	u64 proposed;
-	u64 rejected;  /* candidates that were not live folios of this instance */
+	u64 rejected;  /* candidates that were not live folios of this instance, or were held */
 	u64 fallbacks; /* pages the simulated kernel chose itself as the policy proposed none */
 	u64 unlisted;  /* folios that folio_added left on no list */
 	u64 resident;
@@ -87,12 +87,14 @@ struct cx_sim {
 	u64 ghost_capacity[CX_ANCHORS - CX_LISTS];
 	u64 len[CX_ANCHORS];
 	u64 random;
-	u64 now;	     /* requests served, the clock of traces without times */
-	u64 column_start;    /* value of now at the first element of the columns */
-	const u32 *tasks;    /* column of the requests being run, or NULL */
-	const u64 *times_ns; /* likewise */
-	u64 last_ns;	     /* time of the last request of the run before */
-	u32 incoming_ghost;  /* ghost id that the folio being added was on, 0 for none */
+	u64 now;		 /* requests served, the clock of traces without times */
+	u64 column_start;	 /* value of now at the first element of the columns */
+	const u32 *tasks;	 /* column of the requests being run, or NULL */
+	const u64 *times_ns;	 /* likewise */
+	u64 last_ns;		 /* time of the last request of the run before */
+	u32 refused_per_million; /* candidates that something else holds at that moment */
+	u64 refusal_random;
+	u32 incoming_ghost; /* ghost id that the folio being added was on, 0 for none */
 	u32 incoming_value;
 	int error;
 	struct cx_stats stats;

@@ -127,11 +127,35 @@ static __noinline struct folio *cx_fallback(void)
 	return NULL;
 }
 
-/* Frees at least one page, up to `count`. Not inlined twice, its callers are rare or many. */
-static __noinline void cx_reclaim(u64 count)
+/* Whether something else holds the candidate: then it stays, at the tail of its list. */
+static bool cx_refuses(struct folio *folio)
+{
+	u64 x = cx_self->refusal_random;
+	u32 list = folio->list;
+
+	if (likely(!cx_self->refused_per_million))
+		return false;
+	x ^= x >> 12;
+	x ^= x << 25;
+	x ^= x >> 27;
+	cx_self->refusal_random = x;
+	if (((x * 0x2545f4914f6cdd1dull) >> 32) * 1000000 >> 32 >= cx_self->refused_per_million)
+		return false;
+	folio->flags &= (u8)~CX_PROPOSED;
+	cx_self->stats.rejected++;
+	if (list) {
+		cx_unlink(folio);
+		cx_link(list, folio, true);
+	}
+	return true;
+}
+
+/* One request for `count` pages; returns those freed and adds those refused. */
+static __always_inline u64 cx_request(u64 count, u64 *refused)
 {
 	struct cx_sim *sim = cx_self;
 	struct cache_ext_eviction_ctx ctx = {.nr_requested = count};
+	u64 freed = 0;
 
 	cx_ops.evict_folios(&ctx, NULL);
 	for (u64 i = 0; i < ctx.nr_proposed; i++) {
@@ -139,14 +163,40 @@ static __noinline void cx_reclaim(u64 count)
 
 		__builtin_prefetch(&sim->index.slots[cx_index_home(&sim->index, hash)]);
 	}
-	for (u64 i = 0; i < ctx.nr_proposed; i++)
+	for (u64 i = 0; i < ctx.nr_proposed; i++) {
+		if (unlikely(cx_refuses(&sim->nodes[ctx.nodes[i]])))
+			continue;
 		cx_remove(&sim->nodes[ctx.nodes[i]], true);
+		freed++;
+	}
 	sim->stats.proposed += ctx.nr_proposed;
-	sim->stats.evictions += ctx.nr_proposed;
-	if (unlikely(!ctx.nr_proposed)) {
+	sim->stats.evictions += freed;
+	*refused += ctx.nr_proposed - freed;
+	return freed;
+}
+
+/*
+ * Frees at least one page, up to `count`. Like the kernel, asks again for as many as were refused,
+ * twice at most without effect. Not inlined twice, its callers are rare or many.
+ */
+static __noinline void cx_reclaim(u64 count)
+{
+	u64 missing = count;
+	u64 freed = 0;
+	int futile = 0;
+
+	do {
+		u64 refused = 0;
+		u64 now_freed = cx_request(missing, &refused);
+
+		freed += now_freed;
+		missing = refused;
+		futile = now_freed ? 0 : futile + 1;
+	} while (unlikely(missing) && futile < 2);
+	if (unlikely(!freed)) {
 		cx_remove(cx_fallback(), true);
-		sim->stats.fallbacks++;
-		sim->stats.evictions++;
+		cx_self->stats.fallbacks++;
+		cx_self->stats.evictions++;
 	}
 }
 

@@ -4,12 +4,14 @@
 
 /* Elements of scan_tasks in policy.toml. */
 #define SCAN_TASKS 16
-/* Most of a list that one request may score: new pages shall not be judged at once. */
-#define SCAN_SHARE 4
+
+/* Pages that readahead brought in for scans and that were never read leave beyond this share. */
+#define ARRIVING_SHARE 8
 
 struct get_scan_state {
 	u64 get;
 	u64 scan;
+	u64 arriving; /* brought in for a scan, not read so far */
 };
 
 struct get_scan_folio {
@@ -23,7 +25,8 @@ CACHE_EXT_HOOK(s32, get_scan_init, struct mem_cgroup *memcg)
 {
 	STATE->get = bpf_cache_ext_list_create(memcg);
 	STATE->scan = bpf_cache_ext_list_create(memcg);
-	return STATE->get && STATE->scan ? 0 : -ENOMEM;
+	STATE->arriving = bpf_cache_ext_list_create(memcg);
+	return STATE->get && STATE->scan && STATE->arriving ? 0 : -ENOMEM;
 }
 
 /* A task id of 0 is no task: neither a listed one nor one that is known. */
@@ -41,7 +44,7 @@ static bool current_task_scans(void)
 
 CACHE_EXT_HOOK(void, get_scan_folio_added, struct folio *folio)
 {
-	bpf_cache_ext_list_add(current_task_scans() ? STATE->scan : STATE->get, folio, true);
+	bpf_cache_ext_list_add(current_task_scans() ? STATE->arriving : STATE->get, folio, true);
 }
 
 CACHE_EXT_HOOK(void, get_scan_folio_accessed, struct folio *folio, bool first)
@@ -50,6 +53,8 @@ CACHE_EXT_HOOK(void, get_scan_folio_accessed, struct folio *folio, bool first)
 
 	if (state && state->accesses != ~0u)
 		state->accesses++;
+	if (first && bpf_cache_ext_folio_list(folio) == STATE->arriving)
+		bpf_cache_ext_list_move(STATE->scan, folio, true);
 }
 
 static s64 frequency(struct folio *folio, void *data)
@@ -59,23 +64,12 @@ static s64 frequency(struct folio *folio, void *data)
 	return state ? state->accesses : 0;
 }
 
-/* Pages to score: in proportion to what is missing, within a share of the list. */
-static u32 scan_pages(u64 list, u64 missing)
-{
-	u64 most = bpf_cache_ext_list_len(list) / SCAN_SHARE;
-	u64 pages = missing * TUNABLE(pages_per_candidate);
-
-	if (pages > most)
-		pages = most;
-	return pages > missing ? pages : missing;
-}
-
 static void evict_from(u64 list, struct cache_ext_eviction_ctx *request)
 {
 	u64 missing = request->nr_requested - request->nr_proposed;
 	struct cache_ext_iter_opts opts = {
 		.mode = CACHE_EXT_ITER_SCORE,
-		.max_scan = scan_pages(list, missing),
+		.max_scan = cache_ext_scan_pages(list, missing, TUNABLE(pages_per_candidate)),
 	};
 
 	bpf_cache_ext_list_iterate(list, request, frequency, NULL, &opts);
@@ -84,9 +78,16 @@ static void evict_from(u64 list, struct cache_ext_eviction_ctx *request)
 CACHE_EXT_HOOK(void, get_scan_evict_folios, struct cache_ext_eviction_ctx *request,
 	       struct mem_cgroup *memcg)
 {
+	u64 arriving = bpf_cache_ext_list_len(STATE->arriving);
+	u64 most = bpf_cache_ext_capacity(STATE->arriving) / ARRIVING_SHARE;
+
 	evict_from(STATE->scan, request);
+	if (request->nr_proposed < request->nr_requested && arriving > most)
+		evict_from(STATE->arriving, request);
 	if (request->nr_proposed < request->nr_requested)
 		evict_from(STATE->get, request);
+	if (request->nr_proposed < request->nr_requested)
+		evict_from(STATE->arriving, request);
 }
 
 CACHE_EXT_OPS(get_scan, .init = HOOK(get_scan_init), .evict_folios = HOOK(get_scan_evict_folios),

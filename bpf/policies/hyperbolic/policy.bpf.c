@@ -2,8 +2,6 @@
 /* Hyperbolic: of the next pages of the list, those with the lowest access rate leave. */
 #include "cache_ext.bpf.h"
 
-/* Most of the list that one request may score: new pages shall not be judged at once. */
-#define SCAN_SHARE 4
 /* Fractional bits of a rate. Accesses are 32 bits wide, so that a score keeps its sign bit. */
 #define RATE_SHIFT 30
 
@@ -60,23 +58,13 @@ static s64 access_rate(struct folio *folio, void *data)
 	return (s64)(((u64)state->accesses << RATE_SHIFT) / lived);
 }
 
-/* Pages to score: in proportion to the request, within a share of the list. */
-static u32 scan_pages(u64 list, u64 requested)
-{
-	u64 most = bpf_cache_ext_list_len(list) / SCAN_SHARE;
-	u64 pages = requested * TUNABLE(pages_per_candidate);
-
-	if (pages > most)
-		pages = most;
-	return pages > requested ? pages : requested;
-}
-
 CACHE_EXT_HOOK(void, hyperbolic_evict_folios, struct cache_ext_eviction_ctx *request,
 	       struct mem_cgroup *memcg)
 {
 	struct cache_ext_iter_opts opts = {
 		.mode = CACHE_EXT_ITER_SCORE,
-		.max_scan = scan_pages(STATE->pages, request->nr_requested),
+		.max_scan = cache_ext_scan_pages(STATE->pages, request->nr_requested,
+						 TUNABLE(pages_per_candidate)),
 	};
 
 	bpf_cache_ext_list_iterate(STATE->pages, request, access_rate, NULL, &opts);

@@ -23,8 +23,6 @@
 #define EXPLORE_EVERY 128
 #define EXPLORER_SHARE 100
 #define EXPLORER_DENSITY (1ll << 32)
-/* Most of the list that one request may score. */
-#define SCAN_SHARE 4
 
 #define STEPS (1u << STEP_BITS)
 
@@ -228,23 +226,13 @@ static s64 hit_density(struct folio *folio, void *data)
 	return class_of(state)->density[age & (AGES - 1)];
 }
 
-/* Pages to score: in proportion to the request, within a share of the list. */
-static u32 scan_pages(u64 list, u64 requested)
-{
-	u64 most = bpf_cache_ext_list_len(list) / SCAN_SHARE;
-	u64 pages = requested * TUNABLE(pages_per_candidate);
-
-	if (pages > most)
-		pages = most;
-	return pages > requested ? pages : requested;
-}
-
 CACHE_EXT_HOOK(void, lhd_evict_folios, struct cache_ext_eviction_ctx *request,
 	       struct mem_cgroup *memcg)
 {
 	struct cache_ext_iter_opts opts = {
 		.mode = CACHE_EXT_ITER_SCORE,
-		.max_scan = scan_pages(STATE->pages, request->nr_requested),
+		.max_scan = cache_ext_scan_pages(STATE->pages, request->nr_requested,
+						 TUNABLE(pages_per_candidate)),
 	};
 	u32 explorers = 0;
 	int scored;

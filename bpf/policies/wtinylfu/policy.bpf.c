@@ -263,14 +263,13 @@ static u64 bound_window(struct cache_ext_eviction_ctx *request)
 /* The oldest `candidates` of the window leave the cache or move on; the pages that they beat. */
 static u64 admit_candidates(struct cache_ext_eviction_ctx *request, u64 candidates)
 {
-	struct duel duel = {};
+	struct duel duel = {.candidates = cache_ext_zero(), .decided = cache_ext_zero()};
 
 	walk(STATE->window, request, count_candidate, &duel, candidates);
 	walk(STATE->probation, request, defend, &duel, candidates);
 	walk(STATE->protected, request, defend, &duel, candidates);
-	for (u32 i = 0; i < CACHE_EXT_MAX_CANDIDATES; i++)
-		if (i >= duel.decided)
-			duel.lost |= 1u << i;
+	if (duel.decided < CACHE_EXT_MAX_CANDIDATES)
+		duel.lost |= ~0u << duel.decided;
 	walk(STATE->window, request, settle, &duel, candidates);
 	return duel.wins;
 }

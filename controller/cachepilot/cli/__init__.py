@@ -11,7 +11,7 @@ import typer
 from typer.main import get_command
 
 from cachepilot import _models
-from cachepilot.cli import compare, mrc, policies, scorecard, sim, trace
+from cachepilot.cli import compare, mrc, policies, policy, scorecard, sim, trace, vm
 from cachepilot.errors import InputError
 
 EXIT_BAD_INPUT = 2
@@ -28,8 +28,10 @@ app.command(name="sim")(sim.command)
 app.command(name="mrc")(mrc.command)
 app.command(name="compare")(compare.command)
 app.command(name="policies")(policies.command)
+app.command(name="policy", context_settings=policy.CONTEXT, add_help_option=False)(policy.command)
 app.command(name="scorecard")(scorecard.command)
 app.add_typer(trace.app, name="trace")
+app.add_typer(vm.app, name="vm")
 
 
 def _print_version(wanted: bool) -> None:

@@ -36,6 +36,7 @@ pub(super) struct Vtable {
     forget: unsafe extern "C" fn(*mut c_void, u64),
     resize: unsafe extern "C" fn(*mut c_void, u64, u32) -> c_int,
     set_tunables: unsafe extern "C" fn(*mut c_void, *const u32),
+    set_refusals: unsafe extern "C" fn(*mut c_void, u32),
     check: unsafe extern "C" fn(*mut c_void) -> *const c_char,
     stats: unsafe extern "C" fn(*const c_void, *mut Stats),
 }
@@ -70,7 +71,7 @@ pub struct Stats {
     pub refused: u64,
     /// Candidates proposed.
     pub proposed: u64,
-    /// Candidates that were not live folios of this instance.
+    /// Candidates that were not live folios of this instance, or that were refused.
     pub rejected: u64,
     /// Pages that the simulated kernel chose itself because the policy proposed none.
     pub fallbacks: u64,
@@ -218,6 +219,13 @@ impl Instance {
         let status =
             unsafe { (self.policy.vtable.get().resize)(self.sim.as_ptr(), capacity_pages, batch) };
         if status == 0 { Ok(()) } else { Err(failure(self.policy, "out of memory")) }
+    }
+
+    /// From now on, so many in a million candidates are refused at random, as the kernel refuses
+    /// those that something else holds at that moment, and it asks again for as many.
+    pub fn set_refusals(&mut self, per_million: u32) {
+        // SAFETY: `sim` is a live instance of this policy.
+        unsafe { (self.policy.vtable.get().set_refusals)(self.sim.as_ptr(), per_million) }
     }
 
     /// Sets all tunables of the running policy.

@@ -4,6 +4,7 @@
 mod instance;
 pub mod manifest;
 mod registry;
+mod tunables;
 
 pub use instance::{
     Instance, InstanceConfig, KERNEL_BATCH, MAX_CAPACITY_PAGES, Requests, Stats, effective_batch,

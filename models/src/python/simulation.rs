@@ -9,7 +9,7 @@ use crate::policy::{Instance, InstanceConfig, Policy, Requests, effective_batch,
 use crate::simulation::{Job, Outcome, Simulation};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::time::Instant;
 
 pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -69,42 +69,13 @@ impl From<Outcome> for SimResult {
     }
 }
 
-/// All tunables of a policy, with `given` ones set; an array takes its value everywhere, and
-/// `name.3` sets element 3, whatever the array as a whole is set to.
+/// All tunables of a policy, with `given` ones set; see [`Manifest::tunable_values`].
+///
+/// [`Manifest::tunable_values`]: crate::policy::Manifest::tunable_values
 pub(super) fn tunable_values(policy: &Policy, given: Option<&Tunables>) -> Result<Vec<u32>> {
-    let mut values = policy.manifest.tunable_defaults();
-    // By name, so that an array comes before its elements, which override it.
-    let given: BTreeMap<&String, &u32> = given.into_iter().flatten().collect();
-    for (key, &value) in given {
-        let (name, element) = match key.split_once('.') {
-            Some((name, element)) => (name, Some(element)),
-            None => (key.as_str(), None),
-        };
-        let refuse = |message: String| {
-            Err(Error::argument("tunable", format!("{}.{key}: {message}", policy.manifest.name)))
-        };
-        let mut start = 0;
-        let mut found = None;
-        for tunable in &policy.manifest.tunables {
-            if tunable.name == name {
-                found = Some((start, tunable));
-            }
-            start += tunable.length as usize;
-        }
-        let Some((start, tunable)) = found else {
-            return refuse("no such tunable".into());
-        };
-        if !(tunable.min..=tunable.max).contains(&value) {
-            return refuse(format!("{value} is not in {}..={}", tunable.min, tunable.max));
-        }
-        let length = tunable.length as usize;
-        match element.map(str::parse::<usize>) {
-            None => values[start..start + length].fill(value),
-            Some(Ok(i)) if i < length => values[start + i] = value,
-            Some(_) => return refuse(format!("the element is not in 0..={}", length - 1)),
-        }
-    }
-    Ok(values)
+    let given = given.into_iter().flatten().map(|(key, &value)| (key.as_str(), value.into()));
+    let values = policy.manifest.tunable_values(given);
+    values.map_err(|message| Error::argument("tunable", message))
 }
 
 fn config(
@@ -195,6 +166,7 @@ fn run_keys(
     keys: &PyReadonlyArray1<'_, u64>,
     tasks: Option<&PyReadonlyArray1<'_, u32>>,
     job: &Job,
+    refused_per_million: u32,
     mut hits: Option<&mut [u8]>,
 ) -> PyResult<Outcome> {
     let contiguous = |e: numpy::AsSliceError| super::ModelsError::new_err(e.to_string());
@@ -205,6 +177,7 @@ fn run_keys(
     }
     let outcome = py.detach(|| {
         let mut instance = Instance::new(job.policy, &job.config)?;
+        instance.set_refusals(refused_per_million);
         let start = Instant::now();
         instance.run(Requests { keys, tasks, times_ns: &[] }, hits.take())?;
         Ok::<_, Error>(Outcome { job: job.clone(), stats: instance.stats(), time: start.elapsed() })
@@ -227,11 +200,12 @@ fn simulate_keys(
 ) -> PyResult<SimResult> {
     let policy = find(policy)?;
     let job = Job { policy, config: config(policy, size_pages, batch, seed, tunables.as_ref())? };
-    Ok(run_keys(py, &keys, tasks.as_ref(), &job, None)?.into())
+    Ok(run_keys(py, &keys, tasks.as_ref(), &job, 0, None)?.into())
 }
 
 #[pyfunction]
-#[pyo3(signature = (keys, policy, size_pages, batch=32, seed=1, tasks=None, tunables=None))]
+#[pyo3(signature = (keys, policy, size_pages, batch=32, seed=1, tasks=None, tunables=None,
+    refused_per_million=0))]
 #[allow(clippy::too_many_arguments)]
 fn simulate_hits<'py>(
     py: Python<'py>,
@@ -242,11 +216,12 @@ fn simulate_hits<'py>(
     seed: u64,
     tasks: Option<PyReadonlyArray1<'_, u32>>,
     tunables: Option<Tunables>,
+    refused_per_million: u32,
 ) -> PyResult<Bound<'py, PyArray1<bool>>> {
     let policy = find(policy)?;
     let job = Job { policy, config: config(policy, size_pages, batch, seed, tunables.as_ref())? };
     let mut hits = vec![0; keys.len()?];
-    run_keys(py, &keys, tasks.as_ref(), &job, Some(&mut hits))?;
+    run_keys(py, &keys, tasks.as_ref(), &job, refused_per_million, Some(&mut hits))?;
     let hits: Vec<bool> = hits.into_iter().map(|hit| hit != 0).collect();
     Ok(hits.into_pyarray(py))
 }

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The value of a struct_ops map as the running kernel lays it out.
+//!
+//! libbpf builds this value too, but hands it to the kernel only together with a new link. A swap
+//! gives the value to a link that another process made and pinned, so it is built here for both.
+
+use libbpf_rs::HasSize;
+use libbpf_rs::btf::types::{MemberAttr, Struct};
+use libbpf_rs::btf::{Btf, TypeId};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+
+const OPS_STRUCT: &str = "cache_ext_ops";
+const VALUE_STRUCT: &str = "bpf_struct_ops_cache_ext_ops";
+
+/// Where the members of `struct cache_ext_ops` are in the value of its map.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpsLayout {
+    value_bytes: usize,
+    /// Bytes from the start of the value, of each member.
+    offsets: BTreeMap<String, usize>,
+    name_bytes: usize,
+}
+
+/// What the value of a registered map says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registered {
+    /// Name of the policy.
+    pub policy: String,
+    /// The cgroup that it is for.
+    pub cgroup_id: u64,
+}
+
+impl OpsLayout {
+    /// The layout by the kernel's types, or `None` for a kernel that knows no such struct.
+    #[must_use]
+    pub fn of(types: &Btf<'_>) -> Option<Self> {
+        let value: Struct<'_> = types.type_by_name(VALUE_STRUCT)?;
+        let ops: Struct<'_> = types.type_by_name(OPS_STRUCT)?;
+        let (_, start) = members(&value).find(|(name, _)| *name == "data")?;
+        let offsets = members(&ops).map(|(name, at)| (name.to_owned(), start + at)).collect();
+        let name = ops.iter().find(|m| m.name == Some(OsStr::new("name")))?;
+        Some(Self { value_bytes: value.size(), offsets, name_bytes: array_bytes(types, name.ty)? })
+    }
+
+    /// The value for a policy: what it is called, the cgroup it is for, and the descriptor of the
+    /// program of each hook.
+    ///
+    /// # Errors
+    /// The name of a hook that the kernel does not have.
+    pub fn encode(&self, what: &Registered, hooks: &[(String, i32)]) -> Result<Vec<u8>, String> {
+        let mut value = vec![0; self.value_bytes];
+        for (hook, descriptor) in hooks {
+            // A pointer, which holds the number of a program until the kernel replaces it.
+            let at = *self.offsets.get(hook).ok_or(hook)?;
+            put(&mut value, at, &u64::from(descriptor.cast_unsigned()).to_ne_bytes());
+        }
+        let at = |member: &str| self.offsets.get(member).copied().ok_or(member.to_owned());
+        put(&mut value, at("cgroup_id")?, &what.cgroup_id.to_ne_bytes());
+        let name = what.policy.as_bytes();
+        // One byte is the terminator.
+        put(&mut value, at("name")?, &name[..name.len().min(self.name_bytes - 1)]);
+        Ok(value)
+    }
+
+    /// Reads the value of a registered map.
+    #[must_use]
+    pub fn decode(&self, value: &[u8]) -> Option<Registered> {
+        let id = *self.offsets.get("cgroup_id")?;
+        let name = *self.offsets.get("name")?;
+        let id = value.get(id..id + 8)?.try_into().ok()?;
+        let name = value.get(name..name + self.name_bytes)?;
+        let name = name.split(|&byte| byte == 0).next()?;
+        let policy = String::from_utf8_lossy(name).into_owned();
+        Some(Registered { policy, cgroup_id: u64::from_ne_bytes(id) })
+    }
+
+    /// Size of the value.
+    #[must_use]
+    pub fn value_bytes(&self) -> usize {
+        self.value_bytes
+    }
+}
+
+fn put(value: &mut [u8], at: usize, bytes: &[u8]) {
+    value[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+/// Names and byte offsets of the members of a struct.
+fn members<'a>(of: &'a Struct<'a>) -> impl Iterator<Item = (&'a str, usize)> {
+    of.iter().filter_map(|member| match member.attr {
+        MemberAttr::Normal { offset } => Some((member.name?.to_str()?, offset as usize / 8)),
+        MemberAttr::BitField { .. } => None,
+    })
+}
+
+fn array_bytes(types: &Btf<'_>, id: TypeId) -> Option<usize> {
+    let array: libbpf_rs::btf::types::Array<'_> = types.type_by_id(id)?;
+    Some(array.capacity())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout() -> OpsLayout {
+        let members = [("init", 64), ("evict_folios", 72), ("cgroup_id", 80), ("name", 88)];
+        let offsets = members.map(|(name, at)| (name.to_owned(), at)).into();
+        OpsLayout { value_bytes: 128, offsets, name_bytes: 16 }
+    }
+
+    fn registered(policy: &str) -> Registered {
+        Registered { policy: policy.into(), cgroup_id: 0x0102_0304_0506 }
+    }
+
+    #[test]
+    fn programs_are_put_where_the_kernel_has_the_hooks() {
+        let hooks = [("evict_folios".into(), 9), ("init".into(), 7)];
+        let value = layout().encode(&registered("lfu"), &hooks).unwrap();
+        assert_eq!(value[..64], [0; 64]);
+        assert_eq!((value[64], value[72]), (7, 9));
+        assert_eq!(value[80..88], 0x0102_0304_0506_u64.to_ne_bytes());
+        assert_eq!(&value[88..92], b"lfu\0");
+    }
+
+    #[test]
+    fn what_is_written_is_read_with_long_names_cut() {
+        for (name, kept) in [("lfu", "lfu"), ("a_name_of_20_letters", "a_name_of_20_le")] {
+            let value = layout().encode(&registered(name), &[]).unwrap();
+            assert_eq!(layout().decode(&value), Some(registered(kept)));
+        }
+    }
+
+    #[test]
+    fn a_hook_that_the_kernel_lacks_is_named() {
+        let refused = layout().encode(&registered("lfu"), &[("fork".into(), 3)]);
+        assert_eq!(refused, Err("fork".into()));
+    }
+
+    #[test]
+    fn a_short_value_is_no_table() {
+        assert_eq!(layout().decode(&[0; 100]), None);
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The command line: what can be asked, and how the answer looks.
+
+mod args;
+mod policy;
+mod tables;
+
+use args::{Arguments, Command};
+use clap::Parser;
+use clap::error::ErrorKind;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+const BAD_INPUT: u8 = 2;
+
+/// Why a command ended early.
+enum Failure {
+    /// Something to tell in one line.
+    Error(cachepilot_agent::Error),
+    /// All was told already.
+    Told,
+    /// The reader of stdout went away, or its file is full.
+    Output(io::Error),
+}
+
+impl From<cachepilot_agent::Error> for Failure {
+    fn from(error: cachepilot_agent::Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+/// Runs one command line: 0 when it worked, 2 after bad input, 1 when this machine cannot do it;
+/// with one line on stderr unless it worked.
+pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.collect();
+    let program = arguments.first().map(Path::new).and_then(Path::file_name);
+    let program = program.map_or("cachepilot-agent".into(), |p| p.to_string_lossy().into_owned());
+    let parsed = match Arguments::try_parse_from(&arguments) {
+        Ok(parsed) => parsed,
+        Err(error) => return explain(&program, &error),
+    };
+    let Command::Policy { command } = parsed.command;
+    let mut out = io::stdout().lock();
+    let result = policy::run(command, &mut out).and_then(|()| Ok(out.flush()?));
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Told) => ExitCode::FAILURE,
+        Err(Failure::Output(error)) => {
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                eprintln!("{program}: error: stdout: {error}");
+            }
+            ExitCode::FAILURE
+        }
+        Err(Failure::Error(error)) => {
+            eprintln!("{program}: error: {}", one_line(&error.to_string()));
+            ExitCode::from(error.exit_status())
+        }
+    }
+}
+
+/// Help and versions as they are, anything else in one line.
+fn explain(program: &str, error: &clap::Error) -> ExitCode {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.render().to_string();
+    // What follows the first empty line is a reminder of the usage.
+    let message = text.split("\n\n").next().unwrap_or_default();
+    let message = match error.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "expected a command; see --help",
+        _ => message.trim_start_matches("error: "),
+    };
+    eprintln!("{program}: error: {}", one_line(message));
+    ExitCode::from(BAD_INPUT)
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

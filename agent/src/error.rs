@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The one error type of this crate.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What can go wrong between a command line and a running policy. Every message is one line.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The operating system refused an operation on a file.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// File the operation was on.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file does not hold what its format promises.
+    #[error("{}: {message}", path.display())]
+    Format {
+        /// The offending file.
+        path: PathBuf,
+        /// What is wrong and where.
+        message: String,
+    },
+    /// A tunable that cannot be set as asked.
+    #[error("--set {text}: {message}")]
+    Setting {
+        /// What was given.
+        text: String,
+        /// What is wrong and what is allowed.
+        message: String,
+    },
+    /// No object file of that name.
+    #[error("no policy {name:?} in {} (known: {known})", dir.display())]
+    UnknownPolicy {
+        /// What was asked for.
+        name: String,
+        /// Where it was looked for.
+        dir: PathBuf,
+        /// Policies that are there.
+        known: String,
+    },
+    /// A directory without a single policy.
+    #[error("{}: no policies (*.bpf.o) here; name their folder by --policies or CACHEPILOT_BPF_DIR", .0.display())]
+    NoPolicies(PathBuf),
+    /// A path that is not in the cgroup v2 hierarchy.
+    #[error("{}: not a cgroup v2 directory", .0.display())]
+    NotCgroup2(PathBuf),
+    /// The root cgroup has no limit, hence nothing that a policy could do.
+    #[error("{}: the root cgroup cannot have a policy; name a cgroup below it", .0.display())]
+    RootCgroup(PathBuf),
+    /// The memory controller is off for this cgroup.
+    #[error(
+        "{}: the memory controller is off here (write +memory to cgroup.subtree_control of the cgroup above)",
+        .0.display()
+    )]
+    NoMemoryController(PathBuf),
+    /// A kernel without the patch series.
+    #[error("this kernel has no cache_ext: {0}")]
+    NoCacheExt(&'static str),
+    /// Loading policies takes root.
+    #[error("loading policies takes root (CAP_BPF, CAP_SYS_ADMIN)")]
+    NotRoot,
+    /// No BPF file system where links are pinned.
+    #[error("{}: not a BPF file system (mount -t bpf bpf {})", .0.display(), .0.display())]
+    NoBpffs(PathBuf),
+    /// Another process is changing policies.
+    #[error("{}: another process has been changing policies for {seconds} seconds", path.display())]
+    Locked {
+        /// The directory that is locked.
+        path: PathBuf,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// The cgroup has a policy already.
+    #[error("{} has the policy {policy} already; replace it by swap", path.display())]
+    AlreadyAttached {
+        /// The cgroup.
+        path: PathBuf,
+        /// Its policy.
+        policy: String,
+    },
+    /// The cgroup has a policy whose link this program did not pin.
+    #[error("{} has the policy {policy}, which another program attached", path.display())]
+    Foreign {
+        /// The cgroup.
+        path: PathBuf,
+        /// Its policy.
+        policy: String,
+    },
+    /// The cgroup has no policy of its own.
+    #[error("{} has no policy of its own; give it one by attach", .0.display())]
+    NotAttached(PathBuf),
+    /// The kernel refused a policy.
+    #[error("the kernel refuses policy {policy}: {}", message.trim())]
+    Refused {
+        /// The policy.
+        policy: String,
+        /// The last words of the verifier or of libbpf.
+        message: String,
+    },
+    /// A system call on a policy failed.
+    #[error("{what}: {source}")]
+    Kernel {
+        /// What was being done.
+        what: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// An [`Error::Io`] on `path`, to be used with `map_err`.
+    pub fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| Self::Io { path, source }
+    }
+
+    /// An [`Error::Format`] on `path`.
+    pub fn format(path: &Path, message: impl Into<String>) -> Self {
+        Self::Format { path: path.to_path_buf(), message: message.into() }
+    }
+
+    /// An [`Error::Kernel`], to be used with `map_err`.
+    pub fn kernel(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Kernel { what, source }
+    }
+
+    /// 2 when what was asked for cannot be, 1 when this machine cannot do it now.
+    #[must_use]
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            Self::Io { .. }
+            | Self::Format { .. }
+            | Self::Setting { .. }
+            | Self::UnknownPolicy { .. }
+            | Self::NoPolicies(_)
+            | Self::NotCgroup2(_)
+            | Self::RootCgroup(_)
+            | Self::NoMemoryController(_)
+            | Self::AlreadyAttached { .. }
+            | Self::Foreign { .. }
+            | Self::NotAttached(_) => 2,
+            Self::NoCacheExt(_)
+            | Self::NotRoot
+            | Self::NoBpffs(_)
+            | Self::Locked { .. }
+            | Self::Refused { .. }
+            | Self::Kernel { .. } => 1,
+        }
+    }
+}
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Policies of cgroups: attach, swap, detach, set.
+//!
+//! A kill at any point leaves the old policy or the new one. Maps are pinned before the step that
+//! takes effect, which is one system call (pinning the new link, or updating or detaching the one
+//! that is pinned), and what is old is removed after it; see [`crate::pins`] for what remains.
+
+use crate::bpf::checked;
+use crate::bpf::link::{OpsLink, pin};
+use crate::bpf::object::LoadedPolicy;
+use crate::bpf::ops_layout::{OpsLayout, Registered};
+use crate::bpf::support;
+use crate::bpf::tunables::TunableWords;
+use crate::cgroup::{self, Cgroup};
+use crate::error::{Error, Result};
+use crate::pins::{CgroupPins, Lock, PinRoot, ROOT};
+use crate::policy_dir::{PolicyDir, PolicyFile};
+use crate::settings::{Setting, changes};
+use crate::stats::CgroupStats;
+use cachepilot_models::policy::{Manifest, Tunable};
+use libbpf_rs::{MapCore, MapHandle};
+use serde_json::{Map, Value};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, AsRawFd};
+
+/// A policy that a pinned link attaches.
+#[derive(Debug)]
+pub struct Attached {
+    link: OpsLink,
+    /// Id of the map that is its table of hooks.
+    pub table_id: u32,
+    /// What that table says.
+    pub registered: Registered,
+}
+
+/// The policies of this machine.
+#[derive(Debug)]
+pub struct Policies {
+    pins: PinRoot,
+    layout: OpsLayout,
+}
+
+impl Policies {
+    /// Access to the policies of this machine.
+    ///
+    /// # Errors
+    /// When this process or this kernel cannot load policies.
+    pub fn open() -> Result<Self> {
+        Ok(Self { layout: support::check()?, pins: PinRoot::new(ROOT) })
+    }
+
+    /// Every cgroup with pins.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn pinned(&self) -> Result<Vec<CgroupPins>> {
+        self.pins.all()
+    }
+
+    /// Gives a policy with these tunables to a cgroup that has none of its own.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyAttached`] when it has one, or what the kernel says.
+    pub fn attach(&self, cgroup: &Cgroup, file: &PolicyFile, tunables: &[u32]) -> Result<()> {
+        let _lock = self.lock()?;
+        let (path, pins) = (cgroup.path.clone(), self.pins.of(cgroup.id));
+        if let Some(attached) = self.attached(&pins)? {
+            return Err(Error::AlreadyAttached { path, policy: attached.registered.policy });
+        }
+        refuse_foreign(cgroup)?;
+        pins.remove()?;
+        let policy = LoadedPolicy::load(file, tunables)?;
+        policy.register(&self.layout, cgroup.id)?;
+        pins.create()?;
+        let done = pin_maps(&policy, &pins).and_then(|_| {
+            let what = format!("attaching {} to {}", file.manifest.name, path.display());
+            let table = policy.table()?;
+            let link = OpsLink::create(table.as_fd()).map_err(Error::kernel(what))?;
+            link.pin(&pins.link()).map_err(Error::io(&pins.link()))
+        });
+        if done.is_err() {
+            pins.remove()?;
+        }
+        done
+    }
+
+    /// Replaces the policy of a cgroup, at once and also when it was ejected; returns the name of
+    /// the one that it had.
+    ///
+    /// # Errors
+    /// [`Error::NotAttached`] when it has none, or what the kernel says.
+    pub fn swap(&self, cgroup: &Cgroup, file: &PolicyFile, tunables: &[u32]) -> Result<String> {
+        let _lock = self.lock()?;
+        let pins = self.pins.of(cgroup.id);
+        let old = self.own(cgroup, &pins)?;
+        let policy = LoadedPolicy::load(file, tunables)?;
+        policy.register(&self.layout, cgroup.id)?;
+        let done = pin_maps(&policy, &pins).and_then(|table_id| {
+            let what = format!("swapping {} for {}", old.registered.policy, file.manifest.name);
+            old.link.update(policy.table()?.as_fd()).map_err(Error::kernel(what))?;
+            Ok(table_id)
+        });
+        pins.sweep(*done.as_ref().unwrap_or(&old.table_id))?;
+        done.map(|_| old.registered.policy)
+    }
+
+    /// Takes the policy from a cgroup, which returns to the kernel's default; returns its name.
+    ///
+    /// # Errors
+    /// [`Error::NotAttached`] when it has none, or what the kernel says.
+    pub fn detach(&self, cgroup: &Cgroup) -> Result<String> {
+        let _lock = self.lock()?;
+        let pins = self.pins.of(cgroup.id);
+        let old = self.own(cgroup, &pins)?;
+        let what = format!("detaching {}", old.registered.policy);
+        old.link.detach().map_err(Error::kernel(what))?;
+        pins.remove()?;
+        Ok(old.registered.policy)
+    }
+
+    /// Changes tunables of the policy that a cgroup has.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] before anything is changed, or what the kernel says.
+    pub fn set(&self, cgroup: &Cgroup, dir: &PolicyDir, settings: &[Setting]) -> Result<String> {
+        let _lock = self.lock()?;
+        let pins = self.pins.of(cgroup.id);
+        let attached = self.own(cgroup, &pins)?;
+        let manifest = dir.policy(&attached.registered.policy)?.manifest;
+        let changes = changes(&manifest, settings)?;
+        let mut words = open_tunables(&pins, &attached, &manifest)?;
+        for (range, value) in changes {
+            words.set(range, value);
+        }
+        Ok(manifest.name)
+    }
+
+    /// The tunables of the policy whose link is pinned for a cgroup, by name, as they are now;
+    /// `None` when there is no such policy, or `dir` does not know it.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn tunables(&self, cgroup_id: u64, dir: &PolicyDir) -> Result<Option<Map<String, Value>>> {
+        let pins = self.pins.of(cgroup_id);
+        let Some(attached) = self.attached(&pins)? else { return Ok(None) };
+        let Ok(PolicyFile { manifest, .. }) = dir.policy(&attached.registered.policy) else {
+            return Ok(None);
+        };
+        let words = open_tunables(&pins, &attached, &manifest)?.get();
+        let mut words = words.into_iter();
+        let value = |tunable: &Tunable| match tunable.length {
+            1 => words.next().map_or(Value::Null, Value::from),
+            length => words.by_ref().take(length as usize).collect::<Vec<_>>().into(),
+        };
+        let values: Vec<Value> = manifest.tunables.iter().map(value).collect();
+        Ok(Some(manifest.tunables.iter().map(|t| t.name.clone()).zip(values).collect()))
+    }
+
+    /// Name of the policy that the pinned link of a cgroup attaches, if there is one.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn pinned_policy(&self, cgroup_id: u64) -> Result<Option<String>> {
+        Ok(self.attached(&self.pins.of(cgroup_id))?.map(|attached| attached.registered.policy))
+    }
+
+    /// The policy that the pinned link of a cgroup attaches, if there is one.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn attached(&self, pins: &CgroupPins) -> Result<Option<Attached>> {
+        let file = pins.link();
+        let link = match OpsLink::open(&file) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            link => link.map_err(Error::io(&file))?,
+        };
+        let Some(table_id) = link.map_id().map_err(Error::io(&file))? else { return Ok(None) };
+        let registered = self.registered(table_id).map_err(Error::io(&file))?;
+        Ok(Some(Attached { link, table_id, registered }))
+    }
+
+    /// What the table called `table_id` says.
+    fn registered(&self, table_id: u32) -> io::Result<Registered> {
+        let map = MapHandle::from_map_id(table_id).map_err(io::Error::other)?;
+        let strange = || io::Error::other("its table is not one of cache_ext_ops");
+        if map.value_size() as usize != self.layout.value_bytes() {
+            return Err(strange());
+        }
+        let mut value = vec![0_u8; self.layout.value_bytes()];
+        let key = 0_u32;
+        // SAFETY: key and value are as large as the map's, by the check above.
+        checked(unsafe {
+            libbpf_sys::bpf_map_lookup_elem(
+                map.as_fd().as_raw_fd(),
+                (&raw const key).cast(),
+                value.as_mut_ptr().cast(),
+            )
+        })?;
+        self.layout.decode(&value).ok_or_else(strange)
+    }
+
+    /// The policy that this program attached to a cgroup.
+    fn own(&self, cgroup: &Cgroup, pins: &CgroupPins) -> Result<Attached> {
+        if let Some(attached) = self.attached(pins)? {
+            return Ok(attached);
+        }
+        refuse_foreign(cgroup)?;
+        Err(Error::NotAttached(cgroup.path.clone()))
+    }
+
+    /// Keeps other processes out, and removes the pins of cgroups that are gone.
+    fn lock(&self) -> Result<Lock> {
+        let lock = self.pins.lock()?;
+        let mount = cgroup::mounted()?;
+        for pins in self.pins.all()? {
+            if cgroup::path_of(pins.id, &mount)?.is_none() {
+                pins.remove()?;
+            }
+        }
+        Ok(lock)
+    }
+}
+
+fn open_tunables(pins: &CgroupPins, of: &Attached, manifest: &Manifest) -> Result<TunableWords> {
+    let file = pins.tunables(of.table_id);
+    TunableWords::open(&file, manifest.tunable_words()).map_err(Error::io(&file))
+}
+
+fn refuse_foreign(cgroup: &Cgroup) -> Result<()> {
+    let stats = CgroupStats::read(cgroup)?;
+    match stats.policy() {
+        Some(policy) if stats.owner() == cgroup.id => {
+            Err(Error::Foreign { path: cgroup.path.clone(), policy: policy.into() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Pins the maps of a policy and returns the id of its table.
+fn pin_maps(policy: &LoadedPolicy, pins: &CgroupPins) -> Result<u32> {
+    let table_id = policy.table_id()?;
+    let maps = [
+        (policy.tunables_map(), pins.tunables(table_id)),
+        (policy.state_map(), pins.state(table_id)),
+    ];
+    for (map, path) in maps {
+        if let Some(map) = map {
+            pin(map.as_fd(), &path).map_err(Error::io(&path))?;
+        }
+    }
+    Ok(table_id)
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The folder of compiled policies: `NAME.bpf.o` and its manifest `NAME.toml`. The folder is the
+//! list of policies; nothing else names them.
+
+use crate::error::{Error, Result};
+use cachepilot_models::policy::Manifest;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where a package puts the folder.
+const INSTALLED: &str = "/usr/lib/cachepilot/bpf";
+/// Names the folder when no option does.
+const VARIABLE: &str = "CACHEPILOT_BPF_DIR";
+const OBJECT_SUFFIX: &str = ".bpf.o";
+
+/// A folder of compiled policies.
+#[derive(Debug, Clone)]
+pub struct PolicyDir(PathBuf);
+
+/// A compiled policy.
+#[derive(Debug, Clone)]
+pub struct PolicyFile {
+    /// The object file.
+    pub object: PathBuf,
+    /// What its folder said of it.
+    pub manifest: Manifest,
+}
+
+impl PolicyDir {
+    /// The folder that an option names, or the environment, or the installed one.
+    #[must_use]
+    pub fn find(option: Option<&Path>) -> Self {
+        let variable = env::var_os(VARIABLE).filter(|v| !v.is_empty());
+        let dir = option.map(PathBuf::from).or_else(|| variable.map(PathBuf::from));
+        Self(dir.unwrap_or_else(|| PathBuf::from(INSTALLED)))
+    }
+
+    /// Names of all policies, sorted.
+    ///
+    /// # Errors
+    /// When the folder cannot be read or holds none.
+    pub fn names(&self) -> Result<Vec<String>> {
+        let entries = fs::read_dir(&self.0).map_err(Error::io(&self.0))?;
+        let files = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned());
+        let mut names: Vec<String> =
+            files.filter_map(|f| f.strip_suffix(OBJECT_SUFFIX).map(Into::into)).collect();
+        names.sort();
+        if names.is_empty() { Err(Error::NoPolicies(self.0.clone())) } else { Ok(names) }
+    }
+
+    /// The policy called `name`.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPolicy`] that lists those there are, or what is wrong with its manifest.
+    pub fn policy(&self, name: &str) -> Result<PolicyFile> {
+        let names = self.names()?;
+        if !names.iter().any(|n| n == name) {
+            let (name, dir, known) = (name.into(), self.0.clone(), names.join(", "));
+            return Err(Error::UnknownPolicy { name, dir, known });
+        }
+        let file = self.0.join(format!("{name}.toml"));
+        let text = fs::read_to_string(&file).map_err(Error::io(&file))?;
+        let manifest = Manifest::parse(&text, name).map_err(|e| Error::format(&file, e))?;
+        Ok(PolicyFile { object: self.0.join(format!("{name}{OBJECT_SUFFIX}")), manifest })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANIFEST: &str = "\
+        name = 'sample'\ntitle = 'Sample'\nsummary = ''\ngood_at = ''\nbad_at = ''\npaper = ''\n\
+        production = false\nfolio_state_bytes = 0\nhooks = ['init']\n";
+
+    fn folder(files: &[(&str, &str)]) -> (tempfile::TempDir, PolicyDir) {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            fs::write(dir.path().join(name), text).unwrap();
+        }
+        let policies = PolicyDir::find(Some(dir.path()));
+        (dir, policies)
+    }
+
+    #[test]
+    fn the_objects_of_the_folder_are_the_policies() {
+        let (_dir, policies) =
+            folder(&[("b.bpf.o", ""), ("a.bpf.o", ""), ("c.toml", ""), ("d.o", "")]);
+        assert_eq!(policies.names().unwrap(), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_policy_has_the_manifest_beside_it() {
+        let (dir, policies) = folder(&[("sample.bpf.o", ""), ("sample.toml", MANIFEST)]);
+        let policy = policies.policy("sample").unwrap();
+        assert_eq!(policy.object, dir.path().join("sample.bpf.o"));
+        assert_eq!(policy.manifest.title, "Sample");
+    }
+
+    #[test]
+    fn refusals_name_the_folder_and_what_is_in_it() {
+        let (dir, policies) = folder(&[("other.bpf.o", ""), ("sample.bpf.o", "")]);
+        let error = policies.policy("nope").unwrap_err().to_string();
+        let shown = dir.path().display();
+        assert_eq!(error, format!("no policy \"nope\" in {shown} (known: other, sample)"));
+        let error = policies.policy("sample").unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{shown}/sample.toml: ")), "{error}");
+        let (_dir, empty) = folder(&[("sample.toml", MANIFEST)]);
+        assert!(matches!(empty.policy("sample"), Err(Error::NoPolicies(_))));
+    }
+
+    #[test]
+    fn a_manifest_of_another_policy_is_refused() {
+        let (_dir, policies) = folder(&[("sampel.bpf.o", ""), ("sampel.toml", MANIFEST)]);
+        assert!(matches!(policies.policy("sampel"), Err(Error::Format { .. })));
+    }
+}

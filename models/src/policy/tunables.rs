@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Values for the tunables of a policy, from what was asked for by name.
+
+use super::manifest::{Manifest, Tunable};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+impl Manifest {
+    /// All tunables in the order of `struct policy_tunables`, those that are `given` set and the
+    /// others at their defaults. An array takes its value everywhere, and `name.3` sets element 3,
+    /// whatever the array as a whole is set to.
+    ///
+    /// # Errors
+    /// One line that names the policy, the tunable and what is allowed.
+    pub fn tunable_values<'a>(
+        &self,
+        given: impl IntoIterator<Item = (&'a str, u64)>,
+    ) -> Result<Vec<u32>, String> {
+        let mut values = self.tunable_defaults();
+        // By name, so that an array comes before its elements, which override it.
+        let given: BTreeMap<&str, u64> = given.into_iter().collect();
+        for (key, value) in given {
+            let (words, value) =
+                self.setting(key, value).map_err(|e| format!("{}.{key}: {e}", self.name))?;
+            values[words].fill(value);
+        }
+        Ok(values)
+    }
+
+    /// The words that `key` names, and the value for each of them.
+    ///
+    /// # Errors
+    /// One line that says what is allowed, without the key.
+    pub fn setting(&self, key: &str, value: u64) -> Result<(Range<usize>, u32), String> {
+        let (name, element) = match key.split_once('.') {
+            Some((name, element)) => (name, Some(element)),
+            None => (key, None),
+        };
+        let (start, tunable) = self.tunable(name)?;
+        let within = u32::try_from(value).ok().filter(|v| (tunable.min..=tunable.max).contains(v));
+        let value =
+            within.ok_or_else(|| format!("{value} is not in {}..={}", tunable.min, tunable.max))?;
+        let length = tunable.length as usize;
+        match element.map(str::parse::<usize>) {
+            None => Ok((start..start + length, value)),
+            Some(Ok(i)) if i < length => Ok((start + i..start + i + 1, value)),
+            Some(_) => Err(format!("the element is not in 0..={}", length - 1)),
+        }
+    }
+
+    /// The tunable of that name and the first of its words.
+    fn tunable(&self, name: &str) -> Result<(usize, &Tunable), String> {
+        let mut start = 0;
+        for tunable in &self.tunables {
+            if tunable.name == name {
+                return Ok((start, tunable));
+            }
+            start += tunable.length as usize;
+        }
+        let known: Vec<&str> = self.tunables.iter().map(|t| t.name.as_str()).collect();
+        match known.as_slice() {
+            [] => Err("the policy has no tunables".into()),
+            _ => Err(format!("no such tunable (known: {})", known.join(", "))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn manifest() -> Manifest {
+        let tunable = |name: &str, length| Tunable {
+            name: name.into(),
+            kind: "u32".into(),
+            length,
+            default: 5,
+            min: 2,
+            max: 9,
+            unit: "pages".into(),
+            description: "a limit".into(),
+        };
+        let mut manifest = crate::policy::policies()[0].manifest.clone();
+        manifest.name = "sample".into();
+        manifest.tunables = vec![tunable("first", 1), tunable("many", 3), tunable("last", 1)];
+        manifest
+    }
+
+    #[test]
+    fn what_is_not_given_has_its_default() {
+        assert_eq!(manifest().tunable_values([]), Ok(vec![5; 5]));
+        assert_eq!(manifest().tunable_values([("last", 9)]), Ok(vec![5, 5, 5, 5, 9]));
+    }
+
+    #[test]
+    fn an_element_overrides_its_array_in_any_order() {
+        let values = Ok(vec![5, 7, 7, 2, 5]);
+        assert_eq!(manifest().tunable_values([("many", 7), ("many.2", 2)]), values);
+        assert_eq!(manifest().tunable_values([("many.2", 2), ("many", 7)]), values);
+    }
+
+    #[test]
+    fn refusals_name_the_tunable_and_what_is_allowed() {
+        let refused = |key: &str, value| manifest().tunable_values([(key, value)]).unwrap_err();
+        assert_eq!(refused("first", 10), "sample.first: 10 is not in 2..=9");
+        assert_eq!(refused("first", 1 << 32), "sample.first: 4294967296 is not in 2..=9");
+        assert_eq!(refused("many.3", 5), "sample.many.3: the element is not in 0..=2");
+        assert_eq!(refused("many.x", 5), "sample.many.x: the element is not in 0..=2");
+        let unknown = "sample.fist: no such tunable (known: first, many, last)";
+        assert_eq!(refused("fist", 5), unknown);
+    }
+
+    proptest! {
+        #[test]
+        fn any_key_and_value_is_set_or_refused(key in "(first|many|last|[a-z]{0,5})(\\.[0-9-]{0,2})?", value in 0_u64..12) {
+            if let Ok(values) = manifest().tunable_values([(key.as_str(), value)]) {
+                prop_assert!(values.len() == 5 && values.contains(&(value as u32)));
+            }
+        }
+    }
+}
