@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Virtual machines that run one command on a kernel of `kernel/build`.
+
+`run(Machine(iops=1500), ["fio", "job.fio"])` boots, runs, ends, and returns what the command
+printed and how it ended.
+"""
+
+from cachepilot.vm.errors import VmError, VmTimeout
+from cachepilot.vm.machine import Machine, Result
+from cachepilot.vm.runner import run
+from cachepilot.vm.shell import shell
+
+__all__ = ["Machine", "Result", "VmError", "VmTimeout", "run", "shell"]
