@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Compiles the policies of the tests to BPF. Where they are is compiled into the program: the
+//! virtual machine sees the host's tree at the same paths.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs, process};
+
+const COMPILERS: [&str; 2] = ["clang-19", "clang"];
+
+fn main() {
+    if let Err(message) = build() {
+        eprintln!("error: {message}");
+        process::exit(1);
+    }
+}
+
+fn build() -> Result<(), String> {
+    let variable = |name: &str| env::var(name).map_err(|e| format!("{name}: {e}"));
+    let policies = PathBuf::from(variable("CARGO_MANIFEST_DIR")?).join("../policies");
+    let include = policies.join("../../../bpf/include");
+    let out = PathBuf::from(variable("OUT_DIR")?);
+    println!("cargo::rerun-if-changed={}", policies.display());
+    println!("cargo::rerun-if-changed={}", include.display());
+    let compiler = env::var("CLANG").ok().or_else(compiler).ok_or("clang is not installed")?;
+    let entries = fs::read_dir(&policies).map_err(|e| format!("{}: {e}", policies.display()))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if let Some(policy) = name.strip_suffix(".bpf.c") {
+            let object = out.join(format!("{policy}.bpf.o"));
+            compile(&compiler, &path, &[&include, &policies], &object)?;
+        }
+    }
+    println!("cargo::rustc-env=TEST_POLICIES={}", out.display());
+    Ok(())
+}
+
+fn compiler() -> Option<String> {
+    let works = |name: &&&str| Command::new(name).arg("--version").output().is_ok();
+    COMPILERS.iter().find(works).map(|name| (*name).to_string())
+}
+
+fn compile(compiler: &str, source: &Path, include: &[&Path], object: &Path) -> Result<(), String> {
+    let mut command = Command::new(compiler);
+    command
+        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-std=gnu11"])
+        .args(["-Wno-unused-function", "-D__TARGET_ARCH_x86", "-c", "-o"])
+        .arg(object)
+        .arg(source);
+    for folder in include {
+        command.arg("-I").arg(folder);
+    }
+    let output = command.output().map_err(|e| format!("{compiler}: {e}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{}:\n{}", source.display(), String::from_utf8_lossy(&output.stderr)))
+}

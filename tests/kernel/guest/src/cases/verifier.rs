@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What cannot be loaded or attached.
+
+use super::{Case, Lab, Once, Outcome, case};
+use crate::cgroup::Cgroup;
+use crate::ensure;
+use crate::error::{Error, Result, read_text};
+use crate::hostile::{Handle, Mode};
+use crate::policy::{self, Policy};
+
+pub const CASES: &[Case] = &[
+    case("a_number_is_no_folio", &[Once], number),
+    case("hooks_do_not_sleep", &[Once], sleeping),
+    case("functions_are_for_policies_only", &[Once], outsider),
+    case("a_policy_needs_its_hooks", &[Once], incomplete),
+    case("a_failing_init_attaches_nothing", &[Once], failing_init),
+    case("a_cgroup_that_is_not_there_is_refused", &[Once], no_cgroup),
+    case("a_second_policy_is_refused", &[Once], second),
+    case("a_swap_to_another_cgroup_is_refused", &[Once], other_cgroup),
+];
+
+fn refused<T>(outcome: Result<T>, what: &str) -> Outcome {
+    match outcome {
+        Ok(_) => Err(Error::Check(format!("{what} was not refused"))),
+        Err(error) => Ok(error.to_string()),
+    }
+}
+
+/// It is not loaded, and for the reason that is meant.
+fn load_refused(name: &str, reason: &str) -> Outcome {
+    let cgroup = Cgroup::create("refused", None)?;
+    let said = refused(policy::load(name, &cgroup), name)?;
+    ensure!(said.contains(reason), "refused, but not for {reason:?}: {said}");
+    Ok(said)
+}
+
+fn number(_: &Lab) -> Outcome {
+    load_refused("number_as_folio", "untrusted_ptr")
+}
+
+fn sleeping(_: &Lab) -> Outcome {
+    load_refused("sleeping", "sleep")
+}
+
+fn outsider(_: &Lab) -> Outcome {
+    load_refused("outsider", "not allowed")
+}
+
+fn attach_refused(policy: Policy, cgroup: &Cgroup, what: &str) -> Outcome {
+    let outcome = refused(policy.attach(), what);
+    let stat = cgroup.stat()?;
+    ensure!(stat.text("policy") == "none", "something was attached: {stat:?}");
+    outcome
+}
+
+fn incomplete(_: &Lab) -> Outcome {
+    let cgroup = Cgroup::create("incomplete", None)?;
+    attach_refused(policy::load("incomplete", &cgroup)?, &cgroup, "a policy without folio_added")
+}
+
+fn failing_init(_: &Lab) -> Outcome {
+    let cgroup = Cgroup::create("failing", None)?;
+    let mut said = String::new();
+    for mode in [Mode::FailingInit, Mode::PositiveInit] {
+        let policy = policy::load("hostile", &cgroup)?;
+        Handle::of(&policy)?.set_mode(mode);
+        said += &attach_refused(policy, &cgroup, &format!("{mode:?}"))?;
+    }
+    policy::attach("fifo", &cgroup)?;
+    Ok(said)
+}
+
+fn no_cgroup(_: &Lab) -> Outcome {
+    let cgroup = Cgroup::create("gone", None)?;
+    let policy = policy::load("fifo", &cgroup)?;
+    cgroup.remove()?;
+    refused(policy.attach(), "a cgroup that was removed")?;
+    refused(policy::load_for_id("fifo", u64::MAX)?.attach(), "a cgroup that never was")
+}
+
+fn second(_: &Lab) -> Outcome {
+    let cgroup = Cgroup::create("second", None)?;
+    let _first = policy::attach("fifo", &cgroup)?;
+    let outcome = refused(policy::load("lru", &cgroup)?.attach(), "a second policy");
+    ensure!(cgroup.stat()?.text("policy") == "fifo", "the first one is gone");
+    outcome
+}
+
+fn other_cgroup(_: &Lab) -> Outcome {
+    let (here, there) = (Cgroup::create("here", None)?, Cgroup::create("there", None)?);
+    let mut attached = policy::attach("fifo", &here)?;
+    let outcome = refused(attached.swap_to("lru", &there), "a swap to another cgroup");
+    ensure!(here.stat()?.text("policy") == "fifo", "the first one is gone");
+    ensure!(there.stat()?.text("policy") == "none", "the other cgroup has one");
+    let root = read_text("/sys/fs/cgroup/memory.cache_ext")?;
+    ensure!(root.starts_with("policy none"), "the root has a policy: {root}");
+    outcome
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Everything that a policy should not do, one misdeed at a time, chosen from user space. */
+#include "test_policy.h"
+
+#define SAME_FOLIO_TIMES 32
+#define MOST_LOOPS (1 << 23)
+#define UNKNOWN_LIST 30
+
+enum mode {
+	HONEST,
+	SILENT,	       /* proposes nothing */
+	SAME,	       /* proposes one folio 32 times */
+	HELD,	       /* proposes folios that it held on to until user space said so */
+	SCANNING,      /* looks at all folios for ever and proposes none */
+	FOREIGN_LISTS, /* uses lists that are not its own, and what is not for this hook */
+	SLOW,	       /* takes its time for each request, then serves it */
+	FAILING_INIT,
+	POSITIVE_INIT,
+};
+
+/* Known to tests/kernel/guest/src/hostile.rs. */
+struct hostile_state {
+	u64 list;
+	u64 mode;
+	u64 device; /* file whose folios are held */
+	u64 inode;
+	u64 holding;
+	u64 release;
+	u64 spin_ns;
+	u64 deadline_ns;
+	u64 succeeded; /* calls that should have been refused, and were not */
+	u64 refused;
+	u64 proposed;
+};
+
+POLICY_STATE(struct hostile_state);
+
+struct held {
+	struct cache_ext_eviction_ctx *request;
+	struct folio *first, *second, *third, *fourth;
+};
+
+CACHE_EXT_HOOK(s32, hostile_init, struct mem_cgroup *memcg)
+{
+	STATE->list = bpf_cache_ext_list_create(memcg);
+	if (STATE->mode == FAILING_INIT)
+		return -ENOMEM;
+	return STATE->mode == POSITIVE_INIT ? 7 : 0;
+}
+
+CACHE_EXT_HOOK(void, hostile_folio_added, struct folio *folio)
+{
+	bpf_cache_ext_list_add(STATE->list, folio, true);
+}
+
+static void expect_refused(s64 result)
+{
+	cache_ext_add(result < 0 ? &STATE->refused : &STATE->succeeded, 1);
+}
+
+static s64 propose_often(struct folio *folio, void *data)
+{
+	struct held *held = data;
+
+	for (int i = 0; i < SAME_FOLIO_TIMES; i++)
+		if (!bpf_cache_ext_propose(held->request, folio))
+			cache_ext_add(&STATE->proposed, 1);
+	return CACHE_EXT_STOP;
+}
+
+static s64 hold(struct folio *folio, void *data)
+{
+	struct held *held = data;
+
+	if (!is_of_file(folio, STATE->device, STATE->inode))
+		return CACHE_EXT_KEEP;
+	if (!held->first)
+		held->first = folio;
+	else if (!held->second)
+		held->second = folio;
+	else if (!held->third)
+		held->third = folio;
+	else
+		held->fourth = folio;
+	return held->fourth ? CACHE_EXT_STOP : CACHE_EXT_KEEP;
+}
+
+static long spin_until_released(u32 step, void *data)
+{
+	return *(volatile u64 *)&STATE->release != 0;
+}
+
+static long spin_until_deadline(u32 step, void *data)
+{
+	return cache_ext_clock_ns() > STATE->deadline_ns;
+}
+
+static void propose_held(struct held *held, struct folio *folio)
+{
+	if (folio)
+		expect_refused(bpf_cache_ext_propose(held->request, folio));
+}
+
+static void hold_and_propose(struct held *held, struct cache_ext_iter_opts *opts)
+{
+	bpf_cache_ext_list_iterate(STATE->list, held->request, hold, held, opts);
+	if (!held->fourth)
+		return;
+	STATE->holding = 1;
+	bpf_loop(MOST_LOOPS, spin_until_released, NULL, 0);
+	propose_held(held, held->first);
+	propose_held(held, held->second);
+	propose_held(held, held->third);
+	propose_held(held, held->fourth);
+	STATE->mode = HONEST;
+}
+
+static s64 keep(struct folio *folio, void *data)
+{
+	return CACHE_EXT_KEEP;
+}
+
+static long scan_all(u32 step, void *data)
+{
+	struct held *held = data;
+	struct cache_ext_iter_opts opts = {.mode = CACHE_EXT_ITER_SIMPLE};
+
+	bpf_cache_ext_list_iterate(STATE->list, held->request, keep, NULL, &opts);
+	return 0;
+}
+
+static s64 misuse(struct folio *folio, void *data)
+{
+	struct held *held = data;
+	struct cache_ext_iter_opts opts = {.mode = CACHE_EXT_ITER_SIMPLE};
+
+	expect_refused(bpf_cache_ext_list_add(UNKNOWN_LIST, folio, true));
+	expect_refused(bpf_cache_ext_list_add(STATE->list, folio, true));
+	expect_refused(bpf_cache_ext_list_move(0, folio, true));
+	expect_refused(bpf_cache_ext_list_move(UNKNOWN_LIST, folio, false));
+	expect_refused(bpf_cache_ext_list_move((u64)-1, folio, false));
+	expect_refused(bpf_cache_ext_ghost_add(1, folio, 0));
+	expect_refused(bpf_cache_ext_list_iterate(STATE->list, held->request, keep, NULL, &opts));
+	return CACHE_EXT_STOP;
+}
+
+static s64 move(struct folio *folio, void *data)
+{
+	return CACHE_EXT_MOVE;
+}
+
+static void misuse_lists(struct held *held, struct cache_ext_iter_opts *opts,
+			 struct mem_cgroup *memcg)
+{
+	struct cache_ext_iter_opts elsewhere = {
+		.mode = CACHE_EXT_ITER_SIMPLE, .max_scan = 1, .target_list = UNKNOWN_LIST};
+
+	bpf_cache_ext_list_iterate(STATE->list, held->request, misuse, held, opts);
+	bpf_cache_ext_list_iterate(STATE->list, held->request, move, NULL, &elsewhere);
+	expect_refused(
+		bpf_cache_ext_list_iterate(UNKNOWN_LIST, held->request, evict_any, NULL, opts));
+	expect_refused(bpf_cache_ext_list_create(memcg) ? 0 : -EINVAL);
+	expect_refused(bpf_cache_ext_ghost_create(memcg, 50) ? 0 : -EINVAL);
+}
+
+CACHE_EXT_HOOK(void, hostile_evict_folios, struct cache_ext_eviction_ctx *request,
+	       struct mem_cgroup *memcg)
+{
+	struct held held = {.request = request};
+	struct cache_ext_iter_opts opts = {.mode = CACHE_EXT_ITER_SIMPLE};
+
+	switch (STATE->mode) {
+	case SILENT:
+		return;
+	case SAME:
+		bpf_cache_ext_list_iterate(STATE->list, request, propose_often, &held, &opts);
+		return;
+	case HELD:
+		hold_and_propose(&held, &opts);
+		break;
+	case SCANNING:
+		bpf_loop(1000, scan_all, &held, 0);
+		return;
+	case FOREIGN_LISTS:
+		misuse_lists(&held, &opts, memcg);
+		break;
+	case SLOW:
+		STATE->deadline_ns = cache_ext_clock_ns() + STATE->spin_ns;
+		bpf_loop(MOST_LOOPS, spin_until_deadline, NULL, 0);
+		break;
+	}
+	evict_oldest(STATE->list, request);
+}
+
+CACHE_EXT_OPS(hostile, .init = HOOK(hostile_init), .evict_folios = HOOK(hostile_evict_folios),
+	      .folio_added = HOOK(hostile_folio_added));

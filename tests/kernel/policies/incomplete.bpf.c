@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A policy without folio_added. The kernel must not attach it. */
+#include "test_policy.h"
+
+struct incomplete_state {
+	u64 list;
+};
+
+POLICY_STATE(struct incomplete_state);
+
+CACHE_EXT_HOOK(s32, incomplete_init, struct mem_cgroup *memcg)
+{
+	STATE->list = bpf_cache_ext_list_create(memcg);
+	return STATE->list ? 0 : -ENOMEM;
+}
+
+CACHE_EXT_HOOK(void, incomplete_evict_folios, struct cache_ext_eviction_ctx *request,
+	       struct mem_cgroup *memcg)
+{
+	evict_oldest(STATE->list, request);
+}
+
+CACHE_EXT_OPS(incomplete, .init = HOOK(incomplete_init),
+	      .evict_folios = HOOK(incomplete_evict_folios));

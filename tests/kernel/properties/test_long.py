@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What takes minutes: swaps, kills and fio for a long time, and everything on the debug kernel.
+
+CACHEPILOT_LONG_SECONDS shortens each of them, for development.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cachepilot.vm import Machine
+
+MIB = 1 << 20
+MACHINE = Machine(memory_bytes=1024 * MIB, disk_bytes=1024 * MIB)
+
+RunGuest = Callable[[Machine, list[str]], Any]
+Finish = Callable[[str], Any]
+
+pytestmark = pytest.mark.long
+
+
+def seconds(usual: int) -> int:
+    return min(usual, int(os.environ.get("CACHEPILOT_LONG_SECONDS", usual)))
+
+
+def run_long(run_guest: RunGuest, machine: Machine, case: str, how_long: int) -> str:
+    """Runs one case for so long; what it had to say."""
+    machine = replace(machine, timeout_seconds=300 + 4 * how_long)
+    arguments = ["--set", "long", "--only", case, "--seconds", str(how_long)]
+    outcome = run_guest(machine, arguments)
+    report = outcome.reports.get(("long", case))
+    assert report is not None, f"the machine ended before the case did: {outcome.ending}"
+    assert report.ok, report.detail
+    assert not outcome.trouble
+    return str(report.detail)
+
+
+def test_swaps_for_a_minute_lose_nothing(run_guest: RunGuest) -> None:
+    print(run_long(run_guest, MACHINE, "swaps_under_load_lose_nothing", seconds(60)))
+
+
+def test_agents_killed_for_a_minute_leave_old_or_new(run_guest: RunGuest) -> None:
+    case = "an_agent_killed_anywhere_leaves_old_or_new"
+    print(run_long(run_guest, MACHINE, case, seconds(30)))
+
+
+@pytest.mark.parametrize("cpus", [2, 4])
+def test_ten_minutes_of_zipf_reads_with_lfu(run_guest: RunGuest, cpus: int) -> None:
+    case = "fio_of_zipf_reads_over_five_times_the_cgroup"
+    print(run_long(run_guest, replace(MACHINE, cpus=cpus), case, seconds(600)))
+
+
+def test_every_case_on_the_debug_kernel(boot: str, finish_debug: Finish) -> None:
+    outcome = finish_debug(boot)
+    failed = {case: report.detail for case, report in outcome.reports.items() if not report.ok}
+    assert not outcome.ending
+    assert outcome.reports
+    assert not outcome.trouble
+    assert not failed
+
+
+def test_ten_minutes_of_everything_on_the_debug_kernel(
+    run_guest: RunGuest, finish_debug: Finish
+) -> None:
+    assert finish_debug is not None
+    machine = replace(MACHINE, kernel="debug", memory_bytes=1536 * MIB)
+    print(run_long(run_guest, machine, "a_mix_of_everything", seconds(600)))
