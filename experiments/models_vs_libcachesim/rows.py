@@ -1,102 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of results.json: made, checked, merged with those of earlier runs, written."""
+"""Rows of results.json as `make bench-models` merges them."""
 
-import json
-import os
-import platform
-import subprocess
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
-from typing import Any
 
-from cachepilot.results import Result, parse_row, read_results
+from experiments.shared import rows
+from experiments.shared.rows import Row
 
-from .context import ROOT
+from cachepilot.results import Result
+
+__all__ = ["COMMAND", "Row", "merge"]
 
 COMMAND = "make bench-models"
 
 
-@dataclass(frozen=True)
-class Row:
-    """One figure. `spread` is the least and the greatest of `runs` runs, `value` their median."""
+def merge(path: Path, measured: Sequence[Row]) -> list[Result]:
+    """Puts `measured` into the file and returns all it holds then, ordered by metric.
 
-    metric: str
-    value: float
-    unit: str
-    better: str = "lower"
-    goal: float | None = None
-    reference: str | None = None
-    reference_value: float | None = None
-    runs: int = 1
-    spread: tuple[float, float] | None = None
-
-    @classmethod
-    def of_runs(cls, metric: str, values: Sequence[float], unit: str, **others: Any) -> "Row":
-        """The median of several runs, and their spread."""
-        spread = (min(values), max(values))
-        return cls(metric, median(values), unit, runs=len(values), spread=spread, **others)
-
-
-def machine() -> str:
-    """Processor model and number of cores."""
-    model = platform.machine()
-    for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
-        if line.startswith("model name"):
-            model = line.partition(":")[2].strip()
-            break
-    return f"{model}, {os.cpu_count()} cores"
-
-
-def commit() -> str:
-    """The commit that is checked out, with `-dirty` when tracked sources differ from it."""
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False
-        )
-        return done.stdout.strip()
-
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!experiments")
-    return (git("rev-parse", "--short=12", "HEAD") or "unknown") + ("-dirty" if changed else "")
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.6g}")
-
-
-def as_json(row: Row, origin: dict[str, str]) -> dict[str, Any]:
-    """The row as results.json has it; `origin` says by what command, commit and machine."""
-    fields = asdict(row)
-    low, high = row.spread or (row.value, row.value)
-    fields["value"] = _rounded(row.value)
-    fields["spread"] = [_rounded(low), _rounded(high)]
-    if row.reference_value is not None:
-        fields["reference_value"] = _rounded(row.reference_value)
-    return {**fields, **origin}
-
-
-def merge(path: Path, rows: Sequence[Row]) -> list[Result]:
-    """Puts `rows` into the file and returns all it holds then, ordered by metric.
-
-    A row replaces the one of the same metric. Where one `models.speedup.POLICY` was measured, all
-    were: those of an earlier run that were not measured again are dropped, their policy is gone.
+    Where one `models.speedup.POLICY` was measured, all were: those of an earlier run that were not
+    measured again are dropped, their policy is gone.
     """
-    origin = {"command": COMMAND, "commit": commit(), "machine": machine()}
-    new = {row.metric: as_json(row, origin) for row in rows}
-    families = {metric.rpartition(".")[0] for metric in new} - {"models"}
+    families = {row.metric.rpartition(".")[0] for row in measured} - {"models"}
 
     def is_stale(metric: str) -> bool:
         return metric.rpartition(".")[0] in families
 
-    old = json.loads(path.read_text("utf-8")) if path.is_file() else []
-    kept = {row["metric"]: row for row in old if not is_stale(row["metric"])}
-    merged = sorted((kept | new).values(), key=lambda row: str(row["metric"]))
-    for row in merged:
-        parse_row(row, path.parent.name, f"{path}: {row['metric']}")
-    lines = ",\n".join(json.dumps(row) for row in merged)
-    partial = path.with_suffix(".partial")
-    partial.write_text(f"[\n{lines}\n]\n", "utf-8")
-    partial.replace(path)
-    return read_results(path)
+    origin = {"command": COMMAND, "commit": rows.commit(), "machine": rows.machine()}
+    return rows.merge(path, measured, origin, is_stale)

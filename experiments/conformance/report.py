@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the experiment leaves in its folder: cells, rows, table, plot."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from experiments.shared.rows import Row
+from matplotlib.figure import Figure
+
+from cachepilot.cli.plots import COLOURS, save
+
+GOAL, GOAL_DEFAULT = 0.02, 0.05
+HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
+# Kernel against simulator: results
+
+Written by `make bench-kernel` from `cells.json`; README.md says what is measured and how.
+Miss ratios after the warm-up; `default` and `mglru.native` are the kernel's own LRU and MGLRU,
+beside the simulated `kernel_lru` and `mglru`.
+"""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One policy on one stream, in the kernel and simulated."""
+
+    policy: str
+    stream: str
+    kernel: float
+    simulated: float
+    cache_pages: int
+    accesses: int
+    block_reads: int
+
+    @property
+    def difference(self) -> float:
+        """Kernel minus simulated."""
+        return self.kernel - self.simulated
+
+
+def merge_cells(path: Path, cells: Sequence[Cell]) -> list[Cell]:
+    """Puts `cells` among those of earlier runs, replacing those of the same policy and stream."""
+    old = json.loads(path.read_text("utf-8")) if path.is_file() else []
+    merged = {(row["policy"], row["stream"]): Cell(**row) for row in old}
+    merged |= {(cell.policy, cell.stream): cell for cell in cells}
+    ordered = [merged[key] for key in sorted(merged)]
+    lines = ",\n".join(json.dumps(asdict(cell)) for cell in ordered)
+    path.write_text(f"[\n{lines}\n]\n", "utf-8")
+    return ordered
+
+
+def rows(cells: Sequence[Cell], streams: Sequence[str]) -> list[Row]:
+    """`kernel.conformance_max.POLICY` of each policy that played every stream."""
+    found = []
+    for policy in dict.fromkeys(cell.policy for cell in cells):
+        of_policy = [cell for cell in cells if cell.policy == policy and cell.stream in streams]
+        if len(of_policy) < len(streams):
+            continue
+        differences = [abs(cell.difference) for cell in of_policy]
+        worst = max(of_policy, key=lambda cell: abs(cell.difference))
+        goal: float | None = GOAL
+        name = {"default": "kernel_lru", "mglru.native": "mglru_native"}.get(policy, policy)
+        if policy == "default":
+            goal = GOAL_DEFAULT
+        elif policy == "mglru.native":
+            goal = None
+        found.append(
+            Row(
+                f"kernel.conformance_max.{name}",
+                max(differences),
+                "miss ratio",
+                goal=goal,
+                reference=f"simulated miss ratio on {worst.stream}, kernel {worst.kernel:.4f}",
+                reference_value=worst.simulated,
+                runs=len(of_policy),
+                spread=(min(differences), max(differences)),
+            )
+        )
+    return found
+
+
+def write_table(cells: Sequence[Cell], path: Path) -> None:
+    """One line per policy and stream."""
+    lines = [
+        "| policy | stream | kernel | simulated | difference | cache pages |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    for cell in cells:
+        difference = f"{cell.difference:+.4f}"
+        if abs(cell.difference) > (GOAL_DEFAULT if cell.policy == "default" else GOAL):
+            difference = f"**{difference}**"
+        lines.append(
+            f"| {cell.policy} | {cell.stream} | {cell.kernel:.4f} | {cell.simulated:.4f} "
+            f"| {difference} | {cell.cache_pages:,} |"
+        )
+    path.write_text(f"{HEAD}\n" + "\n".join(lines) + "\n", "utf-8")
+
+
+def plot(cells: Sequence[Cell], path: Path) -> None:
+    """A dot per policy and stream: kernel over simulated."""
+    figure = Figure(figsize=(5.2, 5.0))
+    axes = figure.subplots()
+    axes.plot([0, 1], [0, 1], color="black", linewidth=0.8)
+    for index, stream in enumerate(dict.fromkeys(cell.stream for cell in cells)):
+        chosen = [cell for cell in cells if cell.stream == stream]
+        axes.plot(
+            [cell.simulated for cell in chosen],
+            [cell.kernel for cell in chosen],
+            "os^D"[index % 4],
+            color=COLOURS[index % len(COLOURS)],
+            markersize=4,
+            label=stream.replace("_", " "),
+        )
+    axes.set_xlabel("simulated miss ratio")
+    axes.set_ylabel("miss ratio in the kernel")
+    axes.legend(frameon=False, loc="upper left")
+    axes.set_title("Every policy on every stream", loc="left", fontweight="bold")
+    save(figure, path)

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Functions of the scripts that experiments run in the guest. $OUT: folder for what steps print.
+
+BENCH=/sys/fs/cgroup/bench
+AGENT="${CACHEPILOT_AGENT:-cachepilot-agent}"
+
+# step NAME FUNCTION ARGUMENTS...: what it prints becomes $OUT/NAME.out once it has succeeded.
+step() {
+	local name=$1 begun=$SECONDS status
+	shift
+	# Not in a condition, where the shell would go on after an error.
+	(set -e; "$@") >"$OUT/$name.partial" 2>"$OUT/$name.err"
+	status=$?
+	if [ $status -eq 0 ]; then
+		mv "$OUT/$name.partial" "$OUT/$name.out"
+		echo "$name: $((SECONDS - begun)) s"
+	else
+		echo "$name: status $status after $((SECONDS - begun)) s"
+		mv "$OUT/$name.err" "$OUT/$name.failed"
+	fi
+	detach
+}
+
+# An empty cgroup, nothing cached, the kernel's own LRU.
+fresh_cgroup() {
+	local bytes=$1
+	sync
+	echo +memory +io >/sys/fs/cgroup/cgroup.subtree_control
+	echo 3 >/proc/sys/vm/drop_caches
+	[ ! -d "$BENCH" ] || rmdir "$BENCH"
+	mkdir "$BENCH"
+	echo "$bytes" >"$BENCH/memory.max"
+	[ ! -e "$BENCH/memory.swap.max" ] || echo 0 >"$BENCH/memory.swap.max"
+}
+
+# default: two lists; mglru: generations. For every cgroup.
+native_lru() {
+	case $1 in
+	default) echo 0 >/sys/kernel/mm/lru_gen/enabled ;;
+	mglru) echo 7 >/sys/kernel/mm/lru_gen/enabled ;;
+	*) echo "native_lru: default or mglru, not $1" >&2 && return 1 ;;
+	esac
+}
+
+# policy NAME [KEY=VALUE...]: `default` and `mglru.native` are the kernel's own.
+policy() {
+	local name=$1 set=() pair
+	shift
+	case $name in
+	default) native_lru default && return ;;
+	mglru.native) native_lru mglru && return ;;
+	esac
+	native_lru default
+	for pair in "$@"; do set+=(--set "$pair"); done
+	"$AGENT" policy attach --cgroup "$BENCH" --policy "$name" "${set[@]}" >&2
+}
+
+detach() {
+	[ -e "$BENCH/memory.cache_ext" ] || return 0
+	grep -q '^policy none$' "$BENCH/memory.cache_ext" ||
+		"$AGENT" policy detach --cgroup "$BENCH" >/dev/null 2>&1 || true
+}
+
+# A file of written blocks: reads of a hole would not reach the disk.
+make_file() {
+	local path=$1 bytes=$2
+	[ "$(stat -c %s "$path" 2>/dev/null)" = "$bytes" ] && return
+	head -c "$bytes" /dev/zero | tr '\0' 'x' >"$path"
+	sync
+}

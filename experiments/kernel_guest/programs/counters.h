@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kernel counted so far, printed as one line of JSON on stdout. */
+#ifndef KERNEL_GUEST_COUNTERS_H
+#define KERNEL_GUEST_COUNTERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Where to read. `cgroup` may be empty: then its files are left out. */
+struct counters {
+	char cgroup[256];
+	char device_stat[128];
+};
+
+/* Finds the disk that `file_device` is, for its reads and sectors. */
+void counters_of(struct counters *counters, const char *cgroup, dev_t file_device);
+
+/*
+ * Prints the line `at`. memory.stat is left out unless `whole`: reading it makes the kernel bring
+ * the statistics up to date by which reclaim decides, which is a change of what is measured.
+ */
+void counters_print(const struct counters *counters, const char *at, uint64_t accesses, bool whole);
+
+uint64_t monotonic_ns(void);
+
+/* Writes this process into the cgroup: what it charges from now on is the cgroup's. */
+void join_cgroup(const char *cgroup);
+
+/* Prints one line on stderr and ends with status 1. */
+void fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plays a recorded stream of pages as 4 KiB reads of one file, readahead off, and prints what the
+ * kernel counted: at the start, after the warm-up, at equal shares of the rest, and at the end.
+ *
+ * The stream is in memory before this process joins the cgroup, so that the cgroup holds the pages
+ * of the file and next to nothing else. One thread plays the stream in its order; several take the
+ * next page in turn.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "counters.h"
+
+#define PAGE_BYTES 4096
+#define MAX_THREADS 64
+
+struct options {
+	const char *file;
+	const char *stream;
+	const char *cgroup;
+	uint64_t warmup;   /* accesses */
+	uint64_t ticks;	   /* lines between warm-up and end */
+	uint64_t every_ms; /* when set: lines by time instead, for as long as the stream lasts */
+	uint64_t pause_us; /* after every access */
+	unsigned threads;
+};
+
+static struct options options = {.cgroup = "", .ticks = 32, .threads = 1};
+static struct counters counters;
+static const uint64_t *pages;
+static uint64_t page_count;
+static uint64_t stop_at; /* accesses of the part being played */
+static atomic_ullong next_access;
+static atomic_bool played;
+
+static uint64_t number(const char *text, const char *option)
+{
+	char *end;
+	unsigned long long value;
+
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (errno || *end || end == text)
+		fail("--%s: not a number: %s", option, text);
+	return value;
+}
+
+static void parse(int argc, char **argv)
+{
+	static const struct option known[] = {
+		{"file", required_argument, NULL, 'f'},
+		{"stream", required_argument, NULL, 's'},
+		{"cgroup", required_argument, NULL, 'c'},
+		{"warmup", required_argument, NULL, 'w'},
+		{"ticks", required_argument, NULL, 'n'},
+		{"every-ms", required_argument, NULL, 'e'},
+		{"threads", required_argument, NULL, 't'},
+		{"pause-us", required_argument, NULL, 'p'},
+		{NULL, 0, NULL, 0},
+	};
+
+	for (int key; (key = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+		switch (key) {
+		case 'f':
+			options.file = optarg;
+			break;
+		case 's':
+			options.stream = optarg;
+			break;
+		case 'c':
+			options.cgroup = optarg;
+			break;
+		case 'w':
+			options.warmup = number(optarg, "warmup");
+			break;
+		case 'n':
+			options.ticks = number(optarg, "ticks");
+			break;
+		case 'e':
+			options.every_ms = number(optarg, "every-ms");
+			break;
+		case 't':
+			options.threads = (unsigned)number(optarg, "threads");
+			break;
+		case 'p':
+			options.pause_us = number(optarg, "pause-us");
+			break;
+		default:
+			exit(1);
+		}
+	}
+	errno = 0;
+	if (!options.file || !options.stream)
+		fail("play_stream: --file and --stream are needed");
+	if (!options.threads || options.threads > MAX_THREADS)
+		fail("--threads: 1 to %d", MAX_THREADS);
+}
+
+static void load_stream(void)
+{
+	int fd = open(options.stream, O_RDONLY | O_CLOEXEC);
+	struct stat about;
+	size_t done = 0;
+	char *memory;
+
+	if (fd < 0 || fstat(fd, &about))
+		fail("%s", options.stream);
+	page_count = (uint64_t)about.st_size / sizeof(uint64_t);
+	memory = malloc(page_count * sizeof(uint64_t) + 1);
+	while (memory && done < page_count * sizeof(uint64_t)) {
+		ssize_t got = read(fd, memory + done, page_count * sizeof(uint64_t) - done);
+
+		if (got <= 0)
+			fail("%s", options.stream);
+		done += (size_t)got;
+	}
+	close(fd);
+	errno = 0;
+	if (!memory || options.warmup >= page_count)
+		fail("%s: %llu accesses, not more than --warmup", options.stream,
+		     (unsigned long long)page_count);
+	pages = (const uint64_t *)(void *)memory;
+}
+
+/* A descriptor of its own per thread: the kernel remembers the last position of each. */
+static int open_file(void)
+{
+	int fd = open(options.file, O_RDONLY | O_CLOEXEC);
+	struct stat about;
+
+	if (fd < 0 || fstat(fd, &about))
+		fail("%s", options.file);
+	if (posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM))
+		fail("%s: posix_fadvise", options.file);
+	counters_of(&counters, options.cgroup, about.st_dev);
+	return fd;
+}
+
+static void *play(void *argument)
+{
+	static _Thread_local char buffer[PAGE_BYTES];
+	int fd = *(int *)argument;
+	struct timespec pause = {.tv_nsec = (long)options.pause_us * 1000};
+	uint64_t at;
+
+	while ((at = atomic_fetch_add(&next_access, 1)) < stop_at) {
+		if (pread(fd, buffer, PAGE_BYTES, (off_t)(pages[at] * PAGE_BYTES)) != PAGE_BYTES)
+			fail("%s: page %llu", options.file, (unsigned long long)pages[at]);
+		if (options.pause_us)
+			nanosleep(&pause, NULL);
+	}
+	return NULL;
+}
+
+/* Lines by time, from a thread of its own, until the stream has been played. */
+static void *print_by_time(void *argument)
+{
+	struct timespec nap = {.tv_sec = (time_t)(options.every_ms / 1000),
+			       .tv_nsec = (long)(options.every_ms % 1000) * 1000000};
+
+	(void)argument;
+	while (!atomic_load(&played)) {
+		uint64_t at;
+
+		nanosleep(&nap, NULL);
+		at = atomic_load(&next_access);
+		counters_print(&counters, "tick", at < stop_at ? at : stop_at, false);
+	}
+	return NULL;
+}
+
+static void play_until(const int *fds, uint64_t end)
+{
+	pthread_t threads[MAX_THREADS];
+
+	stop_at = end;
+	for (unsigned i = 1; i < options.threads; i++)
+		if (pthread_create(&threads[i], NULL, play, (void *)&fds[i]))
+			fail("pthread_create");
+	play((void *)&fds[0]);
+	for (unsigned i = 1; i < options.threads; i++)
+		pthread_join(threads[i], NULL);
+	/* Each thread took one number beyond the end. */
+	atomic_store(&next_access, end);
+}
+
+static void play_measured(const int *fds)
+{
+	uint64_t rest = page_count - options.warmup;
+	pthread_t timer;
+
+	if (options.every_ms) {
+		stop_at = page_count;
+		if (pthread_create(&timer, NULL, print_by_time, NULL))
+			fail("pthread_create");
+		play_until(fds, page_count);
+		atomic_store(&played, true);
+		pthread_join(timer, NULL);
+		return;
+	}
+	for (uint64_t tick = 1; tick <= options.ticks; tick++) {
+		play_until(fds, options.warmup + rest * tick / (options.ticks + 1));
+		counters_print(&counters, "tick", atomic_load(&next_access), false);
+	}
+	play_until(fds, page_count);
+}
+
+int main(int argc, char **argv)
+{
+	int fds[MAX_THREADS];
+
+	parse(argc, argv);
+	load_stream();
+	for (unsigned i = 0; i < options.threads; i++)
+		fds[i] = open_file();
+	/* What this program needs itself is resident, and not the cgroup's. */
+	if (mlockall(MCL_CURRENT))
+		fail("mlockall");
+	if (options.cgroup[0])
+		join_cgroup(options.cgroup);
+	counters_print(&counters, "start", 0, true);
+	play_until(fds, options.warmup);
+	counters_print(&counters, "warm", options.warmup, true);
+	play_measured(fds);
+	counters_print(&counters, "end", page_count, true);
+	return 0;
+}

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Streams of page numbers, the same on every machine: Zipf, loop, scan and Zipf, phase change.
+
+No page comes twice in a row: a read that starts where the last one of its descriptor ended is no
+access of its own to the kernel.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+Pages = NDArray[np.uint64]
+ZIPF_EXPONENT = 0.99
+SCAN_RUN_PAGES = 64
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How long a stream is and over how many pages it goes; the cache holds a quarter of them."""
+
+    pages: int
+    accesses: int
+    seed: int = 1
+
+    @property
+    def cache_pages(self) -> int:
+        """What the cgroup is meant to hold."""
+        return self.pages // 4
+
+
+def _spread_repeats(pages: Pages, shape: Shape) -> Pages:
+    """Replaces a page that equals the one before it by the one after it in the file."""
+    for at in np.flatnonzero(pages[1:] == pages[:-1]) + 1:
+        following = (int(pages[at - 1]) + 1) % shape.pages
+        if at + 1 < len(pages) and following == int(pages[at + 1]):
+            following = (following + 1) % shape.pages
+        pages[at] = following
+    return pages
+
+
+def _zipf_ranks(count: int, pages: int, random: np.random.Generator) -> Pages:
+    weights = 1.0 / np.arange(1, pages + 1) ** ZIPF_EXPONENT
+    cumulative = np.cumsum(weights)
+    draws = random.random(count) * cumulative[-1]
+    ranks: Pages = np.searchsorted(cumulative, draws).astype(np.uint64)
+    return ranks
+
+
+def zipf(shape: Shape) -> Pages:
+    """Independent draws with popularity 1 / rank^0.99 over all pages, hot ones anywhere."""
+    random = np.random.default_rng(shape.seed)
+    places = random.permutation(shape.pages).astype(np.uint64)
+    return _spread_repeats(places[_zipf_ranks(shape.accesses, shape.pages, random)], shape)
+
+
+def uniform(shape: Shape) -> Pages:
+    """Independent draws, every page as popular as any other."""
+    random = np.random.default_rng(shape.seed)
+    draws = random.integers(0, shape.pages, shape.accesses).astype(np.uint64)
+    return _spread_repeats(draws, shape)
+
+
+def loop(shape: Shape) -> Pages:
+    """The same pages in the same order again and again, a quarter more than fit."""
+    length = shape.cache_pages * 5 // 4
+    return (np.arange(shape.accesses) % length).astype(np.uint64)
+
+
+def scan_zipf(shape: Shape) -> Pages:
+    """Zipf draws; every third run of 64 accesses goes on with a scan through the whole file."""
+    mixed = zipf(shape)
+    runs = np.arange(shape.accesses) // SCAN_RUN_PAGES
+    is_scan = runs % 3 == 2
+    mixed[is_scan] = (np.arange(int(is_scan.sum())) % shape.pages).astype(np.uint64)
+    return _spread_repeats(mixed, shape)
+
+
+def phase_change(shape: Shape) -> Pages:
+    """Zipf draws whose hot pages are others in each third of the stream."""
+    random = np.random.default_rng(shape.seed)
+    ranks = _zipf_ranks(shape.accesses, shape.pages, random)
+    third = -(-shape.accesses // 3)
+    parts = [
+        random.permutation(shape.pages).astype(np.uint64)[ranks[start : start + third]]
+        for start in range(0, shape.accesses, third)
+    ]
+    return _spread_repeats(np.concatenate(parts), shape)
+
+
+STREAMS: dict[str, Callable[[Shape], Pages]] = {
+    "zipf": zipf,
+    "loop": loop,
+    "scan_zipf": scan_zipf,
+    "phase_change": phase_change,
+}
+
+
+def write(name: str, pages: Pages, folder: Path) -> Path:
+    """The stream as a `.u64` file in `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.u64"
+    pages.tofile(path)
+    return path

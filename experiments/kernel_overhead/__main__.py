@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures the parts that are named, all by default, and merges their rows into results.json."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from statistics import mean, median
+
+from experiments.kernel_guest.guest_run import say
+from experiments.shared import table
+from experiments.shared.rows import ROOT, Row, commit, machine, merge
+
+from . import measure, noop_policy, registry
+from .measure import STOCK, UNATTACHED, Sizes
+
+EXPERIMENT = Path(__file__).resolve().parent
+COMMAND = "make bench-kernel"
+GOALS = {"unattached": 0.1, "noop": 1.7}
+HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
+# What the framework costs: results
+
+Written by `make bench-kernel` from `results.json`; README.md says what is measured and how.
+"""
+
+
+def _overhead_rows(family: str, costs: measure.Costs, unit: str, goals: bool) -> list[Row]:
+    """A row per size, and their mean, which has the goal."""
+    found = []
+    for mode, base in (("unattached", "stock"), ("noop", "unattached")):
+        overheads = measure.overhead_pct(costs, mode, base)
+        for percent, values in overheads.items():
+            found.append(
+                Row.of_runs(
+                    f"{family}.{mode}.size{percent}",
+                    values,
+                    "percent",
+                    reference=f"{base}, {unit} per read, {percent}% of the file fits",
+                    reference_value=median(cost.cpu_ns for cost in costs[base, percent]),
+                )
+            )
+        medians = [median(values) for values in overheads.values()]
+        found.append(
+            Row(
+                f"{family}.{mode}",
+                mean(medians),
+                "percent",
+                goal=GOALS[mode] if goals else None,
+                reference=f"{base}, {unit} per read, mean of {len(medians)} sizes",
+                runs=sum(map(len, overheads.values())),
+                spread=(min(medians), max(medians)),
+            )
+        )
+    return found
+
+
+def _modes() -> list[measure.Mode]:
+    return [STOCK, UNATTACHED, measure.noop(noop_policy.build())]
+
+
+def _instructions(sizes: Sizes) -> list[Row]:
+    costs = measure.costs(_modes(), icount=True, sizes=sizes)
+    return _overhead_rows("kernel.overhead_pct", costs, "guest instructions", goals=True)
+
+
+def _cpu_time(sizes: Sizes) -> list[Row]:
+    costs = measure.costs(_modes(), icount=False, sizes=sizes)
+    return _overhead_rows("kernel.overhead_cpu_pct", costs, "nanoseconds of CPU", goals=False)
+
+
+PARTS: dict[str, Callable[[Sizes], list[Row]]] = {
+    "instructions": _instructions,
+    "cpu_time": _cpu_time,
+    "registry": lambda _: registry.run(),
+}
+
+
+def main() -> int:
+    """0 when every part that was named was measured."""
+    parser = argparse.ArgumentParser(prog="run", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--quick", action="store_true", help="small; written to build/")
+    arguments = parser.parse_args()
+    for name in arguments.names:
+        if name not in PARTS:
+            parser.error(f"unknown part {name!r} (known: {', '.join(PARTS)})")
+    sizes = Sizes(reads_per_job=1000, repeats=1) if arguments.quick else Sizes()
+    folder = ROOT / "build" / "kernel-overhead" / "quick" if arguments.quick else EXPERIMENT
+    folder.mkdir(parents=True, exist_ok=True)
+    origin = {"command": COMMAND, "commit": commit(), "machine": machine()}
+    for name in arguments.names or PARTS:
+        say(name)
+        results = merge(folder / "results.json", PARTS[name](sizes), origin)
+        text = [HEAD, table.origins(results), table.section("Results", results)]
+        (folder / "table.md").write_text("\n".join(text), "utf-8")
+        for result in results:
+            say(f"{result.metric} {result.value:.4g} {result.unit}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Functions of the guest for this experiment; used after experiments/kernel_guest/guest.sh.
+
+DISK=/mnt/memory_disk
+
+# A disk in memory whose requests take 100 microseconds of the guest's clock: with -icount every
+# run is interrupted at the same instructions.
+make_memory_disk() {
+	local mebibytes=$1 null=/sys/kernel/config/nullb/bench
+	mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
+	mkdir -p "$null" "$DISK"
+	echo "$mebibytes" >$null/size
+	echo 4096 >$null/blocksize
+	echo 1 >$null/memory_backed
+	echo 1 >$null/irqmode
+	echo 100000 >$null/completion_nsec
+	echo 1 >$null/power
+	mkfs.ext4 -q -F -O ^has_journal -E lazy_itable_init=0,nodiscard /dev/bench
+	mount -o noatime /dev/bench "$DISK"
+}
+
+# fio and all it loads, and the program that counts, in memory: a file of the host's would be
+# waited for, which takes an uncertain number of timer interrupts.
+TOOLS=/run/tools
+copy_tools() {
+	local counter=$1 fio
+	fio=$(command -v fio)
+	mkdir -p "$TOOLS"
+	cp "$counter" "$TOOLS/count_cost"
+	cp "$fio" "$TOOLS/fio"
+	ldd "$fio" | grep -o '/[^ ]*' | xargs -I{} cp -L {} "$TOOLS/"
+}
+
+# read_pages COUNT SEED: 8 jobs of COUNT reads each, in the cgroup; prints what they cost.
+read_pages() {
+	"$TOOLS/count_cost" "$BENCH" /sys/block/bench/stat \
+		"$TOOLS/ld-linux-x86-64.so.2" --library-path "$TOOLS" "$TOOLS/fio" \
+		--name=read --filename="$DISK/file" --rw=randread --bs=4k --ioengine=psync \
+		--thread --numjobs=8 --io_size="$(($1 * 4096))" --size="$FILE_BYTES" \
+		--randseed="$2" --invalidate=0 --norandommap --allrandrepeat=1 --gtod_reduce=1 --group_reporting \
+		--output="$TOOLS/log"
+}
+
+# measure COUNT: the cost of a short run and of one that reads COUNT pages more in each job.
+measure() {
+	local count=$1
+	local brief=$((count / 4))
+	# All of the file once, so that the cgroup is full, then some reads as those that count.
+	"$TOOLS/count_cost" "$BENCH" /sys/block/bench/stat /usr/bin/cat "$DISK/file" >&2
+	read_pages "$count" 1 >&2
+	echo "[$(read_pages "$brief" 2),$(read_pages "$((brief + count))" 3)]"
+}
+
+# attach_noop OBJECTS: attaches the no-op policy, with a watchdog that does not mind that it proposes
+# nothing.
+attach_noop() {
+	echo 4294967295 >/sys/module/cache_ext/parameters/max_short_requests
+	"$AGENT" policy attach --cgroup "$BENCH" --policy noop --policies "$1" >&2
+}

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads in the guest, under each kernel, and what they cost."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from experiments.kernel_guest.compiled import program
+from experiments.kernel_guest.guest_run import Guest, GuestError, Step, run_steps
+from experiments.shared.rows import ROOT
+
+from cachepilot.vm import Machine
+
+LIBRARY = Path(__file__).resolve().parent / "guest.sh"
+BUILD = ROOT / "build" / "kernel-overhead"
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The file, the cgroups as shares of it, and how much is read."""
+
+    file_mib: int = 128
+    cgroup_pct: tuple[int, ...] = (25, 50, 125)
+    reads_per_job: int = 4000
+    repeats: int = 3
+    # fio's own memory, which the cgroup is charged with too.
+    margin_mib: int = 8
+
+    def cgroup_bytes(self, percent: int) -> int:
+        """Limit of the cgroup that holds `percent` of the file."""
+        return (self.file_mib * percent // 100 + self.margin_mib) * MIB
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A kernel, and whether a policy is attached."""
+
+    name: str
+    kernel: str
+    attach: str
+
+
+STOCK = Mode("stock", "stock", ":")
+UNATTACHED = Mode("unattached", "patched", ":")
+
+
+def noop(policies: Path) -> Mode:
+    """The patched kernel with the no-op policy attached."""
+    return Mode("noop", "patched", f"attach_noop {policies}")
+
+
+def _guest(kernel: str, icount: bool, sizes: Sizes) -> Guest:
+    file_bytes = sizes.file_mib * MIB
+    return Guest(
+        Machine(
+            kernel=kernel,
+            cpus=1,
+            memory_bytes=1024 * MIB,
+            icount=icount,
+            filesystem="none",
+            timeout_seconds=3600,
+        ),
+        BUILD / f"{kernel}-{'icount' if icount else 'time'}",
+        prepare=[
+            f". {LIBRARY}",
+            f"make_memory_disk {sizes.file_mib + 32}",
+            f"make_file $DISK/file {file_bytes}",
+            f"copy_tools {program('count_cost')}",
+        ],
+        environment={"FILE_BYTES": str(file_bytes)},
+    )
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one run: CPU time and misses, per read. With -icount a nanosecond is an instruction."""
+
+    cpu_ns: float
+    misses: float
+
+
+Costs = dict[tuple[str, int], list[Cost]]
+
+
+def _cost(text: str, ios: int) -> Cost:
+    """What the long run cost more than the short one: fio's start and end are in both."""
+    short, long = json.loads(text.splitlines()[-1])
+    return Cost(
+        (long["cpu_us"] - short["cpu_us"]) * 1000 / ios,
+        (long["block_reads"] - short["block_reads"]) / ios,
+    )
+
+
+def costs(modes: Sequence[Mode], icount: bool, sizes: Sizes) -> Costs:
+    """Every repeat, by mode and size; modes of one kernel take turns in one machine."""
+    found: Costs = {}
+    for kernel in dict.fromkeys(mode.kernel for mode in modes):
+        cells = [
+            (mode, percent, repeat)
+            for repeat in range(sizes.repeats)
+            for percent in sizes.cgroup_pct
+            for mode in modes
+            if mode.kernel == kernel
+        ]
+        steps = [
+            Step(
+                f"{mode.name}.{percent}.{repeat}",
+                f"fresh_cgroup {sizes.cgroup_bytes(percent)}\nnative_lru default\n"
+                f"{mode.attach}\nmeasure {sizes.reads_per_job}",
+            )
+            for mode, percent, repeat in cells
+        ]
+        outputs = run_steps(_guest(kernel, icount, sizes), steps)
+        for step, (mode, percent, _) in zip(steps, cells, strict=True):
+            if step.name in outputs:
+                cost = _cost(outputs[step.name], 8 * sizes.reads_per_job)
+                found.setdefault((mode.name, percent), []).append(cost)
+    return found
+
+
+def _at_misses(runs: Sequence[Cost], hit_ns: float, misses: float) -> list[float]:
+    """What every run would have cost with so many misses per read.
+
+    The kernel evicts slightly differently in every run, and a miss costs much more than a hit.
+    """
+    return [
+        hit_ns + (run.cpu_ns - hit_ns) * misses / run.misses if run.misses else run.cpu_ns
+        for run in runs
+    ]
+
+
+def overhead_pct(found: Costs, mode: str, base: str) -> dict[int, list[float]]:
+    """By size: cost of every run of `mode` over the median of `base`, in percent."""
+    overheads = {}
+    for percent in [size for name, size in found if name == mode and (base, size) in found]:
+        misses = median(run.misses for run in found[base, percent])
+        of_both = []
+        for name in (mode, base):
+            hit_ns = median(run.cpu_ns for run in found[name, max(_sizes(found, name))])
+            of_both.append(_at_misses(found[name, percent], hit_ns, misses))
+        overheads[percent] = [(cost / median(of_both[1]) - 1) * 100 for cost in of_both[0]]
+    if not overheads:
+        raise GuestError(f"nothing was measured of {mode} and {base}")
+    return overheads
+
+
+def _sizes(found: Costs, mode: str) -> list[int]:
+    return [percent for name, percent in found if name == mode]

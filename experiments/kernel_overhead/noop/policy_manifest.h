@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the build generates from policy.toml for the policies under bpf/. */
+#pragma once
+#define CACHE_EXT_POLICY noop
+#define CACHE_EXT_POLICY_NAME "noop"
+#define CACHE_EXT_FOLIO_STATE_BYTES 0
+#define CACHE_EXT_GHOST_VALUE_BYTES 0
+#define CACHE_EXT_TUNABLE_WORDS 0
+#define CACHE_EXT_TUNABLE_DEFAULTS
+struct policy_tunables {
+	u32 none;
+};

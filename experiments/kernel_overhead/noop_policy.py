@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The no-op policy, compiled to BPF as the build does with those under bpf/policies."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from experiments.shared.rows import ROOT
+
+SOURCE = Path(__file__).resolve().parent / "noop"
+FOLDER = ROOT / "build" / "kernel-overhead" / "policies"
+FLAGS = ("-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-std=gnu11")
+
+
+class CompileError(Exception):
+    """The policy could not be compiled; the compiler's message."""
+
+
+def build() -> Path:
+    """The folder of compiled policies with the no-op policy in it."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(SOURCE / "policy.toml", FOLDER / "noop.toml")
+    includes = ["-I", str(ROOT / "bpf" / "include"), "-I", str(SOURCE)]
+    done = subprocess.run(
+        [
+            *("clang-19", *FLAGS, "-D__TARGET_ARCH_x86", "-Wno-unused-function", *includes),
+            *("-c", "-o", str(FOLDER / "noop.bpf.o"), str(SOURCE / "policy.bpf.c")),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise CompileError(done.stderr.strip())
+    return FOLDER

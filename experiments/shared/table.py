@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of results.json as lines of a Markdown table."""
+
+from collections.abc import Iterable, Sequence
+
+from cachepilot.results import Result
+
+COLUMNS = (
+    "| metric | value | goal | | spread | runs | reference |\n|---|---:|---:|---|---|---:|---|"
+)
+
+
+def number(value: float) -> str:
+    """Four significant digits, thousands whole."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def line(result: Result) -> str:
+    """One row under COLUMNS."""
+    sign = "≥" if result.better == "higher" else "≤"
+    goal = "" if result.goal is None else f"{sign} {number(result.goal)}"
+    status = {"short": "**short**", "met": "met", "no goal": ""}[result.status]
+    low, high = result.spread
+    spread = "" if result.runs == 1 else f"{number(low)} to {number(high)}"
+    reference = result.reference or ""
+    if result.reference_value is not None:
+        reference += f": {number(result.reference_value)}"
+    fields = (
+        f"`{result.metric}`",
+        f"{number(result.value)} {result.unit}",
+        goal,
+        status,
+        spread,
+        str(result.runs),
+        reference,
+    )
+    return f"| {' | '.join(fields)} |"
+
+
+def section(title: str, results: Sequence[Result]) -> str:
+    """A heading and its table."""
+    return "\n".join([f"## {title}\n", COLUMNS, *map(line, results), ""])
+
+
+def origins(results: Iterable[Result]) -> str:
+    """A list of the machines and commits that the rows come from."""
+    machines = dict.fromkeys(f"{result.machine}, commit {result.commit}" for result in results)
+    return "".join(f"- {machine}\n" for machine in machines)

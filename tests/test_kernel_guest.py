@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernel experiments run in the guest and how they read it, on the host."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from experiments.kernel_guest import streams
+from experiments.kernel_guest.compiled import program
+from experiments.kernel_guest.guest_run import GuestError, Lines
+
+SHAPE = streams.Shape(pages=400, accesses=3000)
+
+
+@pytest.mark.parametrize("name", streams.STREAMS)
+def test_streams_are_the_same_every_time_and_repeat_no_page(name: str) -> None:
+    pages = streams.STREAMS[name](SHAPE)
+    assert np.array_equal(pages, streams.STREAMS[name](SHAPE))
+    assert len(pages) == SHAPE.accesses
+    assert int(pages.max()) < SHAPE.pages
+    assert not (pages[1:] == pages[:-1]).any()
+
+
+def test_a_loop_is_a_quarter_longer_than_what_fits() -> None:
+    pages = streams.loop(SHAPE)
+    assert len(np.unique(pages)) == 125
+    assert np.array_equal(pages[:125], pages[125:250])
+
+
+def test_the_hot_pages_of_a_phase_change_are_others_in_each_third() -> None:
+    pages = streams.phase_change(SHAPE)
+    hottest = [
+        int(np.bincount(part.astype(np.int64)).argmax()) for part in np.array_split(pages, 3)
+    ]
+    assert len(set(hottest)) == 3
+
+
+def test_a_third_of_scan_zipf_is_one_scan_in_order() -> None:
+    pages = streams.scan_zipf(SHAPE)
+    third_run = pages[128:192].astype(np.int64)
+    assert int((np.diff(third_run) == 1).sum()) > 50
+
+
+@pytest.fixture
+def played(tmp_path: Path) -> Path:
+    """A file of 400 pages; its stream beside it."""
+    (tmp_path / "pages").write_bytes(b"x" * (400 * 4096))
+    streams.write("zipf", streams.zipf(SHAPE), tmp_path)
+    return tmp_path
+
+
+def play(folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+    command = [str(program("play_stream")), "--file", str(folder / "pages")]
+    return subprocess.run(
+        [*command, "--stream", str(folder / "zipf.u64"), *options],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_the_player_reads_every_page_once_and_says_where_it_is(played: Path, threads: int) -> None:
+    done = play(played, "--warmup", "1000", "--ticks", "4", "--threads", str(threads))
+    assert done.returncode == 0, done.stderr
+    lines = Lines.parse(done.stdout, "zipf")
+    assert lines.start["accesses"] == 0
+    assert [tick["accesses"] for tick in lines.ticks] == [1400, 1800, 2200, 2600]
+    assert lines.measured(lambda line: line["accesses"]) == 2000
+    assert lines.accesses_per_second == pytest.approx(2000 / lines.seconds)
+
+
+def test_the_player_refuses_a_warm_up_as_long_as_the_stream(played: Path) -> None:
+    done = play(played, "--warmup", "3000")
+    assert done.returncode == 1
+    assert "3000 accesses, not more than --warmup" in done.stderr
+
+
+def test_a_page_beyond_the_file_is_an_error(played: Path) -> None:
+    (played / "pages").write_bytes(b"x" * 4096)
+    done = play(played)
+    assert done.returncode == 1
+    assert "page" in done.stderr
+
+
+def test_scans_and_gets_are_counted_apart(played: Path) -> None:
+    arguments = ["--file", str(played / "pages"), "--stream", str(played / "zipf.u64")]
+    sizes = ["--scan-pages", "50", "--warm-seconds", "0", "--seconds", "1"]
+    done = subprocess.run(
+        [str(program("get_scan")), *arguments, *sizes, "--get-threads", "2"],
+        input="go\n",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    tasks = dict(line.split(" ") for line in done.stdout.splitlines()[:2])
+    assert len(tasks["get_tasks"].split(",")) == 2
+    assert len(tasks["scan_tasks"].split(",")) == 1
+    result = Lines.parse(done.stdout, "get_scan").result
+    assert result["gets_per_second"] > 0
+    assert result["scanned_pages_per_second"] > 0
+    assert result["get_p50_us"] <= result["get_p99_us"]
+
+
+def test_output_without_an_end_is_refused() -> None:
+    with pytest.raises(GuestError, match="zipf: no line 'end'"):
+        Lines.parse(json.dumps({"at": "warm"}), "zipf")
