@@ -1,29 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build run test lint format bench-models scorecard clean
+.PHONY: help build run test test-kernel-long lint format kernel kernel-debug kernel-deb
+.PHONY: bench-models bench-kernel scorecard clean
 
 export VIRTUAL_ENV := $(CURDIR)/.venv
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## Install what is missing and build the command .venv/bin/cachepilot
+build: ## Install what is missing and build .venv/bin/cachepilot, the agent and build/bpf
 	@scripts/setup dev
 	@echo "==> building the extension (release)"
 	@.venv/bin/maturin develop --release --locked
+	@echo "==> building the agent and the policies for the kernel: build/bpf"
+	@scripts/build_agent.py
 
 run: build ## Simulate every policy on a recorded trace: a table and build/run/mrc.svg
 	@scripts/run
 
-test: build ## Lint, then the tests of every language
+test: build kernel ## Lint, then the tests of every language
 	@scripts/lint
 	@echo "==> cargo test"
 	@cargo test --locked --workspace
 	@echo "==> policies under AddressSanitizer and UndefinedBehaviorSanitizer"
 	@scripts/sanitize
+	@echo "==> the program that tests the kernel"
+	@cargo build --release --locked -p cachepilot-kernel-tests
 	@echo "==> pytest"
 	@.venv/bin/python -m pytest
+
+test-kernel-long: build kernel ## The tests in the virtual machine that take minutes
+	@cargo build --release --locked -p cachepilot-kernel-tests
+	@.venv/bin/python -m pytest -m long tests/kernel
 
 lint: ## Lint and check the format of every language
 	@scripts/setup dev
@@ -33,9 +42,27 @@ format: ## Format every language in place
 	@scripts/setup dev
 	@scripts/format
 
+kernel: ## Build the patched kernel for the virtual machine; a second call is instant
+	@scripts/setup kernel
+	@kernel/build patched
+
+kernel-debug: ## Build the patched kernel with KASAN, lockdep and the other checks
+	@scripts/setup kernel
+	@kernel/build debug
+
+kernel-deb: ## Build Debian packages of the patched kernel, CONFIG=FILE: docs/kernel.md
+	@scripts/setup kernel
+	@CONFIG="$(CONFIG)" kernel/build-deb
+
 bench-models: build ## Compare simulators and curves with libcachesim: experiments/models_vs_libcachesim
 	@scripts/setup bench
 	@experiments/models_vs_libcachesim/run
+
+bench-kernel: build kernel ## Measure policies and the patched kernel in a virtual machine: experiments/kernel_*
+	@kernel/build stock
+	@experiments/conformance/run
+	@experiments/kernel_overhead/run
+	@experiments/kernel_policies/run
 
 scorecard: build ## Print every result in experiments/, those short of their goal first
 	@.venv/bin/cachepilot scorecard

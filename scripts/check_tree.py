@@ -31,7 +31,9 @@ def offences(relative: Path, lines: list[str]) -> list[str]:
     found = []
     expected = MARK + LICENCES.get(relative.parts[0], "Apache-2.0")
     head = lines[1:2] if lines and lines[0].startswith("#!") else lines[:1]
-    if not head or not head[0].rstrip(" */->").endswith(expected):
+    # The first lines of a patch are its letter; the files that it adds name their licence.
+    needs_licence = relative.suffix != ".patch"
+    if needs_licence and (not head or not head[0].rstrip(" */->").endswith(expected)):
         found.append(f"{relative}: the first line must say '{expected}'")
     if len(lines) > MAX_LINES:
         found.append(f"{relative}: {len(lines)} lines, at most {MAX_LINES} are allowed")
