@@ -220,7 +220,7 @@ def test_only_regular_files(tmp_path: Path, data: Path) -> None:
 
 
 def test_a_command_that_does_not_end_is_stopped(tmp_path: Path, data: Path) -> None:
-    script = "import os, sys\nwhile True: os.pread(os.open(sys.argv[1], 0), 1, 0)\n"
+    script = "import os, sys\nf = os.open(sys.argv[1], 0)\nwhile True: os.pread(f, 1, 0)\n"
     out = tmp_path / "out.cptrace"
     command = [sys.executable, "-I", "-S", "-c", script, data]
     done = run_recorder(out, "--json", "--limit-seconds", 1, "--", *command)
