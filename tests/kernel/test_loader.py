@@ -29,7 +29,7 @@ def guest(*command: object, seconds: float = 600) -> Result:
     environment = agent.environment_for(program, os.environ)
     # One CPU, for the reason that properties/conftest.py gives.
     machine = Machine(
-        cpus=1, disk_bytes=128 * MIB, environment=environment, timeout_seconds=seconds
+        cpus=2, disk_bytes=128 * MIB, environment=environment, timeout_seconds=seconds
     )
     return run(machine, [str(part) for part in command])
 

@@ -50,9 +50,7 @@ class Finished:
     ending: str
 
 
-# One CPU: QEMU's emulation of several runs stale breakpoints of the kernel's own code patching now
-# and then (an oops at int3), and every first policy patches a branch. test_long.py has more CPUs.
-_BASE = Machine(cpus=1, memory_bytes=1024 * MIB, disk_bytes=1024 * MIB, timeout_seconds=900)
+_BASE = Machine(cpus=2, memory_bytes=1024 * MIB, disk_bytes=1024 * MIB, timeout_seconds=900)
 BOOTS = {
     "ext4": Boot(_BASE, ("ext4", "ext4-mglru")),
     "xfs": Boot(replace(_BASE, filesystem="xfs"), ("xfs", "xfs-mglru")),
