@@ -38,6 +38,10 @@ struct Arguments {
     /// How long cases that take a time of choice run, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 4)]
     seconds: u64,
+    /// Most that a miss ratio may change by while policies are swapped. A kernel that checks
+    /// everything takes longer to hand folios over than there is between two swaps.
+    #[arg(long, value_name = "RATIO", default_value_t = 0.03)]
+    tolerance: f64,
     /// Folder of the compiled policies of bpf/policies.
     #[arg(long, value_name = "DIR", default_value = "build/bpf")]
     policies: PathBuf,
@@ -63,6 +67,7 @@ fn main() -> ExitCode {
     policy::set_shipped_dir(arguments.policies.clone());
     let lab = Lab {
         time: Duration::from_secs(arguments.seconds),
+        tolerance: arguments.tolerance,
         agent: arguments.agent.clone(),
         policies: arguments.policies.clone(),
     };

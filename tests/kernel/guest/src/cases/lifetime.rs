@@ -210,6 +210,7 @@ fn lru_switched(lab: &Lab) -> Outcome {
     let cgroup = Cgroup::create("switched", Some(LIMIT))?;
     let _attached = policy::attach("lfu", &cgroup)?;
     let load = Load::start(&cgroup, &file, 4)?;
+    cgroup.wait_for("full", |stat| stat.get("evicted") > LIMIT_PAGES)?;
     for round in 0..6 {
         write_text(SWITCH, if round % 2 == 0 { "y" } else { "n" })?;
         thread::sleep(lab.time / 12);

@@ -55,6 +55,7 @@ fn mix(lab: &Lab) -> Outcome {
     let start = Instant::now();
     let short = Lab {
         time: std::time::Duration::from_secs(2),
+        tolerance: lab.tolerance,
         agent: lab.agent.clone(),
         policies: lab.policies.clone(),
     };

@@ -25,6 +25,8 @@ use std::time::Duration;
 pub struct Lab {
     /// For cases that take as long as they are told.
     pub time: Duration,
+    /// Most that a miss ratio may change by while policies are swapped.
+    pub tolerance: f64,
     /// The loader.
     pub agent: PathBuf,
     /// Folder of compiled policies.

@@ -23,8 +23,6 @@ pub const CASES: &[Case] = &[
 const PAGES: u64 = 2048;
 const THREADS: usize = 8;
 const EVERY: Duration = Duration::from_millis(100);
-/// Most that the miss ratio may change by.
-const TOLERANCE: f64 = 0.03;
 
 fn adopts(_: &Lab) -> Outcome {
     let file = TestFile::create("found", PAGES)?;
@@ -113,8 +111,8 @@ fn under_load(lab: &Lab) -> Outcome {
     let stat = cgroup.stat()?;
     let said = format!("miss ratios {ratios:.4?}, {swaps} swaps, {reads} reads");
     ensure!(stat.get("swaps") == u64::from(swaps), "{said}: {stat:?}");
-    ensure!((ratios[1] - ratios[0]).abs() <= TOLERANCE, "while swapping: {said}");
-    ensure!((ratios[2] - ratios[0]).abs() <= TOLERANCE, "afterwards: {said}");
+    ensure!((ratios[1] - ratios[0]).abs() <= lab.tolerance, "while swapping: {said}");
+    ensure!((ratios[2] - ratios[0]).abs() <= lab.tolerance, "afterwards: {said}");
     ensure!(f64::from(swaps) >= lab.time.as_secs_f64() * 2.0, "too few swaps: {said}");
     Ok(said)
 }
