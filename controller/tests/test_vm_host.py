@@ -26,7 +26,7 @@ def test_a_kernel_that_is_not_built_is_named(
     build.write_text("#!/bin/sh\nexit 3\n", "utf-8")
     build.chmod(0o755)
     monkeypatch.setattr(host, "_KERNEL_FOLDER", tmp_path)
-    with pytest.raises(VmError, match="the debug kernel is not built: run kernel/build debug"):
+    with pytest.raises(VmError, match="the debug kernel is not built: run make kernel-debug"):
         host.kernel_image("debug")
 
 

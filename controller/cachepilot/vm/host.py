@@ -35,7 +35,9 @@ def kernel_image(variant: str) -> Path:
         [str(script), "--find", variant], capture_output=True, text=True, check=False
     )
     if found.returncode == _NOT_BUILT:
-        raise VmError(f"the {variant} kernel is not built: run kernel/build {variant}")
+        target = {"patched": "make kernel", "debug": "make kernel-debug"}.get(variant)
+        advice = target or f"scripts/setup kernel, then kernel/build {variant}"
+        raise VmError(f"the {variant} kernel is not built: run {advice}")
     if found.returncode != 0:
         raise VmError(found.stderr.strip() or f"{script}: status {found.returncode}")
     return Path(found.stdout.strip()) / "bzImage"
