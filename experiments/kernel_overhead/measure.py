@@ -25,7 +25,7 @@ class Sizes:
     file_mib: int = 128
     cgroup_pct: tuple[int, ...] = (25, 50, 125)
     reads_per_job: int = 4000
-    repeats: int = 3
+    repeats: int = 5
     # fio's own memory, which the cgroup is charged with too.
     margin_mib: int = 8
 
