@@ -126,6 +126,6 @@ def test_a_zero_byte_is_refused() -> None:
 
 def test_folders_that_the_guest_covers_are_kept_shortest_first() -> None:
     search = "/usr/bin:/tmp/tools/bin:/tmpfoo/bin:/mnt/x"
-    expected = ["/mnt/x", "/tmp/work/tree", "/tmp/tools/bin"]
-    assert kept(Path("/tmp/work/tree"), search) == expected
+    expected = ["/mnt/x", "/tmp/code/tree", "/tmp/tools/bin"]
+    assert kept(Path("/tmp/code/tree"), search) == expected
     assert kept(Path("/srv"), "/usr/bin") == []
