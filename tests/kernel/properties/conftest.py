@@ -68,7 +68,8 @@ Finish = Callable[[str], Finished]
 def run_program(machine: Machine, arguments: Sequence[str]) -> Finished:
     """Runs the program in a new machine, and keeps what it said even if the machine dies."""
     loader = agent.find(os.environ)
-    command = [PROGRAM, "--policies", OBJECTS, "--agent", loader, *arguments]
+    more = DEBUG_ARGUMENTS if machine.kernel == "debug" else ()
+    command = [PROGRAM, "--policies", OBJECTS, "--agent", loader, *more, *arguments]
     chunks: list[bytes] = []
     try:
         result = run(machine, [str(word) for word in command], on_output=chunks.append)
@@ -146,7 +147,6 @@ def finish_debug(run_guest: RunGuest) -> Finish:
             memory_bytes=max(boot.machine.memory_bytes, 768 * MIB),
             timeout_seconds=7200,
         )
-        sets = [word for group in boot.sets for word in ("--set", group)]
-        return run_guest(machine, [*sets, *DEBUG_ARGUMENTS])
+        return run_guest(machine, [word for group in boot.sets for word in ("--set", group)])
 
     return get

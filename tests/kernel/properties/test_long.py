@@ -30,8 +30,6 @@ def run_long(run_guest: RunGuest, machine: Machine, case: str, how_long: int) ->
     """Runs one case for so long; what it had to say."""
     machine = replace(machine, timeout_seconds=300 + 4 * how_long)
     arguments = ["--set", "long", "--only", case, "--seconds", str(how_long)]
-    if machine.kernel == "debug":
-        arguments += ["--tolerance", "0.1"]
     outcome = run_guest(machine, arguments)
     report = outcome.reports.get(("long", case))
     assert report is not None, f"the machine ended before the case did: {outcome.ending}"
