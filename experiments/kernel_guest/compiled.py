@@ -33,7 +33,7 @@ def program(name: str) -> Path:
     if _is_fresh(binary):
         return binary
     FOLDER.mkdir(parents=True, exist_ok=True)
-    sources = [str(SOURCES / f"{name}.c"), str(SOURCES / "counters.c")]
+    sources = [str(SOURCES / file) for file in (f"{name}.c", "counters.c", "input.c")]
     done = subprocess.run(
         ["cc", *FLAGS, "-o", str(binary), *sources, *LIBRARIES[name]],
         capture_output=True,

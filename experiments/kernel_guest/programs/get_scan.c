@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "counters.h"
+#include "input.h"
 #include "latency.h"
 
 #define PAGE_BYTES 4096
@@ -61,14 +62,7 @@ static atomic_bool stopped;
 
 static unsigned number(const char *text, const char *option)
 {
-	char *end;
-	unsigned long value;
-
-	errno = 0;
-	value = strtoul(text, &end, 10);
-	if (errno || *end || end == text || value > 1000000000)
-		fail("--%s: not a number up to 1000000000: %s", option, text);
-	return (unsigned)value;
+	return (unsigned)option_number(text, option, 1000000000);
 }
 
 static void parse(int argc, char **argv)
@@ -128,22 +122,6 @@ static void parse(int argc, char **argv)
 		fail("get_scan: --file and --stream are needed");
 	if (options.get_threads + options.scan_threads > MAX_THREADS)
 		fail("get_scan: at most %d threads", MAX_THREADS);
-}
-
-static const void *map_stream(void)
-{
-	int fd = open(options.stream, O_RDONLY | O_CLOEXEC);
-	struct stat about;
-	void *memory;
-
-	if (fd < 0 || fstat(fd, &about))
-		fail("%s", options.stream);
-	get_count = (uint64_t)about.st_size / sizeof(uint64_t);
-	memory = malloc((size_t)about.st_size);
-	if (!memory || read(fd, memory, (size_t)about.st_size) != about.st_size || !get_count)
-		fail("%s: cannot be read whole", options.stream);
-	close(fd);
-	return memory;
 }
 
 static int open_file(int advice)
@@ -279,7 +257,9 @@ int main(int argc, char **argv)
 
 	parse(argc, argv);
 	all = options.get_threads + options.scan_threads;
-	get_pages = map_stream();
+	get_pages = read_stream(options.stream, &get_count);
+	if (!get_count)
+		fail("%s: no accesses", options.stream);
 	close(open_file(scan_advice()));
 	if (options.scan_pages >= file_pages)
 		fail("--scan-pages: the file has %llu", (unsigned long long)file_pages);

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "counters.h"
+#include "input.h"
 
 #define PAGE_BYTES 4096
 #define MAX_THREADS 64
@@ -44,18 +45,6 @@ static uint64_t page_count;
 static uint64_t stop_at; /* accesses of the part being played */
 static atomic_ullong next_access;
 static atomic_bool played;
-
-static uint64_t number(const char *text, const char *option)
-{
-	char *end;
-	unsigned long long value;
-
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (errno || *end || end == text)
-		fail("--%s: not a number: %s", option, text);
-	return value;
-}
 
 static void parse(int argc, char **argv)
 {
@@ -83,19 +72,19 @@ static void parse(int argc, char **argv)
 			options.cgroup = optarg;
 			break;
 		case 'w':
-			options.warmup = number(optarg, "warmup");
+			options.warmup = option_number(optarg, "warmup", UINT64_MAX);
 			break;
 		case 'n':
-			options.ticks = number(optarg, "ticks");
+			options.ticks = option_number(optarg, "ticks", UINT64_MAX);
 			break;
 		case 'e':
-			options.every_ms = number(optarg, "every-ms");
+			options.every_ms = option_number(optarg, "every-ms", UINT64_MAX);
 			break;
 		case 't':
-			options.threads = (unsigned)number(optarg, "threads");
+			options.threads = (unsigned)option_number(optarg, "threads", UINT32_MAX);
 			break;
 		case 'p':
-			options.pause_us = number(optarg, "pause-us");
+			options.pause_us = option_number(optarg, "pause-us", UINT64_MAX);
 			break;
 		default:
 			exit(1);
@@ -110,28 +99,11 @@ static void parse(int argc, char **argv)
 
 static void load_stream(void)
 {
-	int fd = open(options.stream, O_RDONLY | O_CLOEXEC);
-	struct stat about;
-	size_t done = 0;
-	char *memory;
-
-	if (fd < 0 || fstat(fd, &about))
-		fail("%s", options.stream);
-	page_count = (uint64_t)about.st_size / sizeof(uint64_t);
-	memory = malloc(page_count * sizeof(uint64_t) + 1);
-	while (memory && done < page_count * sizeof(uint64_t)) {
-		ssize_t got = read(fd, memory + done, page_count * sizeof(uint64_t) - done);
-
-		if (got <= 0)
-			fail("%s", options.stream);
-		done += (size_t)got;
-	}
-	close(fd);
+	pages = read_stream(options.stream, &page_count);
 	errno = 0;
-	if (!memory || options.warmup >= page_count)
+	if (options.warmup >= page_count)
 		fail("%s: %llu accesses, not more than --warmup", options.stream,
 		     (unsigned long long)page_count);
-	pages = (const uint64_t *)(void *)memory;
 }
 
 /* A descriptor of its own per thread: the kernel remembers the last position of each. */
