@@ -31,24 +31,26 @@ def _overhead_rows(family: str, costs: measure.Costs, unit: str, goals: bool) ->
         overheads = measure.overhead_pct(costs, mode, base)
         for percent, values in overheads.items():
             found.append(
-                Row.of_runs(
+                Row(
                     f"{family}.{mode}.size{percent}",
-                    values,
+                    mean(values),
                     "percent",
+                    runs=len(values),
+                    spread=(min(values), max(values)),
                     reference=f"{base}, {unit} per read, {percent}% of the file fits",
-                    reference_value=median(cost.cpu_ns for cost in costs[base, percent]),
+                    reference_value=median(cost.cpu_ns for cost in costs[base, percent].values()),
                 )
             )
-        medians = [median(values) for values in overheads.values()]
+        means = [mean(values) for values in overheads.values()]
         found.append(
             Row(
                 f"{family}.{mode}",
-                mean(medians),
+                mean(means),
                 "percent",
                 goal=GOALS[mode] if goals else None,
-                reference=f"{base}, {unit} per read, mean of {len(medians)} sizes",
+                reference=f"{base}, {unit} per read, mean of {len(means)} sizes",
                 runs=sum(map(len, overheads.values())),
-                spread=(min(medians), max(medians)),
+                spread=(min(means), max(means)),
             )
         )
     return found

@@ -42,14 +42,35 @@ read_pages() {
 		--output="$TOOLS/log"
 }
 
-# measure COUNT: the cost of a short run and of one that reads COUNT pages more in each job.
+# settle COUNT SEED: all of the file once, so that the cgroup is full, then reads as those that count.
+settle() {
+	"$TOOLS/count_cost" "$BENCH" /sys/block/bench/stat /usr/bin/cat "$DISK/file" >&2
+	read_pages "$1" "$2" >&2
+}
+
+# measure COUNT REPEAT: the cost of a short run and of one that reads COUNT pages more in each job.
 measure() {
+	local count=$1 seed=$((3 * $2))
+	local brief=$((count / 4))
+	settle "$count" "$seed"
+	echo "[$(read_pages "$brief" $((seed + 1))),$(read_pages "$((brief + count))" $((seed + 2)))]"
+}
+
+# Where where.py wants to know how often each function has run.
+mark() {
+	echo "$1" >/proc/sys/kernel/domainname
+}
+
+# profile COUNT: the same runs as `measure`, with marks around them.
+profile() {
 	local count=$1
 	local brief=$((count / 4))
-	# All of the file once, so that the cgroup is full, then some reads as those that count.
-	"$TOOLS/count_cost" "$BENCH" /sys/block/bench/stat /usr/bin/cat "$DISK/file" >&2
-	read_pages "$count" 1 >&2
-	echo "[$(read_pages "$brief" 2),$(read_pages "$((brief + count))" 3)]"
+	settle "$count" 0
+	mark before
+	read_pages "$brief" 1
+	mark between
+	read_pages "$((brief + count))" 2
+	mark after
 }
 
 # attach_noop OBJECTS: attaches the no-op policy, with a watchdog that does not mind that it proposes

@@ -16,6 +16,8 @@ from cachepilot.vm import Machine
 LIBRARY = Path(__file__).resolve().parent / "guest.sh"
 BUILD = ROOT / "build" / "kernel-overhead"
 MIB = 1 << 20
+# Threads of fio, in guest.sh.
+JOBS = 8
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Sizes:
     file_mib: int = 128
     cgroup_pct: tuple[int, ...] = (25, 50, 125)
     reads_per_job: int = 4000
-    repeats: int = 5
+    repeats: int = 9
     # fio's own memory, which the cgroup is charged with too.
     margin_mib: int = 8
 
@@ -52,7 +54,8 @@ def noop(policies: Path) -> Mode:
     return Mode("noop", "patched", f"attach_noop {policies}")
 
 
-def _guest(kernel: str, icount: bool, sizes: Sizes) -> Guest:
+def guest(kernel: str, icount: bool, sizes: Sizes) -> Guest:
+    """The machine of a kernel, with the file that is read."""
     file_bytes = sizes.file_mib * MIB
     return Guest(
         Machine(
@@ -74,6 +77,14 @@ def _guest(kernel: str, icount: bool, sizes: Sizes) -> Guest:
     )
 
 
+def step(mode: Mode, percent: int, command: str, sizes: Sizes, suffix: str = "") -> Step:
+    """The command in a cgroup that holds `percent` of the file, in that mode."""
+    return Step(
+        f"{mode.name}.{percent}{suffix}",
+        f"fresh_cgroup {sizes.cgroup_bytes(percent)}\nnative_lru default\n{mode.attach}\n{command}",
+    )
+
+
 @dataclass(frozen=True)
 class Cost:
     """Of one run: CPU time and misses, per read. With -icount a nanosecond is an instruction."""
@@ -82,7 +93,8 @@ class Cost:
     misses: float
 
 
-Costs = dict[tuple[str, int], list[Cost]]
+# By mode and size: every run that was measured, by its number, which says what it read.
+Costs = dict[tuple[str, int], dict[int, Cost]]
 
 
 def _cost(text: str, ios: int) -> Cost:
@@ -106,46 +118,41 @@ def costs(modes: Sequence[Mode], icount: bool, sizes: Sizes) -> Costs:
             if mode.kernel == kernel
         ]
         steps = [
-            Step(
-                f"{mode.name}.{percent}.{repeat}",
-                f"fresh_cgroup {sizes.cgroup_bytes(percent)}\nnative_lru default\n"
-                f"{mode.attach}\nmeasure {sizes.reads_per_job}",
-            )
+            step(mode, percent, f"measure {sizes.reads_per_job} {repeat}", sizes, f".{repeat}")
             for mode, percent, repeat in cells
         ]
-        outputs = run_steps(_guest(kernel, icount, sizes), steps)
-        for step, (mode, percent, _) in zip(steps, cells, strict=True):
-            if step.name in outputs:
-                cost = _cost(outputs[step.name], 8 * sizes.reads_per_job)
-                found.setdefault((mode.name, percent), []).append(cost)
+        outputs = run_steps(guest(kernel, icount, sizes), steps)
+        for one, (mode, percent, repeat) in zip(steps, cells, strict=True):
+            if one.name in outputs:
+                cost = _cost(outputs[one.name], JOBS * sizes.reads_per_job)
+                found.setdefault((mode.name, percent), {})[repeat] = cost
     return found
 
 
-def _at_misses(runs: Sequence[Cost], hit_ns: float, misses: float) -> list[float]:
-    """What every run would have cost with so many misses per read.
+def _at_misses(run: Cost, hit_ns: float, misses: float) -> float:
+    """What the run would have cost with so many misses per read.
 
     The kernel evicts slightly differently in every run, and a miss costs much more than a hit.
     """
-    return [
-        hit_ns + (run.cpu_ns - hit_ns) * misses / run.misses if run.misses else run.cpu_ns
-        for run in runs
-    ]
+    return hit_ns + (run.cpu_ns - hit_ns) * misses / run.misses if run.misses else run.cpu_ns
 
 
 def overhead_pct(found: Costs, mode: str, base: str) -> dict[int, list[float]]:
-    """By size: cost of every run of `mode` over the median of `base`, in percent."""
+    """By size: cost of every run of `mode` over that of `base` with the same reads, in percent."""
     overheads = {}
     for percent in [size for name, size in found if name == mode and (base, size) in found]:
-        misses = median(run.misses for run in found[base, percent])
-        of_both = []
-        for name in (mode, base):
-            hit_ns = median(run.cpu_ns for run in found[name, max(_sizes(found, name))])
-            of_both.append(_at_misses(found[name, percent], hit_ns, misses))
-        overheads[percent] = [(cost / median(of_both[1]) - 1) * 100 for cost in of_both[0]]
-    if not overheads:
+        runs, others = found[mode, percent], found[base, percent]
+        hit_ns = _hit_ns(found, mode)
+        overheads[percent] = [
+            (_at_misses(runs[i], hit_ns, others[i].misses) / others[i].cpu_ns - 1) * 100
+            for i in sorted(runs.keys() & others.keys())
+        ]
+    if not any(overheads.values()):
         raise GuestError(f"nothing was measured of {mode} and {base}")
     return overheads
 
 
-def _sizes(found: Costs, mode: str) -> list[int]:
-    return [percent for name, percent in found if name == mode]
+def _hit_ns(found: Costs, mode: str) -> float:
+    """Cost of a read where all of the file fits."""
+    largest = max(percent for name, percent in found if name == mode)
+    return median(run.cpu_ns for run in found[mode, largest].values())

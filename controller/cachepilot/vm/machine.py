@@ -30,6 +30,7 @@ class Machine:
     iops: most requests a second that the disk serves; None: no limit.
     latency_us: time that the disk takes for each request, on top of its own.
     append: further words for the kernel's command line.
+    qemu: further words for QEMU's command line.
     icount: one CPU whose clock counts instructions, see kernel/README.md.
     shares: host folders that the guest may write, under the same path.
     environment: variables of the command; None: those of this process.
@@ -45,6 +46,7 @@ class Machine:
     iops: int | None = None
     latency_us: int = 0
     append: str = ""
+    qemu: tuple[str, ...] = ()
     icount: bool = False
     shares: tuple[Path, ...] = ()
     environment: Mapping[str, str] | None = None

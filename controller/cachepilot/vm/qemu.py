@@ -57,6 +57,7 @@ def arguments(machine: Machine, launch: Launch) -> list[str]:
         *_host_tree("hosttree", Path("/"), readonly=True),
         *(word for i, share in enumerate(machine.shares) for word in _share(i, share)),
         *_disk(machine, launch),
+        *machine.qemu,
     ]
 
 
