@@ -9,7 +9,7 @@ from experiments.shared.rows import ROOT
 
 SOURCE = Path(__file__).resolve().parent / "noop"
 FOLDER = ROOT / "build" / "kernel-overhead" / "policies"
-FLAGS = ("-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-std=gnu11")
+INCLUDE = ROOT / "bpf" / "include"
 
 
 class CompileError(Exception):
@@ -20,10 +20,9 @@ def build() -> Path:
     """The folder of compiled policies with the no-op policy in it."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(SOURCE / "policy.toml", FOLDER / "noop.toml")
-    includes = ["-I", str(ROOT / "bpf" / "include"), "-I", str(SOURCE)]
     done = subprocess.run(
         [
-            *("clang-19", *FLAGS, "-D__TARGET_ARCH_x86", "-Wno-unused-function", *includes),
+            *("clang-19", f"@{INCLUDE / 'clang.flags'}", "-I", str(INCLUDE), "-I", str(SOURCE)),
             *("-c", "-o", str(FOLDER / "noop.bpf.o"), str(SOURCE / "policy.bpf.c")),
         ],
         capture_output=True,

@@ -112,8 +112,8 @@ fn recreate(dir: &Path) -> Result<(), String> {
 fn bpf_command(clang: &str, policy: &Policy, include: &Path, out: &Path, object: &Path) -> Command {
     let mut command = Command::new(clang);
     command
-        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-std=gnu11"])
-        .args(["-Wno-unused-function", "-D__TARGET_ARCH_x86", "-c", "-o"])
+        .arg(format!("@{}", include.join("clang.flags").display()))
+        .args(["-c", "-o"])
         .arg(object)
         .arg("-I")
         .arg(include)

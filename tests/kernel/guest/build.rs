@@ -43,8 +43,8 @@ fn compiler() -> Option<String> {
 fn compile(compiler: &str, source: &Path, include: &[&Path], object: &Path) -> Result<(), String> {
     let mut command = Command::new(compiler);
     command
-        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-std=gnu11"])
-        .args(["-Wno-unused-function", "-D__TARGET_ARCH_x86", "-c", "-o"])
+        .arg(format!("@{}", include[0].join("clang.flags").display()))
+        .args(["-c", "-o"])
         .arg(object)
         .arg(source);
     for folder in include {
