@@ -12,6 +12,8 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
+const ATTEMPTS: u32 = 8;
+
 pub const CASES: &[Case] = &[
     case("a_policy_that_proposes_nothing_is_ejected", &[Once], silent),
     case("the_same_folio_32_times_counts_once", &[Once], same),
@@ -175,8 +177,8 @@ fn of_another_policy(_: &Lab) -> Outcome {
     Ok(format!("stale {}", stat.get("rejected_stale")))
 }
 
-/// The same of a cgroup with the same policy, whose folios do not help the one that is reclaimed.
-fn of_a_sibling(_: &Lab) -> Outcome {
+/// Pages of a sibling that the policy proposed, and that were refused because of it.
+fn refused_of_a_sibling() -> Result<u64> {
     let file = TestFile::create("ours", 64)?;
     let other = TestFile::create("theirs", 4096)?;
     let parent = Cgroup::create("family", None)?;
@@ -190,9 +192,20 @@ fn of_a_sibling(_: &Lab) -> Outcome {
     holding.finish()?;
     let stat = parent.stat()?;
     ensure!(stat.get("rejected_foreign") + stat.get("rejected_stale") >= 4, "refused: {stat:?}");
-    ensure!(stat.get("rejected_foreign") > 0, "no folio was of the sibling: {stat:?}");
     ensure!(other.cached_pages()? == 4096, "the sibling lost pages");
-    Ok(format!("foreign {}", stat.get("rejected_foreign")))
+    Ok(stat.get("rejected_foreign"))
+}
+
+/// The same of a cgroup with the same policy, whose folios do not help the one that is reclaimed.
+/// Whether the sibling gets the memory that was held is up to the allocator.
+fn of_a_sibling(_: &Lab) -> Outcome {
+    for _ in 0..ATTEMPTS {
+        let foreign = refused_of_a_sibling()?;
+        if foreign > 0 {
+            return Ok(format!("foreign {foreign}"));
+        }
+    }
+    Err(Error::Check(format!("no folio was of the sibling, {ATTEMPTS} times")))
 }
 
 fn scanning(_: &Lab) -> Outcome {
