@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`optimal`: policy and memory together, SLOs first, then the greatest weighted throughput.
+
+At a given load of the device the tenants are independent but for the memory, and a multiple-choice
+knapsack is the exact answer. The load follows from the answer: the two are repeated until they
+agree, each time with the price that one tenant's reads have for all others.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cachepilot.allocators.multiple_choice_knapsack import solve
+from cachepilot.allocators.options import Options, at_sizes, sizes_that_matter, values
+from cachepilot.allocators.slo_first import Assured, assure, sizes_for_slo
+from cachepilot.planner.objectives import Goal
+from cachepilot.planner.problem import Allocation, Load, Problem
+from cachepilot.planner.snapshot import IntArray
+from cachepilot.sizes import PAGE_BYTES
+
+AGREEMENT = 0.01
+"""Of the time of a miss: by how much its assumed wait may be wrong."""
+FILL_STEPS = 4
+
+Rank = tuple[tuple[int, ...], float]
+
+
+def _chosen(options: Options, option: IntArray) -> Allocation:
+    rows = np.arange(option.size)
+    return Allocation(options.policy[rows, option], options.sizes_bytes[rows, option])
+
+
+def _fill(problem: Problem, assured: Assured, allocation: Allocation) -> Allocation:
+    """Gives what is left to the tenants that gain most by it, at sizes between the options."""
+    rows = np.arange(problem.present.size)
+    for _ in range(FILL_STEPS):
+        left = problem.budget_bytes - int(allocation.limit_bytes.sum())
+        if left < PAGE_BYTES or rows.size == 0:
+            break
+        raised = (allocation.limit_bytes + left) // PAGE_BYTES * PAGE_BYTES
+        raised = np.maximum(allocation.limit_bytes, np.minimum(raised, problem.high_bytes))
+        sizes = np.stack((allocation.limit_bytes, raised), axis=1)
+        options = at_sizes(problem, sizes)
+        worth = np.where(assured.allows(options), values(problem, options), -np.inf)
+        is_now = (options.sizes_bytes == allocation.limit_bytes[:, None]) & (
+            options.policy == allocation.policy[:, None]
+        )
+        now = np.where(is_now, worth, -np.inf).max(axis=1)
+        best = worth.argmax(axis=1)
+        row = int((worth[rows, best] - now).argmax())
+        if not worth[row, best[row]] > now[row]:
+            break
+        policy, limits = allocation.policy.copy(), allocation.limit_bytes.copy()
+        policy[row] = options.policy[row, best[row]]
+        limits[row] = options.sizes_bytes[row, best[row]]
+        allocation = replace(allocation, policy=policy, limit_bytes=limits)
+    return allocation
+
+
+def _most_throughput(problem: Problem, options: Options) -> Allocation:
+    assured = assure(problem, options)
+    worth = np.where(assured.allows(options), values(problem, options), -np.inf)
+    scale = float((problem.weight * problem.model.ops(problem.present_miss, 0.0)).sum())
+    tolerance = problem.config.tolerance * scale
+    choice = solve(options.sizes_bytes, worth, problem.budget_bytes, tolerance)
+    found = _fill(problem, assured, _chosen(options, choice.option))
+    exact = problem.load.wait_us == 0
+    return replace(found, bound=choice.bound if exact else None)
+
+
+def _held(problem: Problem) -> Problem:
+    """Tenants without an SLO are promised what they have, after all that have one."""
+    free = problem.movable & ~problem.has_slo
+    ops = problem.model.ops(problem.present_miss, problem.load.wait_us)
+    last = int(problem.priority.min(initial=0)) - 1
+    return replace(
+        problem,
+        min_ops=np.where(free, ops, problem.min_ops),
+        priority=np.where(free, last, problem.priority),
+    )
+
+
+def _least_memory(problem: Problem, options: Options) -> Allocation:
+    """The lightest option of each tenant that keeps what is assured.
+
+    To switch the policy must save a share of the memory, the same as of throughput.
+    """
+    allowed = assure(problem, options).allows(options)
+    switched = options.policy != problem.present[:, None]
+    weight = options.sizes_bytes * (1 + problem.config.switch_cost * switched)
+    weight = np.where(allowed, weight, np.inf)
+    lightest = weight <= weight.min(axis=1, keepdims=True)
+    worth = np.where(lightest, values(problem, options), -np.inf)
+    return _chosen(options, worth.argmax(axis=1))
+
+
+def _rank(problem: Problem, allocation: Allocation) -> tuple[Rank, Load]:
+    """How good an allocation is under the load it leads to: SLOs by priority, then the goal."""
+    value, load = problem.valued(allocation)
+    kept = problem.has_slo & (problem.miss(allocation) <= problem.under(load).slo_miss)
+    slos = tuple(
+        int((kept & (problem.priority == priority)).sum())
+        for priority in sorted(set(problem.priority[problem.has_slo].tolist()), reverse=True)
+    )
+    if problem.goal is Goal.LEAST_MEMORY:
+        value = -float(allocation.limit_bytes.sum())
+    return (slos, value), load
+
+
+def _is_possible(problem: Problem, allocation: Allocation) -> bool:
+    limits = allocation.limit_bytes
+    inside = (limits >= problem.low_bytes) & (limits <= problem.high_bytes)
+    stays = problem.stay | (allocation.policy != problem.present)
+    return bool((inside & stays).all()) and int(limits.sum()) <= problem.budget_bytes
+
+
+@dataclass(frozen=True)
+class _Found:
+    rank: Rank
+    allocation: Allocation
+
+
+def allocate(problem: Problem, random: np.random.Generator) -> Allocation:
+    """The best allocation that was found; at a device that keeps up, to within the tolerance."""
+    keep = problem.keep()
+    rank, load = _rank(problem, keep)
+    if problem.present.size == 0:
+        return keep
+    never_worse = problem.goal is Goal.THROUGHPUT and not problem.has_slo.any()
+    best = _Found(rank, keep) if never_worse and _is_possible(problem, keep) else None
+    common = at_sizes(problem, sizes_that_matter(problem))
+    for _ in range(problem.config.rounds):
+        here = problem.under(load)
+        if here.goal is Goal.LEAST_MEMORY:
+            here = _held(here)
+        slo_sizes = sizes_for_slo(here)
+        options = common.beside(at_sizes(here, slo_sizes)) if here.has_slo.any() else common
+        solve_here = _most_throughput if here.goal is Goal.THROUGHPUT else _least_memory
+        allocation = solve_here(here, options)
+        rank, new_load = _rank(problem, allocation)
+        if best is None or rank > best.rank:
+            best = _Found(rank, allocation)
+        time_us = problem.model.per_miss / problem.model.accesses + new_load.wait_us
+        if abs(new_load.wait_us - load.wait_us) <= AGREEMENT * float(time_us.min()):
+            break
+        load = new_load
+    assert best is not None
+    return best.allocation
