@@ -23,7 +23,7 @@ UNLIMITED_IOPS = 1e12
 def _curve(random: np.random.Generator, sizes: IntArray) -> FloatArray:
     """A falling curve over `sizes`: steps between plateaus, a power law, or both."""
     levels = np.sort(random.random(random.integers(2, 5)))[::-1]
-    edges = np.sort(random.choice(sizes.size, levels.size - 1, replace=False))
+    edges = np.sort(random.integers(sizes.size, size=levels.size - 1))
     steps = levels[np.searchsorted(edges, np.arange(sizes.size), side="right")]
     slope = np.minimum(1.0, (sizes[0] / sizes) ** random.uniform(0.1, 1.5))
     kind = random.integers(3)

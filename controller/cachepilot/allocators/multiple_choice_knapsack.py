@@ -14,7 +14,7 @@ import numpy as np
 from cachepilot.allocators.core_search import Limits, search
 from cachepilot.planner.snapshot import FloatArray, IntArray
 
-STATES_MAX = 1024
+STATES_MAX = 8192
 DUAL_STEPS = 200
 FILL_STEPS = 64
 

@@ -11,16 +11,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cachepilot.allocators.multiple_choice_knapsack import solve
-from cachepilot.allocators.options import Options, at_sizes, sizes_that_matter, values
-from cachepilot.allocators.slo_first import Assured, assure, sizes_for_slo
+from cachepilot.allocators.options import (
+    Options,
+    at_sizes,
+    sizes_between,
+    sizes_that_matter,
+    values,
+)
+from cachepilot.allocators.polishing import polish
+from cachepilot.allocators.slo_first import assure, sizes_for_slo
 from cachepilot.planner.objectives import Goal
 from cachepilot.planner.problem import Allocation, Load, Problem
 from cachepilot.planner.snapshot import IntArray
-from cachepilot.sizes import PAGE_BYTES
 
 AGREEMENT = 0.01
 """Of the time of a miss: by how much its assumed wait may be wrong."""
-FILL_STEPS = 4
 
 Rank = tuple[tuple[int, ...], float]
 
@@ -30,40 +35,13 @@ def _chosen(options: Options, option: IntArray) -> Allocation:
     return Allocation(options.policy[rows, option], options.sizes_bytes[rows, option])
 
 
-def _fill(problem: Problem, assured: Assured, allocation: Allocation) -> Allocation:
-    """Gives what is left to the tenants that gain most by it, at sizes between the options."""
-    rows = np.arange(problem.present.size)
-    for _ in range(FILL_STEPS):
-        left = problem.budget_bytes - int(allocation.limit_bytes.sum())
-        if left < PAGE_BYTES or rows.size == 0:
-            break
-        raised = (allocation.limit_bytes + left) // PAGE_BYTES * PAGE_BYTES
-        raised = np.maximum(allocation.limit_bytes, np.minimum(raised, problem.high_bytes))
-        sizes = np.stack((allocation.limit_bytes, raised), axis=1)
-        options = at_sizes(problem, sizes)
-        worth = np.where(assured.allows(options), values(problem, options), -np.inf)
-        is_now = (options.sizes_bytes == allocation.limit_bytes[:, None]) & (
-            options.policy == allocation.policy[:, None]
-        )
-        now = np.where(is_now, worth, -np.inf).max(axis=1)
-        best = worth.argmax(axis=1)
-        row = int((worth[rows, best] - now).argmax())
-        if not worth[row, best[row]] > now[row]:
-            break
-        policy, limits = allocation.policy.copy(), allocation.limit_bytes.copy()
-        policy[row] = options.policy[row, best[row]]
-        limits[row] = options.sizes_bytes[row, best[row]]
-        allocation = replace(allocation, policy=policy, limit_bytes=limits)
-    return allocation
-
-
 def _most_throughput(problem: Problem, options: Options) -> Allocation:
     assured = assure(problem, options)
     worth = np.where(assured.allows(options), values(problem, options), -np.inf)
     scale = float((problem.weight * problem.model.ops(problem.present_miss, 0.0)).sum())
     tolerance = problem.config.tolerance * scale
     choice = solve(options.sizes_bytes, worth, problem.budget_bytes, tolerance)
-    found = _fill(problem, assured, _chosen(options, choice.option))
+    found = polish(problem, assured, _chosen(options, choice.option))
     exact = problem.load.wait_us == 0
     return replace(found, bound=choice.bound if exact else None)
 
@@ -128,15 +106,19 @@ def allocate(problem: Problem, random: np.random.Generator) -> Allocation:
         return keep
     never_worse = problem.goal is Goal.THROUGHPUT and not problem.has_slo.any()
     best = _Found(rank, keep) if never_worse and _is_possible(problem, keep) else None
-    common = at_sizes(problem, sizes_that_matter(problem))
+    bound = None
+    sizes = np.hstack((sizes_that_matter(problem), sizes_between(problem)))
+    common = at_sizes(problem, sizes)
     for _ in range(problem.config.rounds):
         here = problem.under(load)
         if here.goal is Goal.LEAST_MEMORY:
             here = _held(here)
-        slo_sizes = sizes_for_slo(here)
-        options = common.beside(at_sizes(here, slo_sizes)) if here.has_slo.any() else common
+        options = common
+        if here.has_slo.any():
+            options = common.beside(at_sizes(here, sizes_for_slo(here)))
         solve_here = _most_throughput if here.goal is Goal.THROUGHPUT else _least_memory
         allocation = solve_here(here, options)
+        bound = allocation.bound
         rank, new_load = _rank(problem, allocation)
         if best is None or rank > best.rank:
             best = _Found(rank, allocation)
@@ -145,4 +127,4 @@ def allocate(problem: Problem, random: np.random.Generator) -> Allocation:
             break
         load = new_load
     assert best is not None
-    return best.allocation
+    return replace(best.allocation, bound=bound)

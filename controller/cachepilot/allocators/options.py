@@ -17,7 +17,7 @@ from cachepilot.sizes import PAGE_BYTES
 
 SIZES_BETWEEN = 1024
 """Sizes between the points of the curves, of all tenants together."""
-SIZES_BETWEEN_RANGE = (2, 64)
+SIZES_BETWEEN_RANGE = (2, 256)
 """The least and the most of them per tenant."""
 
 STAY, SWITCH = 0, 1
@@ -62,21 +62,30 @@ def at_sizes(problem: Problem, sizes_bytes: IntArray) -> Options:
 
 
 def sizes_that_matter(problem: Problem) -> IntArray:
-    """Sizes within the bounds of every tenant, shape (N, K), repeated where there are fewer.
+    """The points of the curves, the bounds of each tenant and what it has, shape (N, K).
 
-    The points of its curves, its bounds, what it has, and some between; whole pages but for the
-    bounds and what it has.
+    Within the bounds; points in whole pages, repeated where there are fewer.
     """
-    count = problem.low_bytes.size
     low, high = problem.low_bytes[:, None], problem.high_bytes[:, None]
     points = np.minimum(problem.curves.sizes_bytes[:, 1:], high).astype(np.int64)
+    pages = -(-points // PAGE_BYTES) * PAGE_BYTES
+    return np.hstack((np.clip(pages, low, high), low, high, _present(problem)))
+
+
+def sizes_between(problem: Problem) -> IntArray:
+    """Even sizes within the bounds of each tenant, whole pages, shape (N, K)."""
+    low, high = problem.low_bytes[:, None], problem.high_bytes[:, None]
     least, most = SIZES_BETWEEN_RANGE
-    between = int(np.clip(SIZES_BETWEEN // max(1, count), least, most))
-    steps = np.arange(1, between + 1) / (between + 1)
-    inner = low + ((high - low) * steps).astype(np.int64)
-    pages = -(-np.hstack((points, inner)) // PAGE_BYTES) * PAGE_BYTES
-    sizes = np.hstack((pages, low, high, problem.current_bytes[:, None]))
-    return np.clip(sizes, low, high)
+    count = int(np.clip(SIZES_BETWEEN // max(1, low.size), least, most))
+    steps = np.arange(1, count + 1) / (count + 1)
+    even = low + ((high - low) * steps).astype(np.int64)
+    found: IntArray = np.clip(-(-even // PAGE_BYTES) * PAGE_BYTES, low, high)
+    return found
+
+
+def _present(problem: Problem) -> IntArray:
+    found: IntArray = np.clip(problem.current_bytes, problem.low_bytes, problem.high_bytes)
+    return found[:, None]
 
 
 def values(problem: Problem, options: Options) -> FloatArray:
