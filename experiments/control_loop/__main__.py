@@ -32,7 +32,7 @@ class Sizes:
     """How much is measured."""
 
     instances: int = 200
-    runs: int = 15
+    runs: int = 7
     referee_steps: int = 64
 
 
@@ -66,8 +66,7 @@ def _gaps(sizes: Sizes) -> list[Row]:
 def _times(sizes: Sizes) -> list[Row]:
     rows = []
     for tenants, goal in GOALS_MS.items():
-        for is_short in (False, True):
-            found = measure.timing(tenants, POLICIES, sizes.runs, is_short)
+        for is_short, found in measure.timings(tenants, POLICIES, sizes.runs).items():
             metric = f"controller.plan_ms.{tenants}" + (".device_short" if is_short else "")
             rows.append(
                 Row.of_runs(
@@ -90,12 +89,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--quick", action="store_true", help="small; written to build/")
+    parser.add_argument("--instances", type=int, default=200, help="of the gaps (default: 200)")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     arguments = parser.parse_args()
     for name in arguments.names:
         if name not in PARTS:
             parser.error(f"unknown part {name!r} (known: {', '.join(PARTS)})")
-    sizes = Sizes(instances=10, runs=3) if arguments.quick else Sizes()
+    sizes = Sizes(instances=10, runs=3) if arguments.quick else Sizes(arguments.instances)
     folder = ROOT / "build" / "control-loop" / "quick" if arguments.quick else EXPERIMENT
     folder.mkdir(parents=True, exist_ok=True)
     origin = {"command": COMMAND, "commit": commit(), "machine": machine()}

@@ -3,7 +3,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from cachepilot.planner.config import Config
 from cachepilot.planner.objectives import Objective, Objectives
 from cachepilot.planner.plan import plan
 
-from .instances import UNLIMITED_IOPS, snapshot
+from .instances import snapshot
 from .referee import optimum
 
 EVERYBODY = Objectives((Objective("*"),))
@@ -62,14 +62,19 @@ class Timing:
     cpu_ms: list[float]
 
 
-def timing(tenants: int, policies: int, runs: int, is_device_short: bool) -> Timing:
-    """Plans `runs` random nodes, after one that warms up; a plan of each."""
-    capacity = tenants * READS_PER_TENANT if is_device_short else UNLIMITED_IOPS
-    wall, cpu = [], []
+def timings(tenants: int, policies: int, runs: int) -> dict[bool, Timing]:
+    """Plans `runs` random nodes after one that warms up; by whether the device is short."""
+    found = {is_short: Timing([], []) for is_short in (False, True)}
     for run in range(runs + 1):
-        seen = snapshot(1000 + run, tenants, policies, capacity_iops=capacity)
-        wall_start, cpu_start = time.perf_counter(), time.process_time()
-        plan(seen, EVERYBODY, Config())
-        cpu.append((time.process_time() - cpu_start) * 1e3)
-        wall.append((time.perf_counter() - wall_start) * 1e3)
-    return Timing(wall[1:], cpu[1:])
+        seen = snapshot(1000 + run, tenants, policies)
+        short = replace(seen.device, capacity_iops=tenants * READS_PER_TENANT)
+        for is_short in found:
+            now = replace(seen, device=short) if is_short else seen
+            wall_start, cpu_start = time.perf_counter(), time.process_time()
+            plan(now, EVERYBODY, Config())
+            cpu_ms = (time.process_time() - cpu_start) * 1e3
+            wall_ms = (time.perf_counter() - wall_start) * 1e3
+            if run > 0:
+                found[is_short].cpu_ms.append(cpu_ms)
+                found[is_short].wall_ms.append(wall_ms)
+    return found
