@@ -68,13 +68,13 @@ def timings(tenants: int, policies: int, runs: int) -> dict[bool, Timing]:
     for run in range(runs + 1):
         seen = snapshot(1000 + run, tenants, policies)
         short = replace(seen.device, capacity_iops=tenants * READS_PER_TENANT)
-        for is_short in found:
+        for is_short, times in found.items():
             now = replace(seen, device=short) if is_short else seen
             wall_start, cpu_start = time.perf_counter(), time.process_time()
             plan(now, EVERYBODY, Config())
             cpu_ms = (time.process_time() - cpu_start) * 1e3
             wall_ms = (time.perf_counter() - wall_start) * 1e3
             if run > 0:
-                found[is_short].cpu_ms.append(cpu_ms)
-                found[is_short].wall_ms.append(wall_ms)
+                times.cpu_ms.append(cpu_ms)
+                times.wall_ms.append(wall_ms)
     return found
