@@ -279,3 +279,14 @@ def test_least_memory_keeps_slos_and_what_others_have_with_less() -> None:
     found = plan(seen, asked, Config(movement_share=0.5))
     assert [action.limit_bytes for action in found.actions] == [60 * MIB, 60 * MIB]
     assert found.slos[0].state is SloState.KEPT
+
+
+def test_least_memory_switches_where_there_is_no_room_to_stay() -> None:
+    seen = _two(snapshot(2, 2, 1), cliff_mib=100)
+    sizes = np.array([99, 100, 101]) * MIB
+    curves = Curves(("lru", "lfu"), sizes, np.array([[1.0, 1.0, 0.1], [1.0, 0.1, 0.1]]))
+    seen = replace(seen, tenants=tuple(replace(one, curves=curves) for one in seen.tenants))
+    asked = Objectives((Objective("*", hit_ratio=0.9),), Goal.LEAST_MEMORY)
+    found = plan(seen, asked, Config(movement_share=0.5))
+    assert found.unallocated_bytes >= 0
+    assert all(slo.state is SloState.KEPT for slo in found.slos)

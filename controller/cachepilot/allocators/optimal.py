@@ -22,7 +22,7 @@ from cachepilot.allocators.polishing import polish
 from cachepilot.allocators.slo_first import assure, sizes_for_slo
 from cachepilot.planner.objectives import Goal
 from cachepilot.planner.problem import Allocation, Load, Problem
-from cachepilot.planner.snapshot import IntArray
+from cachepilot.planner.snapshot import BoolArray, IntArray
 
 AGREEMENT = 0.01
 """Of the time of a miss: by how much its assumed wait may be wrong."""
@@ -61,11 +61,22 @@ def _held(problem: Problem) -> Problem:
 def _least_memory(problem: Problem, options: Options) -> Allocation:
     """The lightest option of each tenant that keeps what is assured.
 
-    To switch the policy must save a share of the memory, the same as of throughput.
+    To switch the policy must save a share of the memory, the same as of throughput, unless there
+    is no room for those that then do not switch.
     """
     allowed = assure(problem, options).allows(options)
+    found = _lightest(problem, options, allowed, problem.config.switch_cost)
+    if int(found.limit_bytes.sum()) > problem.budget_bytes:
+        found = _lightest(problem, options, allowed, 0.0)
+    return found
+
+
+def _lightest(
+    problem: Problem, options: Options, allowed: BoolArray, switch_cost: float
+) -> Allocation:
+    """The lightest option of each tenant, a switch counted as this share more memory."""
     switched = options.policy != problem.present[:, None]
-    weight = options.sizes_bytes * (1 + problem.config.switch_cost * switched)
+    weight = options.sizes_bytes * (1 + switch_cost * switched)
     weight = np.where(allowed, weight, np.inf)
     lightest = weight <= weight.min(axis=1, keepdims=True)
     worth = np.where(lightest, values(problem, options), -np.inf)
