@@ -30,8 +30,8 @@ class Action:
     """What one tenant gets; equal to what it has when nothing is to be changed.
 
     `present` is what the same model predicts for what it has. `recommended` is set in mode
-    `recommend`: what it would get if it were in mode `auto`. Predictions for tenants that are held
-    because their curves cannot be trusted rest on the measured miss ratio.
+    `recommend`: what it would get if it were in mode `auto`, and that fitted. Predictions for
+    tenants that may not be changed rest on the measured miss ratio.
     """
 
     cgroup: str

@@ -11,6 +11,7 @@ import numpy as np
 from cachepilot import allocators
 from cachepilot.planner.config import Config
 from cachepilot.planner.decision import Action, Held, Plan, Setting
+from cachepilot.planner.limits import InfeasibleError
 from cachepilot.planner.objectives import Mode, Objective, Objectives
 from cachepilot.planner.outlook import Outlook, outlook
 from cachepilot.planner.problem import Problem, build
@@ -85,18 +86,26 @@ def _recommended(
     config: Config,
     tenants: Sequence[Tenant],
     held: Sequence[Held],
-) -> dict[str, Setting]:
-    """What tenants in mode `recommend` would get in mode `auto`, by cgroup."""
+) -> tuple[dict[str, Setting], tuple[str, ...]]:
+    """What tenants in mode `recommend` would get in mode `auto`, by cgroup, and notes.
+
+    Nothing, and a note why, where their floors and `memory_min` would not fit.
+    """
     if Held.RECOMMEND not in held:
-        return {}
-    _, seen = _planned(snapshot, objectives, config, frozenset((Mode.AUTO, Mode.RECOMMEND)))
+        return {}, ()
+    modes = frozenset((Mode.AUTO, Mode.RECOMMEND))
+    try:
+        _, seen = _planned(snapshot, objectives, config, modes)
+    except InfeasibleError as error:
+        return {}, (f"nothing to recommend: {error}",)
     freed = [Held.NOT if why is Held.RECOMMEND else why for why in held]
     settings = _settings(tenants, seen, freed)
-    return {
+    found = {
         tenant.cgroup: setting
         for tenant, why, setting in zip(tenants, held, settings, strict=True)
         if why is Held.RECOMMEND
     }
+    return found, ()
 
 
 def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
@@ -110,7 +119,7 @@ def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
     stated = [objectives.of(tenant.cgroup) for tenant in tenants]
     held = [_held(*pair) for pair in zip(tenants, stated, strict=True)]
     present = _settings(tenants, outlook(problem, problem.keep()), held)
-    recommended = _recommended(snapshot, objectives, config, tenants, held)
+    recommended, notes = _recommended(snapshot, objectives, config, tenants, held)
     actions = tuple(
         Action(
             cgroup=tenant.cgroup,
@@ -138,5 +147,5 @@ def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
         device_wait_us=seen.load.wait_us,
         device_share=seen.device_iops / snapshot.device.capacity_iops,
         unallocated_bytes=snapshot.node.budget_bytes - int(seen.allocation.limit_bytes.sum()),
-        notes=(OVERCOMMITTED,) if problem.widened else (),
+        notes=((OVERCOMMITTED,) if problem.widened else ()) + notes,
     )
