@@ -2,12 +2,16 @@
 """Amounts at the ends of their ranges and beyond: refused by name, or planned within bounds."""
 
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
+import pytest
 from experiments.control_loop.instances import snapshot
 
 from cachepilot.planner.config import Config
 from cachepilot.planner.objectives import Mode, Objective, Objectives
 from cachepilot.planner.plan import plan
+from cachepilot.planner.snapshot import BYTES_MAX, TENANTS_MAX, Curves, SnapshotError
 from cachepilot.sizes import parse_size
 
 
@@ -20,3 +24,36 @@ def test_a_recommendation_that_does_not_fit_stops_nobody_elses_plan() -> None:
     assert limits == [action.limit_bytes for action in alone.actions]
     assert found.actions[0].recommended is None
     assert any("nothing to recommend: node node: " in note for note in found.notes)
+
+
+@pytest.mark.parametrize("field", ["limit_bytes", "floor_bytes"])
+@pytest.mark.parametrize("amount", [-1, float("nan"), BYTES_MAX + 1, (1 << 63) - 4096])
+def test_amounts_whose_sum_would_not_be_exact_are_refused(field: str, amount: Any) -> None:
+    tenant = snapshot(1, 1, 1).tenants[0]
+    with pytest.raises(SnapshotError, match=rf"^/t00000: {field} must be 0 to {BYTES_MAX}, not "):
+        replace(tenant, **{field: amount})
+
+
+@pytest.mark.parametrize("amount", [0, float("nan"), float("inf"), BYTES_MAX + 1])
+def test_a_budget_out_of_range_is_refused(amount: Any) -> None:
+    with pytest.raises(SnapshotError, match=rf"^node node: budget_bytes must be 1 to {BYTES_MAX}"):
+        replace(snapshot(1, 1, 1).node, budget_bytes=amount)
+
+
+def test_curves_and_numbers_of_tenants_have_an_end() -> None:
+    with pytest.raises(SnapshotError, match=f"sizes_bytes must .* at most {BYTES_MAX}"):
+        Curves(("lru",), np.array([BYTES_MAX + 1]), np.array([[0.5]]))
+    seen = snapshot(1, 1, 1)
+    with pytest.raises(SnapshotError, match=f"^node node: tenants must be at most {TENANTS_MAX}"):
+        replace(seen, tenants=seen.tenants * (TENANTS_MAX + 1))
+
+
+def test_the_greatest_limits_are_brought_within_the_budget() -> None:
+    seen = snapshot(4, tenants=5, policies=2)
+    seen = replace(seen, tenants=tuple(replace(t, limit_bytes=BYTES_MAX) for t in seen.tenants))
+    found = plan(seen, Objectives((Objective("*"),)), Config())
+    assert found.unallocated_bytes >= 0
+    assert all(
+        action.limit_bytes >= tenant.floor_bytes
+        for action, tenant in zip(found.actions, seen.tenants, strict=True)
+    )

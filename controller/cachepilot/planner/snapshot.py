@@ -17,8 +17,16 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 
+BYTES_MAX = 1 << 48
+"""The greatest amount of memory, 256 TiB, and that of a curve: sums of it stay exact."""
+TENANTS_MAX = 1 << 14
+
+
 class SnapshotError(InputError):
-    """A snapshot that contradicts itself; names the cgroup or the node, and the field."""
+    """A snapshot that contradicts itself, or a part of one; names the field and its range.
+
+    Of a tenant and of a node it names which; curves, demand and indicators do not know whose.
+    """
 
 
 def _require(fine: bool, message: str) -> None:
@@ -51,8 +59,8 @@ class Curves:
         _require(ratios.shape == shape, f"curves: miss_ratio must have the shape {shape}")
         unique = len(set(self.policies)) == len(self.policies) > 0
         _require(unique, "curves: policies must be named, each once")
-        rising = bool(sizes[0] > 0 and (np.diff(sizes) > 0).all())
-        _require(rising, "curves: sizes_bytes must be positive and rising")
+        rising = bool(sizes[0] > 0 and (np.diff(sizes) > 0).all() and sizes[-1] <= BYTES_MAX)
+        _require(rising, f"curves: sizes_bytes must be positive and rising, at most {BYTES_MAX}")
         in_range = bool(((ratios >= 0) & (ratios <= 1)).all())
         _require(in_range, "curves: miss_ratio must be in [0, 1]")
         for name, array in (("sizes_bytes", sizes), ("miss_ratio", ratios)):
@@ -123,7 +131,10 @@ class Indicators:
 
 @dataclass(frozen=True)
 class Tenant:
-    """One managed cgroup: what it has now, the least it may have, and what is known of it."""
+    """One managed cgroup: what it has now, the least it may have, and what is known of it.
+
+    Of a cgroup without a limit, `limit_bytes` is to be the memory that it holds.
+    """
 
     cgroup: str
     policy: str
@@ -137,7 +148,8 @@ class Tenant:
     def __post_init__(self) -> None:
         for name in ("limit_bytes", "floor_bytes"):
             value = getattr(self, name)
-            _require(value >= 0, f"{self.cgroup}: {name} must be at least 0, not {value}")
+            fine = 0 <= value <= BYTES_MAX
+            _require(fine, f"{self.cgroup}: {name} must be 0 to {BYTES_MAX}, not {value}")
 
 
 @dataclass(frozen=True)
@@ -164,7 +176,9 @@ class Node:
     budget_bytes: int
 
     def __post_init__(self) -> None:
-        _require(self.budget_bytes > 0, f"node {self.name}: budget_bytes must be positive")
+        fine = 0 < self.budget_bytes <= BYTES_MAX
+        allowed = f"must be 1 to {BYTES_MAX}, not {self.budget_bytes}"
+        _require(fine, f"node {self.name}: budget_bytes {allowed}")
 
 
 @dataclass(frozen=True)
@@ -179,6 +193,9 @@ class Snapshot:
 
     def __post_init__(self) -> None:
         _require(self.epoch >= 0, f"epoch must be at least 0, not {self.epoch}")
+        count = len(self.tenants)
+        allowed = f"must be at most {TENANTS_MAX}, not {count}"
+        _require(count <= TENANTS_MAX, f"node {self.node.name}: tenants {allowed}")
         seen: set[str] = set()
         for tenant in self.tenants:
             _require(tenant.cgroup not in seen, f"{tenant.cgroup}: twice in one snapshot")
