@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from experiments.control_loop.instances import snapshot
 
+from cachepilot.errors import InputError
 from cachepilot.planner.config import Config
+from cachepilot.planner.limits import InfeasibleError
 from cachepilot.planner.objectives import Mode, Objective, Objectives
 from cachepilot.planner.plan import plan
+from cachepilot.planner.record import Record, RecordError, from_json, to_json
 from cachepilot.planner.snapshot import BYTES_MAX, TENANTS_MAX, Curves, SnapshotError
 from cachepilot.sizes import parse_size
 
@@ -57,3 +60,30 @@ def test_the_greatest_limits_are_brought_within_the_budget() -> None:
         action.limit_bytes >= tenant.floor_bytes
         for action, tenant in zip(found.actions, seen.tenants, strict=True)
     )
+
+
+@pytest.mark.parametrize("text", ["99999999TiB", "9" * 400])
+def test_a_memory_max_beyond_all_memory_is_no_limit_and_such_a_memory_min_infeasible(
+    text: str,
+) -> None:
+    seen = snapshot(4, tenants=3, policies=2)
+    most = Objectives((Objective("*", memory_max=parse_size(text)),))
+    assert plan(seen, most, Config()) == plan(seen, Objectives((Objective("*"),)), Config())
+    with pytest.raises(InfeasibleError, match=r"node node: .* memory_min"):
+        plan(seen, Objectives((Objective("*", memory_min=parse_size(text)),)), Config())
+
+
+@pytest.mark.parametrize("name", ["throughput_ops", "latency_p99_us", "hit_ratio", "weight"])
+@pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
+def test_an_objective_with_a_number_out_of_range_is_refused(name: str, value: float) -> None:
+    wrong: dict[str, Any] = {name: value}
+    with pytest.raises(InputError, match=rf"^objective /a: {name}: .*allowed: above 0 to "):
+        Objective("/a", **wrong)
+
+
+def test_a_record_with_a_share_that_is_no_number_is_refused() -> None:
+    seen = snapshot(1, 1, 1)
+    asked = Objectives((Objective("*", memory_min=parse_size("0.1")),))
+    text = to_json(Record(seen, asked, Config(), plan(seen, asked, Config())))
+    with pytest.raises(RecordError, match=r"^here: "):
+        from_json(text.replace('"1/10"', '"1/0"'), "here")

@@ -98,6 +98,7 @@ def test_a_refusal_names_file_key_and_range(line: str, key: str, allowed: str) -
         ("[[tenant]]\nweight = 1", "o.toml: tenant 1: cgroup: is missing"),
         ('[[tenant]]\ncgroup = "/a"\n[[tenant]]\ncgroup = "/a"', "o.toml: tenant 2: cgroup"),
         ("goal =", "o.toml: is not TOML"),
+        (f"goal = {'9' * 5000}", "o.toml: is not TOML"),
     ],
 )
 def test_a_file_that_is_not_objectives_is_refused(text: str, part: str) -> None:

@@ -7,7 +7,12 @@ from enum import StrEnum
 from fnmatch import translate
 from functools import cached_property
 
+from cachepilot.errors import InputError
+from cachepilot.planner.snapshot import BYTES_MAX
 from cachepilot.sizes import PAGE_BYTES, Size
+
+UPPER = {"throughput_ops": 1e12, "latency_p99_us": 1e12, "hit_ratio": 1.0, "weight": 1e6}
+"""The greatest value of each number of an objective; all are above 0."""
 
 
 class Goal(StrEnum):
@@ -30,7 +35,8 @@ class Objective:
     """One statement, for the cgroups that `pattern` matches: a path, or a glob of paths.
 
     A share as `memory_min` or `memory_max` is one of the node's budget. `policies` are those
-    allowed, all when empty; one alone is pinned. SLOs of a higher `priority` come first.
+    allowed, all when empty; one alone is pinned. SLOs of a higher `priority` come first. Raises
+    InputError naming the pattern and the key when a number is not above 0 to its `UPPER`.
     """
 
     pattern: str
@@ -44,6 +50,13 @@ class Objective:
     policies: tuple[str, ...] = ()
     mode: Mode = Mode.AUTO
 
+    def __post_init__(self) -> None:
+        for name, most in UPPER.items():
+            value = getattr(self, name)
+            if value is not None and not 0 < value <= most:
+                allowed = f"allowed: above 0 to {most:g}"
+                raise InputError(f"objective {self.pattern}: {name}: {value} ({allowed})")
+
     @property
     def has_slo(self) -> bool:
         """Whether anything is promised."""
@@ -56,9 +69,9 @@ UNNAMED = Objective(pattern="*", mode=Mode.OBSERVE)
 
 
 def size_bytes(size: Size, budget_bytes: int) -> int:
-    """`size` in bytes, whole pages; a share is one of `budget_bytes`."""
+    """`size` in bytes, whole pages, at most BYTES_MAX; a share is one of `budget_bytes`."""
     if size.share is None:
-        return (size.pages or 0) * PAGE_BYTES
+        return min((size.pages or 0) * PAGE_BYTES, BYTES_MAX)
     return int(size.share * budget_bytes) // PAGE_BYTES * PAGE_BYTES
 
 

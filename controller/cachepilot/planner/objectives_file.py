@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cachepilot.errors import InputError
-from cachepilot.planner.objectives import Goal, Mode, Objective, Objectives
+from cachepilot.planner.objectives import UPPER, Goal, Mode, Objective, Objectives
 from cachepilot.sizes import ALLOWED, Size, parse_size
 
 Reader = Callable[[object], Any]
@@ -28,13 +28,14 @@ class ObjectivesError(InputError):
     """An objectives file that is refused; names the file, the key and what is allowed."""
 
 
-def _number(low: float, high: float, allowed: str) -> Reader:
-    """A reader of numbers in (low, high]."""
+def _number(key: str, unit: str = "") -> Reader:
+    """A reader of numbers above 0, at most the `UPPER` of `key`."""
 
     def read(value: object) -> float:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and low < value <= high:  # type: ignore[operator]
+        if is_number and 0 < value <= UPPER[key]:  # type: ignore[operator]
             return float(value)  # type: ignore[arg-type]
+        allowed = f"above 0 to {UPPER[key]:g}{unit}"
         raise ObjectivesError(f"{value!r} is not allowed (allowed: {allowed})")
 
     return read
@@ -80,10 +81,10 @@ def _choice(kind: type[Goal] | type[Mode]) -> Reader:
 
 _READERS: Mapping[str, Reader] = {
     "cgroup": _text,
-    "throughput_ops": _number(0, 1e12, "above 0 to 1e12 operations per second"),
-    "latency_p99_us": _number(0, 1e12, "above 0 to 1e12 microseconds"),
-    "hit_ratio": _number(0, 1, "above 0 to 1"),
-    "weight": _number(0, 1e6, "above 0 to 1e6"),
+    "throughput_ops": _number("throughput_ops", " operations per second"),
+    "latency_p99_us": _number("latency_p99_us", " microseconds"),
+    "hit_ratio": _number("hit_ratio"),
+    "weight": _number("weight"),
     "priority": _priority,
     "memory_min": _size,
     "memory_max": _size,
@@ -132,7 +133,7 @@ def parse_objectives(text: str, name: str) -> Objectives:
     """Reads the text of the file `name`; raises ObjectivesError naming file, key and range."""
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise ObjectivesError(f"{name}: is not TOML: {error}") from None
     _known_only(document, {"goal": None, "tenant": None}, name)
     tables = document.get("tenant", [])

@@ -17,6 +17,16 @@ from cachepilot.planner.objectives import Objectives
 from cachepilot.planner.plan import plan
 from cachepilot.planner.snapshot import Snapshot
 
+_UNREADABLE = (
+    ArithmeticError,
+    AttributeError,
+    InputError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
 
 class RecordError(InputError):
     """A record that cannot be read; names where it came from."""
@@ -69,7 +79,7 @@ def from_json(text: str, name: str) -> Record:
     """Reads what `to_json` wrote; raises RecordError naming `name`."""
     try:
         record: Record = _decode(Record, json.loads(text))
-    except (ValueError, TypeError, KeyError, AttributeError, InputError) as error:
+    except _UNREADABLE as error:
         raise RecordError(f"{name}: not the record of a decision: {error}") from None
     return record
 
