@@ -87,3 +87,12 @@ def test_a_record_with_a_share_that_is_no_number_is_refused() -> None:
     text = to_json(Record(seen, asked, Config(), plan(seen, asked, Config())))
     with pytest.raises(RecordError, match=r"^here: "):
         from_json(text.replace('"1/10"', '"1/0"'), "here")
+
+
+@pytest.mark.parametrize("capacity_iops", [1e12, 2000.0])
+def test_what_is_attainable_says_whether_it_rests_on_a_busy_device(capacity_iops: float) -> None:
+    seen = snapshot(4, tenants=4, policies=2, capacity_iops=capacity_iops)
+    asked = Objectives((Objective("/t00000", throughput_ops=1e9), Objective("*")))
+    found = plan(seen, asked, Config())
+    assert (found.device_wait_us > 0) is (capacity_iops < 1e12)
+    assert ("as busy as planned" in found.slos[0].why) is (capacity_iops < 1e12)

@@ -110,3 +110,14 @@ def test_the_error_is_that_of_predictions_made_before_the_interval() -> None:
     changed = Observation(seen[-1].throughput_ops / 10, seen[-1].miss_ratio, 150)
     after = online.observe(changed).error_pct
     assert after is not None and after > steady + 5
+
+
+@pytest.mark.parametrize("miss_ratio", [-0.1, float("nan")])
+@pytest.mark.parametrize("miss_cost_us", [-400.0, float("inf")])
+def test_an_observation_that_cannot_be_changes_nothing(
+    miss_ratio: float, miss_cost_us: float
+) -> None:
+    online = OnlineFit(Demand(100, 1))
+    before = online.observe(Observation(1000.0, 0.25, 150.0))
+    assert online.observe(Observation(1000.0, miss_ratio, 150.0)) == before
+    assert online.observe(Observation(1000.0, 0.25, miss_cost_us)) == before

@@ -49,7 +49,8 @@ class SloState(StrEnum):
     """What becomes of a promise.
 
     `approaching`: it takes more cycles. `outbid`: tenants of higher priority, or cheaper ones of
-    the same, take the memory. `unattainable`: not even all memory of the node would do.
+    the same, take the memory. `unattainable`: not even all memory of the node would do,
+    with the device as busy as planned.
     `unmeasured`: nothing is measured that it could be predicted from. `held`: it is not kept, and
     the tenant may not be changed.
     """
@@ -69,7 +70,9 @@ class SloOutcome:
     `target`, `value` and `attainable` are operations per second, microseconds or a hit ratio, as
     `kind` says: `throughput_ops`, `latency_p99_us` or `hit_ratio`. `attainable` is what this node
     could give the tenant in time if all others had their least; `attainable_ops` the throughput
-    there. They and `value` are None when nothing is measured that could predict them.
+    there, both with the device as busy as planned: where that is the bottleneck they are estimates,
+    for the least of the others would make it busier. They and `value` are None when nothing is
+    measured that could predict them.
     """
 
     cgroup: str

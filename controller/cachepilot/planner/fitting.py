@@ -39,7 +39,7 @@ class Observation:
     def is_usable(self) -> bool:
         """Whether anything happened that a model could be fitted to."""
         numbers = (self.throughput_ops, self.miss_ratio, self.miss_cost_us)
-        return all(map(math.isfinite, numbers)) and self.throughput_ops > 0 <= self.miss_ratio
+        return all(map(math.isfinite, numbers)) and self.throughput_ops > 0 <= min(numbers)
 
 
 def predicted_ops(demand: Demand, observation: Observation) -> float:

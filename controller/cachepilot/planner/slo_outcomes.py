@@ -16,10 +16,11 @@ UNITS = {"throughput_ops": " ops/s", "latency_p99_us": " us at p99", "hit_ratio"
 
 @dataclass(frozen=True)
 class _Point:
-    """A predicted point of one tenant."""
+    """A predicted point of one tenant, and what a device read waits meanwhile."""
 
     miss: float
     ops: float
+    wait_us: float
 
 
 def _in_kind(kind: str, point: _Point, tenant: Tenant) -> float | None:
@@ -51,10 +52,12 @@ def _why(kind: str, target: float, state: SloState, value: float, attainable: _P
     unit = UNITS[kind]
     asked = f"{target:,.6g}{unit} asked, {value:,.6g} predicted"
     most = f"{attainable.ops:,.6g} ops/s at a miss ratio of {attainable.miss:.4f}"
+    if attainable.wait_us > 0:
+        most += f" if the device is as busy as planned, reads waiting {attainable.wait_us:,.4g} us"
     return {
         SloState.KEPT: asked,
         SloState.APPROACHING: f"{asked}; as fast as the bound on movement allows",
-        SloState.OUTBID: f"{asked}; other SLOs come first, {most} would be attainable alone",
+        SloState.OUTBID: f"{asked}; other SLOs come first, attainable alone are {most}",
         SloState.UNATTAINABLE: f"{asked}; infeasible on this node: attainable are {most}",
         SloState.HELD: f"{asked}; the tenant may not be changed",
     }[state]
@@ -71,12 +74,13 @@ def slo_outcomes(
     if not rows:
         return ()
     best_miss = attainable_miss(problem)
-    best_ops = problem.model.ops(best_miss, planned.load.wait_us)
+    wait_us = planned.load.wait_us
+    best_ops = problem.model.ops(best_miss, wait_us)
     found = []
     for i in rows:
         tenant = tenants[i]
-        here = _Point(float(planned.miss[i]), float(planned.ops[i]))
-        best = _Point(float(best_miss[i]), float(best_ops[i]))
+        here = _Point(float(planned.miss[i]), float(planned.ops[i]), wait_us)
+        best = _Point(float(best_miss[i]), float(best_ops[i]), wait_us)
         limit = planned.allocation.limit_bytes[i]
         grows = bool(limit > problem.current_bytes[i]) and limit == problem.high_bytes[i]
         for kind, target in _targets(objectives[i]):
