@@ -96,3 +96,18 @@ def test_what_is_attainable_says_whether_it_rests_on_a_busy_device(capacity_iops
     found = plan(seen, asked, Config())
     assert (found.device_wait_us > 0) is (capacity_iops < 1e12)
     assert ("as busy as planned" in found.slos[0].why) is (capacity_iops < 1e12)
+
+
+def test_a_policy_that_cannot_be_obeyed_is_said() -> None:
+    seen = snapshot(1, tenants=2, policies=1)
+    asked = Objectives((Objective("/t00000", policies=("mglru",)), Objective("*")))
+    found = plan(seen, asked, Config())
+    assert found.actions[0].policy == seen.tenants[0].policy
+    assert found.notes == (
+        "/t00000: stays under policy0; allowed are mglru, but none of them has a curve",
+    )
+    two = snapshot(1, tenants=2, policies=2)
+    other = next(name for name in two.tenants[0].curves.policies if name != two.tenants[0].policy)
+    asked = Objectives((Objective("/t00000", policies=(other,)), Objective("*")))
+    assert plan(two, asked, Config()).notes == ()
+    assert "changes no policies" in plan(two, asked, Config(allocator="static")).notes[0]

@@ -60,6 +60,16 @@ def _settings(tenants: Sequence[Tenant], seen: Outlook, held: Sequence[Held]) ->
     ]
 
 
+def _disobeyed(tenant: Tenant, objective: Objective, held: Held, then: Setting) -> str | None:
+    """A note on a tenant that may be changed and yet stays under a policy it may not have."""
+    if held is not Held.NOT or not objective.policies or then.policy in objective.policies:
+        return None
+    allowed = ", ".join(objective.policies)
+    has_curve = not set(objective.policies).isdisjoint(tenant.curves.policies)
+    why = "the allocator changes no policies" if has_curve else "none of them has a curve"
+    return f"{tenant.cgroup}: stays under {then.policy}; allowed are {allowed}, but {why}"
+
+
 def _why(tenant: Tenant, held: Held, now: Setting, then: Setting) -> str:
     if held is Held.UNTRUSTED:
         return f"kept: the curves cannot be trusted: {tenant.trust.reason or 'no reason given'}"
@@ -68,7 +78,7 @@ def _why(tenant: Tenant, held: Held, now: Setting, then: Setting) -> str:
     if held is not Held.NOT:
         return f"kept: mode is {held}"
     if (now.policy, now.limit_bytes) == (then.policy, then.limit_bytes):
-        return "kept: no change is predicted to be worth its cost"
+        return "kept: the allocator found no change that is worth its cost"
     changes = []
     if now.policy != then.policy:
         changes.append(f"{now.policy} -> {then.policy}")
@@ -120,6 +130,8 @@ def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
     held = [_held(*pair) for pair in zip(tenants, stated, strict=True)]
     present = _settings(tenants, outlook(problem, problem.keep()), held)
     recommended, notes = _recommended(snapshot, objectives, config, tenants, held)
+    planned = _settings(tenants, seen, held)
+    disobeyed = map(_disobeyed, tenants, stated, held, planned)
     actions = tuple(
         Action(
             cgroup=tenant.cgroup,
@@ -132,9 +144,7 @@ def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
             why=_why(tenant, why, now, then),
             recommended=recommended.get(tenant.cgroup),
         )
-        for tenant, why, now, then in zip(
-            tenants, held, present, _settings(tenants, seen, held), strict=True
-        )
+        for tenant, why, now, then in zip(tenants, held, present, planned, strict=True)
     )
     return Plan(
         epoch=snapshot.epoch,
@@ -147,5 +157,9 @@ def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
         device_wait_us=seen.load.wait_us,
         device_share=seen.device_iops / snapshot.device.capacity_iops,
         unallocated_bytes=snapshot.node.budget_bytes - int(seen.allocation.limit_bytes.sum()),
-        notes=((OVERCOMMITTED,) if problem.widened else ()) + notes,
+        notes=(
+            *((OVERCOMMITTED,) if problem.widened else ()),
+            *notes,
+            *(note for note in disobeyed if note is not None),
+        ),
     )
