@@ -18,10 +18,12 @@ class ModelKind(StrEnum):
 class Config:
     """Settings of the planner; the same for every tenant.
 
-    `movement_share`: by how much of the node's budget one tenant's limit may change per cycle.
+    `movement_share`: by how much of the node's budget one tenant's limit may change per cycle,
+    unless its floor, `memory_min` or a budget that is exceeded demand more.
     `switch_cost`: a change of policy costs this share of the tenant's present throughput.
     `move_cost`: so does a change of its limit by as much as it has, smaller ones in proportion.
-    `tolerance`: how far below the bound, as its share, an allocation may be without a search.
+    `tolerance`: how far below the bound an allocation may be without a search, as a share of the
+    present throughput at an idle device.
     `rounds`: how often the allocation is repeated until it agrees with the load of the device.
     """
 

@@ -45,8 +45,8 @@ class Problem:
     A limit must be in [low_bytes, high_bytes], which the bound on movement narrows down from
     [least_bytes, most_bytes]. A tenant that is not `movable` keeps its policy and its limit, and
     is valued at the miss ratio that is measured, not at its curves: `present_miss` is the one or
-    the other. `allowed`, (N, P), is where it
-    may switch to; the present policy is not among them, and `stay` says whether it may be kept.
+    the other. `allowed`, (N, P), is where it may switch to; the present policy is not among them,
+    and `stay` says whether it may be kept.
     SLOs are the least throughput `min_ops` (0 without one) and the greatest `max_miss` (1 without).
     """
 
