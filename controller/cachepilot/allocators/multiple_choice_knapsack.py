@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The multiple-choice knapsack: one option of each class, the greatest value within a capacity.
+
+Kellerer, Pferschy, Pisinger, "Knapsack Problems" (2004), chapter 11. The Lagrangian dual, which
+equals the linear relaxation over the concave hulls of the classes, gives a bound and a first
+choice. Where that leaves more than the tolerance, options that the bound rules out are dropped and
+dynamic programming over lists of undominated states, fathomed by the same bound, decides the rest.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cachepilot.allocators.core_search import Limits, search
+from cachepilot.planner.snapshot import FloatArray, IntArray
+
+STATES_MAX = 8192
+DUAL_STEPS = 200
+FILL_STEPS = 64
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Index of the option of each class, shape (N,), its value, and a bound on any value."""
+
+    option: IntArray
+    value: float
+    bound: float
+
+
+@dataclass(frozen=True)
+class _Knapsack:
+    """Classes of shape (N, M): `weights`, and `values`, -inf where an option is not allowed."""
+
+    weights: IntArray
+    values: FloatArray
+    capacity: int
+    rows: IntArray
+
+    def weight(self, option: IntArray) -> int:
+        """Total weight of one option of each class."""
+        return int(self.weights[self.rows, option].sum())
+
+    def value(self, option: IntArray) -> float:
+        """Total value of one option of each class."""
+        return float(self.values[self.rows, option].sum())
+
+    def lightest(self) -> IntArray:
+        """The lightest options, of several the most valuable."""
+        weights = np.where(np.isfinite(self.values), self.weights, np.iinfo(np.int64).max)
+        least = weights == weights.min(axis=1, keepdims=True)
+        best: IntArray = np.where(least, self.values, -np.inf).argmax(axis=1)
+        return best
+
+    def at_price(self, price: float) -> IntArray:
+        """The options that are worth most when capacity costs `price` per unit of weight."""
+        best: IntArray = (self.values - price * self.weights).argmax(axis=1)
+        return best
+
+
+def _dual(knapsack: _Knapsack) -> tuple[float, IntArray, float]:
+    """The price that minimises the dual, the feasible options at it, and the bound it proves.
+
+    The dual is convex and piecewise linear in one variable: where the tangents of a price that is
+    too low and of one that is high enough meet, there either is the minimum or a new tangent.
+    """
+    over = knapsack.at_price(0.0)
+    if knapsack.weight(over) <= knapsack.capacity:
+        return 0.0, over, knapsack.value(over)
+    within = knapsack.lightest()
+    price, bound = 0.0, np.inf
+    for _ in range(DUAL_STEPS):
+        gain = knapsack.value(over) - knapsack.value(within)
+        price = max(0.0, gain / (knapsack.weight(over) - knapsack.weight(within)))
+        bound = knapsack.value(within) + price * (knapsack.capacity - knapsack.weight(within))
+        new = knapsack.at_price(price)
+        excess = knapsack.value(new) + price * (knapsack.capacity - knapsack.weight(new)) - bound
+        if excess <= 1e-12 * max(abs(bound), 1e-300):
+            break
+        bound += excess
+        if knapsack.weight(new) > knapsack.capacity:
+            over = new
+        else:
+            within = new
+    return price, within, bound
+
+
+def _fill(knapsack: _Knapsack, option: IntArray) -> IntArray:
+    """Spends what is left, one class at a time, on what gains most; at most FILL_STEPS changes."""
+    option = option.copy()
+    for _ in range(FILL_STEPS):
+        weight = knapsack.weights[knapsack.rows, option]
+        value = knapsack.values[knapsack.rows, option]
+        left = knapsack.capacity - int(weight.sum())
+        gain = knapsack.values - value[:, None]
+        gain[knapsack.weights > weight[:, None] + left] = -np.inf
+        best = int(gain.argmax())
+        row, column = divmod(best, gain.shape[1])
+        if not gain[row, column] > 0:
+            break
+        option[row] = column
+    return option
+
+
+def _core(
+    knapsack: _Knapsack, price: float, choice: Choice, tolerance: float, states_max: int
+) -> IntArray:
+    """Decides the classes that the bound leaves open; every other one has its only option left."""
+    reduced = knapsack.values - price * knapsack.weights
+    best = reduced.max(axis=1, keepdims=True)
+    # An option that costs more than this cannot be part of a choice that is worth the search.
+    slack = choice.bound - choice.value - tolerance / 2
+    survives = best - reduced <= slack
+    option: IntArray = reduced.argmax(axis=1)
+    rows = np.flatnonzero(survives.sum(axis=1) > 1)
+    rows = rows[np.argsort(survives[rows].sum(axis=1), kind="stable")]
+    fixed = np.setdiff1d(np.arange(option.size), rows)
+    capacity = knapsack.capacity - int(knapsack.weights[fixed, option[fixed]].sum())
+    classes = [np.flatnonzero(survives[row]) for row in rows]
+    weights = [knapsack.weights[row, kept] for row, kept in zip(rows, classes, strict=True)]
+    losses = [best[row, 0] - reduced[row, kept] for row, kept in zip(rows, classes, strict=True)]
+    resolution = tolerance / (2 * max(1, rows.size))
+    found = search(weights, losses, capacity, price, Limits(slack, resolution, states_max))
+    if found is None:
+        return choice.option
+    for row, kept, index in zip(rows, classes, found, strict=True):
+        option[row] = kept[index]
+    return option
+
+
+def solve(
+    weights: IntArray,
+    values: FloatArray,
+    capacity: int,
+    tolerance: float,
+    states_max: int = STATES_MAX,
+) -> Choice:
+    """The best option of each class, its total weight at most `capacity`.
+
+    `weights` and `values` have shape (N, M), values are -inf where an option is not allowed. The
+    value is at least the bound less `tolerance`, in the unit of the values, or the greatest there
+    is to within `tolerance`, unless the search met more than `states_max` states at once. Raises
+    ValueError when even the lightest options are too heavy.
+    """
+    knapsack = _Knapsack(weights, values, capacity, np.arange(weights.shape[0]))
+    if knapsack.weight(knapsack.lightest()) > capacity:
+        raise ValueError("the lightest options are heavier than the capacity")
+    price, within, bound = _dual(knapsack)
+    option = _fill(knapsack, within)
+    choice = Choice(option, knapsack.value(option), bound)
+    if bound - choice.value <= tolerance:
+        return choice
+    searched = _fill(knapsack, _core(knapsack, price, choice, tolerance, states_max))
+    better = max((searched, option), key=knapsack.value)
+    return Choice(better, knapsack.value(better), bound)

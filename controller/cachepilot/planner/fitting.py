@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The throughput model of one tenant, fitted to what is measured, its error tracked.
+
+Of `concurrency / (service + accesses per operation x miss ratio x miss cost)` the service time and
+the accesses that an operation waits for are fitted; the rest is measured. While the miss ratio has
+hardly changed the two cannot be told apart, and the measured accesses per operation decide.
+"""
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from cachepilot.planner.snapshot import Demand, FloatArray
+from cachepilot.planner.throughput import US_PER_S
+
+WINDOW = 128
+"""Observations that are kept."""
+HALF_LIFE = 32.0
+"""After so many observations one counts half."""
+PRIOR_WEIGHT = 0.05
+"""Of the measured accesses per operation, against one observation."""
+SERVICE_US_MIN = 1e-3
+ACCESSES_MIN = 1e-6
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One interval of a tenant: what was measured, `miss_cost_us` with the wait at the device."""
+
+    throughput_ops: float
+    miss_ratio: float
+    miss_cost_us: float
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether anything happened that a model could be fitted to."""
+        numbers = (self.throughput_ops, self.miss_ratio, self.miss_cost_us)
+        return all(map(math.isfinite, numbers)) and self.throughput_ops > 0 <= min(numbers)
+
+
+def predicted_ops(demand: Demand, observation: Observation) -> float:
+    """What the model says of an interval, from its miss ratio and its miss cost."""
+    waits = demand.accesses_per_op * observation.miss_ratio * observation.miss_cost_us
+    return US_PER_S * demand.concurrency / (demand.service_us + waits)
+
+
+def fit(observations: Sequence[Observation], prior: Demand) -> Demand:
+    """The demand that explains the observations best, the newest last; the prior without any.
+
+    Least squares of the logarithm of throughput, which weighs relative errors, with a loss that is
+    linear in outliers, older observations fading.
+    """
+    usable = [one for one in observations if one.is_usable]
+    if not usable:
+        return prior
+    ops = np.array([one.throughput_ops for one in usable])
+    misses_us = np.array([one.miss_ratio * one.miss_cost_us for one in usable])
+    ages = np.arange(len(usable))[::-1]
+    root_weight = np.sqrt(0.5 ** (ages / HALF_LIFE))
+    log_seen = np.log(US_PER_S * prior.concurrency / ops)
+    log_accesses = math.log(prior.accesses_per_op)
+
+    def residuals(parameters: FloatArray) -> FloatArray:
+        service_us, accesses = np.exp(parameters)
+        off = np.log(service_us + accesses * misses_us) - log_seen
+        away = PRIOR_WEIGHT * (parameters[1] - log_accesses)
+        return np.append(off * root_weight, away)
+
+    rest_us = np.exp(log_seen) - prior.accesses_per_op * misses_us
+    start_us = max(float(np.median(rest_us)), prior.service_us * 1e-3, 2 * SERVICE_US_MIN)
+    bounds = (np.log([SERVICE_US_MIN, ACCESSES_MIN]), np.log([1e12, 1e12]))
+    start = np.clip([math.log(start_us), log_accesses], *bounds)
+    found = least_squares(residuals, start, bounds=bounds, loss="soft_l1", f_scale=0.1)
+    service_us, accesses = np.exp(found.x).tolist()
+    return replace(prior, service_us=service_us, accesses_per_op=accesses)
+
+
+class OnlineFit:
+    """Keeps the demand of one tenant up to date; every observation first tests the prediction.
+
+    The error is of one-step predictions: of throughput by the model as it was before the interval,
+    given the miss ratio and the miss cost of the interval. It fades like the observations do.
+    """
+
+    def __init__(self, prior: Demand) -> None:
+        self._prior = prior
+        self._seen: deque[Observation] = deque(maxlen=WINDOW)
+        self._demand = replace(prior, error_pct=None)
+        self._error_sum = 0.0
+        self._error_weight = 0.0
+
+    @property
+    def demand(self) -> Demand:
+        """The demand as fitted so far, with its error."""
+        return self._demand
+
+    def observe(self, observation: Observation) -> Demand:
+        """Takes one interval in, and returns the demand fitted anew.
+
+        An interval in which nothing was done changes nothing.
+        """
+        if not observation.is_usable:
+            return self._demand
+        if self._seen:
+            predicted = predicted_ops(self._demand, observation)
+            off_pct = 100 * abs(predicted / observation.throughput_ops - 1)
+            fade = 0.5 ** (1 / HALF_LIFE)
+            self._error_sum = self._error_sum * fade + off_pct
+            self._error_weight = self._error_weight * fade + 1
+        self._seen.append(observation)
+        fitted = fit(tuple(self._seen), self._prior)
+        error = self._error_sum / self._error_weight if self._error_weight else None
+        self._demand = replace(fitted, error_pct=error)
+        return self._demand

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The allocation problem of one node, as arrays: what each tenant may get and what it is worth."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cachepilot.planner.config import Config
+from cachepilot.planner.limits import limits_of
+from cachepilot.planner.objectives import Goal, Mode, Objective, Objectives
+from cachepilot.planner.packed_curves import PackedCurves
+from cachepilot.planner.snapshot import BoolArray, FloatArray, IntArray, Snapshot, Tenant
+from cachepilot.planner.throughput import Throughput, throughput_model
+from cachepilot.sizes import PAGE_BYTES
+
+SLO_MARGIN = 1e-9
+"""By how much of itself a miss ratio may exceed what an SLO needs: rounding, no more."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What the device is assumed to do: the wait per read, and the price of one more read/s."""
+
+    wait_us: float = 0.0
+    read_price: float = 0.0
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Policy, an index into the tenant's curves, and limit of every tenant; both of shape (N,).
+
+    `bound` is what no allocation can be worth more than, None from allocators that prove nothing.
+    """
+
+    policy: IntArray
+    limit_bytes: IntArray
+    bound: float | None = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """N tenants that share `budget_bytes`; arrays of shape (N,) but for those said otherwise.
+
+    A limit must be in [low_bytes, high_bytes], which the bound on movement narrows down from
+    [least_bytes, most_bytes]. A tenant that is not `movable` keeps its policy and its limit, and
+    is valued at the miss ratio that is measured, not at its curves: `present_miss` is the one or
+    the other. `allowed`, (N, P), is where it may switch to; the present policy is not among them,
+    and `stay` says whether it may be kept.
+    SLOs are the least throughput `min_ops` (0 without one) and the greatest `max_miss` (1 without).
+    """
+
+    cgroups: tuple[str, ...]
+    budget_bytes: int
+    curves: PackedCurves
+    model: Throughput
+    allowed: BoolArray
+    stay: BoolArray
+    present: IntArray
+    current_bytes: IntArray
+    least_bytes: IntArray
+    most_bytes: IntArray
+    low_bytes: IntArray
+    high_bytes: IntArray
+    movable: BoolArray
+    present_miss: FloatArray
+    weight: FloatArray
+    priority: IntArray
+    min_ops: FloatArray
+    max_miss: FloatArray
+    goal: Goal
+    config: Config
+    widened: bool
+    load: Load = Load()
+
+    @property
+    def has_slo(self) -> BoolArray:
+        """Of which movable tenants something is promised."""
+        found: BoolArray = self.movable & ((self.min_ops > 0) | (self.max_miss < 1))
+        return found
+
+    @property
+    def usable(self) -> BoolArray:
+        """Under which policies each tenant may be from now on, shape (N, P)."""
+        found = self.allowed.copy()
+        found[np.arange(self.present.size), self.present] = self.stay
+        return found
+
+    @property
+    def slo_miss(self) -> FloatArray:
+        """The greatest miss ratio that keeps the SLOs under the load; inf without one, (N,).
+
+        Negative when not even a tenant that always hits would keep them.
+        """
+        model = self.model
+        slope = model.per_miss + model.per_wait * self.load.wait_us
+        with np.errstate(divide="ignore"):
+            by_ops = (model.scale / self.min_ops - model.base) / slope
+        found = np.minimum(by_ops, np.where(self.max_miss < 1, self.max_miss, np.inf))
+        return found + SLO_MARGIN * np.abs(np.where(np.isfinite(found), found, 0.0))
+
+    def under(self, load: Load) -> "Problem":
+        """The same problem while the device does what `load` says."""
+        return replace(self, load=load)
+
+    def miss(self, allocation: Allocation) -> FloatArray:
+        """Predicted miss ratio of every tenant; the measured one where nothing may change."""
+        found = self.curves.miss(allocation.limit_bytes[:, None], allocation.policy)[:, 0]
+        return np.where(self.movable, found, self.present_miss)
+
+    def keep(self) -> Allocation:
+        """The allocation that changes nothing."""
+        return Allocation(self.present, self.current_bytes)
+
+    def cost(self, limit_bytes: IntArray, switched: BoolArray) -> FloatArray:
+        """What changing to limits of shape (N, K) costs, in weighted operations per second."""
+        worth = self.weight * self.model.ops(self.present_miss, self.load.wait_us)
+        current = self.current_bytes[:, None]
+        moved = np.minimum(np.abs(limit_bytes - current) / np.maximum(current, PAGE_BYTES), 1.0)
+        share = self.config.switch_cost * switched + self.config.move_cost * moved
+        cost: FloatArray = worth[:, None] * share
+        return cost
+
+    def value(self, allocation: Allocation) -> float:
+        """Weighted throughput less the costs of change, at the wait that the load implies."""
+        return self.valued(allocation)[0]
+
+    def valued(self, allocation: Allocation) -> tuple[float, Load]:
+        """The value of an allocation, and the load of the device that it leads to."""
+        miss = self.miss(allocation)
+        wait = self.model.wait_us(miss)
+        load = Load(wait, self.model.read_price(miss, wait, self.weight))
+        switched = allocation.policy != self.present
+        cost = self.under(load).cost(allocation.limit_bytes[:, None], switched[:, None])
+        gain = self.weight * self.model.ops(miss, wait)
+        return float((gain - cost[:, 0]).sum()), load
+
+
+def _min_ops(tenants: Sequence[Tenant], objectives: Sequence[Objective]) -> FloatArray:
+    """The throughput that keeps every promise of throughput and latency, shape (N,).
+
+    The p99 is taken to stay in proportion to the time of an operation, which by Little's law is
+    the operations in flight over the throughput: so it is inversely proportional to throughput.
+    A promise of latency counts for nothing while no p99 is measured.
+    """
+    found = np.zeros(len(tenants))
+    for i, (tenant, objective) in enumerate(zip(tenants, objectives, strict=True)):
+        readings = tenant.indicators
+        wanted = objective.throughput_ops or 0.0
+        if objective.latency_p99_us is not None and readings.latency_p99_us is not None:
+            faster = readings.latency_p99_us / objective.latency_p99_us
+            wanted = max(wanted, readings.throughput_ops * faster)
+        found[i] = wanted
+    return found
+
+
+def _may_move(tenant: Tenant, objective: Objective, modes: frozenset[Mode]) -> bool:
+    known = tenant.policy in tenant.curves.policies
+    return objective.mode in modes and tenant.trust.trusted and known
+
+
+def build(
+    snapshot: Snapshot, objectives: Objectives, config: Config, modes: frozenset[Mode]
+) -> Problem:
+    """The problem of the tenants in `modes`, all others kept as they are; sorted by cgroup.
+
+    Raises InfeasibleError when what tenants must have exceeds the budget.
+    """
+    tenants = sorted(snapshot.tenants, key=lambda tenant: tenant.cgroup)
+    stated = [objectives.of(tenant.cgroup) for tenant in tenants]
+    pairs = list(zip(tenants, stated, strict=True))
+    movable = np.array([_may_move(*pair, modes) for pair in pairs], dtype=np.bool_)
+    limits = limits_of(tenants, stated, movable, snapshot, config)
+    curves = PackedCurves.of([tenant.curves for tenant in tenants])
+    present = np.array([_present(tenant) for tenant in tenants], dtype=np.int64)
+    usable = np.zeros(curves.miss_ratio.shape[:2], dtype=np.bool_)
+    for i, (tenant, objective) in enumerate(pairs):
+        names = tenant.curves.policies
+        wanted = objective.policies
+        usable[i, : len(names)] = [name in wanted for name in names] if wanted else True
+    rows = np.arange(len(tenants))
+    # A tenant whose allowed policies have no curve keeps the present one: nothing better is known.
+    stay = usable[rows, present] | ~usable.any(axis=1) if tenants else np.zeros(0, dtype=np.bool_)
+    allowed = usable.copy()
+    allowed[rows, present] = False
+    current = np.array([tenant.limit_bytes for tenant in tenants], dtype=np.int64)
+    measured = np.array([tenant.indicators.miss_ratio for tenant in tenants], dtype=np.float64)
+    hits = [0.0 if one.hit_ratio is None else one.hit_ratio for one in stated]
+    return Problem(
+        cgroups=tuple(tenant.cgroup for tenant in tenants),
+        budget_bytes=snapshot.node.budget_bytes,
+        curves=curves,
+        model=throughput_model(tenants, snapshot.device, config.model),
+        allowed=allowed & movable[:, None],
+        stay=stay | ~movable,
+        present=present,
+        current_bytes=current,
+        least_bytes=limits.least,
+        most_bytes=limits.most,
+        low_bytes=limits.low,
+        high_bytes=limits.high,
+        movable=movable,
+        present_miss=np.where(movable, curves.miss(current[:, None], present)[:, 0], measured),
+        weight=np.array([one.weight for one in stated], dtype=np.float64),
+        priority=np.array([one.priority for one in stated], dtype=np.int64),
+        min_ops=_min_ops(tenants, stated),
+        max_miss=1.0 - np.array(hits, dtype=np.float64),
+        goal=objectives.goal,
+        config=config,
+        widened=limits.widened,
+    )
+
+
+def _present(tenant: Tenant) -> int:
+    names = tenant.curves.policies
+    return names.index(tenant.policy) if tenant.policy in names else 0

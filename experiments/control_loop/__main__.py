@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures the parts that are named, all by default, and merges their rows into results.json."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+from experiments.shared import table
+from experiments.shared.rows import ROOT, Row, commit, machine, merge
+
+from . import measure
+
+EXPERIMENT = Path(__file__).resolve().parent
+COMMAND = "experiments/control_loop/run"
+POLICIES = 16
+GOALS_MS = {32: 5.0, 2048: 250.0}
+GAP_GOAL_PCT = 0.1
+OTHERS = ("annealing", "proportional", "static")
+HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
+# What the plan step gives and costs: results
+
+Written by `experiments/control_loop/run` from `results.json`; README.md says what is measured.
+"""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured."""
+
+    instances: int = 200
+    runs: int = 7
+    referee_steps: int = 64
+
+
+def _gaps(sizes: Sizes) -> list[Row]:
+    """The worst instance of the default allocator, and the median of every other."""
+    found = [
+        measure.gap(instance, ("optimal", *OTHERS), sizes.referee_steps)
+        for instance in range(sizes.instances)
+    ]
+    gaps = [one.gap_pct["optimal"] for one in found]
+    reference = "optimum by scipy.optimize.milp, gap of its own in percent"
+    rows = [
+        Row(
+            "controller.gap_pct",
+            max(gaps),
+            "percent",
+            goal=GAP_GOAL_PCT,
+            reference=f"the worst instance; {reference}",
+            reference_value=max(one.referee_gap_pct for one in found),
+            runs=len(gaps),
+            spread=(min(gaps), max(gaps)),
+        )
+    ]
+    for name in OTHERS:
+        values = [one.gap_pct[name] for one in found]
+        metric = f"controller.gap_pct.{name}"
+        rows.append(Row.of_runs(metric, values, "percent", reference="the median instance"))
+    return rows
+
+
+def _times(sizes: Sizes) -> list[Row]:
+    rows = []
+    for tenants, goal in GOALS_MS.items():
+        for is_short, found in measure.timings(tenants, POLICIES, sizes.runs).items():
+            metric = f"controller.plan_ms.{tenants}" + (".device_short" if is_short else "")
+            rows.append(
+                Row.of_runs(
+                    metric,
+                    found.cpu_ms,
+                    "ms",
+                    goal=None if is_short else goal,
+                    reference="processor time; by the wall clock",
+                    reference_value=median(found.wall_ms),
+                )
+            )
+    return rows
+
+
+PARTS: dict[str, Callable[[Sizes], list[Row]]] = {"gaps": _gaps, "times": _times}
+
+
+def main() -> int:
+    """0 when every part that was named was measured."""
+    parser = argparse.ArgumentParser(prog="run", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--quick", action="store_true", help="small; written to build/")
+    parser.add_argument("--instances", type=int, default=200, help="of the gaps (default: 200)")
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+    arguments = parser.parse_args()
+    for name in arguments.names:
+        if name not in PARTS:
+            parser.error(f"unknown part {name!r} (known: {', '.join(PARTS)})")
+    sizes = Sizes(instances=10, runs=3) if arguments.quick else Sizes(arguments.instances)
+    folder = ROOT / "build" / "control-loop" / "quick" if arguments.quick else EXPERIMENT
+    folder.mkdir(parents=True, exist_ok=True)
+    origin = {"command": COMMAND, "commit": commit(), "machine": machine()}
+    results = []
+    for name in arguments.names or PARTS:
+        results = merge(folder / "results.json", PARTS[name](sizes), origin)
+    text = [HEAD, table.origins(results), table.section("Results", results)]
+    (folder / "table.md").write_text("\n".join(text), "utf-8")
+    if arguments.json:
+        print(json.dumps([asdict(result) for result in results]))
+    else:
+        for result in results:
+            print(f"{result.metric} {result.value:.4g} {result.unit}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

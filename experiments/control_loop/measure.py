@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is measured of plans: their distance from the referee's optimum, and their time."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cachepilot.planner.config import Config
+from cachepilot.planner.objectives import Objective, Objectives
+from cachepilot.planner.plan import plan
+
+from .instances import snapshot
+from .referee import optimum
+
+EVERYBODY = Objectives((Objective("*"),))
+MOVEMENT_SHARES = (0.05, 0.2, 1.0)
+TENANTS = (2, 16)
+POLICIES = (1, 5)
+READS_PER_TENANT = 1000.0
+"""Reads per second of a device that is short of them, per tenant."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """One instance: how far plans of each allocator are below the optimum, in percent of it."""
+
+    instance: int
+    tenants: int
+    policies: int
+    movement_share: float
+    gap_pct: dict[str, float]
+    referee_gap_pct: float
+
+
+def gap(instance: int, allocators: Sequence[str], steps: int) -> Gap:
+    """Plans one random instance, also by the referee with `steps` even sizes per tenant.
+
+    A negative gap is a plan that is better than what the referee's sizes allow.
+    """
+    random = np.random.default_rng(instance)
+    tenants = int(random.integers(TENANTS[0], TENANTS[1] + 1))
+    policies = int(random.integers(POLICIES[0], POLICIES[1] + 1))
+    config = Config(movement_share=float(random.choice(MOVEMENT_SHARES)))
+    seen = snapshot(instance, tenants, policies)
+    best = optimum(seen, config, steps)
+    gaps = {}
+    for name in allocators:
+        chosen = Config(allocator=name, movement_share=config.movement_share)
+        found = plan(seen, EVERYBODY, chosen)
+        gaps[name] = 100 * (best.value - found.objective) / best.value
+    between = 100 * (best.bound - best.value) / best.value
+    return Gap(instance, tenants, policies, config.movement_share, gaps, between)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds of every run, by the wall clock and of the processor."""
+
+    wall_ms: list[float]
+    cpu_ms: list[float]
+
+
+def timings(tenants: int, policies: int, runs: int) -> dict[bool, Timing]:
+    """Plans `runs` random nodes after one that warms up; by whether the device is short."""
+    found = {is_short: Timing([], []) for is_short in (False, True)}
+    for run in range(runs + 1):
+        seen = snapshot(1000 + run, tenants, policies)
+        short = replace(seen.device, capacity_iops=tenants * READS_PER_TENANT)
+        for is_short, times in found.items():
+            now = replace(seen, device=short) if is_short else seen
+            wall_start, cpu_start = time.perf_counter(), time.process_time()
+            plan(now, EVERYBODY, Config())
+            cpu_ms = (time.process_time() - cpu_start) * 1e3
+            wall_ms = (time.perf_counter() - wall_start) * 1e3
+            if run > 0:
+                times.cpu_ms.append(cpu_ms)
+                times.wall_ms.append(wall_ms)
+    return found

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The referee: the allocation problem as a mixed-integer linear program, solved by HiGHS.
+
+Written on its own, one tenant and one size at a time, from the definition of the problem: nothing
+of the planner's arrays, envelopes or searches is in it. For devices that keep up, without SLOs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_array
+
+from cachepilot.planner.config import Config
+from cachepilot.planner.snapshot import FloatArray, IntArray, Snapshot, Tenant
+from cachepilot.sizes import PAGE_BYTES
+
+SECONDS_MAX = 60.0
+REL_GAP = 1e-5
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The optimum that was found and what it cannot exceed, weighted operations per second."""
+
+    value: float
+    bound: float
+
+
+def _ops(tenant: Tenant, miss_ratio: float, miss_cost_us: float) -> float:
+    demand = tenant.demand
+    time_us = demand.service_us + demand.accesses_per_op * miss_ratio * miss_cost_us
+    return 1e6 * demand.concurrency / time_us
+
+
+def _miss_ratio(tenant: Tenant, policy: int, size_bytes: float) -> float:
+    curves = tenant.curves
+    sizes = np.concatenate(([0], curves.sizes_bytes))
+    ratios = np.concatenate(([1.0], curves.miss_ratio[policy]))
+    return float(np.interp(size_bytes, sizes, ratios))
+
+
+def _sizes(tenant: Tenant, low: int, high: int, steps: int) -> IntArray:
+    """Whole pages from low to high: `steps` even ones and every point of the curves."""
+    even = np.linspace(low, high, steps + 1).astype(np.int64) // PAGE_BYTES * PAGE_BYTES
+    points = tenant.curves.sizes_bytes
+    inside = points[(points >= low) & (points <= high)]
+    return np.unique(np.concatenate((np.maximum(even, low), inside, [low, high])))
+
+
+def _worth(tenant: Tenant, size_bytes: int, config: Config, miss_cost_us: float) -> float:
+    """The best that any policy gives at a size, less the costs of change; weight 1."""
+    present = tenant.curves.policies.index(tenant.policy)
+    now = _ops(tenant, _miss_ratio(tenant, present, tenant.limit_bytes), miss_cost_us)
+    moved = min(1.0, abs(size_bytes - tenant.limit_bytes) / tenant.limit_bytes)
+    worth = []
+    for policy in range(len(tenant.curves.policies)):
+        ops = _ops(tenant, _miss_ratio(tenant, policy, size_bytes), miss_cost_us)
+        switch = config.switch_cost if policy != present else 0.0
+        worth.append(ops - now * (switch + config.move_cost * moved))
+    return max(worth)
+
+
+def _maximum(weights: Sequence[IntArray], worths: Sequence[FloatArray], budget: int) -> Verdict:
+    """One size per tenant: binary variables, whose sums are one, within the budget."""
+    counts = [one.size for one in weights]
+    total = sum(counts)
+    owner = np.repeat(np.arange(len(counts)), counts)
+    one_each = csr_array((np.ones(total), (owner, np.arange(total))), shape=(len(counts), total))
+    memory = np.concatenate(weights)[None, :] / budget
+    found = milp(
+        -np.concatenate(worths),
+        integrality=np.ones(total),
+        bounds=Bounds(0, 1),
+        constraints=[
+            LinearConstraint(one_each, 1, 1),
+            LinearConstraint(memory, -np.inf, 1.0),
+        ],
+        options={"time_limit": SECONDS_MAX, "mip_rel_gap": REL_GAP},
+    )
+    if found.x is None:
+        raise RuntimeError(f"the referee found nothing: {found.message}")
+    return Verdict(-float(found.fun), -float(found.mip_dual_bound))
+
+
+def optimum(snapshot: Snapshot, config: Config, steps: int) -> Verdict:
+    """The optimum over all policies and `steps` even sizes besides the points of the curves."""
+    budget = snapshot.node.budget_bytes
+    movement = int(config.movement_share * budget)
+    weights, worths = [], []
+    for tenant in snapshot.tenants:
+        low = max(tenant.floor_bytes, tenant.limit_bytes - movement)
+        high = min(budget, tenant.limit_bytes + movement)
+        sizes = _sizes(tenant, low, high, steps)
+        sizes = np.unique(np.append(sizes, tenant.limit_bytes))
+        cost_us = snapshot.device.miss_cost_us
+        weights.append(sizes)
+        worths.append(np.array([_worth(tenant, int(size), config, cost_us) for size in sizes]))
+    return _maximum(weights, worths, budget)
