@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C programs of the guest, and a plugin of QEMU: compiled on the host, where it takes no time."""
+"""The C programs of the guest, and a plugin of QEMU: compiled on the host, where it is quick."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
+// SPDX-License-Identifier: Apache-2.0
 /*
  * A plugin of QEMU (its TCG plugin interface, version 1) that counts the guest's instructions by the
  * address of the block that they are in; those of user space are counted together, at address 0.
