@@ -4,12 +4,18 @@
 import re
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from cachepilot.errors import InputError
 
 PAGE_BYTES = 4096
 UNITS_BYTES = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 ALLOWED = "a share like 0.10 or 10%, pages like 4096, or bytes like 16MiB"
+
+Bytes = TypeVar("Bytes", int, npt.NDArray[np.int64])
 
 _NUMBER = re.compile(r"(?P<number>\d+(?:\.\d*)?|\.\d+)\s*(?P<unit>%|[A-Za-z]*)", re.ASCII)
 
@@ -68,6 +74,16 @@ def parse_size(text: str) -> Size:
 def parse_sizes(text: str) -> list[Size]:
     """Reads a comma-separated list of sizes, in the order given."""
     return [parse_size(part) for part in text.split(",")]
+
+
+def pages_down(amount_bytes: Bytes) -> Bytes:
+    """Bytes, one amount or an array of them, rounded down to whole pages."""
+    return amount_bytes // PAGE_BYTES * PAGE_BYTES
+
+
+def pages_up(amount_bytes: Bytes) -> Bytes:
+    """Bytes, one amount or an array of them, rounded up to whole pages."""
+    return -(-amount_bytes // PAGE_BYTES) * PAGE_BYTES
 
 
 def human_bytes(amount_bytes: float) -> str:

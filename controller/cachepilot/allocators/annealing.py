@@ -15,7 +15,7 @@ import numpy as np
 from cachepilot.allocators.water_filling import water_fill
 from cachepilot.planner.problem import Allocation, Problem
 from cachepilot.planner.snapshot import IntArray
-from cachepilot.sizes import PAGE_BYTES
+from cachepilot.sizes import PAGE_BYTES, pages_down
 
 STEPS = 4000
 HOT, COLD = 1e-2, 1e-6
@@ -82,7 +82,7 @@ def allocate(problem: Problem, random: np.random.Generator) -> Allocation:
         giver = int(rows[int(a * rows.size)])
         taker = int(rows[int(b * rows.size)])
         most = min(limits[giver] - low[giver], high[taker] - limits[taker])
-        given = int(amount * most) // PAGE_BYTES * PAGE_BYTES
+        given = pages_down(int(amount * most))
         if giver == taker or given <= 0:
             continue
         less, more = limits[giver] - given, limits[taker] + given

@@ -13,14 +13,12 @@ import numpy as np
 
 from cachepilot.planner.problem import Problem
 from cachepilot.planner.snapshot import BoolArray, FloatArray, IntArray
-from cachepilot.sizes import PAGE_BYTES
+from cachepilot.sizes import pages_up
 
 SIZES_BETWEEN = 1024
 """Sizes between the points of the curves, of all tenants together."""
 SIZES_BETWEEN_RANGE = (2, 256)
 """The least and the most of them per tenant."""
-
-STAY, SWITCH = 0, 1
 
 
 @dataclass(frozen=True)
@@ -68,8 +66,7 @@ def sizes_that_matter(problem: Problem) -> IntArray:
     """
     low, high = problem.low_bytes[:, None], problem.high_bytes[:, None]
     points = np.minimum(problem.curves.sizes_bytes[:, 1:], high).astype(np.int64)
-    pages = -(-points // PAGE_BYTES) * PAGE_BYTES
-    return np.hstack((np.clip(pages, low, high), low, high, _present(problem)))
+    return np.hstack((np.clip(pages_up(points), low, high), low, high, _present(problem)))
 
 
 def sizes_between(problem: Problem) -> IntArray:
@@ -79,7 +76,7 @@ def sizes_between(problem: Problem) -> IntArray:
     count = int(np.clip(SIZES_BETWEEN // max(1, low.size), least, most))
     steps = np.arange(1, count + 1) / (count + 1)
     even = low + ((high - low) * steps).astype(np.int64)
-    found: IntArray = np.clip(-(-even // PAGE_BYTES) * PAGE_BYTES, low, high)
+    found: IntArray = np.clip(pages_up(even), low, high)
     return found
 
 

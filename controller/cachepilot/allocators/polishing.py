@@ -9,12 +9,16 @@ from cachepilot.allocators.options import at_sizes, sizes_that_matter, values
 from cachepilot.allocators.slo_first import Assured
 from cachepilot.planner.problem import Allocation, Problem
 from cachepilot.planner.snapshot import FloatArray, IntArray
-from cachepilot.sizes import PAGE_BYTES
+from cachepilot.sizes import PAGE_BYTES, pages_down
 
 FILL_STEPS = 4
 EXCHANGE_STEPS = 8
 EXCHANGE_TENANTS = 16
 """Beyond so many tenants an exchange of two is worth too little for its time."""
+
+
+_Goals = tuple[IntArray, FloatArray, IntArray]
+"""Sizes that a tenant may go to in an exchange, their worth and their policies, (N, K) each."""
 
 
 def _best(problem: Problem, assured: Assured, sizes_bytes: IntArray) -> tuple[FloatArray, IntArray]:
@@ -39,7 +43,7 @@ def _fill(problem: Problem, assured: Assured, allocation: Allocation) -> Allocat
         left = problem.budget_bytes - int(limits.sum())
         if left < PAGE_BYTES:
             break
-        raised = np.minimum((limits + left) // PAGE_BYTES * PAGE_BYTES, problem.high_bytes)
+        raised = np.minimum(pages_down(limits + left), problem.high_bytes)
         sizes = np.stack((limits, np.maximum(limits, raised)), axis=1)
         worth, policy = _best(problem, assured, sizes)
         row = int((worth[:, 1] - worth[:, 0]).argmax())
@@ -49,18 +53,19 @@ def _fill(problem: Problem, assured: Assured, allocation: Allocation) -> Allocat
     return allocation
 
 
-def _exchange(problem: Problem, assured: Assured, allocation: Allocation) -> Allocation | None:
-    """The best change of two tenants: one goes to a point of its curves, one takes the rest.
+def _exchange(
+    problem: Problem, assured: Assured, allocation: Allocation, goals: _Goals
+) -> Allocation | None:
+    """The best change of two tenants: one goes to one of its goals, one takes the rest.
 
     None when none gains.
     """
     limits, count = allocation.limit_bytes, allocation.limit_bytes.size
     now = _best(problem, assured, limits[:, None])[0][:, 0]
-    points = sizes_that_matter(problem)
-    worth, policy = _best(problem, assured, points)
+    points, worth, policy = goals
     free = limits[:, None] - points + problem.budget_bytes - int(limits.sum())
     # Rows take what is free when the tenant and the point of a column change.
-    rest = (limits[:, None] + free.ravel()[None, :]) // PAGE_BYTES * PAGE_BYTES
+    rest = pages_down(limits[:, None] + free.ravel()[None, :])
     fits = rest >= problem.low_bytes[:, None]
     rest = np.clip(rest, problem.low_bytes[:, None], problem.high_bytes[:, None])
     rest_worth, rest_policy = _best(problem, assured, rest)
@@ -81,8 +86,10 @@ def polish(problem: Problem, assured: Assured, allocation: Allocation) -> Alloca
         return allocation
     allocation = _fill(problem, assured, allocation)
     if 2 <= allocation.limit_bytes.size <= EXCHANGE_TENANTS:
+        points = sizes_that_matter(problem)
+        goals = (points, *_best(problem, assured, points))
         for _ in range(EXCHANGE_STEPS):
-            changed = _exchange(problem, assured, allocation)
+            changed = _exchange(problem, assured, allocation, goals)
             if changed is None:
                 break
             allocation = changed

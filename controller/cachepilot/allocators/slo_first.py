@@ -13,7 +13,7 @@ import numpy as np
 from cachepilot.allocators.options import Options
 from cachepilot.planner.problem import Problem
 from cachepilot.planner.snapshot import BoolArray, FloatArray, IntArray
-from cachepilot.sizes import PAGE_BYTES
+from cachepilot.sizes import pages_up
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def sizes_for_slo(problem: Problem) -> IntArray:
     other = np.where(problem.allowed, first, np.inf).min(axis=1, initial=np.inf)
     wanted = np.stack((first[rows, problem.present], other), axis=1)
     low, high = problem.low_bytes[:, None], problem.high_bytes[:, None]
-    pages = np.ceil(np.minimum(wanted, high) / PAGE_BYTES).astype(np.int64) * PAGE_BYTES
+    pages = pages_up(np.ceil(np.minimum(wanted, high)).astype(np.int64))
     found: IntArray = np.clip(pages, low, high)
     return found
 

@@ -4,7 +4,7 @@
 import numpy as np
 
 from cachepilot.planner.snapshot import FloatArray, IntArray
-from cachepilot.sizes import PAGE_BYTES
+from cachepilot.sizes import pages_down
 
 BISECTIONS = 100
 
@@ -20,7 +20,7 @@ def water_fill(
 
     def limits(level: float) -> IntArray:
         wanted = np.minimum(level * share, high_bytes.astype(np.float64))
-        pages = (wanted // PAGE_BYTES).astype(np.int64) * PAGE_BYTES
+        pages = pages_down(wanted.astype(np.int64))
         pages = np.where(wanted >= high_bytes, high_bytes, pages)
         return np.clip(pages, low_bytes, high_bytes)
 

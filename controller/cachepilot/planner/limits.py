@@ -10,15 +10,11 @@ from cachepilot.errors import InputError
 from cachepilot.planner.config import Config
 from cachepilot.planner.objectives import Objective, size_bytes
 from cachepilot.planner.snapshot import BoolArray, IntArray, Snapshot, Tenant
-from cachepilot.sizes import PAGE_BYTES, human_bytes
+from cachepilot.sizes import human_bytes, pages_down
 
 
 class InfeasibleError(InputError):
     """The least that tenants must have is more than the node's budget; names the node and both."""
-
-
-def _pages_down(amount: IntArray) -> IntArray:
-    return amount // PAGE_BYTES * PAGE_BYTES
 
 
 @dataclass(frozen=True)
@@ -69,6 +65,6 @@ def limits_of(
     excess = int(low.sum()) - budget
     if count and excess > 0:
         share = excess / int((low - least).sum())
-        lower = _pages_down(low - np.ceil((low - least) * share).astype(np.int64))
+        lower = pages_down(low - np.ceil((low - least) * share).astype(np.int64))
         low = np.maximum(least, lower)
     return Limits(least, most, low, high, excess > 0)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from cachepilot.errors import InputError
 from cachepilot.planner.snapshot import BYTES_MAX
-from cachepilot.sizes import PAGE_BYTES, Size
+from cachepilot.sizes import PAGE_BYTES, Size, pages_down
 
 UPPER = {"throughput_ops": 1e12, "latency_p99_us": 1e12, "hit_ratio": 1.0, "weight": 1e6}
 """The greatest value of each number of an objective; all are above 0."""
@@ -72,7 +72,7 @@ def size_bytes(size: Size, budget_bytes: int) -> int:
     """`size` in bytes, whole pages, at most BYTES_MAX; a share is one of `budget_bytes`."""
     if size.share is None:
         return min((size.pages or 0) * PAGE_BYTES, BYTES_MAX)
-    return int(size.share * budget_bytes) // PAGE_BYTES * PAGE_BYTES
+    return pages_down(int(size.share * budget_bytes))
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from cachepilot import allocators
+from cachepilot.planner.asked import Asked
 from cachepilot.planner.config import Config
 from cachepilot.planner.decision import Action, Held, Plan, Setting
 from cachepilot.planner.limits import InfeasibleError
-from cachepilot.planner.objectives import Mode, Objective, Objectives
+from cachepilot.planner.objectives import Objective, Objectives
 from cachepilot.planner.outlook import Outlook, outlook
 from cachepilot.planner.problem import Problem, build
 from cachepilot.planner.slo_outcomes import slo_outcomes
@@ -23,22 +24,12 @@ OVERCOMMITTED = "limits exceed the budget: they shrink by more than the bound on
 
 
 def _planned(
-    snapshot: Snapshot, objectives: Objectives, config: Config, modes: frozenset[Mode]
+    snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held]
 ) -> tuple[Problem, Outlook]:
     allocator = allocators.find(config.allocator)
-    problem = build(snapshot, objectives, config, modes)
+    problem = build(snapshot, asked, config, free)
     random = np.random.default_rng([config.seed, snapshot.epoch])
     return problem, outlook(problem, allocator(problem, random))
-
-
-def _held(tenant: Tenant, objective: Objective) -> Held:
-    if objective.mode is Mode.OBSERVE:
-        return Held.OBSERVE
-    if not tenant.trust.trusted:
-        return Held.UNTRUSTED
-    if tenant.policy not in tenant.curves.policies:
-        return Held.UNKNOWN_POLICY
-    return Held.RECOMMEND if objective.mode is Mode.RECOMMEND else Held.NOT
 
 
 def _settings(tenants: Sequence[Tenant], seen: Outlook, held: Sequence[Held]) -> list[Setting]:
@@ -91,28 +82,23 @@ def _why(tenant: Tenant, held: Held, now: Setting, then: Setting) -> str:
 
 
 def _recommended(
-    snapshot: Snapshot,
-    objectives: Objectives,
-    config: Config,
-    tenants: Sequence[Tenant],
-    held: Sequence[Held],
+    snapshot: Snapshot, asked: Asked, config: Config
 ) -> tuple[dict[str, Setting], tuple[str, ...]]:
     """What tenants in mode `recommend` would get in mode `auto`, by cgroup, and notes.
 
     Nothing, and a note why, where their floors and `memory_min` would not fit.
     """
-    if Held.RECOMMEND not in held:
+    if Held.RECOMMEND not in asked.held:
         return {}, ()
-    modes = frozenset((Mode.AUTO, Mode.RECOMMEND))
     try:
-        _, seen = _planned(snapshot, objectives, config, modes)
+        _, seen = _planned(snapshot, asked, config, frozenset((Held.NOT, Held.RECOMMEND)))
     except InfeasibleError as error:
         return {}, (f"nothing to recommend: {error}",)
-    freed = [Held.NOT if why is Held.RECOMMEND else why for why in held]
-    settings = _settings(tenants, seen, freed)
+    freed = [Held.NOT if why is Held.RECOMMEND else why for why in asked.held]
+    settings = _settings(asked.tenants, seen, freed)
     found = {
         tenant.cgroup: setting
-        for tenant, why, setting in zip(tenants, held, settings, strict=True)
+        for tenant, why, setting in zip(asked.tenants, asked.held, settings, strict=True)
         if why is Held.RECOMMEND
     }
     return found, ()
@@ -124,12 +110,11 @@ def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
     Raises InfeasibleError when what tenants must have exceeds the budget, and InputError for an
     allocator that does not exist.
     """
-    problem, seen = _planned(snapshot, objectives, config, frozenset((Mode.AUTO,)))
-    tenants = sorted(snapshot.tenants, key=lambda tenant: tenant.cgroup)
-    stated = [objectives.of(tenant.cgroup) for tenant in tenants]
-    held = [_held(*pair) for pair in zip(tenants, stated, strict=True)]
+    asked = Asked.of(snapshot, objectives)
+    tenants, stated, held = asked.tenants, asked.objectives, asked.held
+    problem, seen = _planned(snapshot, asked, config, frozenset((Held.NOT,)))
     present = _settings(tenants, outlook(problem, problem.keep()), held)
-    recommended, notes = _recommended(snapshot, objectives, config, tenants, held)
+    recommended, notes = _recommended(snapshot, asked, config)
     planned = _settings(tenants, seen, held)
     disobeyed = map(_disobeyed, tenants, stated, held, planned)
     actions = tuple(

@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from cachepilot.planner.asked import Asked
 from cachepilot.planner.config import Config
+from cachepilot.planner.decision import Held
 from cachepilot.planner.limits import limits_of
-from cachepilot.planner.objectives import Goal, Mode, Objective, Objectives
+from cachepilot.planner.objectives import Goal, Objective
 from cachepilot.planner.packed_curves import PackedCurves
 from cachepilot.planner.snapshot import BoolArray, FloatArray, IntArray, Snapshot, Tenant
 from cachepilot.planner.throughput import Throughput, throughput_model
@@ -50,7 +52,6 @@ class Problem:
     SLOs are the least throughput `min_ops` (0 without one) and the greatest `max_miss` (1 without).
     """
 
-    cgroups: tuple[str, ...]
     budget_bytes: int
     curves: PackedCurves
     model: Throughput
@@ -121,12 +122,11 @@ class Problem:
         cost: FloatArray = worth[:, None] * share
         return cost
 
-    def value(self, allocation: Allocation) -> float:
-        """Weighted throughput less the costs of change, at the wait that the load implies."""
-        return self.valued(allocation)[0]
-
     def valued(self, allocation: Allocation) -> tuple[float, Load]:
-        """The value of an allocation, and the load of the device that it leads to."""
+        """The value of an allocation, and the load of the device that it leads to.
+
+        The value is the weighted throughput less the costs of change, under that load.
+        """
         miss = self.miss(allocation)
         wait = self.model.wait_us(miss)
         load = Load(wait, self.model.read_price(miss, wait, self.weight))
@@ -154,27 +154,18 @@ def _min_ops(tenants: Sequence[Tenant], objectives: Sequence[Objective]) -> Floa
     return found
 
 
-def _may_move(tenant: Tenant, objective: Objective, modes: frozenset[Mode]) -> bool:
-    known = tenant.policy in tenant.curves.policies
-    return objective.mode in modes and tenant.trust.trusted and known
-
-
-def build(
-    snapshot: Snapshot, objectives: Objectives, config: Config, modes: frozenset[Mode]
-) -> Problem:
-    """The problem of the tenants in `modes`, all others kept as they are; sorted by cgroup.
+def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held]) -> Problem:
+    """The problem of the tenants whose `held` is in `free`, all others kept as they are.
 
     Raises InfeasibleError when what tenants must have exceeds the budget.
     """
-    tenants = sorted(snapshot.tenants, key=lambda tenant: tenant.cgroup)
-    stated = [objectives.of(tenant.cgroup) for tenant in tenants]
-    pairs = list(zip(tenants, stated, strict=True))
-    movable = np.array([_may_move(*pair, modes) for pair in pairs], dtype=np.bool_)
+    tenants, stated = asked.tenants, asked.objectives
+    movable = np.array([why in free for why in asked.held], dtype=np.bool_)
     limits = limits_of(tenants, stated, movable, snapshot, config)
     curves = PackedCurves.of([tenant.curves for tenant in tenants])
     present = np.array([_present(tenant) for tenant in tenants], dtype=np.int64)
     usable = np.zeros(curves.miss_ratio.shape[:2], dtype=np.bool_)
-    for i, (tenant, objective) in enumerate(pairs):
+    for i, (tenant, objective) in enumerate(zip(tenants, stated, strict=True)):
         names = tenant.curves.policies
         wanted = objective.policies
         usable[i, : len(names)] = [name in wanted for name in names] if wanted else True
@@ -187,7 +178,6 @@ def build(
     measured = np.array([tenant.indicators.miss_ratio for tenant in tenants], dtype=np.float64)
     hits = [0.0 if one.hit_ratio is None else one.hit_ratio for one in stated]
     return Problem(
-        cgroups=tuple(tenant.cgroup for tenant in tenants),
         budget_bytes=snapshot.node.budget_bytes,
         curves=curves,
         model=throughput_model(tenants, snapshot.device, config.model),
@@ -205,7 +195,7 @@ def build(
         priority=np.array([one.priority for one in stated], dtype=np.int64),
         min_ops=_min_ops(tenants, stated),
         max_miss=1.0 - np.array(hits, dtype=np.float64),
-        goal=objectives.goal,
+        goal=asked.goal,
         config=config,
         widened=limits.widened,
     )

@@ -38,6 +38,11 @@ def _is_positive(value: float) -> bool:
     return math.isfinite(value) and value > 0
 
 
+def _require_positive(part: str, **values: float) -> None:
+    for name, value in values.items():
+        _require(_is_positive(value), f"{part}: {name} must be a positive number, not {value}")
+
+
 @dataclass(frozen=True, eq=False)
 class Curves:
     """Miss ratio curves of one tenant, all policies over one grid of sizes.
@@ -101,9 +106,12 @@ class Demand:
     error_pct: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("service_us", "accesses_per_op", "concurrency"):
-            value = getattr(self, name)
-            _require(_is_positive(value), f"demand: {name} must be a positive number, not {value}")
+        _require_positive(
+            "demand",
+            service_us=self.service_us,
+            accesses_per_op=self.accesses_per_op,
+            concurrency=self.concurrency,
+        )
 
 
 @dataclass(frozen=True)
@@ -122,11 +130,8 @@ class Indicators:
             _require(fine, f"indicators: {name} must be a number of at least 0, not {value}")
         fine = 0 <= self.miss_ratio <= 1
         _require(fine, f"indicators: miss_ratio must be in [0, 1], not {self.miss_ratio}")
-        p99 = self.latency_p99_us
-        _require(
-            p99 is None or _is_positive(p99),
-            f"indicators: latency_p99_us must be a positive number, not {p99}",
-        )
+        if self.latency_p99_us is not None:
+            _require_positive("indicators", latency_p99_us=self.latency_p99_us)
 
 
 @dataclass(frozen=True)
@@ -163,9 +168,9 @@ class Device:
     miss_cost_us: float
 
     def __post_init__(self) -> None:
-        for name in ("capacity_iops", "miss_cost_us"):
-            value = getattr(self, name)
-            _require(_is_positive(value), f"device: {name} must be a positive number, not {value}")
+        _require_positive(
+            "device", capacity_iops=self.capacity_iops, miss_cost_us=self.miss_cost_us
+        )
 
 
 @dataclass(frozen=True)
