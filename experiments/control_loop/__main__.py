@@ -102,8 +102,7 @@ def main() -> int:
     results = []
     for name in arguments.names or PARTS:
         results = merge(folder / "results.json", PARTS[name](sizes), origin)
-    text = [HEAD, table.origins(results), table.section("Results", results)]
-    (folder / "table.md").write_text("\n".join(text), "utf-8")
+    table.write(folder / "table.md", HEAD, results)
     if arguments.json:
         print(json.dumps([asdict(result) for result in results]))
     else:

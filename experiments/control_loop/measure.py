@@ -26,10 +26,6 @@ READS_PER_TENANT = 1000.0
 class Gap:
     """One instance: how far plans of each allocator are below the optimum, in percent of it."""
 
-    instance: int
-    tenants: int
-    policies: int
-    movement_share: float
     gap_pct: dict[str, float]
     referee_gap_pct: float
 
@@ -51,7 +47,7 @@ def gap(instance: int, allocators: Sequence[str], steps: int) -> Gap:
         found = plan(seen, EVERYBODY, chosen)
         gaps[name] = 100 * (best.value - found.objective) / best.value
     between = 100 * (best.bound - best.value) / best.value
-    return Gap(instance, tenants, policies, config.movement_share, gaps, between)
+    return Gap(gaps, between)
 
 
 @dataclass(frozen=True)

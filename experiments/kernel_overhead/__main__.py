@@ -93,8 +93,7 @@ def main() -> int:
     for name in arguments.names or PARTS:
         say(name)
         results = merge(folder / "results.json", PARTS[name](sizes), origin)
-        text = [HEAD, table.origins(results), table.section("Results", results)]
-        (folder / "table.md").write_text("\n".join(text), "utf-8")
+        table.write(folder / "table.md", HEAD, results)
         for result in results:
             say(f"{result.metric} {result.value:.4g} {result.unit}")
     return 0

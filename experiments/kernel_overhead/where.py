@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Instructions per read by function of the kernel, in each mode: where the overhead comes from.
 
-A plugin of QEMU counts the executions of every block of instructions. The guest sets marks before a
+A plugin of QEMU counts instructions by the address of their block. The guest sets marks before a
 short run, between it and a long one, and after: the difference of the two is what reads cost.
 """
 
@@ -16,10 +16,11 @@ from pathlib import Path
 
 from experiments.kernel_guest.compiled import program
 from experiments.kernel_guest.guest_run import GuestError, run_steps
-from experiments.shared.rows import ROOT
 from rich import box
 from rich.console import Console
 from rich.table import Table
+
+from cachepilot.vm.host import kernel_image
 
 from . import measure, noop_policy
 from .measure import STOCK, UNATTACHED, Mode, Sizes
@@ -40,15 +41,9 @@ class Symbols:
 
     @classmethod
     def of(cls, kernel: str) -> "Symbols":
-        """Those of the built kernel."""
-        built = subprocess.run(
-            [ROOT / "kernel" / "build", "--find", kernel],
-            check=True,
-            capture_output=True,
-            text=True,
-        )
+        """Those of a kernel; raises VmError when it is not built."""
         listed = subprocess.run(
-            ["nm", "--numeric-sort", Path(built.stdout.strip()) / "vmlinux"],
+            ["nm", "--numeric-sort", kernel_image(kernel).with_name("vmlinux")],
             check=True,
             capture_output=True,
             text=True,

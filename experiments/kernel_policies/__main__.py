@@ -69,8 +69,7 @@ def main() -> int:
             failed += 1
             continue
         results = merge(folder / "results.json", rows, origin)
-        text = [HEAD, table.origins(results), table.section("Results", results)]
-        (folder / "table.md").write_text("\n".join(text), "utf-8")
+        table.write(folder / "table.md", HEAD, results)
         plots.write(results, folder)
         for row in rows:
             say(f"{row.metric} {row.value:.4g} {row.unit}")

@@ -2,6 +2,7 @@
 """Rows of results.json as lines of a Markdown table."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from cachepilot.results import Result
 
@@ -40,6 +41,11 @@ def line(result: Result) -> str:
 def section(title: str, results: Sequence[Result]) -> str:
     """A heading and its table."""
     return "\n".join([f"## {title}\n", COLUMNS, *map(line, results), ""])
+
+
+def write(path: Path, head: str, results: Sequence[Result]) -> None:
+    """The file beside results.json: a head, where the rows come from, and one table of them."""
+    path.write_text("\n".join([head, origins(results), section("Results", results)]), "utf-8")
 
 
 def origins(results: Iterable[Result]) -> str:
