@@ -33,6 +33,28 @@ impl Ageing {
         Ok(Self { half_life, weight: 1.0, total: 0.0, accesses: 0 })
     }
 
+    /// Changes how fast accesses fade from now on; what has faded stays so.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when the half-life is 0.
+    pub fn set_half_life(&mut self, half_life: Option<u64>) -> Result<()> {
+        let checked = Self::new(half_life)?;
+        self.half_life = checked.half_life;
+        Ok(())
+    }
+
+    /// Forgets all accesses so far but their number.
+    pub fn restart(&mut self) {
+        self.weight = 1.0;
+        self.total = 0.0;
+    }
+
+    /// Sum of the weights in units of the newest access: how many accesses stand behind a mean.
+    #[must_use]
+    pub fn effective_accesses(&self) -> f64 {
+        self.total / self.weight
+    }
+
     /// The most accesses that may be passed to [`Self::advance`] at once, at least 1.
     #[must_use]
     pub fn max_step(&self) -> usize {
@@ -91,6 +113,19 @@ mod tests {
             ageing.advance(10);
         }
         assert!((ageing.advance(10) / first - 2.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_new_half_life_leaves_the_past_as_it_is() {
+        let mut ageing = Ageing::new(Some(100)).unwrap();
+        for _ in 0..10 {
+            ageing.advance(10);
+        }
+        ageing.set_half_life(Some(10)).unwrap();
+        assert!(ageing.set_half_life(Some(0)).is_err());
+        let before = ageing.advance(10);
+        assert!((before - 2.0).abs() < 1e-12);
+        assert!((ageing.advance(10) / before - 2.0).abs() < 1e-12);
     }
 
     #[test]

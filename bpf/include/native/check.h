@@ -63,7 +63,8 @@ static const char *cx_check(void)
 		return "more pages are resident than the capacity";
 	if (cx_used_slots() != resident + ghosts)
 		return "the index holds pages that are neither resident nor ghosts";
-	if (sim->stats.misses > sim->now || sim->stats.evictions > sim->stats.misses)
+	if (sim->stats.misses > sim->now ||
+	    sim->stats.evictions > sim->stats.misses + sim->stats.adopted)
 		return "the counts of requests, misses and evictions contradict each other";
 	for (u32 i = 0; i < sim->nr_ghosts; i++)
 		if (sim->len[CX_LISTS + i] > sim->ghost_capacity[i])

@@ -3,14 +3,15 @@
 #ifndef CACHE_EXT_NATIVE_INSTANCE_H
 #define CACHE_EXT_NATIVE_INSTANCE_H
 
+#include "adopt.h"
 #include "check.h"
 #include "page_cache.h"
+#include "state_memory.h"
 
 /* Called by the Rust side, which declares the same layout. */
 struct cx_vtable {
 	const char *name;
 	u64 node_bytes;
-	u64 state_bytes;
 	struct cx_sim *(*create)(u64 capacity, u32 batch, u64 seed, const u32 *tunables);
 	void (*destroy)(struct cx_sim *sim);
 	int (*run)(struct cx_sim *sim, const u64 *keys, const u32 *tasks, const u64 *times_ns,
@@ -21,6 +22,10 @@ struct cx_vtable {
 	void (*set_refusals)(struct cx_sim *sim, u32 per_million);
 	const char *(*check)(struct cx_sim *sim);
 	void (*stats)(const struct cx_sim *sim, struct cx_stats *stats);
+	void (*resident)(const struct cx_sim *sim, u64 *keys);
+	int (*adopt)(struct cx_sim *sim, const u64 *keys, u64 count);
+	int (*log_evictions)(struct cx_sim *sim, u64 capacity);
+	const struct cx_eviction *(*take_evictions)(struct cx_sim *sim, u64 *count);
 };
 
 static void cx_set_ghost_capacities(struct cx_sim *sim)
@@ -39,14 +44,15 @@ static void cx_destroy(struct cx_sim *sim)
 	cx_self = sim;
 	if (cx_ops.exit)
 		cx_ops.exit(NULL);
+	free(sim->eviction_log);
 	free(sim->nodes);
 	free(sim->index.slots);
-	free(sim);
+	cx_release_sim(sim);
 }
 
 static struct cx_sim *cx_create(u64 capacity, u32 batch, u64 seed, const u32 *tunables)
 {
-	struct cx_sim *sim = calloc(1, sizeof(*sim) + sizeof(cx_state_t));
+	struct cx_sim *sim = cx_allocate_sim();
 
 	if (!sim)
 		return NULL;
@@ -156,8 +162,31 @@ static void cx_get_stats(const struct cx_sim *sim, struct cx_stats *stats)
 	stats->resident = sim->resident;
 	for (u32 i = 0; i < sim->nr_ghosts; i++)
 		stats->ghosts += sim->len[CX_LISTS + i];
-	stats->bytes = sizeof(*sim) + sizeof(cx_state_t) + sim->node_count * sizeof(struct folio) +
+	stats->state_bytes = cx_state_bytes(sim);
+	stats->bytes = sizeof(*sim) + stats->state_bytes + sim->node_count * sizeof(struct folio) +
 		       cx_index_bytes(&sim->index);
+}
+
+/* Reclaimed pages are written down from now on, up to `capacity` until they are taken. */
+static int cx_log_evictions(struct cx_sim *sim, u64 capacity)
+{
+	struct cx_eviction *log = calloc(capacity, sizeof(*log));
+
+	if (!log)
+		return -ENOMEM;
+	free(sim->eviction_log);
+	sim->eviction_log = log;
+	sim->log_capacity = capacity;
+	sim->logged = 0;
+	return 0;
+}
+
+/* Valid until the instance runs again; `count` may exceed the capacity: the rest is lost. */
+static const struct cx_eviction *cx_take_evictions(struct cx_sim *sim, u64 *count)
+{
+	*count = sim->logged;
+	sim->logged = 0;
+	return sim->eviction_log;
 }
 
 #define CX_CONCAT(a, b) a##b
@@ -167,7 +196,6 @@ extern const struct cx_vtable CX_VTABLE(CACHE_EXT_POLICY);
 const struct cx_vtable CX_VTABLE(CACHE_EXT_POLICY) = {
 	.name = CACHE_EXT_POLICY_NAME,
 	.node_bytes = sizeof(struct folio),
-	.state_bytes = sizeof(cx_state_t),
 	.create = cx_create,
 	.destroy = cx_destroy,
 	.run = cx_run,
@@ -177,6 +205,10 @@ const struct cx_vtable CX_VTABLE(CACHE_EXT_POLICY) = {
 	.set_refusals = cx_set_refusals,
 	.check = cx_check_instance,
 	.stats = cx_get_stats,
+	.resident = cx_resident,
+	.adopt = cx_adopt,
+	.log_evictions = cx_log_evictions,
+	.take_evictions = cx_take_evictions,
 };
 
 #endif

@@ -67,9 +67,17 @@ struct cx_stats {
 	u64 rejected;  /* candidates that were not live folios of this instance, or were held */
 	u64 fallbacks; /* pages the simulated kernel chose itself as the policy proposed none */
 	u64 unlisted;  /* folios that folio_added left on no list */
+	u64 adopted;   /* pages taken over from another instance */
 	u64 resident;
 	u64 ghosts;
-	u64 bytes; /* nodes, index and instance */
+	u64 bytes;	 /* nodes, index and instance */
+	u64 state_bytes; /* of these, the policy's state */
+};
+
+/* Layout shared with the Rust side. */
+struct cx_eviction {
+	u64 key;
+	u64 request; /* requests served before */
 };
 
 struct cx_sim {
@@ -97,6 +105,9 @@ struct cx_sim {
 	u32 incoming_ghost; /* ghost id that the folio being added was on, 0 for none */
 	u32 incoming_value;
 	int error;
+	struct cx_eviction *eviction_log; /* NULL: not asked for */
+	u64 log_capacity;
+	u64 logged; /* since it was last taken; those beyond the capacity are lost */
 	struct cx_stats stats;
 	struct policy_tunables tunables;
 	u64 state[]; /* POLICY_STATE */

@@ -115,6 +115,20 @@ static __always_inline void cx_remove(struct folio *folio, bool evicted)
 	cx_free(folio);
 }
 
+/* By reclaim; written down for whoever asked for it. */
+static __always_inline void cx_evict(struct folio *folio)
+{
+	struct cx_sim *sim = cx_self;
+
+	if (unlikely(sim->eviction_log)) {
+		if (sim->logged < sim->log_capacity)
+			sim->eviction_log[sim->logged] = (struct cx_eviction){folio->key, sim->now};
+		sim->logged++;
+	}
+	sim->stats.evictions++;
+	cx_remove(folio, true);
+}
+
 /* The simulated kernel's own choice: the head of the first list that is not empty. */
 static __noinline struct folio *cx_fallback(void)
 {
@@ -166,11 +180,10 @@ static __always_inline u64 cx_request(u64 count, u64 *refused)
 	for (u64 i = 0; i < ctx.nr_proposed; i++) {
 		if (unlikely(cx_refuses(&sim->nodes[ctx.nodes[i]])))
 			continue;
-		cx_remove(&sim->nodes[ctx.nodes[i]], true);
+		cx_evict(&sim->nodes[ctx.nodes[i]]);
 		freed++;
 	}
 	sim->stats.proposed += ctx.nr_proposed;
-	sim->stats.evictions += freed;
 	*refused += ctx.nr_proposed - freed;
 	return freed;
 }
@@ -194,9 +207,8 @@ static __noinline void cx_reclaim(u64 count)
 		futile = now_freed ? 0 : futile + 1;
 	} while (unlikely(missing) && futile < 2);
 	if (unlikely(!freed)) {
-		cx_remove(cx_fallback(), true);
+		cx_evict(cx_fallback());
 		cx_self->stats.fallbacks++;
-		cx_self->stats.evictions++;
 	}
 }
 
@@ -209,16 +221,12 @@ static __always_inline void cx_leave_ghost(struct folio *folio)
 	folio->flags |= CX_PROPOSED; /* reclaim must not take it for a resident page */
 }
 
-static __always_inline bool cx_miss(u64 key, u64 hash, u32 number)
+/* Makes room and adds the page, whose ghost has `number` unless that is 0. NULL: out of memory. */
+static __always_inline struct folio *cx_add(u64 key, u64 hash, u32 number)
 {
 	struct cx_sim *sim = cx_self;
 	struct folio *folio;
 
-	sim->stats.misses++;
-	if (cx_ops.admit_folio && !cx_ops.admit_folio(cx_hash(key))) {
-		sim->stats.refused++;
-		return true;
-	}
 	sim->incoming_ghost = 0;
 	if (number) /* off its list before reclaim, which may forget ghosts */
 		cx_leave_ghost(&sim->nodes[number]);
@@ -229,7 +237,7 @@ static __always_inline bool cx_miss(u64 key, u64 hash, u32 number)
 	else
 		number = cx_new_node(key, hash);
 	if (unlikely(!number))
-		return false;
+		return NULL;
 	folio = &sim->nodes[number];
 #if CX_NODE_STATE_BYTES > 0
 	memset(folio->state, 0, sizeof(folio->state));
@@ -237,6 +245,21 @@ static __always_inline bool cx_miss(u64 key, u64 hash, u32 number)
 	sim->resident++;
 	cx_ops.folio_added(folio);
 	sim->stats.unlisted += !folio->list;
+	return folio;
+}
+
+static __always_inline bool cx_miss(u64 key, u64 hash, u32 number)
+{
+	struct folio *folio;
+
+	cx_self->stats.misses++;
+	if (cx_ops.admit_folio && !cx_ops.admit_folio(cx_hash(key))) {
+		cx_self->stats.refused++;
+		return true;
+	}
+	folio = cx_add(key, hash, number);
+	if (unlikely(!folio))
+		return false;
 	if (cx_ops.folio_accessed)
 		cx_ops.folio_accessed(folio, true);
 	return true;

@@ -59,7 +59,7 @@ impl Pending {
     }
 }
 
-fn check_columns(requests: &Requests<'_>) -> Result<()> {
+pub(super) fn check_columns(requests: &Requests<'_>) -> Result<()> {
     let count = requests.keys.len();
     for (name, len) in [("tasks", requests.tasks.len()), ("times_ns", requests.times_ns.len())] {
         if len != 0 && len != count {

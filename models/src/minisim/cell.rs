@@ -73,23 +73,61 @@ impl Cell {
         self.instance.resize(capacity, scaled_batch(rate))
     }
 
-    /// Miss ratio and its standard error. The groups are disjoint sub-samples that share one
-    /// cache, so their spread misses what the sample as a whole has too much or too little of. The
-    /// other reading of that difference, that all of it misses like the rest, may be as far off on
-    /// one side as this one on the other: the standard deviation of a uniform distribution between
-    /// the two is added.
+    /// Miss ratio and its standard error, see [`group_estimate`].
     pub(super) fn estimate(&self, correction: &CountCorrection, expected: f64) -> (f64, f64) {
-        let per_group = expected / GROUPS as f64;
-        let ratios = self.misses.map(|m| m / per_group);
-        let (delta, stderr) = correction.correct(&ratios);
-        let adjusted = self.misses.iter().sum::<f64>() / expected;
-        let other = adjusted * correction.difference() - delta;
-        ((adjusted + delta).clamp(0.0, 1.0), stderr.hypot(other / 3f64.sqrt()))
+        let ratios = self.ratios(expected);
+        let (ratio, stderr) = group_estimate(&ratios, correction);
+        (ratio.clamp(0.0, 1.0), stderr)
+    }
+
+    /// Miss ratio of each group, SHARDS-adj: of a sixteenth of the `expected` weight.
+    pub(super) fn ratios(&self, expected: f64) -> [f64; GROUPS] {
+        self.misses.map(|m| m / (expected / GROUPS as f64))
+    }
+
+    /// As [`Self::run`] with a weight for each access.
+    pub(super) fn run_weighted(
+        &mut self,
+        requests: Requests<'_>,
+        groups: &[u8],
+        weights: &[f64],
+    ) -> Result<()> {
+        HITS.with_borrow_mut(|hits| {
+            hits.resize(groups.len(), 0);
+            self.instance.run(requests, Some(hits))?;
+            for ((&hit, &group), &weight) in hits.iter().zip(groups).zip(weights) {
+                self.misses[group as usize % GROUPS] += f64::from(1 - hit) * weight;
+            }
+            Ok(())
+        })
+    }
+
+    /// Pages that the cache has now.
+    pub(super) fn capacity(&self, rate: f64) -> u64 {
+        scaled_capacity(self.size_pages, rate)
+    }
+
+    /// Memory without the policy's state, little of which grows with the cache.
+    pub(super) fn page_bytes(&self) -> u64 {
+        let stats = self.instance.stats();
+        stats.bytes - stats.state_bytes
     }
 
     pub(super) fn bytes(&self) -> u64 {
         self.instance.stats().bytes
     }
+}
+
+/// Mean over the groups, corrected for the size of the sample, and its standard error. The groups
+/// are disjoint sub-samples that share one cache, so their spread misses what the sample as a whole
+/// has too much or too little of. The other reading of that difference, that all of it misses like
+/// the rest, may be as far off on one side as this one on the other: the standard deviation of a
+/// uniform distribution between the two is added.
+pub(super) fn group_estimate(ratios: &[f64; GROUPS], correction: &CountCorrection) -> (f64, f64) {
+    let (delta, stderr) = correction.correct(ratios);
+    let adjusted = ratios.iter().sum::<f64>() / GROUPS as f64;
+    let other = adjusted * correction.difference() - delta;
+    (adjusted + delta, stderr.hypot(other / 3f64.sqrt()))
 }
 
 /// Pages of the miniature cache: at least 1.

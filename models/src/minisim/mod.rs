@@ -4,7 +4,17 @@
 //! size advances together, in one pass over the accesses.
 
 mod bank;
+mod bars;
 mod cell;
+mod change;
+mod duty;
+mod half_life;
+mod lru_grid;
+mod online;
+mod recent;
 mod sample;
+mod small_sample;
+mod two_phase;
 
 pub use bank::{Bank, BankConfig, Sampling};
+pub use online::{OnlineBank, OnlineConfig};

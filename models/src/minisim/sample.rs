@@ -10,7 +10,7 @@ const LOT_SHARE: usize = 16;
 const FIRST_PAGES: usize = 1 << 16;
 
 /// Sampled pages are named by their hash, which needs no hashing again.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(super) struct Identity(u64);
 
 impl Hasher for Identity {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One simulated page cache under one policy. The C side is `bpf/include/native/instance.h`.
 
+use super::adoption::Eviction;
 use super::registry::Policy;
 use crate::error::{Error, Result};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -22,7 +23,6 @@ pub const MAX_CAPACITY_PAGES: u64 = (1 << 25) - 64;
 pub(super) struct Vtable {
     name: *const c_char,
     pub(super) node_bytes: u64,
-    state_bytes: u64,
     create: unsafe extern "C" fn(u64, u32, u64, *const u32) -> *mut c_void,
     destroy: unsafe extern "C" fn(*mut c_void),
     run: unsafe extern "C" fn(
@@ -39,6 +39,10 @@ pub(super) struct Vtable {
     set_refusals: unsafe extern "C" fn(*mut c_void, u32),
     check: unsafe extern "C" fn(*mut c_void) -> *const c_char,
     stats: unsafe extern "C" fn(*const c_void, *mut Stats),
+    pub(super) resident: unsafe extern "C" fn(*const c_void, *mut u64),
+    pub(super) adopt: unsafe extern "C" fn(*mut c_void, *const u64, u64) -> c_int,
+    pub(super) log_evictions: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
+    pub(super) take_evictions: unsafe extern "C" fn(*mut c_void, *mut u64) -> *const Eviction,
 }
 
 /// Address of a table in the static library.
@@ -77,12 +81,16 @@ pub struct Stats {
     pub fallbacks: u64,
     /// Folios that the policy put on no list when they were added.
     pub unlisted: u64,
+    /// Pages taken over from another instance.
+    pub adopted: u64,
     /// Pages resident now.
     pub resident: u64,
     /// Ghost entries now.
     pub ghosts: u64,
     /// Memory of the instance in bytes: nodes, index, state.
     pub bytes: u64,
+    /// Of `bytes`, the policy's state: of a large one, the pages in memory.
+    pub state_bytes: u64,
 }
 
 /// How to create an [`Instance`].
@@ -120,8 +128,10 @@ impl<'a> Requests<'a> {
 /// A simulated page cache under one policy.
 #[derive(Debug)]
 pub struct Instance {
-    policy: &'static Policy,
-    sim: NonNull<c_void>,
+    pub(super) policy: &'static Policy,
+    pub(super) sim: NonNull<c_void>,
+    /// Evictions that are written down until they are taken.
+    pub(super) log_capacity: usize,
 }
 
 // SAFETY: the C side keeps no state outside the instance but a thread-local pointer that every
@@ -161,7 +171,7 @@ impl Instance {
             )
         };
         let sim = NonNull::new(sim).ok_or_else(|| failure(policy, "out of memory at init"))?;
-        Ok(Self { policy, sim })
+        Ok(Self { policy, sim, log_capacity: 0 })
     }
 
     /// The policy that this instance runs.
@@ -278,7 +288,7 @@ fn column<T>(values: &[T]) -> *const T {
     if values.is_empty() { ptr::null() } else { values.as_ptr() }
 }
 
-fn failure(policy: &Policy, message: &str) -> Error {
+pub(super) fn failure(policy: &Policy, message: &str) -> Error {
     Error::Policy { policy: policy.manifest.name.clone(), message: message.into() }
 }
 

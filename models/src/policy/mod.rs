@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The policies of `bpf/policies`, compiled natively, and simulated instances of them.
 
+mod adoption;
 mod instance;
 pub mod manifest;
 mod registry;
 mod tunables;
 
+pub use adoption::{Eviction, Evictions};
 pub use instance::{
     Instance, InstanceConfig, KERNEL_BATCH, MAX_CAPACITY_PAGES, Requests, Stats, effective_batch,
 };

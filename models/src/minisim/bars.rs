@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What widens error bars.
+
+/// Half-width of a 95% interval in standard errors.
+const Z_95: f64 = 1.96;
+
+/// Student's t at 95%, both sides, within 3% from 2 degrees of freedom on.
+pub(super) fn t_95(freedom: f64) -> f64 {
+    let inverse = freedom.max(2.0).recip();
+    1.96 + 2.4 * inverse + 4.4 * inverse * inverse
+}
+
+/// Standard error of `miss_ratio[i]` when the logarithm of the size that it stands for has the
+/// standard error `sigma`: the most that the curve differs between both ends of the 95% interval of
+/// the size. In a smooth curve that is its slope times `sigma`; a cliff counts from as far away as
+/// it may lie. Between two sizes the curve may be one jump: who gets half of the way gets there.
+pub(super) fn size_stderr(sizes: &[u64], miss_ratio: &[f64], i: usize, sigma: f64) -> f64 {
+    let log: Vec<f64> = sizes.iter().map(|&size| (size as f64).ln()).collect();
+    let (low, high) = (log[i] - Z_95 * sigma, log[i] + Z_95 * sigma);
+    let half_way = |j: usize| (log[j] + log[if j < i { j + 1 } else { j - 1 }]) / 2.0;
+    let reached = |&j: &usize| j != i && (low..=high).contains(&half_way(j));
+    let inside = (0..log.len()).filter(reached).map(|j| miss_ratio[j]);
+    let ends = [low, high].map(|at| interpolate(&log, miss_ratio, at));
+    let off = inside.chain(ends).map(|miss| (miss - miss_ratio[i]).abs());
+    off.fold(0.0, f64::max) / Z_95
+}
+
+/// Linear between the points, and on with the slope of the last two beyond them, within 0 and 1.
+fn interpolate(x: &[f64], y: &[f64], at: f64) -> f64 {
+    if x.len() < 2 {
+        return y[0];
+    }
+    let above = x.partition_point(|&x| x < at).clamp(1, x.len() - 1);
+    let share = (at - x[above - 1]) / (x[above] - x[above - 1]);
+    (y[above - 1] + (y[above] - y[above - 1]) * share).clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_those_of_the_tables() {
+        for (freedom, table) in [(2.0, 4.303), (3.0, 3.182), (7.0, 2.365), (15.0, 2.131)] {
+            assert!((t_95(freedom) / table - 1.0).abs() < 0.03, "{freedom}: {}", t_95(freedom));
+        }
+    }
+
+    #[test]
+    fn a_smooth_curve_counts_by_its_slope_and_a_cliff_from_afar() {
+        let sizes = [1, 2, 4, 8, 16];
+        let straight = [0.8, 0.6, 0.4, 0.2, 0.0];
+        let slope = 0.2 / 2f64.ln();
+        for sigma in [0.01, 0.1, 0.5] {
+            let off = size_stderr(&sizes, &straight, 2, sigma);
+            assert!((off - slope * sigma).abs() < 1e-9, "{off}");
+        }
+        let cliff = [1.0, 1.0, 1.0, 0.0, 0.0];
+        assert_eq!(size_stderr(&sizes, &cliff, 0, 0.3), 0.0);
+        assert!(size_stderr(&sizes, &cliff, 1, 0.4) * 1.96 > 0.1);
+        assert!((size_stderr(&sizes, &cliff, 2, 0.2) * 1.96 - 1.0).abs() < 1e-9);
+        assert!((size_stderr(&sizes, &cliff, 2, 0.4) * 1.96 - 1.0).abs() < 1e-9);
+        assert_eq!(size_stderr(&[7], &[0.3], 0, 0.4), 0.0);
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How fast accesses fade, chosen by how often the pages of a workload come back.
+
+use super::sample::Identity;
+use std::collections::HashSet;
+use std::hash::BuildHasherDefault;
+
+/// A generation ends early when it has so many sampled pages.
+const MAX_PAGES: usize = 8192;
+/// Fewer sampled accesses say nothing about reuse.
+const MIN_SAMPLED: u64 = 64;
+/// Distinct pages per access above which a generation has not seen the working set as a whole, and
+/// below which half of it would do. Twofold hysteresis: a change of twice the half-life changes the
+/// share by at most two.
+const TOO_SHORT: f64 = 0.55;
+const TOO_LONG: f64 = 0.25;
+
+/// A half-life that follows the working set: long enough that within one the pages are accessed
+/// twice on average, so that what a loop or a scan does is seen, and no longer, so that a phase
+/// fades as fast as its successor shows itself. A loop of N pages gives 2 N accesses, uniform
+/// accesses 1.6 N; a skewed workload is limited from below by the sample that a curve takes.
+pub(super) struct HalfLife {
+    seen: HashSet<u64, BuildHasherDefault<Identity>>,
+    sampled: u64,
+    accesses: u64,
+    value: u64,
+    least: u64,
+    most: u64,
+    settled: bool,
+    fixed: bool,
+}
+
+impl HalfLife {
+    /// Between `least` and `most` accesses; equal bounds fix it.
+    pub(super) fn new(least: u64, most: u64) -> Self {
+        let (least, most) = (least.clamp(1, most.max(1)), most.max(1));
+        Self {
+            seen: HashSet::default(),
+            sampled: 0,
+            accesses: 0,
+            value: least,
+            least,
+            most,
+            settled: false,
+            fixed: least == most,
+        }
+    }
+
+    /// The least changes with the rate of sampling, and goes before the most; what is fixed stays.
+    pub(super) fn set_least(&mut self, least: u64) {
+        if self.fixed {
+            return;
+        }
+        self.least = least.max(1);
+        self.most = self.most.max(self.least);
+        self.value = self.value.max(self.least);
+    }
+
+    pub(super) fn note(&mut self, page: u64) {
+        self.sampled += 1;
+        if self.seen.len() < MAX_PAGES {
+            self.seen.insert(page);
+        }
+    }
+
+    /// Counts accesses, sampled or not; the half-life from now on.
+    pub(super) fn advance(&mut self, accesses: u64) -> u64 {
+        self.accesses += accesses;
+        let full = self.seen.len() >= MAX_PAGES;
+        if self.sampled >= MIN_SAMPLED && (full || self.accesses >= self.value) {
+            let share = self.seen.len() as f64 / self.sampled as f64;
+            if share > TOO_SHORT && !full {
+                self.value = (self.value * 2).min(self.most);
+            } else if share < TOO_LONG {
+                self.value = (self.value / 2).max(self.least);
+            }
+            self.settled |= share <= TOO_SHORT;
+            self.seen.clear();
+            self.sampled = 0;
+            self.accesses = 0;
+        }
+        self.value
+    }
+
+    /// Whether a generation was long enough once.
+    pub(super) fn settled(&self) -> bool {
+        self.settled
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.seen.capacity() as u64 * 10
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::page_hash;
+
+    fn after(accesses: u64, half_life: &mut HalfLife, page: impl Fn(u64) -> u64) -> u64 {
+        (0..accesses)
+            .map(|i| {
+                half_life.note(page_hash(page(i)));
+                half_life.advance(1)
+            })
+            .last()
+            .unwrap()
+    }
+
+    #[test]
+    fn a_loop_is_seen_twice_and_a_hot_set_fades_fast() {
+        let mut half_life = HalfLife::new(100, 100_000);
+        let slow = after(100_000, &mut half_life, |i| i % 3000);
+        assert!((3000..=12_800).contains(&slow), "{slow}");
+        assert!(half_life.settled());
+        assert_eq!(after(100_000, &mut half_life, |i| page_hash(i) % 8), 100);
+    }
+
+    #[test]
+    fn accesses_that_never_come_back_stop_at_the_most() {
+        let mut half_life = HalfLife::new(100, 5000);
+        assert_eq!(after(50_000, &mut half_life, |i| i), 5000);
+        assert!(!half_life.settled());
+        assert_eq!(after(50_000, &mut HalfLife::new(700, 700), |i| i), 700);
+    }
+}

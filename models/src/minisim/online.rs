@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The bank for a stream without end, fed from a sampler in front of it.
+
+use super::bank::check_columns;
+use super::bars::{size_stderr, t_95};
+use super::cell::{GROUPS, group_estimate};
+use super::change::Change;
+use super::half_life::HalfLife;
+use super::lru_grid::LruGrid;
+use super::small_sample::SmallSample;
+use super::two_phase::Residual;
+use crate::ageing::Ageing;
+use crate::curve::Curve;
+use crate::error::{Error, Result};
+use crate::hash::page_hash;
+use crate::policy::{Policy, Requests};
+
+/// Steps in which the weight grows while one batch is fed, at most.
+const MAX_STEPS: u64 = 256;
+/// The working set was seen when no more of the last accesses were to new pages.
+const FEW_FIRST: f64 = 0.1;
+
+/// How to create an [`OnlineBank`].
+#[derive(Debug, Clone)]
+pub struct OnlineConfig {
+    /// Policies to simulate.
+    pub policies: Vec<&'static Policy>,
+    /// Cache sizes of the curves in real pages, rising.
+    pub sizes_pages: Vec<u64>,
+    /// Every so many sizes are simulated, and the largest; LRU is known at all.
+    pub stride: usize,
+    /// Bounds of the half-life, accesses. Between them it follows the working set.
+    pub half_life: (u64, u64),
+    /// Accesses of the small sample that a half-life must hold unless its bounds are equal; goes
+    /// before the upper one.
+    pub min_samples: u64,
+    /// Seed of the policies' random numbers.
+    pub seed: u64,
+}
+
+/// Every policy in miniature over a small sample of pages, and LRU over a large one that holds it:
+/// both are pages below a threshold of the same hash. What LRU shows in the large sample corrects
+/// the other policies, see [`Residual`]. Both thresholds can be lowered, never raised: pages new to
+/// a sample would pass for cold ones; who wants a higher rate starts another bank.
+///
+/// What is counted before the working set was seen once is forgotten, the caches stay: from then on
+/// the curves tell what a policy would give that had been started with this phase.
+pub struct OnlineBank {
+    config: OnlineConfig,
+    /// Sizes that are simulated, indices in the grid.
+    simulated: Vec<usize>,
+    small: SmallSample,
+    lru: LruGrid,
+    threshold: u64,
+    change: Change,
+    /// Accesses after which the working set had been seen.
+    learnt_at: Option<u64>,
+    ageing: Ageing,
+    half_life: HalfLife,
+    pages_seen: f64,
+}
+
+impl OnlineBank {
+    /// Cold caches. Hashes below `threshold` are the large sample, those also below
+    /// `small_threshold` the small one.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] on an empty list of policies or sizes, a threshold or stride of 0.
+    pub fn new(config: OnlineConfig, threshold: u64, small_threshold: u64) -> Result<Self> {
+        if config.policies.is_empty() || config.sizes_pages.is_empty() || config.stride == 0 {
+            return Err(Error::argument("bank", "needs at least one policy and one size"));
+        }
+        check_threshold(small_threshold)?;
+        let small_threshold = small_threshold.min(threshold);
+        let last = config.sizes_pages.len() - 1;
+        let simulated: Vec<usize> = (0..=last).rev().step_by(config.stride).collect();
+        let simulated: Vec<usize> = simulated.into_iter().rev().collect();
+        let (least, most) = config.half_life;
+        let mut bank = Self {
+            half_life: HalfLife::new(least, most),
+            ageing: Ageing::new(Some(least.max(1)))?,
+            lru: LruGrid::new(scaled(&config.sizes_pages, rate_of(threshold))),
+            small: SmallSample::new(&config, &simulated, small_threshold)?,
+            change: Change::new(config.sizes_pages.len()),
+            learnt_at: None,
+            pages_seen: 0.0,
+            config,
+            simulated,
+            threshold,
+        };
+        bank.adjust_half_life()?;
+        Ok(bank)
+    }
+
+    /// Feeds what a sampler let through of the next `accesses`; keys that are not in the large
+    /// sample are left out.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] on a column that is neither empty nor as long as the keys;
+    /// [`Error::Policy`] when memory runs out or a policy breaks an invariant.
+    pub fn access(&mut self, requests: Requests<'_>, accesses: u64) -> Result<()> {
+        check_columns(&requests)?;
+        if !self.small.has_columns_of(&requests) {
+            self.flush()?;
+        }
+        let steps = accesses.div_ceil(self.ageing.max_step() as u64).clamp(1, MAX_STEPS);
+        let part =
+            |whole: u64, step| (u128::from(whole) * u128::from(step) / u128::from(steps)) as u64;
+        let count = requests.keys.len() as u64;
+        for step in 0..steps {
+            let passed = part(accesses, step + 1) - part(accesses, step);
+            let weight = self.ageing.advance(passed as usize);
+            self.small.begin(passed, weight);
+            for i in part(count, step)..part(count, step + 1) {
+                self.sample(&requests, i as usize, weight);
+            }
+            if self.small.is_full() {
+                self.flush()?;
+            }
+            if let Some(factor) = self.ageing.renormalise() {
+                self.flush()?;
+                self.scale(factor);
+            }
+            let half_life = self.half_life.advance(passed);
+            self.ageing.set_half_life(Some(half_life))?;
+            self.learn()?;
+        }
+        Ok(())
+    }
+
+    fn sample(&mut self, requests: &Requests<'_>, i: usize, weight: f64) {
+        let hash = page_hash(requests.keys[i]);
+        if hash >= self.threshold {
+            return;
+        }
+        let first = self.lru.counts().1;
+        let class = self.lru.access(hash, weight);
+        self.change.note(class);
+        self.pages_seen += (self.lru.counts().1 - first) as f64 / self.rate();
+        self.half_life.note(hash);
+        if hash < self.small.threshold() {
+            self.small.access(hash, requests, i, weight);
+        }
+    }
+
+    /// Forgets what was counted when the working set was seen for the first time.
+    fn learn(&mut self) -> Result<()> {
+        let seen = self.half_life.settled() || self.change.first_share() <= FEW_FIRST;
+        if self.learnt() || !seen {
+            return Ok(());
+        }
+        self.flush()?;
+        self.learnt_at = Some(self.ageing.accesses());
+        self.scale(0.0);
+        self.ageing.restart();
+        self.change.forget();
+        Ok(())
+    }
+
+    /// Whether the working set was seen once, see [`OnlineBank`].
+    #[must_use]
+    pub fn learnt(&self) -> bool {
+        self.learnt_at.is_some()
+    }
+
+    /// Accesses after which it was, or those so far.
+    #[must_use]
+    pub fn learnt_at(&self) -> u64 {
+        self.learnt_at.unwrap_or(self.ageing.accesses())
+    }
+
+    /// Whether reuse distances changed since the last call, once the working set was seen.
+    pub fn take_change(&mut self) -> bool {
+        self.change.take() && self.learnt()
+    }
+
+    /// Feeds the small sample's caches a share of its accesses only, in bursts.
+    ///
+    /// # Errors
+    /// None that a half-life of its own can cause.
+    pub fn set_duty(&mut self, share: f64) -> Result<()> {
+        self.small.set_duty(share);
+        self.adjust_half_life()
+    }
+
+    /// Runs the pending accesses through every cell.
+    ///
+    /// # Errors
+    /// [`Error::Policy`] as in [`Self::access`].
+    pub fn flush(&mut self) -> Result<()> {
+        self.small.flush()
+    }
+
+    /// Lowers the threshold of the large sample, and that of the small one if it is above. A
+    /// higher one than now changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] on a threshold of 0; those of [`Self::access`].
+    pub fn lower(&mut self, threshold: u64) -> Result<()> {
+        check_threshold(threshold)?;
+        if threshold < self.threshold {
+            let factor = rate_of(threshold) / self.rate();
+            let sizes = scaled(&self.config.sizes_pages, rate_of(threshold));
+            self.lru.lower(threshold, factor, sizes);
+            self.threshold = threshold;
+        }
+        self.lower_small(threshold)
+    }
+
+    /// Lowers the threshold of the small sample.
+    ///
+    /// # Errors
+    /// As [`Self::lower`].
+    pub fn lower_small(&mut self, threshold: u64) -> Result<()> {
+        check_threshold(threshold)?;
+        if threshold >= self.small.threshold() {
+            return Ok(());
+        }
+        self.small.lower(threshold)?;
+        self.adjust_half_life()
+    }
+
+    fn adjust_half_life(&mut self) -> Result<()> {
+        let samples = self.small.samples_per_half_life(self.config.min_samples);
+        let samples = (samples as f64 / self.small_rate()) as u64;
+        self.half_life.set_least(samples.max(self.config.half_life.0));
+        self.ageing.set_half_life(Some(self.half_life.advance(0)))
+    }
+
+    fn scale(&mut self, factor: f64) {
+        self.lru.scale(factor);
+        self.small.scale(factor);
+    }
+
+    /// Rate of the large sample.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        rate_of(self.threshold)
+    }
+
+    /// Rate of the small sample.
+    #[must_use]
+    pub fn small_rate(&self) -> f64 {
+        rate_of(self.small.threshold())
+    }
+
+    /// Accesses of the large sample, and those that the caches of the small one were fed, since the
+    /// beginning.
+    #[must_use]
+    pub fn sampled(&self) -> (u64, u64) {
+        (self.lru.counts().0, self.small.sampled())
+    }
+
+    /// Accesses to the pages of the small sample, fed or not.
+    #[must_use]
+    pub fn offered(&self) -> u64 {
+        self.small.offered()
+    }
+
+    /// Estimate of the pages accessed not long ago: at most some more than the largest size.
+    #[must_use]
+    pub fn working_set_pages(&self) -> f64 {
+        self.sample_pages() as f64 / self.rate()
+    }
+
+    /// Accesses after which one counts half now.
+    #[must_use]
+    pub fn half_life(&mut self) -> u64 {
+        self.half_life.advance(0)
+    }
+
+    /// Accesses so far, sampled or not.
+    #[must_use]
+    pub fn accesses(&self) -> u64 {
+        self.ageing.accesses()
+    }
+
+    /// Estimate of the pages seen since the beginning; one that comes back after more others than
+    /// the largest size counts again.
+    #[must_use]
+    pub fn pages_seen(&self) -> f64 {
+        self.pages_seen
+    }
+
+    /// Whether accesses came back to pages as often as to new ones within a half-life once: then
+    /// the working set was seen.
+    #[must_use]
+    pub fn settled(&self) -> bool {
+        self.half_life.settled()
+    }
+
+    /// Pages of the large sample that are held.
+    #[must_use]
+    pub fn sample_pages(&self) -> usize {
+        self.lru.pages()
+    }
+
+    /// Memory of caches, stacks and buffers, bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.small.bytes() + self.lru.bytes() + self.half_life.bytes()
+    }
+
+    /// Of [`Self::bytes`], what grows with the rate of the small sample.
+    #[must_use]
+    pub fn page_bytes(&self) -> u64 {
+        self.small.page_bytes()
+    }
+
+    /// One curve per policy, in the order of the configuration. `sampled` is how many accesses of
+    /// the small sample the curves rest on, faded ones counted by their weight.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when no access was sampled; those of [`Self::access`].
+    pub fn curves(&mut self) -> Result<Vec<Curve>> {
+        self.flush()?;
+        let sampled = if self.small.total() > 0.0 { self.small.sampled() } else { 0 };
+        crate::shards::check_sampled(&self.ageing, sampled)?;
+        let (rate, total) = (self.rate(), self.ageing.total());
+        let correction = self.lru.correction(total * rate, rate);
+        let rows = self.lru.ratios(total * rate);
+        let lru: Vec<_> = rows.iter().map(|row| group_estimate(row, &correction)).collect();
+        let rows = self.small.residuals();
+        Ok(rows.iter().map(|residuals| self.curve(residuals, &lru)).collect())
+    }
+
+    fn curve(&self, residuals: &[Residual], lru: &[(f64, f64)]) -> Curve {
+        let sizes = &self.config.sizes_pages;
+        let rows: Vec<Residual> =
+            (0..sizes.len()).map(|i| self.residual_at(i, residuals)).collect();
+        let (miss_ratio, mut stderr): (Vec<f64>, Vec<f64>) =
+            rows.iter().zip(lru).map(|(row, lru)| row.estimate(*lru)).unzip();
+        let few_groups = t_95(self.small.effective_groups() - 1.0) / t_95(GROUPS as f64 - 1.0);
+        for (i, stderr) in stderr.iter_mut().enumerate() {
+            let size = size_stderr(sizes, &miss_ratio, i, self.size_error(i, rows[i].slope));
+            // Not yet full: what misses was never seen before, and may have been hit in the end.
+            let filled = self.pages_seen >= sizes[i] as f64;
+            let cold = if filled { 0.0 } else { miss_ratio[i] / 3f64.sqrt() };
+            *stderr = (*stderr * few_groups).hypot(size).hypot(cold);
+        }
+        Curve {
+            sizes_pages: sizes.clone(),
+            miss_ratio,
+            stderr,
+            requests: self.ageing.accesses(),
+            sampled: self.effective_samples() as u64,
+            rate: self.small_rate(),
+        }
+    }
+
+    /// Accesses of the small sample that curves rest on now, by weight.
+    #[must_use]
+    pub fn effective_samples(&self) -> f64 {
+        let measured = self.small.total() / self.ageing.total().max(f64::MIN_POSITIVE);
+        self.ageing.effective_accesses() * measured.min(1.0) * self.small_rate()
+    }
+
+    /// Relative error of the size that a miniature cache stands for, standard deviation: of the C
+    /// pages that a cache of C holds, a binomial number is in the sample, not C R. All groups share
+    /// that cache, so their spread does not show it. `slope` of a curve follows the large sample.
+    fn size_error(&self, i: usize, slope: f64) -> f64 {
+        let size = self.config.sizes_pages[i] as f64;
+        let of = |rate: f64| ((1.0 - rate) / (size * rate)).sqrt();
+        (slope * of(self.rate())).hypot((1.0 - slope) * of(self.small_rate()))
+    }
+
+    /// The residual at a size of the grid, between those of the simulated sizes around it on a
+    /// logarithmic scale. Below the smallest it is that of the smallest.
+    fn residual_at(&self, i: usize, residuals: &[Residual]) -> Residual {
+        let above = self.simulated.partition_point(|&s| s < i);
+        if above == 0 || self.simulated[above] == i {
+            return residuals[above];
+        }
+        let log = |i: usize| (self.config.sizes_pages[i] as f64).ln();
+        let (low, high) = (self.simulated[above - 1], self.simulated[above]);
+        let share = (log(i) - log(low)) / (log(high) - log(low));
+        residuals[above - 1].towards(&residuals[above], share)
+    }
+}
+
+pub(super) fn rate_of(threshold: u64) -> f64 {
+    threshold as f64 / 2f64.powi(64)
+}
+
+fn scaled(sizes_pages: &[u64], rate: f64) -> Vec<f64> {
+    sizes_pages.iter().map(|&size| size as f64 * rate).collect()
+}
+
+fn check_threshold(threshold: u64) -> Result<()> {
+    match threshold {
+        0 => Err(Error::argument("threshold", "0 is outside 1..")),
+        _ => Ok(()),
+    }
+}

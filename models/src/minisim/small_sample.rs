@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Every policy in miniature over the pages below a threshold, all the time or in bursts.
+
+use super::cell::{Cell, GROUPS};
+use super::duty::{Duty, Mode};
+use super::lru_grid::LruGrid;
+use super::online::{OnlineConfig, rate_of};
+use super::two_phase::Residual;
+use crate::count_correction::CountCorrection;
+use crate::error::Result;
+use crate::policy::Requests;
+
+/// Accesses that wait for the caches.
+const BLOCK_SAMPLES: usize = 1024;
+
+#[derive(Default)]
+struct Pending {
+    keys: Vec<u64>,
+    tasks: Vec<u32>,
+    times_ns: Vec<u64>,
+    groups: Vec<u8>,
+    weights: Vec<f64>,
+}
+
+impl Pending {
+    fn clear(&mut self) {
+        self.keys.clear();
+        self.tasks.clear();
+        self.times_ns.clear();
+        self.groups.clear();
+        self.weights.clear();
+    }
+}
+
+/// Miniature caches of every policy, and LRU at their sizes over the same accesses.
+pub(super) struct SmallSample {
+    cells: Vec<Cell>,
+    /// Cells of one policy.
+    row: usize,
+    pending: Pending,
+    lru: LruGrid,
+    threshold: u64,
+    duty: Duty,
+    /// Accesses to its pages, fed or not.
+    offered: u64,
+    /// Weight of all accesses, sampled or not, while it measured.
+    total: f64,
+}
+
+impl SmallSample {
+    pub(super) fn new(config: &OnlineConfig, simulated: &[usize], threshold: u64) -> Result<Self> {
+        let rate = rate_of(threshold);
+        let shapes = config
+            .policies
+            .iter()
+            .flat_map(|p| simulated.iter().map(|&i| (*p, config.sizes_pages[i])));
+        let cells = shapes
+            .map(|(policy, size)| Cell::new(policy, size, rate, config.seed))
+            .collect::<Result<Vec<_>>>()?;
+        let mut sample = Self {
+            cells,
+            row: simulated.len(),
+            pending: Pending::default(),
+            lru: LruGrid::new(Vec::new()),
+            threshold,
+            duty: Duty::default(),
+            offered: 0,
+            total: 0.0,
+        };
+        sample.lru = LruGrid::new(sample.sizes());
+        Ok(sample)
+    }
+
+    /// Sizes of the miniature caches of one policy, sampled pages.
+    fn sizes(&self) -> Vec<f64> {
+        let rate = rate_of(self.threshold);
+        self.cells[..self.row].iter().map(|cell| cell.capacity(rate) as f64).collect()
+    }
+
+    pub(super) fn threshold(&self) -> u64 {
+        self.threshold
+    }
+
+    /// Share of the accesses that the caches are to be fed, in bursts.
+    pub(super) fn set_duty(&mut self, share: f64) {
+        self.duty.set(share, self.lru.pages() as u64);
+    }
+
+    /// Accesses to its pages within which it is fed at least `fed`, and a burst if it rests.
+    pub(super) fn samples_per_half_life(&self, fed: u64) -> u64 {
+        self.duty.samples_for(fed)
+    }
+
+    /// What happens to the accesses until this is called again: the next `accesses`, sampled or
+    /// not, of this weight.
+    pub(super) fn begin(&mut self, accesses: u64, weight: f64) {
+        if self.duty.begin() == Mode::Measure {
+            self.total += accesses as f64 * weight;
+        }
+    }
+
+    /// Takes access `i`, to a page below the threshold.
+    pub(super) fn access(&mut self, hash: u64, requests: &Requests<'_>, i: usize, weight: f64) {
+        self.offered += 1;
+        let weight = match self.duty.next() {
+            Mode::Rest => return,
+            Mode::Warm => 0.0,
+            Mode::Measure => weight,
+        };
+        self.lru.access(hash, weight);
+        let pending = &mut self.pending;
+        pending.keys.push(hash);
+        pending.tasks.extend(requests.tasks.get(i));
+        pending.times_ns.extend(requests.times_ns.get(i));
+        pending.groups.push(hash as u8);
+        pending.weights.push(weight);
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.pending.keys.len() >= BLOCK_SAMPLES
+    }
+
+    /// Whether what is pending has the columns of the requests.
+    pub(super) fn has_columns_of(&self, requests: &Requests<'_>) -> bool {
+        self.pending.tasks.is_empty() == requests.tasks.is_empty()
+            && self.pending.times_ns.is_empty() == requests.times_ns.is_empty()
+    }
+
+    /// Runs the pending accesses through every cell.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        let pending = &self.pending;
+        if pending.keys.is_empty() {
+            return Ok(());
+        }
+        let requests =
+            Requests { keys: &pending.keys, tasks: &pending.tasks, times_ns: &pending.times_ns };
+        for cell in &mut self.cells {
+            cell.run_weighted(requests, &pending.groups, &pending.weights)?;
+        }
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// Pages from `threshold` on leave.
+    pub(super) fn lower(&mut self, threshold: u64) -> Result<()> {
+        self.flush()?;
+        let rate = rate_of(threshold);
+        let factor = rate / rate_of(self.threshold);
+        self.threshold = threshold;
+        let sizes = self.sizes();
+        let dropped = self.lru.lower(threshold, factor, sizes);
+        for cell in &mut self.cells {
+            cell.scale(factor);
+            cell.lower_rate(&dropped, rate)?;
+        }
+        Ok(())
+    }
+
+    /// Scales what was counted; 0 forgets it. The caches stay as they are.
+    pub(super) fn scale(&mut self, factor: f64) {
+        self.total *= factor;
+        self.lru.scale(factor);
+        self.cells.iter_mut().for_each(|cell| cell.scale(factor));
+    }
+
+    /// Accesses that the caches were fed.
+    pub(super) fn sampled(&self) -> u64 {
+        self.lru.counts().0
+    }
+
+    /// See the field.
+    pub(super) fn offered(&self) -> u64 {
+        self.offered
+    }
+
+    /// Weight of the accesses that were measured.
+    pub(super) fn total(&self) -> f64 {
+        self.total
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        const PENDING_BYTES: u64 = 8 + 4 + 8 + 1 + 8;
+        let pending = self.pending.keys.capacity() as u64 * PENDING_BYTES;
+        self.cells.iter().map(Cell::bytes).sum::<u64>() + pending + self.lru.bytes()
+    }
+
+    /// Memory of the caches that grows with the rate.
+    pub(super) fn page_bytes(&self) -> u64 {
+        self.cells.iter().map(Cell::page_bytes).sum()
+    }
+
+    /// See [`LruGrid::effective_groups`].
+    pub(super) fn effective_groups(&self) -> f64 {
+        self.lru.effective_groups()
+    }
+
+    /// What does not follow from LRU, for each policy at each simulated size.
+    pub(super) fn residuals(&self) -> Vec<Vec<Residual>> {
+        let rate = rate_of(self.threshold);
+        let expected = self.total * rate;
+        let correction = self.lru.correction(expected, rate);
+        let lru = self.lru.ratios(expected);
+        let rows = self.cells.chunks(self.row);
+        rows.map(|row| residuals(row, &lru, &correction, expected)).collect()
+    }
+}
+
+fn residuals(
+    row: &[Cell],
+    lru: &[[f64; GROUPS]],
+    correction: &CountCorrection,
+    expected: f64,
+) -> Vec<Residual> {
+    let pairs = row.iter().zip(lru);
+    pairs.map(|(cell, lru)| Residual::new(&cell.ratios(expected), lru, correction)).collect()
+}

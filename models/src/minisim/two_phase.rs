@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A small sample of every policy, made better by a large one of LRU.
+
+use super::cell::{GROUPS, group_estimate};
+use crate::count_correction::CountCorrection;
+
+/// Ratios per group of a policy and of LRU over the same small sample, brought down to what does
+/// not follow from LRU: two-phase (double) sampling with a regression estimator (Cochran, Sampling
+/// Techniques, 3rd ed., ch. 12.6). A page that is too hot in the small sample is so for LRU too, and
+/// that part of the error is known from the large sample.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Residual {
+    /// Share of LRU's deviation that the policy shares, 0 to 1.
+    pub(super) slope: f64,
+    /// Mean of the policy's ratio less `slope` times LRU's.
+    pub(super) mean: f64,
+    /// Standard error of `mean`.
+    pub(super) stderr: f64,
+}
+
+impl Residual {
+    pub(super) fn new(
+        policy: &[f64; GROUPS],
+        lru: &[f64; GROUPS],
+        correction: &CountCorrection,
+    ) -> Self {
+        let slope = slope(policy, lru);
+        let mut rest = *policy;
+        rest.iter_mut().zip(lru).for_each(|(p, l)| *p -= slope * l);
+        let (mean, stderr) = group_estimate(&rest, correction);
+        Self { slope, mean, stderr }
+    }
+
+    /// The residual `share` of the way to `other`. It may jump anywhere between the two: the
+    /// standard deviation of a uniform distribution, times the share of the nearer end.
+    pub(super) fn towards(&self, other: &Self, share: f64) -> Self {
+        let mix = |a: f64, b: f64| a + (b - a) * share;
+        let jump = (other.mean - self.mean).abs() / 12f64.sqrt();
+        let distance = 2.0 * share.min(1.0 - share);
+        Self {
+            slope: mix(self.slope, other.slope),
+            mean: mix(self.mean, other.mean),
+            stderr: mix(self.stderr, other.stderr).hypot(jump * distance),
+        }
+    }
+
+    /// Miss ratio of the policy and its standard error, given those of LRU over the large sample.
+    pub(super) fn estimate(&self, (lru, lru_stderr): (f64, f64)) -> (f64, f64) {
+        let ratio = (self.mean + self.slope * lru).clamp(0.0, 1.0);
+        (ratio, self.stderr.hypot(self.slope * lru_stderr))
+    }
+}
+
+fn slope(policy: &[f64; GROUPS], lru: &[f64; GROUPS]) -> f64 {
+    let mean = |values: &[f64; GROUPS]| values.iter().sum::<f64>() / GROUPS as f64;
+    let (policy_mean, lru_mean) = (mean(policy), mean(lru));
+    let squares: f64 = lru.iter().map(|l| (l - lru_mean).powi(2)).sum();
+    if squares <= f64::EPSILON {
+        return 0.0;
+    }
+    let pairs = policy.iter().zip(lru);
+    let products: f64 = pairs.map(|(p, l)| (p - policy_mean) * (l - lru_mean)).sum();
+    (products / squares).clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn even() -> CountCorrection {
+        CountCorrection::new([1.0; GROUPS].into_iter(), 16.0, 16.0, 0.01)
+    }
+
+    proptest! {
+        #[test]
+        fn a_policy_that_is_lru_has_the_ratio_of_the_large_sample(
+            lru in prop::array::uniform16(0.0..1.0f64),
+            large in 0.0..1.0f64,
+        ) {
+            let (ratio, stderr) = Residual::new(&lru, &lru, &even()).estimate((large, 0.01));
+            prop_assert!((ratio - large).abs() < 1e-9);
+            prop_assert!((stderr - 0.01).abs() < 1e-9);
+        }
+
+        #[test]
+        fn what_lru_says_nothing_of_is_left_alone(policy in prop::array::uniform16(0.0..1.0f64)) {
+            let (ratio, _) = Residual::new(&policy, &[1.0; GROUPS], &even()).estimate((1.0, 0.0));
+            prop_assert!((ratio - policy.iter().sum::<f64>() / 16.0).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn between_two_sizes_the_error_is_at_least_that_of_a_jump() {
+        let at = |mean| Residual { slope: 0.0, mean, stderr: 0.0 };
+        assert_eq!(at(0.2).towards(&at(0.8), 0.0), at(0.2));
+        let middle = at(0.2).towards(&at(0.8), 0.5);
+        assert!((middle.mean - 0.5).abs() < 1e-12 && middle.stderr > 0.17);
+    }
+}
