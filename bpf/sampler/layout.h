@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the sampler and the agent agree on. The agent's side is agent/src/bpf/sampler_layout.rs,
+ * whose tests compare sizes with those that the object file tells.
+ */
+#ifndef CACHEPILOT_SAMPLER_LAYOUT_H
+#define CACHEPILOT_SAMPLER_LAYOUT_H
+
+/* Buckets of wire::latency_bucket(). */
+#define LATENCY_BUCKETS 104
+
+/* Of one cgroup: which counts are its own, and below which hash its accesses are events. */
+struct cgroup_entry {
+	u64 threshold;
+	u32 slot;
+	u32 reserved;
+};
+
+/* Of one tenant on one CPU. */
+struct tenant_counts {
+	u64 accesses;
+	u64 misses;
+	u64 refaults;
+	u64 evictions;
+	u64 readahead_pages;
+	u64 mmap_accesses;
+	u64 write_accesses;
+	u64 read_calls;
+	u64 read_time_ns;
+	u64 latency[LATENCY_BUCKETS];
+};
+
+/* Of one CPU: events that found no room, and pages beyond those looked at in one call. */
+struct cpu_losses {
+	u64 dropped_events;
+	u64 unsampled_pages;
+	u64 untracked_calls;
+};
+
+#define EVENT_WRITE 1
+#define EVENT_MMAP 2
+
+/* One access to one page: a record of docs/trace_format.md, with more flags. */
+struct event {
+	u64 time_ns;
+	u64 cgroup;
+	u64 inode;
+	u64 index;
+	u32 device;
+	u32 generation;
+	u32 task;
+	u32 flags;
+};
+
+_Static_assert(sizeof(struct event) == 48, "an event has the size of a record");
+
+#endif

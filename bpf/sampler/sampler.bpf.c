@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Counts what cgroups do with the page cache, and reports sampled accesses. See README.md for the
+ * attach points and what each can and cannot see.
+ */
+#include "sample.h"
+
+#define FGP_WRITE 0x08
+#define VM_FAULT_NOPAGE 0x100
+#define VM_FAULT_LOCKED 0x200
+#define MEMCG_DATA_FLAGS 0x3UL
+#define S_IFMT 0170000
+#define S_IFBLK 0060000
+#define MAX_ERRNO 4095
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Reads: everything that goes through the page cache's own read path. */
+
+SEC("fentry/filemap_read")
+int BPF_PROG(read_begin, struct kiocb *iocb, struct iov_iter *iter)
+{
+	struct task_state *state;
+	struct file *file;
+	s64 position;
+
+	if (!entry_of(bpf_get_current_cgroup_id()))
+		return 0;
+	state = state_of_current(true);
+	if (!state) {
+		LOSE(untracked_calls, 1);
+		return 0;
+	}
+	file = iocb->ki_filp;
+	position = iocb->ki_pos;
+	state->read.first = position >> PAGE_SHIFT;
+	state->read.last = (position + iter->count - 1) >> PAGE_SHIFT;
+	state->read.mapping = (u64)file->f_mapping;
+	state->previous = (file->f_ra.prev_pos - 1) >> PAGE_SHIFT;
+	state->began_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* A page that the last read of the same open file ended in is not accessed anew, as in the kernel. */
+SEC("fexit/filemap_read")
+int BPF_PROG(read_end, struct kiocb *iocb, struct iov_iter *iter, s64 already, s64 result)
+{
+	struct task_state *state = state_of_current(false);
+	u64 cgroup, first, last, now_ns, took_ns;
+	struct cgroup_entry *entry;
+	struct tenant_counts *of;
+
+	if (!state || !state->read.mapping)
+		return 0;
+	state->read.mapping = 0;
+	cgroup = bpf_get_current_cgroup_id();
+	entry = entry_of(cgroup);
+	of = entry ? counts_of(entry) : NULL;
+	if (!of || result < 0)
+		return 0;
+	now_ns = bpf_ktime_get_ns();
+	took_ns = now_ns - state->began_ns;
+	ADD(of->read_calls, 1);
+	ADD(of->read_time_ns, took_ns);
+	ADD(of->latency[latency_bucket(took_ns)], 1);
+	if (result <= already)
+		return 0;
+	first = state->read.first;
+	last = (u64)(iocb->ki_pos - 1) >> PAGE_SHIFT;
+	if ((s64)first == state->previous)
+		first++;
+	if (first <= last)
+		accessed(entry, of, cgroup, iocb->ki_filp->f_mapping->host, first, last - first + 1,
+			 0, now_ns);
+	return 0;
+}
+
+/* sendfile() and splice(), a path of its own since 6.5; before, it ends in filemap_read(). */
+SEC("fentry/filemap_splice_read")
+int BPF_PROG(splice_begin, struct file *file, s64 *position, struct pipe_inode_info *pipe,
+	     u64 bytes)
+{
+	struct task_state *state;
+	s64 from = 0;
+
+	if (!entry_of(bpf_get_current_cgroup_id()))
+		return 0;
+	state = state_of_current(true);
+	if (!state) {
+		LOSE(untracked_calls, 1);
+		return 0;
+	}
+	bpf_probe_read_kernel(&from, sizeof(from), position);
+	state->read.first = from >> PAGE_SHIFT;
+	state->read.last = (from + bytes - 1) >> PAGE_SHIFT;
+	state->read.mapping = (u64)file->f_mapping;
+	state->spliced_from = from;
+	return 0;
+}
+
+SEC("fexit/filemap_splice_read")
+int BPF_PROG(splice_end, struct file *file, s64 *position, struct pipe_inode_info *pipe, u64 bytes,
+	     u32 flags, s64 result)
+{
+	struct task_state *state = state_of_current(false);
+	u64 cgroup = bpf_get_current_cgroup_id();
+	struct cgroup_entry *entry;
+	struct tenant_counts *of;
+	u64 first, last;
+
+	if (!state || !state->read.mapping)
+		return 0;
+	state->read.mapping = 0;
+	entry = entry_of(cgroup);
+	of = entry ? counts_of(entry) : NULL;
+	if (!of || result <= 0)
+		return 0;
+	first = state->read.first;
+	last = (u64)(state->spliced_from + result - 1) >> PAGE_SHIFT;
+	accessed(entry, of, cgroup, file->f_mapping->host, first, last - first + 1, 0,
+		 bpf_ktime_get_ns());
+	return 0;
+}
+
+/* Buffered writes: the page that is written to is looked up, and made when it is not cached. */
+
+static __always_inline int write_began(struct address_space *mapping, u64 index, u32 flags)
+{
+	struct task_state *state;
+
+	if (!(flags & FGP_WRITE) || !entry_of(bpf_get_current_cgroup_id()))
+		return 0;
+	state = state_of_current(true);
+	if (!state) {
+		LOSE(untracked_calls, 1);
+		return 0;
+	}
+	state->write.first = state->write.last = index;
+	state->write.mapping = (u64)mapping;
+	return 0;
+}
+
+static __always_inline int write_ended(struct address_space *mapping, u64 index, u32 flags,
+				       u64 found)
+{
+	struct task_state *state;
+	struct cgroup_entry *entry;
+	struct tenant_counts *of;
+	u64 cgroup;
+
+	if (!(flags & FGP_WRITE))
+		return 0;
+	cgroup = bpf_get_current_cgroup_id();
+	entry = entry_of(cgroup);
+	state = entry ? state_of_current(false) : NULL;
+	if (!entry || !state || !state->write.mapping)
+		return 0;
+	state->write.mapping = 0;
+	of = counts_of(entry);
+	if (of && found && found < (u64)-MAX_ERRNO)
+		accessed(entry, of, cgroup, mapping->host, index, 1, EVENT_WRITE,
+			 bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("fentry/__filemap_get_folio")
+int BPF_PROG(write_begin, struct address_space *mapping, u64 index, u32 flags)
+{
+	return write_began(mapping, index, flags);
+}
+
+SEC("fexit/__filemap_get_folio")
+int BPF_PROG(write_end, struct address_space *mapping, u64 index, u32 flags, u32 gfp, u64 found)
+{
+	return write_ended(mapping, index, flags, found);
+}
+
+/* The same in 5.15. */
+SEC("fentry/pagecache_get_page")
+int BPF_PROG(write_begin_old, struct address_space *mapping, u64 index, u32 flags)
+{
+	return write_began(mapping, index, flags);
+}
+
+SEC("fexit/pagecache_get_page")
+int BPF_PROG(write_end_old, struct address_space *mapping, u64 index, u32 flags, u32 gfp, u64 found)
+{
+	return write_ended(mapping, index, flags, found);
+}
+
+/* Page faults of mapped files: accesses that have a page table entry already go unseen. */
+
+static __always_inline void mapped(struct vm_fault *vmf)
+{
+	u64 cgroup = bpf_get_current_cgroup_id();
+	struct cgroup_entry *entry = entry_of(cgroup);
+	struct tenant_counts *of = entry ? counts_of(entry) : NULL;
+
+	if (of)
+		accessed(entry, of, cgroup, vmf->vma->vm_file->f_mapping->host, vmf->pgoff, 1,
+			 EVENT_MMAP, bpf_ktime_get_ns());
+}
+
+SEC("fexit/filemap_map_pages")
+int BPF_PROG(fault_around, struct vm_fault *vmf, u64 start, u64 end, u32 result)
+{
+	if (result & VM_FAULT_NOPAGE)
+		mapped(vmf);
+	return 0;
+}
+
+SEC("fentry/filemap_fault")
+int BPF_PROG(fault_begin, struct vm_fault *vmf)
+{
+	struct task_state *state;
+
+	if (!entry_of(bpf_get_current_cgroup_id()))
+		return 0;
+	state = state_of_current(true);
+	if (!state) {
+		LOSE(untracked_calls, 1);
+		return 0;
+	}
+	state->fault.first = state->fault.last = vmf->pgoff;
+	state->fault.mapping = (u64)vmf->vma->vm_file->f_mapping;
+	return 0;
+}
+
+/* A fault that is to be tried again is not an access yet. */
+SEC("fexit/filemap_fault")
+int BPF_PROG(fault_end, struct vm_fault *vmf, u32 result)
+{
+	struct task_state *state = state_of_current(false);
+
+	if (!state || !state->fault.mapping)
+		return 0;
+	state->fault.mapping = 0;
+	if (result & VM_FAULT_LOCKED)
+		mapped(vmf);
+	return 0;
+}
+
+/* Folios that come and go. */
+
+static __always_inline u64 pages_of(void *folio)
+{
+	unsigned long flags = BPF_CORE_READ((struct page *)folio, flags);
+
+	if (!(flags & 1UL << bpf_core_enum_value(enum pageflags, PG_head)))
+		return 1;
+	if (!bpf_core_field_exists(struct folio, _folio_nr_pages))
+		return 1;
+	return BPF_CORE_READ((struct folio *)folio, _folio_nr_pages);
+}
+
+/* How many of the pages [first, last] a call in progress asked for. */
+static __always_inline u64 demanded(const struct range *range, u64 mapping, u64 first, u64 last)
+{
+	if (range->mapping != mapping || range->first > last || range->last < first)
+		return 0;
+	if (range->first > first)
+		first = range->first;
+	if (range->last < last)
+		last = range->last;
+	return last - first + 1;
+}
+
+/*
+ * What a call in progress asked for was missed; everything else in files was brought ahead of use.
+ * A file system's own blocks are in the cache of its device and count only when that is read.
+ */
+SEC("tp_btf/mm_filemap_add_to_page_cache")
+int BPF_PROG(folio_added, void *folio)
+{
+	struct cgroup_entry *entry = entry_of(bpf_get_current_cgroup_id());
+	u64 first, last, mapping, missed = 0;
+	struct task_state *state;
+	struct tenant_counts *of;
+
+	of = entry ? counts_of(entry) : NULL;
+	if (!of)
+		return 0;
+	mapping = (u64)BPF_CORE_READ((struct page *)folio, mapping);
+	first = BPF_CORE_READ((struct page *)folio, index);
+	last = first + pages_of(folio) - 1;
+	state = state_of_current(false);
+	if (state) {
+		missed = demanded(&state->read, mapping, first, last);
+		if (!missed)
+			missed = demanded(&state->fault, mapping, first, last);
+		if (!missed)
+			missed = demanded(&state->write, mapping, first, last);
+	}
+	if (missed)
+		ADD(of->misses, missed);
+	if (missed == last - first + 1)
+		return 0;
+	if (!missed && !(state && (state->read.mapping == mapping)) &&
+	    (BPF_CORE_READ((struct address_space *)mapping, host, i_mode) & S_IFMT) == S_IFBLK)
+		return 0;
+	ADD(of->readahead_pages, last - first + 1 - missed);
+	return 0;
+}
+
+/* The counts of the cgroup that a folio is charged to: reclaim runs in anyone's context. */
+static __always_inline struct tenant_counts *counts_of_owner(void *folio)
+{
+	u64 memcg = BPF_CORE_READ((struct page *)folio, memcg_data) & ~MEMCG_DATA_FLAGS;
+	struct cgroup_entry *entry;
+
+	if (!memcg)
+		return NULL;
+	entry = entry_of(BPF_CORE_READ((struct mem_cgroup *)memcg, css.cgroup, kn, id));
+	return entry ? counts_of(entry) : NULL;
+}
+
+/* Reclaim leaves a shadow; truncation and dropping on request leave none. */
+static __always_inline int removed(void *folio, void *shadow)
+{
+	struct tenant_counts *of = shadow ? counts_of_owner(folio) : NULL;
+
+	if (of)
+		ADD(of->evictions, pages_of(folio));
+	return 0;
+}
+
+SEC("fentry/__filemap_remove_folio")
+int BPF_PROG(folio_removed, void *folio, void *shadow)
+{
+	return removed(folio, shadow);
+}
+
+/* The same in 5.15. */
+SEC("fentry/__delete_from_page_cache")
+int BPF_PROG(removed_old, void *page, void *shadow)
+{
+	return removed(page, shadow);
+}
+
+SEC("fentry/workingset_refault")
+int BPF_PROG(refaulted, void *folio, void *shadow)
+{
+	unsigned long flags = BPF_CORE_READ((struct page *)folio, flags);
+	struct tenant_counts *of;
+
+	if (flags & 1UL << bpf_core_enum_value(enum pageflags, PG_swapbacked))
+		return 0;
+	of = counts_of_owner(folio);
+	if (of)
+		ADD(of->refaults, pages_of(folio));
+	return 0;
+}
