@@ -108,6 +108,34 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// A setting of a configuration, or one of its files.
+    #[error("{}: {message}", path.display())]
+    Config {
+        /// The configuration file.
+        path: PathBuf,
+        /// Key, value and what is allowed.
+        message: String,
+    },
+    /// Another agent keeps its state in the same directory.
+    #[error("{}: another agent runs with this state_dir", .0.display())]
+    AgentRuns(PathBuf),
+    /// An address that cannot be listened on.
+    #[error("metrics = \"{address}\": {source}")]
+    Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The node's thread cannot go on.
+    #[error("the node {0}")]
+    Node(String),
+    /// The sampler of page cache accesses cannot run.
+    #[error("the sampler cannot run here: {0}")]
+    Sampler(String),
+    /// A simulation, a curve or a trace.
+    #[error(transparent)]
+    Models(#[from] cachepilot_models::Error),
 }
 
 impl Error {
@@ -135,6 +163,8 @@ impl Error {
             Self::Io { .. }
             | Self::Format { .. }
             | Self::Setting { .. }
+            | Self::Config { .. }
+            | Self::Models(_)
             | Self::UnknownPolicy { .. }
             | Self::NoPolicies(_)
             | Self::NotCgroup2(_)
@@ -147,7 +177,11 @@ impl Error {
             | Self::NotRoot
             | Self::NoBpffs(_)
             | Self::Locked { .. }
+            | Self::AgentRuns(_)
+            | Self::Listen { .. }
+            | Self::Node(_)
             | Self::Refused { .. }
+            | Self::Sampler(_)
             | Self::Kernel { .. } => 1,
         }
     }

@@ -156,6 +156,14 @@ impl Policies {
         Ok(Some(manifest.tunables.iter().map(|t| t.name.clone()).zip(values).collect()))
     }
 
+    /// Removes the pins of cgroups that are gone.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn sweep(&self) -> Result<()> {
+        self.lock().map(drop)
+    }
+
     /// Name of the policy that the pinned link of a cgroup attaches, if there is one.
     ///
     /// # Errors

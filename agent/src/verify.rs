@@ -67,7 +67,7 @@ pub fn verify(file: &PolicyFile) -> Result<Verdict> {
     Ok(Verdict { policy, hooks, refused: Vec::new() })
 }
 
-fn program_info(program: BorrowedFd<'_>) -> io::Result<libbpf_sys::bpf_prog_info> {
+pub(crate) fn program_info(program: BorrowedFd<'_>) -> io::Result<libbpf_sys::bpf_prog_info> {
     // SAFETY: an all-zero `bpf_prog_info` is valid and asks for no arrays.
     let mut info: libbpf_sys::bpf_prog_info = unsafe { mem::zeroed() };
     let mut bytes = mem::size_of_val(&info) as u32;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Policies as the kernel sees them: programs, a struct_ops map, a link, tunables in a map.
+//! Policies and the sampler as the kernel sees them: programs, maps, links.
 
 pub mod link;
 pub mod messages;
 pub mod object;
 pub mod ops_layout;
+pub mod sampler;
+pub mod sampler_layout;
+pub mod sampler_parts;
 pub mod support;
 pub mod tunables;
 

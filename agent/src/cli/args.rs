@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What can be asked.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// Eviction policies of the page cache on this node.
+/// The agent of a node, and the eviction policies of its page cache.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub struct Arguments {
@@ -14,11 +14,101 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Run the agent until SIGTERM or SIGINT; policies and limits stay when it ends.
+    Run {
+        #[command(flatten)]
+        config: ConfigOption,
+        /// What is logged to stderr.
+        #[arg(long, value_enum, default_value_t = LogLevel::Info)]
+        log_level: LogLevel,
+    },
+    /// Check a configuration and print what holds, with the defaults filled in.
+    CheckConfig {
+        #[command(flatten)]
+        config: ConfigOption,
+        /// Print JSON on stdout.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what /metrics shows of an example node with one tenant: names, units and labels.
+    Metrics,
     /// Policies of cgroups: attach, replace, watch and check them.
     Policy {
         #[command(subcommand)]
         command: PolicyCommand,
     },
+    /// Record the page cache accesses of a cgroup and those below it, all of them, as a trace.
+    Record(RecordOptions),
+    /// Prove that everything that the agent needs works on this host, by a live canary.
+    Doctor(DoctorOptions),
+    /// The canary's own process.
+    #[command(hide = true)]
+    DoctorCanary {
+        /// The canary's file.
+        file: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorOptions {
+    /// Folder on a disk for the canary's file of 4 MiB.
+    #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
+    pub dir: PathBuf,
+    #[command(flatten)]
+    pub policies: DirOption,
+    /// Print JSON on stdout.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct RecordOptions {
+    #[command(flatten)]
+    pub cgroup: CgroupOption,
+    /// The trace: FILE.cptrace or FILE.cptrace.zst.
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// Stop after so many seconds; without it, at Ctrl-C or SIGTERM.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=604_800))]
+    pub seconds: Option<u32>,
+    /// Record pages whose hash is below this of 1: a sample of the pages, each with every access.
+    #[arg(long, value_name = "RATE", default_value_t = 1.0)]
+    pub rate: f64,
+    /// Room for events in the kernel, MiB, a power of two.
+    #[arg(long, value_name = "MIB", default_value_t = 16)]
+    pub ring_mib: u32,
+    /// Print JSON on stdout.
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ConfigOption {
+    /// The configuration; configs/agent.toml is an example.
+    #[arg(long = "config", value_name = "FILE", default_value = "/etc/cachepilot/agent.toml")]
+    pub file: PathBuf,
+}
+
+/// From few lines to many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl From<LogLevel> for tracing::Level {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Error => Self::ERROR,
+            LogLevel::Warn => Self::WARN,
+            LogLevel::Info => Self::INFO,
+            LogLevel::Debug => Self::DEBUG,
+            LogLevel::Trace => Self::TRACE,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -104,9 +194,10 @@ mod tests {
     fn no_two_options_of_a_command_share_a_name() {
         Arguments::command().debug_assert();
         let line = "x policy attach --cgroup C --policy P --policies D --set a=1 --set b=2";
-        let Command::Policy { command } =
-            Arguments::try_parse_from(line.split(' ')).unwrap().command;
-        let PolicyCommand::Attach(placement) = command else { panic!("{command:?}") };
+        let command = Arguments::try_parse_from(line.split(' ')).unwrap().command;
+        let Command::Policy { command: PolicyCommand::Attach(placement) } = command else {
+            panic!("{command:?}")
+        };
         assert_eq!(placement.cgroup.dir, PathBuf::from("C"));
         assert_eq!(placement.dir.policies, Some(PathBuf::from("D")));
         assert_eq!((placement.policy.as_str(), placement.settings.len()), ("P", 2));

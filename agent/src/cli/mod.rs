@@ -2,7 +2,10 @@
 //! The command line: what can be asked, and how the answer looks.
 
 mod args;
+mod daemon;
+mod doctor;
 mod policy;
+mod record;
 mod tables;
 
 use args::{Arguments, Command};
@@ -47,9 +50,17 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return explain(&program, &error),
     };
-    let Command::Policy { command } = parsed.command;
     let mut out = io::stdout().lock();
-    let result = policy::run(command, &mut out).and_then(|()| Ok(out.flush()?));
+    let result = match parsed.command {
+        Command::Policy { command } => policy::run(command, &mut out),
+        Command::CheckConfig { config, json } => daemon::check_config(&config.file, json, &mut out),
+        Command::Metrics => daemon::metrics(&mut out),
+        Command::Run { config, log_level } => daemon::run(&config.file, log_level),
+        Command::Record(options) => record::run(&options, &mut out),
+        Command::Doctor(options) => doctor::run(&options, &mut out),
+        Command::DoctorCanary { file } => doctor::canary(&file),
+    };
+    let result = result.and_then(|()| Ok(out.flush()?));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Told) => ExitCode::FAILURE,

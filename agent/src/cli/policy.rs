@@ -125,7 +125,7 @@ fn verify_policies(name: &str, json: bool, dir: &DirOption, out: &mut impl Write
     if refused.is_empty() { Ok(()) } else { Err(Failure::Told) }
 }
 
-fn print_json(value: &impl Serialize, out: &mut impl Write) -> Outcome {
+pub fn print_json(value: &impl Serialize, out: &mut impl Write) -> Outcome {
     serde_json::to_writer_pretty(&mut *out, value).map_err(io::Error::from)?;
     Ok(writeln!(out)?)
 }

@@ -6,7 +6,7 @@ use cachepilot_agent::verify::Verdict;
 use serde_json::Value;
 
 /// Width of the columns by their widest cell; those of `left` columns start flush left.
-fn align(rows: &[Vec<String>], left: usize) -> String {
+pub fn align(rows: &[Vec<String>], left: usize) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let cells = |column: usize| rows.iter().filter_map(move |row| row.get(column));
     let widths: Vec<usize> = (0..columns)

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the sampler and the agent agree on: `bpf/sampler/layout.h`, this side.
+
+use crate::wire::LATENCY_BUCKETS;
+use cachepilot_models::trace::Record;
+
+/// Flag of an event: the access was a write.
+const EVENT_WRITE: u32 = 1;
+/// Flag of an event: the access was a fault of a mapped file.
+const EVENT_MMAP: u32 = 2;
+const WORD: usize = 8;
+const FIRST_LATENCY: usize = 9;
+/// Bytes of `struct tenant_counts`.
+pub const COUNTS_BYTES: usize = (FIRST_LATENCY + LATENCY_BUCKETS) * WORD;
+/// Bytes of `struct cgroup_entry`.
+pub const ENTRY_BYTES: usize = 16;
+/// Bytes of `struct event`.
+pub const EVENT_BYTES: usize = 48;
+
+/// What the sampler counted of a tenant, summed over CPUs. All totals.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counts {
+    /// Pages accessed, faults and writes included.
+    pub accesses: u64,
+    /// Pages that a read, a fault or a write asked for and that were not cached.
+    pub misses: u64,
+    /// Pages that came back not long after their eviction.
+    pub refaults: u64,
+    /// Pages that were reclaimed.
+    pub evictions: u64,
+    /// Pages that came before they were asked for.
+    pub readahead_pages: u64,
+    /// Those of `accesses` that were faults of mapped files.
+    pub mmap_accesses: u64,
+    /// Those of `accesses` that were buffered writes.
+    pub write_accesses: u64,
+    /// Buffered read calls.
+    pub read_calls: u64,
+    /// Time spent in them.
+    pub read_time_ns: u64,
+    /// They by duration, see [`crate::wire::latency_bucket`].
+    pub latency: [u64; LATENCY_BUCKETS],
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self::from_cpus([].iter())
+    }
+}
+
+impl Counts {
+    /// Adds up the values of all CPUs, each [`COUNTS_BYTES`] long.
+    pub fn from_cpus<'a>(cpus: impl Iterator<Item = &'a Vec<u8>>) -> Self {
+        let words = sum_words::<{ FIRST_LATENCY + LATENCY_BUCKETS }>(cpus);
+        let mut latency = [0; LATENCY_BUCKETS];
+        latency.copy_from_slice(&words[FIRST_LATENCY..]);
+        Self {
+            accesses: words[0],
+            misses: words[1],
+            refaults: words[2],
+            evictions: words[3],
+            readahead_pages: words[4],
+            mmap_accesses: words[5],
+            write_accesses: words[6],
+            read_calls: words[7],
+            read_time_ns: words[8],
+            latency,
+        }
+    }
+}
+
+/// What the sampler could not see, summed over CPUs. All totals.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Events for which the ring had no room.
+    pub dropped_events: u64,
+    /// Pages of very long calls that were counted but not looked at for sampling.
+    pub unsampled_pages: u64,
+    /// Calls that were not followed for want of memory, or because a program was running already.
+    pub untracked_calls: u64,
+}
+
+impl Losses {
+    /// Adds up the values of all CPUs.
+    pub fn from_cpus<'a>(cpus: impl Iterator<Item = &'a Vec<u8>>) -> Self {
+        let [dropped_events, unsampled_pages, untracked_calls] = sum_words(cpus);
+        Self { dropped_events, unsampled_pages, untracked_calls }
+    }
+}
+
+fn sum_words<'a, const N: usize>(cpus: impl Iterator<Item = &'a Vec<u8>>) -> [u64; N] {
+    let mut sums = [0_u64; N];
+    for bytes in cpus {
+        for (sum, word) in sums.iter_mut().zip(bytes.chunks_exact(WORD)) {
+            *sum += u64_at(word, 0);
+        }
+    }
+    sums
+}
+
+/// One sampled access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// The access as traces record it.
+    pub record: Record,
+    /// Whether it was a fault of a mapped file.
+    pub mmap: bool,
+}
+
+impl Event {
+    /// The event in `bytes`; `None` when there are too few.
+    #[must_use]
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..EVENT_BYTES)?;
+        let flags = u32_at(bytes, 44);
+        let record = Record {
+            time_ns: u64_at(bytes, 0),
+            cgroup: u64_at(bytes, 8),
+            inode: u64_at(bytes, 16),
+            index: u64_at(bytes, 24),
+            device: u32_at(bytes, 32),
+            generation: u32_at(bytes, 36),
+            task: u32_at(bytes, 40),
+            write: flags & EVENT_WRITE != 0,
+        };
+        Some(Self { record, mmap: flags & EVENT_MMAP != 0 })
+    }
+}
+
+/// The value of a cgroup in the map of tracked ones.
+#[must_use]
+pub fn encode_entry(slot: u32, threshold: u64) -> [u8; ENTRY_BYTES] {
+    let mut bytes = [0; ENTRY_BYTES];
+    bytes[..8].copy_from_slice(&threshold.to_ne_bytes());
+    bytes[8..12].copy_from_slice(&slot.to_ne_bytes());
+    bytes
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_ne_bytes(word)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_ne_bytes(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_cpus_add_up_word_by_word() {
+        let cpu = |factor: u64| {
+            let words = (1..=FIRST_LATENCY + LATENCY_BUCKETS).map(|w| w as u64 * factor);
+            words.flat_map(u64::to_ne_bytes).collect::<Vec<u8>>()
+        };
+        let cpus = [cpu(1), cpu(100)];
+        assert_eq!(cpus[0].len(), COUNTS_BYTES);
+        let counts = Counts::from_cpus(cpus.iter());
+        assert_eq!((counts.accesses, counts.misses, counts.read_time_ns), (101, 202, 909));
+        assert_eq!((counts.latency[0], counts.latency[103]), (1010, 11_413));
+        let losses = Losses::from_cpus(cpus.iter());
+        assert_eq!((losses.dropped_events, losses.untracked_calls), (101, 303));
+    }
+
+    #[test]
+    fn an_event_is_a_record_with_more_flags() {
+        let words: [u64; 4] = [1, 2, 3, 4];
+        let halves: [u32; 4] = [5, 6, 7, EVENT_WRITE | EVENT_MMAP];
+        let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
+        bytes.extend(halves.into_iter().flat_map(u32::to_ne_bytes));
+        let event = Event::parse(&bytes).unwrap();
+        let record = Record {
+            time_ns: 1,
+            cgroup: 2,
+            inode: 3,
+            index: 4,
+            device: 5,
+            generation: 6,
+            task: 7,
+            write: true,
+        };
+        assert_eq!(event, Event { record, mmap: true });
+        assert_eq!(Event::parse(&bytes[1..]), None);
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `record ...`: until the time is up or a signal comes, the accesses of a cgroup go to a file.
+
+use super::Failure;
+use super::args::RecordOptions;
+use super::policy::print_json;
+use cachepilot_agent::Error;
+use cachepilot_agent::record::{Recorded, Recorder, create};
+use serde_json::json;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How often events are taken from the kernel.
+const STEP: Duration = Duration::from_millis(20);
+
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn stop(_signal: libc::c_int) {
+    STOPPED.store(true, Ordering::Relaxed);
+}
+
+pub fn run(options: &RecordOptions, out: &mut impl Write) -> Result<(), Failure> {
+    let mut writer = create(&options.out)?;
+    let mut recorder = Recorder::start(&options.cgroup.dir, options.rate, options.ring_mib)?;
+    stop_on_signals()?;
+    eprintln!("recording {}", options.cgroup.dir.display());
+    let began = Instant::now();
+    let seconds = options.seconds.map(|s| Duration::from_secs(s.into()));
+    while !STOPPED.load(Ordering::Relaxed) && seconds.is_none_or(|s| began.elapsed() < s) {
+        recorder.step(&mut writer)?;
+        sleep(STEP);
+    }
+    tell(&recorder.finish(writer)?, options, out)
+}
+
+fn stop_on_signals() -> Result<(), Failure> {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: the handler only stores to an atomic.
+        let old = unsafe { libc::signal(signal, stop as *const () as libc::sighandler_t) };
+        if old == libc::SIG_ERR {
+            return Err(Error::kernel("signal")(std::io::Error::last_os_error()).into());
+        }
+    }
+    Ok(())
+}
+
+fn tell(recorded: &Recorded, options: &RecordOptions, out: &mut impl Write) -> Result<(), Failure> {
+    let Recorded { records, counts, losses, missing } = recorded;
+    if options.json {
+        let used = counts.latency.iter().rposition(|&n| n > 0).map_or(0, |last| last + 1);
+        return print_json(
+            &json!({
+                "records": records,
+                "accesses": counts.accesses,
+                "misses": counts.misses,
+                "refaults": counts.refaults,
+                "evictions": counts.evictions,
+                "readahead_pages": counts.readahead_pages,
+                "mmap_accesses": counts.mmap_accesses,
+                "write_accesses": counts.write_accesses,
+                "read_calls": counts.read_calls,
+                "read_time_ns": counts.read_time_ns,
+                "read_latency": counts.latency[..used],
+                "dropped_events": losses.dropped_events,
+                "unsampled_pages": losses.unsampled_pages,
+                "untracked_calls": losses.untracked_calls,
+                "missing": missing,
+            }),
+            out,
+        );
+    }
+    writeln!(out, "{}: {records} of {} accesses", options.out.display(), counts.accesses)?;
+    let lost = losses.dropped_events + losses.unsampled_pages;
+    if lost > 0 {
+        eprintln!(
+            "{lost} accesses were lost: the trace is not complete; a larger --ring-mib helps"
+        );
+    }
+    for part in missing {
+        eprintln!("not seen: {part}");
+    }
+    Ok(())
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How many pages of a tenant are sampled, so that its events stay within a budget.
+
+use std::time::Duration;
+
+/// After a lowering so much of the budget is used at most, and after a raise.
+const LOWERED_SHARE: f64 = 0.75;
+const RAISED_SHARE: f64 = 0.7;
+/// Rates are powers of the square root of two.
+const STEPS_PER_OCTAVE: f64 = 2.0;
+/// How long events must have been few before the rate is raised, at first and at most.
+const HOLD: Duration = Duration::from_secs(4);
+const LONGEST_HOLD: Duration = Duration::from_secs(256);
+/// A rate below 2^-24 would have one page of 64 GiB in the sample.
+const MAX_EXPONENT: i32 = 48;
+
+/// A controller of the rate at which pages are sampled, a power of the square root of two. It lowers
+/// at once when an interval exceeded the budget, and raises when all intervals of a while would
+/// have stayed below most of it. Steady load within a third of where it stood cannot make it move
+/// back; what still does (a hot page that only the higher rate has in the sample) doubles the while.
+#[derive(Debug, Clone)]
+pub struct Budget {
+    events_per_s: f64,
+    exponent: i32,
+    /// Most events per second since the rate last changed.
+    peak: f64,
+    quiet: Duration,
+    hold: Duration,
+    raised: bool,
+}
+
+impl Budget {
+    /// A budget of `events_per_s`, at a rate of about `rate` to begin with.
+    #[must_use]
+    pub fn new(events_per_s: f64, rate: f64) -> Self {
+        let exponent = exponent_of(rate);
+        let (quiet, hold) = (Duration::ZERO, Duration::ZERO);
+        Self { events_per_s, exponent, peak: 0.0, quiet, hold, raised: false }
+    }
+
+    /// Share of pages that are to be sampled.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        (-f64::from(self.exponent) / STEPS_PER_OCTAVE).exp2()
+    }
+
+    /// The rate after an interval of length `elapsed` in which there were so many events at the
+    /// present rate. It is never raised above `ceiling`, what the receiver has room for. An
+    /// interval without accesses, sampled or not, says nothing.
+    pub fn update(&mut self, elapsed: Duration, events: u64, accesses: u64, ceiling: f64) -> f64 {
+        if elapsed.is_zero() || accesses == 0 {
+            return self.rate();
+        }
+        let per_s = events as f64 / elapsed.as_secs_f64();
+        if per_s > self.events_per_s {
+            let over = per_s / (self.events_per_s * LOWERED_SHARE);
+            self.lower_to(self.exponent + (over.log2() * STEPS_PER_OCTAVE).ceil() as i32);
+            return self.rate();
+        }
+        self.peak = self.peak.max(per_s);
+        self.quiet += elapsed;
+        if self.quiet >= self.hold {
+            // None at all may have been chance: as if it had been one.
+            let peak = self.peak.max(1.0);
+            let room = (self.events_per_s * RAISED_SHARE / peak).min(ceiling / self.rate());
+            self.raise_by((room.log2() * STEPS_PER_OCTAVE).floor() as i32);
+        }
+        self.rate()
+    }
+
+    /// The receiver ran out of room: at most `rate` from now on.
+    pub fn limit(&mut self, rate: f64) {
+        if rate < self.rate() {
+            self.lower_to(exponent_of(rate));
+        }
+    }
+
+    fn lower_to(&mut self, exponent: i32) {
+        self.exponent = exponent.min(MAX_EXPONENT);
+        // A raise that had to be taken back is tried again later than the one before.
+        let longer = if self.raised { self.hold * 2 } else { self.hold };
+        self.hold = longer.clamp(HOLD, LONGEST_HOLD);
+        self.restart(false);
+    }
+
+    fn raise_by(&mut self, steps: i32) {
+        let steps = steps.min(self.exponent);
+        if steps >= 1 {
+            self.exponent -= steps;
+            self.hold = self.hold.max(HOLD);
+            self.restart(true);
+        } else if self.quiet >= self.hold * 2 {
+            // Nothing to be done; forgets the peak, and that there was a raise.
+            self.restart(false);
+        }
+    }
+
+    fn restart(&mut self, raised: bool) {
+        self.raised = raised;
+        self.peak = 0.0;
+        self.quiet = Duration::ZERO;
+    }
+}
+
+fn exponent_of(rate: f64) -> i32 {
+    (-rate.log2() * STEPS_PER_OCTAVE - 1e-9).ceil().clamp(0.0, f64::from(MAX_EXPONENT)) as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Rates over `seconds` of a steady load.
+    fn rates(budget: &mut Budget, per_s: f64, seconds: usize) -> Vec<f64> {
+        let step = |_| {
+            let events = (per_s * budget.rate()) as u64;
+            budget.update(SECOND, events, per_s as u64, 1.0)
+        };
+        (0..seconds).map(step).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn settles_within_the_budget_and_stays(
+            first in -20.0..0.0f64, per_s in 1e2..1e8f64, next in 1e2..1e8f64,
+        ) {
+            let mut budget = Budget::new(2000.0, first.exp2());
+            for load in [per_s, next] {
+                let rates = rates(&mut budget, load, 60);
+                let last = rates[59];
+                prop_assert!(rates[20..].iter().all(|&r| r == last), "{rates:?}");
+                prop_assert!(load * last <= 2000.0);
+                prop_assert!(last == 1.0 || load * last > 900.0, "{} of {}", load * last, load);
+            }
+        }
+
+        #[test]
+        fn noise_of_a_third_does_not_make_it_move(seed in any::<u64>(), per_s in 1e4..1e6f64) {
+            let mut budget = Budget::new(2000.0, 1.0);
+            rates(&mut budget, per_s, 30);
+            let settled = budget.rate();
+            for i in 0..300_u64 {
+                let noise = cachepilot_models::hash::page_hash(seed ^ i) as f64 / 2f64.powi(64);
+                let load = per_s * (1.0 + (noise - 0.5) * 0.66);
+                budget.update(SECOND, (load * budget.rate()) as u64, load as u64, 1.0);
+                let steps = (budget.rate() / settled).log2().abs();
+                prop_assert!(steps <= 1.0, "{steps}");
+            }
+        }
+    }
+
+    #[test]
+    fn lowers_in_one_interval() {
+        let mut budget = Budget::new(2000.0, 1.0);
+        let rate = budget.update(SECOND, 100_000, 100_000, 1.0);
+        assert!(rate * 100_000.0 <= 1500.0, "{rate}");
+    }
+
+    #[test]
+    fn a_page_that_only_the_higher_rate_has_is_met_ever_less_often() {
+        let mut budget = Budget::new(2000.0, 0.125);
+        let mut raises = 0;
+        for _ in 0..600 {
+            let before = budget.rate();
+            let events = if before > 0.125 { 9000 } else { 300 };
+            let after = budget.update(SECOND, events, 100_000, 1.0);
+            raises += u32::from(after > before && after > 0.125);
+        }
+        assert!((2..=9).contains(&raises), "{raises}");
+    }
+
+    #[test]
+    fn stops_at_the_ceiling_and_says_nothing_of_silence() {
+        let mut budget = Budget::new(2000.0, 1.0 / 64.0);
+        for _ in 0..50 {
+            budget.update(SECOND, 10, 1000, 0.1);
+        }
+        assert!((budget.rate() - 0.5f64.powf(3.5)).abs() < 1e-12);
+        for _ in 0..50 {
+            budget.update(SECOND, 0, 0, 1.0);
+        }
+        assert!((budget.rate() - 0.5f64.powf(3.5)).abs() < 1e-12);
+        budget.limit(0.01);
+        assert_eq!(budget.rate(), 1.0 / 128.0);
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Curves as they go over the wire, and what they say of one policy at one size.
+
+use super::settings::PAGE_BYTES;
+use crate::wire;
+use cachepilot_models::curve::Curve;
+
+/// Curves that differ by less everywhere, or by half of their error bars, are the same: every
+/// generation may move memory.
+const SAME: f32 = 0.004;
+const SAME_BARS: f32 = 0.5;
+/// Of a difference within the error bars so much is taken over at a time.
+const SMOOTHING: f32 = 0.5;
+
+/// The message for `curves`, one per name.
+#[must_use]
+pub fn publish(names: &[String], curves: &[Curve]) -> wire::Curves {
+    let sizes = curves.first().map_or(&[][..], |curve| &curve.sizes_pages);
+    let bars = |curve| (0..sizes.len()).map(move |point| Curve::error_bar(curve, point) as f32);
+    wire::Curves {
+        generation: 0,
+        policies: names.to_vec(),
+        sizes_bytes: sizes.iter().map(|pages| pages * PAGE_BYTES).collect(),
+        miss_ratio: curves.iter().flat_map(|c| &c.miss_ratio).map(|&m| m as f32).collect(),
+        error_bar: curves.iter().flat_map(bars).map(|bar| bar.min(1.0)).collect(),
+        sampled: 0,
+        rate: 0.0,
+    }
+}
+
+/// Brings `new` nearer to `old` where both may be right.
+pub(super) fn smooth(old: &wire::Curves, new: &mut wire::Curves) {
+    if old.miss_ratio.len() != new.miss_ratio.len() {
+        return;
+    }
+    let bars = old.error_bar.iter().zip(&new.error_bar).map(|(old, new)| old.max(*new));
+    for ((new, old), bar) in new.miss_ratio.iter_mut().zip(&old.miss_ratio).zip(bars) {
+        if (*new - old).abs() <= bar {
+            *new = old + (*new - old) * SMOOTHING;
+        }
+    }
+}
+
+/// Whether `new` says something that `old` did not: a point that moved beyond a part of its error
+/// bar, or bars that are wider or narrower by as much.
+pub(super) fn changed(old: &wire::Curves, new: &wire::Curves) -> bool {
+    let bars = old.error_bar.iter().zip(&new.error_bar);
+    let points = old.miss_ratio.iter().zip(&new.miss_ratio).zip(bars);
+    let moved = |((a, b), (bar, new_bar)): ((&f32, &f32), (&f32, &f32))| {
+        let least = SAME.max(SAME_BARS * bar);
+        (a - b).abs() > least || (bar - new_bar).abs() > least
+    };
+    old.miss_ratio.len() != new.miss_ratio.len() || points.into_iter().any(moved)
+}
+
+/// Miss ratio and error bar of `policy` at `size_bytes`, linear between the sizes of the grid;
+/// `None` outside it or when there is no such policy.
+#[must_use]
+pub fn predict(curves: &wire::Curves, policy: &str, size_bytes: u64) -> Option<(f64, f64)> {
+    let row = curves.policies.iter().position(|name| name == policy)?;
+    let sizes = &curves.sizes_bytes;
+    let above = sizes.partition_point(|&size| size < size_bytes);
+    let high = *sizes.get(above)?;
+    let at = |column: &[f32], point| column.get(row * sizes.len() + point).copied().map(f64::from);
+    let value = |column: &[f32]| -> Option<f64> {
+        let upper = at(column, above)?;
+        if high == size_bytes {
+            return Some(upper);
+        }
+        let below = above.checked_sub(1)?;
+        let low = sizes[below];
+        let share = (size_bytes - low) as f64 / (high - low) as f64;
+        let lower = at(column, below)?;
+        Some(lower + (upper - lower) * share)
+    };
+    Some((value(&curves.miss_ratio)?, value(&curves.error_bar)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curves() -> wire::Curves {
+        wire::Curves {
+            policies: vec!["default".into(), "lfu".into()],
+            sizes_bytes: vec![100, 200, 400],
+            miss_ratio: vec![0.9, 0.5, 0.1, 0.8, 0.4, 0.0],
+            error_bar: vec![0.01; 6],
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn between_two_sizes_the_prediction_is_linear() {
+        let at = |policy, size| predict(&curves(), policy, size).map(|(m, _)| (m * 1e3).round());
+        assert_eq!(at("default", 100), Some(900.0));
+        assert_eq!(at("lfu", 300), Some(200.0));
+        assert_eq!(at("lfu", 400), Some(0.0));
+        assert_eq!((at("lfu", 99), at("lfu", 401), at("mru", 200)), (None, None, None));
+    }
+
+    #[test]
+    fn a_small_part_of_an_error_bar_is_no_change() {
+        let (old, mut new) = (curves(), curves());
+        new.miss_ratio[3] += 0.004;
+        assert!(!changed(&old, &new));
+        new.miss_ratio[3] += 0.004;
+        assert!(changed(&old, &new));
+    }
+
+    #[test]
+    fn a_difference_within_the_bars_is_halved_and_a_greater_one_stays() {
+        let (old, mut new) = (curves(), curves());
+        new.miss_ratio[3] += 0.008;
+        new.miss_ratio[4] += 0.3;
+        smooth(&old, &mut new);
+        assert!((new.miss_ratio[3] - 0.804).abs() < 1e-6);
+        assert!((new.miss_ratio[4] - 0.7).abs() < 1e-6);
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How curves are learnt: what an operator may set, and what follows for a node.
+
+use cachepilot_models::curve::geometric_size_grid;
+use cachepilot_models::policy::{Policy, find, policies};
+use serde::Deserialize;
+use std::ops::RangeInclusive;
+
+/// Bytes of a page.
+pub const PAGE_BYTES: u64 = 4096;
+/// The smallest size of a grid is this share of the largest.
+const GRID_SPAN: u64 = 256;
+
+/// The table `[curves]` of the configuration of an agent.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CurvesSettings {
+    /// Sizes of the grid, 4 to 64.
+    pub points: usize,
+    /// Every so many sizes are simulated, the others follow from LRU; 1 to 8.
+    pub stride: usize,
+    /// Accesses after which one counts half; 0 to follow the working set.
+    pub half_life_accesses: u64,
+    /// Sampled accesses that a half-life holds at least, 16 to 1,000,000.
+    pub min_samples: u64,
+    /// Events per second and tenant that the sampler may deliver, 10 to 1,000,000.
+    pub events_per_s: f64,
+    /// Simulated accesses per second and tenant, all policies and sizes together, 1,000 to 1e9:
+    /// this is what learning costs, some 30 ns each.
+    pub cell_events_per_s: f64,
+    /// Sampled pages per tenant, 64 to 1,048,576.
+    pub sample_pages: usize,
+    /// Memory per tenant, MiB, 1 to 1024; a successor may take as much.
+    pub memory_mib: u64,
+    /// Policies to simulate besides `default_model`; empty for all.
+    pub policies: Vec<String>,
+    /// The simulated policy that stands for the kernel's own.
+    pub default_model: String,
+}
+
+impl Default for CurvesSettings {
+    fn default() -> Self {
+        Self {
+            points: 16,
+            stride: 3,
+            half_life_accesses: 0,
+            min_samples: 200,
+            events_per_s: 2000.0,
+            cell_events_per_s: 20_000.0,
+            sample_pages: 4096,
+            memory_mib: 3,
+            policies: Vec::new(),
+            default_model: "kernel_lru".into(),
+        }
+    }
+}
+
+impl CurvesSettings {
+    /// Refuses what is out of range.
+    ///
+    /// # Errors
+    /// One line that names the key, the value and what is allowed.
+    pub fn check(&self) -> Result<(), String> {
+        within("points", self.points as f64, 4.0..=64.0)?;
+        within("stride", self.stride as f64, 1.0..=8.0)?;
+        within("min_samples", self.min_samples as f64, 16.0..=1e6)?;
+        within("events_per_s", self.events_per_s, 10.0..=1e6)?;
+        within("cell_events_per_s", self.cell_events_per_s, 1e3..=1e9)?;
+        within("sample_pages", self.sample_pages as f64, 64.0..=1_048_576.0)?;
+        within("memory_mib", self.memory_mib as f64, 1.0..=1024.0)?;
+        let known = |key: &str, name: &str| {
+            find(name).map(drop).map_err(|error| format!("curves.{key}: {error}"))
+        };
+        known("default_model", &self.default_model)?;
+        self.policies.iter().try_for_each(|name| known("policies", name))
+    }
+
+    /// What follows for a node whose tenants share `budget_bytes`: the grid rises from a 256th of
+    /// it to all of it, in whole pages.
+    #[must_use]
+    pub fn config(&self, budget_bytes: u64) -> CurvesConfig {
+        let largest = (budget_bytes / PAGE_BYTES).max(1);
+        CurvesConfig {
+            sizes_pages: geometric_size_grid(largest.div_ceil(GRID_SPAN), largest, self.points),
+            sample_pages: self.sample_pages,
+            half_life: self.half_life_accesses,
+            default_model: self.default_model.clone(),
+            policies: self.policies.clone(),
+            stride: self.stride,
+            min_samples: self.min_samples,
+            events_per_s: self.events_per_s,
+            cell_events_per_s: self.cell_events_per_s,
+            max_bytes: self.memory_mib << 20,
+        }
+    }
+}
+
+fn within(key: &str, value: f64, range: RangeInclusive<f64>) -> Result<(), String> {
+    match range.contains(&value) {
+        true => Ok(()),
+        false => {
+            Err(format!("curves.{key}: {value} is not in {}..={}", range.start(), range.end()))
+        }
+    }
+}
+
+/// How curves are learnt, the same for every tenant of a node.
+#[derive(Debug, Clone)]
+pub struct CurvesConfig {
+    /// Sizes of the grid, pages, rising.
+    pub sizes_pages: Vec<u64>,
+    /// Pages that are sampled at most.
+    pub sample_pages: usize,
+    /// Accesses after which one counts half; 0 to follow the working set.
+    pub half_life: u64,
+    /// The simulated policy that stands for the kernel's own.
+    pub default_model: String,
+    /// As in [`CurvesSettings`].
+    pub policies: Vec<String>,
+    /// As in [`CurvesSettings`].
+    pub stride: usize,
+    /// As in [`CurvesSettings`].
+    pub min_samples: u64,
+    /// As in [`CurvesSettings`].
+    pub events_per_s: f64,
+    /// As in [`CurvesSettings`].
+    pub cell_events_per_s: f64,
+    /// Memory of one tenant's curves.
+    pub max_bytes: u64,
+}
+
+impl Default for CurvesConfig {
+    /// Those of the default settings for a node of 1 GiB.
+    fn default() -> Self {
+        CurvesSettings::default().config(1 << 30)
+    }
+}
+
+impl CurvesConfig {
+    /// The policies to simulate, in the order of the registry.
+    #[must_use]
+    pub fn simulated(&self) -> Vec<&'static Policy> {
+        let wanted = |p: &&Policy| {
+            let name = &p.manifest.name;
+            self.policies.is_empty() || self.policies.contains(name) || *name == self.default_model
+        };
+        policies().iter().filter(wanted).collect()
+    }
+
+    /// Simulated accesses that one sampled access makes.
+    #[must_use]
+    pub fn cells(&self) -> usize {
+        self.simulated().len() * self.sizes_pages.len().div_ceil(self.stride)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Result<CurvesSettings, String> {
+        let settings: CurvesSettings = toml::from_str(text).map_err(|e| e.to_string())?;
+        settings.check().map(|()| settings)
+    }
+
+    #[test]
+    fn defaults_are_allowed_and_unknown_keys_are_not() {
+        assert_eq!(parse("").unwrap(), CurvesSettings::default());
+        assert!(parse("point = 3").unwrap_err().contains("unknown field"));
+    }
+
+    #[test]
+    fn a_refusal_names_key_value_and_range() {
+        assert_eq!(parse("points = 3").unwrap_err(), "curves.points: 3 is not in 4..=64");
+        assert!(parse("events_per_s = nan").unwrap_err().contains("events_per_s: NaN"));
+        let unknown = parse("policies = ['lru', 'lur']").unwrap_err();
+        assert!(
+            unknown.starts_with("curves.policies: ") && unknown.contains("s3fifo"),
+            "{unknown}"
+        );
+        assert!(parse("default_model = 'x'").unwrap_err().starts_with("curves.default_model: "));
+    }
+
+    #[test]
+    fn the_default_model_is_simulated_in_any_case() {
+        let config = parse("policies = ['lfu']").unwrap().config(1 << 30);
+        let names: Vec<_> = config.simulated().iter().map(|p| p.manifest.name.as_str()).collect();
+        assert_eq!(names, ["kernel_lru", "lfu"]);
+        assert_eq!(config.cells(), 12);
+    }
+
+    proptest! {
+        #[test]
+        fn grids_end_at_the_budget(budget in 0u64..1 << 45) {
+            let config = CurvesSettings::default().config(budget);
+            let sizes = config.sizes_pages;
+            prop_assert_eq!(*sizes.last().unwrap(), (budget / PAGE_BYTES).max(1));
+            prop_assert!(sizes[0] >= 1 && sizes.windows(2).all(|w| w[0] < w[1]));
+        }
+    }
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The agent itself: looks at its node once per interval, sends what it sees, and does what plans
+//! say. Without a controller it goes on looking, and the last plan stays as it is.
+
+mod book;
+pub mod clock;
+mod node_thread;
+mod plans;
+pub mod signals;
+pub mod state;
+
+use crate::config::{Config, Times};
+use crate::error::{Error, Result};
+use crate::exporter::{self, Shared};
+use crate::node::{Node, Pace};
+use crate::session::backoff::Backoff;
+use crate::session::dial::Dial;
+use crate::session::outgoing::{MAX_MESSAGE_BYTES, Outgoing};
+use crate::session::{DOWN_QUEUE, Down, Session, Up};
+use crate::wire;
+use book::Book;
+use clock::Clock;
+use node_thread::NodeThread;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep_until, timeout};
+
+/// Until the controller says how often it wants to know.
+const FIRST_INTERVAL: Duration = Duration::from_secs(1);
+/// What is left of the session and the node at the end is waited for so long.
+const ENDING: Duration = Duration::from_secs(2);
+
+/// What an agent is made of besides its configuration.
+pub struct Parts<D> {
+    /// What it watches.
+    pub node: Box<dyn Node>,
+    /// How it reaches its controller.
+    pub dial: D,
+    /// Wall time, for leases.
+    pub clock: Arc<dyn Clock>,
+    /// Numbers of 0 to 1, for pauses.
+    pub random: Box<dyn FnMut() -> f64 + Send>,
+    /// True when it is to end.
+    pub stop: watch::Receiver<bool>,
+    /// What it counts and saw last.
+    pub shared: Arc<Shared>,
+}
+
+/// Runs an agent until it is stopped. Policies and limits stay as they are.
+///
+/// # Errors
+/// What makes going on useless: a state that cannot be read, a node that ended or hangs.
+pub async fn run<D: Dial>(config: &Config, parts: Parts<D>) -> Result<()> {
+    let metrics = Arc::clone(&parts.shared.metrics);
+    let book = Book::open(&config.state_dir, parts.clock, Arc::clone(&metrics))?;
+    let exporter = match config.metrics {
+        Some(address) => Some(exporter::listen(address, Arc::clone(&parts.shared)).await?),
+        None => None,
+    };
+    let (hello, say_hello) = watch::channel(hello(config, parts.node.as_ref(), &book));
+    let pace = parts.node.pace();
+    let (node, end) = NodeThread::start(parts.node, config.times.tick)?;
+    let (down, events) = mpsc::channel(DOWN_QUEUE);
+    let mut daemon = Daemon {
+        times: config.times,
+        pace,
+        node,
+        book,
+        hello,
+        stop: parts.stop,
+        shared: parts.shared,
+        interval: FIRST_INTERVAL,
+        next_look: None,
+        up: None,
+        sequence: 0,
+    };
+    daemon.prepare().await?;
+    let session = Session {
+        dial: parts.dial,
+        times: config.times,
+        hello: say_hello,
+        down,
+        backoff: Backoff::new(config.times.reconnect_max, parts.random),
+        outgoing: Outgoing::new(MAX_MESSAGE_BYTES),
+        metrics,
+    };
+    let session = tokio::spawn(session.run());
+    let ended = daemon.run(events, end).await;
+    let _ = timeout(ENDING, session).await;
+    if let Some(exporter) = exporter {
+        exporter.abort();
+    }
+    ended
+}
+
+fn hello(config: &Config, node: &dyn Node, book: &Book) -> wire::Hello {
+    let identity = node.identity();
+    wire::Hello {
+        node: config.node.clone(),
+        agent_version: env!("CARGO_PKG_VERSION").into(),
+        kind: identity.kind.into(),
+        kernel: identity.kernel,
+        capabilities: identity.capabilities.into_iter().map(Into::into).collect(),
+        policies: identity.policies,
+        budget_bytes: 0,
+        last_epoch: book.state().last_epoch,
+        incarnation: book.state().incarnation,
+        adopted: node.adopted(),
+    }
+}
+
+/// The loop.
+struct Daemon {
+    times: Times,
+    pace: Pace,
+    node: NodeThread,
+    book: Book,
+    hello: watch::Sender<wire::Hello>,
+    stop: watch::Receiver<bool>,
+    shared: Arc<Shared>,
+    interval: Duration,
+    /// In lockstep only while there is something to look at: virtual time stands still without
+    /// a plan.
+    next_look: Option<Instant>,
+    up: Option<mpsc::Sender<Up>>,
+    /// Of the last snapshot of this session.
+    sequence: u64,
+}
+
+impl Daemon {
+    /// Before the first session: an overdue release, and a first look.
+    async fn prepare(&mut self) -> Result<()> {
+        if self.book.lease_until().is_some_and(|until| until <= Instant::now()) {
+            self.on_lease_end().await;
+        }
+        self.next_look = Some(Instant::now());
+        self.look_when_due().await
+    }
+
+    async fn run(
+        mut self,
+        mut events: mpsc::Receiver<Down>,
+        mut end: oneshot::Receiver<Error>,
+    ) -> Result<()> {
+        let result = loop {
+            if *self.stop.borrow() {
+                break Ok(());
+            }
+            let turn = tokio::select! {
+                biased;
+                _ = self.stop.changed() => break Ok(()),
+                ended = &mut end => break Err(why(ended)),
+                () = at(self.book.lease_until()) => { self.on_lease_end().await; Ok(()) }
+                Some(event) = events.recv() => self.on_event(event).await,
+                () = at(self.next_look) => self.look_when_due().await,
+                () = tokio::time::sleep(self.times.stuck) => Ok(()),
+            };
+            let alive = turn.and_then(|()| self.check_alive());
+            if let Err(error) = alive {
+                // When the thread has ended, its reason says more than that it has.
+                break Err(end.try_recv().unwrap_or(error));
+            }
+        };
+        // The session ends when nobody listens, the thread when nobody has work for it.
+        drop((events, self));
+        if result.is_ok() {
+            let _ = timeout(ENDING, end).await;
+        }
+        result
+    }
+
+    async fn on_event(&mut self, event: Down) -> Result<()> {
+        match event {
+            Down::Connected { interval, up } => {
+                (self.interval, self.up, self.sequence) = (interval, Some(up), 0);
+                self.next_look = Some(Instant::now());
+                Ok(())
+            }
+            Down::Lost => {
+                self.up = None;
+                Ok(())
+            }
+            Down::Plan(plan) => {
+                let answered = plan.snapshot;
+                self.on_plan(plan).await?;
+                match self.pace {
+                    Pace::Lockstep if answered >= self.sequence => self.step().await,
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Virtual time goes on by one interval.
+    async fn step(&mut self) -> Result<()> {
+        let interval = self.interval;
+        let ticked = self.node.call("a tick", self.times.stuck, move |node| node.tick(interval));
+        ticked.await.map_err(|e| Error::Node(format!("did not tick: {e}")))??;
+        self.next_look = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Looks at the node and sends what is seen, if it is time.
+    async fn look_when_due(&mut self) -> Result<()> {
+        let began = Instant::now();
+        let Some(due) = self.next_look.filter(|due| *due <= began) else { return Ok(()) };
+        let seen = self.node.call("a look", self.times.apply, |node| node.observe()).await;
+        // From when it was due, unless that is long past: no drift, and no rush after a delay.
+        let (next, now) = (due + self.interval, Instant::now());
+        self.next_look = Some(if next > now { next } else { now + self.interval });
+        let seen = match seen {
+            Ok(seen) => seen?,
+            Err(no_answer) => {
+                self.shared.metrics.observations_failed.inc();
+                tracing::warn!("nothing seen: {no_answer}");
+                return Ok(());
+            }
+        };
+        self.shared.metrics.observe_seconds.observe(began.elapsed().as_secs_f64());
+        let seen = Arc::new(seen);
+        self.hello.send_if_modified(|hello| {
+            std::mem::replace(&mut hello.budget_bytes, seen.budget_bytes) != seen.budget_bytes
+        });
+        self.shared.saw(Arc::clone(&seen), self.interval);
+        if self.pace == Pace::Lockstep {
+            self.next_look = None;
+        }
+        let Some(up) = &self.up else { return Ok(()) };
+        match up.try_send(Up::Observation(self.sequence + 1, seen)) {
+            Ok(()) => self.sequence += 1,
+            Err(_) => {
+                self.shared.metrics.snapshots_dropped.inc();
+            }
+        }
+        Ok(())
+    }
+
+    /// A call that never returns cannot be undone from here, but by a new start.
+    fn check_alive(&self) -> Result<()> {
+        match self.node.busy_for() < self.times.stuck {
+            true => Ok(()),
+            false => Err(Error::Node(format!("does not answer: {}", self.node.busy_with()))),
+        }
+    }
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn why(ended: std::result::Result<Error, oneshot::error::RecvError>) -> Error {
+    ended.unwrap_or_else(|_| Error::Node("ended without a reason".into()))
+}

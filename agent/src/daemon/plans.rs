@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Plans: refused as a whole, or done action by action with a result for each; and the release when
+//! a lease ends.
+
+use super::Daemon;
+use super::node_thread::NoAnswer;
+use crate::error::Result;
+use crate::session::Up;
+use crate::wire;
+use std::time::Instant;
+use tokio::time::timeout;
+use wire::result::Outcome;
+
+impl Daemon {
+    /// Applies a plan and says what became of it.
+    pub(super) async fn on_plan(&mut self, plan: wire::Plan) -> Result<()> {
+        let ack = match self.book.admit(&plan).await {
+            Ok(()) => {
+                self.hello.send_modify(|hello| hello.last_epoch = plan.epoch);
+                let results = self.apply_all(&plan).await?;
+                wire::Ack { epoch: plan.epoch, refused: String::new(), results }
+            }
+            Err(reason) => {
+                tracing::warn!(epoch = plan.epoch, "plan refused: {reason}");
+                wire::Ack { epoch: plan.epoch, refused: reason, results: Vec::new() }
+            }
+        };
+        self.shared.metrics.plan(ack.refused.is_empty());
+        self.acknowledge(ack).await;
+        Ok(())
+    }
+
+    /// Every action, in order. One that hangs is given up; while it hangs nothing else is tried,
+    /// so that a plan takes no longer than its first hanging action.
+    async fn apply_all(&mut self, plan: &wire::Plan) -> Result<Vec<wire::Result>> {
+        let mut results = Vec::with_capacity(plan.actions.len());
+        let mut hung = false;
+        for action in &plan.actions {
+            let result = if *self.stop.borrow() {
+                failed(action, "the agent is ending")
+            } else if hung && !self.node.busy_for().is_zero() {
+                failed(action, &NoAnswer::Busy(self.node.busy_with()).to_string())
+            } else {
+                let (result, answered) = self.apply(action).await;
+                hung = !answered;
+                result
+            };
+            self.tell(&result);
+            results.push(result);
+            // A long plan does not keep the controller from seeing the node, unless that hangs.
+            if !hung {
+                self.look_when_due().await?;
+            }
+        }
+        Ok(results)
+    }
+
+    async fn apply(&self, action: &wire::Action) -> (wire::Result, bool) {
+        let (began, work) = (Instant::now(), action.clone());
+        let what = format!("an action on {}", action.cgroup);
+        let done = self.node.call(&what, self.times.apply, move |node| node.apply(&work)).await;
+        self.shared.metrics.apply_seconds.observe(began.elapsed().as_secs_f64());
+        match done {
+            Ok(result) => (result, true),
+            Err(no_answer) => (failed(action, &no_answer.to_string()), false),
+        }
+    }
+
+    /// Logs and counts one result.
+    fn tell(&self, result: &wire::Result) {
+        let (cgroup, policy, limit_bytes) = (&result.cgroup, &result.policy, result.limit_bytes);
+        let outcome = result.outcome();
+        self.shared.metrics.action(outcome);
+        match outcome {
+            Outcome::Applied | Outcome::Started => {
+                tracing::info!(%cgroup, %policy, limit_bytes, "{}", outcome.as_str_name());
+            }
+            Outcome::Unchanged => {}
+            _ => tracing::warn!(%cgroup, "{}: {}", outcome.as_str_name(), result.reason),
+        }
+    }
+
+    async fn acknowledge(&mut self, ack: wire::Ack) {
+        let Some(up) = &self.up else { return };
+        // The session gives up on a controller that does not take anything, and drops the queue.
+        let handed = timeout(self.times.send * 2, up.send(Up::Ack(ack))).await;
+        if !matches!(handed, Ok(Ok(()))) {
+            self.shared.metrics.acks_dropped.inc();
+        }
+    }
+
+    /// The lease ended without a newer plan: everything returns to what it was at first.
+    pub(super) async fn on_lease_end(&mut self) {
+        tracing::warn!("the lease has ended; every tenant returns to the kernel's default");
+        let released = self.node.call("the release", self.times.stuck, |node| node.release()).await;
+        let results = match released {
+            Ok(results) => results,
+            Err(no_answer) => {
+                tracing::error!("release: {no_answer}; once more later");
+                return self.book.release_later();
+            }
+        };
+        results.iter().for_each(|result| self.tell(result));
+        if results.iter().any(|result| result.outcome() == Outcome::Failed) {
+            return self.book.release_later();
+        }
+        self.shared.metrics.leases_expired.inc();
+        if let Err(reason) = self.book.released().await {
+            tracing::error!("the release is not on disk: {reason}");
+        }
+    }
+}
+
+fn failed(action: &wire::Action, reason: &str) -> wire::Result {
+    wire::Result {
+        cgroup: action.cgroup.clone(),
+        outcome: Outcome::Failed.into(),
+        reason: reason.into(),
+        ..Default::default()
+    }
+}

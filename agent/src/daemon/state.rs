@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the agent must know after it was killed: the last epoch, the lease and the last incarnation.
+//!
+//! A file is replaced as a whole, and safe on disk before what it says begins to hold: the new text
+//! goes to another file, which is synchronised, renamed over the old one, and then the folder is
+//! synchronised.
+
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, TryLockError};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+const FILE: &str = "agent.json";
+const LOCK: &str = "agent.lock";
+
+/// A promise to return to the defaults unless it is renewed, in wall time so that it also holds
+/// across restarts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lease {
+    /// Milliseconds since 1970.
+    pub deadline_ms: u64,
+    /// How long it was when given: a clock that was set back makes it no longer.
+    pub length_ms: u64,
+}
+
+impl Lease {
+    /// What is left at `wall_ms`, milliseconds.
+    #[must_use]
+    pub fn left_ms(&self, wall_ms: u64) -> u64 {
+        self.deadline_ms.saturating_sub(wall_ms).min(self.length_ms)
+    }
+}
+
+/// The state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct State {
+    /// The greatest epoch that was ever applied, 0 before the first.
+    pub last_epoch: u64,
+    /// The lease that holds.
+    pub lease: Option<Lease>,
+    /// That of the last start.
+    pub incarnation: u64,
+}
+
+/// Where the state is kept. One agent at a time holds it.
+#[derive(Debug)]
+pub struct Store {
+    dir: PathBuf,
+    _lock: File,
+}
+
+impl Store {
+    /// Opens `dir`, which is made when it is missing, and reads what is there.
+    ///
+    /// # Errors
+    /// [`Error::AgentRuns`], [`Error::Format`] when the file was not written by this program,
+    /// [`Error::Io`].
+    pub fn open(dir: &Path) -> Result<(Self, State)> {
+        fs::create_dir_all(dir).map_err(Error::io(dir))?;
+        let path = dir.join(LOCK);
+        let lock = File::create(&path).map_err(Error::io(&path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(Error::AgentRuns(dir.into())),
+            Err(TryLockError::Error(error)) => return Err(Error::io(&path)(error)),
+        }
+        let state = read(&dir.join(FILE))?;
+        Ok((Self { dir: dir.into(), _lock: lock }, state))
+    }
+
+    /// Replaces the state; it is safe on disk when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; the old state is still there.
+    pub fn write(&self, state: &State) -> Result<()> {
+        let path = self.dir.join(FILE);
+        let new = path.with_extension("new");
+        let text = serde_json::to_vec(state).map_err(|e| Error::format(&path, e.to_string()))?;
+        let write = || {
+            let mut file = File::create(&new)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&new, &path)?;
+            File::open(&self.dir)?.sync_all()
+        };
+        write().map_err(Error::io(&path))
+    }
+}
+
+fn read(path: &Path) -> Result<State> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(State::default()),
+        Err(e) => return Err(Error::io(path)(e)),
+    };
+    serde_json::from_slice(&bytes).map_err(|e| {
+        let message =
+            format!("not a state of this program ({e}); without the file the agent begins anew");
+        Error::format(path, message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATE: State = State {
+        last_epoch: u64::MAX,
+        lease: Some(Lease { deadline_ms: 7_000, length_ms: 2_000 }),
+        incarnation: 5,
+    };
+
+    #[test]
+    fn what_is_written_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let below = dir.path().join("a/b");
+        let (store, state) = Store::open(&below).unwrap();
+        assert_eq!(state, State::default());
+        store.write(&STATE).unwrap();
+        drop(store);
+        assert_eq!(Store::open(&below).unwrap().1, STATE);
+    }
+
+    #[test]
+    fn half_a_file_of_a_killed_agent_is_no_matter() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, _) = Store::open(dir.path()).unwrap();
+        store.write(&STATE).unwrap();
+        fs::write(dir.path().join("agent.new"), b"{\"last_ep").unwrap();
+        drop(store);
+        let (store, state) = Store::open(dir.path()).unwrap();
+        assert_eq!(state, STATE);
+        store.write(&State::default()).unwrap();
+    }
+
+    #[test]
+    fn two_agents_do_not_share_a_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let _held = Store::open(dir.path()).unwrap();
+        assert!(matches!(Store::open(dir.path()), Err(Error::AgentRuns(_))));
+    }
+
+    #[test]
+    fn a_broken_file_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        for text in ["", "{", "{\"last_epoch\": -1}", "{\"epoch\": 1}"] {
+            fs::write(dir.path().join(FILE), text).unwrap();
+            let message = Store::open(dir.path()).unwrap_err().to_string();
+            assert!(message.contains("agent.json: not a state"), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_written_keeps_the_old_state() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, _) = Store::open(dir.path()).unwrap();
+        store.write(&STATE).unwrap();
+        // A folder in the place of the new file: no write can open it, not even by root.
+        fs::create_dir(dir.path().join("agent.new")).unwrap();
+        let message = store.write(&State::default()).unwrap_err().to_string();
+        assert!(message.contains("agent.json: "), "{message}");
+        drop(store);
+        assert_eq!(Store::open(dir.path()).unwrap().1, STATE);
+    }
+
+    #[test]
+    fn a_clock_set_back_makes_a_lease_no_longer() {
+        let lease = Lease { deadline_ms: 7_000, length_ms: 2_000 };
+        assert_eq!([5_500, 7_000, 9_000, 0].map(|now| lease.left_ms(now)), [1_500, 0, 0, 2_000]);
+    }
+}

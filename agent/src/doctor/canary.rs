@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The canary: a cgroup and a file that exist for the time of the examination.
+
+use crate::cgroup::{self, Cgroup};
+use crate::error::{Error, Result};
+use memmap2::{Advice, MmapOptions};
+use std::fs::{self, File, OpenOptions};
+use std::hint::black_box;
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio, id};
+use std::time::{Duration, Instant};
+
+const PAGE: usize = 4096;
+/// Pages of the canary's file.
+pub const FILE_PAGES: u64 = 1024;
+/// Pages that the canary reads by one call each.
+pub const READ_PAGES: u64 = 512;
+/// Pages that it reads through a mapping.
+pub const MAPPED_PAGES: u64 = 64;
+/// Pages that it writes.
+pub const WRITTEN_PAGES: u64 = 64;
+/// Pages that it sends from file to file.
+pub const SENT_PAGES: u64 = 16;
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A cgroup and a file; both go with this value.
+#[derive(Debug)]
+pub struct Canary {
+    /// The cgroup.
+    pub cgroup: Cgroup,
+    /// The file, which is in nobody's cache.
+    pub file: PathBuf,
+}
+
+impl Canary {
+    /// Makes a cgroup below the root of the hierarchy, and a file in `dir`.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn new(dir: &Path) -> Result<Self> {
+        let name = format!("cachepilot-doctor-{}", id());
+        let path = cgroup::mounted()?.join(&name);
+        fs::create_dir(&path).map_err(Error::io(&path))?;
+        let file = dir.join(name);
+        // From here on, dropping it cleans up.
+        let canary = Self { cgroup: Cgroup { path: path.clone(), id: 0 }, file };
+        let cgroup = Cgroup::open(&path)?;
+        canary.fill().map_err(Error::io(&canary.file))?;
+        let mut canary = canary;
+        canary.cgroup = cgroup;
+        Ok(canary)
+    }
+
+    fn fill(&self) -> io::Result<()> {
+        let mut file = File::create(&self.file)?;
+        file.write_all(&vec![1; FILE_PAGES as usize * PAGE])?;
+        file.sync_all()?;
+        forget_cached(&file)
+    }
+
+    /// Runs the canary's accesses in its cgroup, by a process of its own.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn sing(&self) -> io::Result<()> {
+        let procs = self.cgroup.path.join("cgroup.procs");
+        let mut command = Command::new("/proc/self/exe");
+        command.arg("doctor-canary").arg(&self.file).stdin(Stdio::null()).stdout(Stdio::null());
+        // SAFETY: between fork and exec the child opens, writes and closes one file.
+        unsafe {
+            command.pre_exec(move || fs::write(&procs, "0"));
+        }
+        let output = command.output()?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+    }
+}
+
+impl Drop for Canary {
+    fn drop(&mut self) {
+        // What cannot be removed now is empty and harmless.
+        let _ = fs::remove_file(&self.file);
+        let deadline = Instant::now() + PATIENCE;
+        while fs::remove_dir(&self.cgroup.path).is_err() && Instant::now() < deadline {
+            // The canary's process is still being taken apart.
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// What the canary does, in its own process: each kind of access, a known number of times at least.
+///
+/// # Errors
+/// What the system says.
+pub fn run_canary(path: &Path) -> io::Result<()> {
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    advise(&file, libc::POSIX_FADV_RANDOM)?;
+    let mut page = [0; PAGE];
+    // Each second page: none is read right after itself or its neighbour.
+    for at in (0..READ_PAGES).map(|n| n * 2) {
+        file.read_exact_at(&mut page, at * PAGE as u64)?;
+    }
+    for at in (0..WRITTEN_PAGES).map(|n| n * 2 + 1) {
+        file.write_all_at(&page, at * PAGE as u64)?;
+    }
+    // SAFETY: nobody else changes the file, which goes with the canary.
+    let memory = unsafe { MmapOptions::new().len(FILE_PAGES as usize * PAGE).map(&file) }?;
+    memory.advise(Advice::Random)?;
+    for at in (0..MAPPED_PAGES as usize).map(|n| (n + WRITTEN_PAGES as usize) * 2 + 1) {
+        black_box(memory[at * PAGE]);
+    }
+    let null = OpenOptions::new().write(true).open("/dev/null")?;
+    let bytes = SENT_PAGES as usize * PAGE;
+    let mut from = 0;
+    // SAFETY: both files are open, and the offset is a valid pointer.
+    let sent = unsafe { libc::sendfile(null.as_raw_fd(), file.as_raw_fd(), &raw mut from, bytes) };
+    if sent < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Asks the kernel to drop what it has cached of a file.
+pub fn forget_cached(file: &File) -> io::Result<()> {
+    file.sync_all()?;
+    advise(file, libc::POSIX_FADV_DONTNEED)
+}
+
+fn advise(file: &File, advice: libc::c_int) -> io::Result<()> {
+    // SAFETY: plain system call on an open file.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, advice) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}

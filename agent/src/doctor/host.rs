@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the host must have before anything can be tried.
+
+use super::Check;
+use crate::bpf::support;
+use crate::cgroup::{self, file_system_magic};
+use std::fs;
+use std::path::Path;
+
+const TYPES: &str = "/sys/kernel/btf/vmlinux";
+const BPF_FS: &str = "/sys/fs/bpf";
+const BPF_FS_MAGIC: u32 = 0xcafe_4a11;
+
+/// All of them.
+pub fn checks() -> Vec<Check> {
+    let mut checks = vec![root()];
+    checks.extend(hierarchy());
+    checks.push(types());
+    checks.push(bpf_file_system());
+    checks.push(cache_ext());
+    checks
+}
+
+fn root() -> Check {
+    // SAFETY: the call has no arguments and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    match user {
+        0 => Check::works("root", "this process is root"),
+        user => Check::missing("root", format!("user {user}"), "run it as root"),
+    }
+}
+
+fn hierarchy() -> Vec<Check> {
+    const NAMES: [&str; 3] = ["cgroup v2", "memory controller", "io controller"];
+    let mount = match cgroup::mounted() {
+        Ok(mount) => mount,
+        Err(_) => {
+            let step = "boot with systemd.unified_cgroup_hierarchy=1 (or cgroup_no_v1=all)";
+            let first = Check::missing(NAMES[0], "it is mounted nowhere", step);
+            let rest = NAMES[1..].iter().map(|name| Check::untried(name, NAMES[0]));
+            return [first].into_iter().chain(rest).collect();
+        }
+    };
+    let read = |name: &str| fs::read_to_string(mount.join(name)).unwrap_or_default();
+    let (there, on) = (read("cgroup.controllers"), read("cgroup.subtree_control"));
+    let has = |list: &str, controller: &str| list.split_whitespace().any(|c| c == controller);
+    let shown = mount.display();
+    let memory = match (has(&there, "memory"), has(&on, "memory")) {
+        (_, true) => Check::works(NAMES[1], format!("on below {shown}")),
+        (true, false) => Check::missing(
+            NAMES[1],
+            format!("off below {shown}"),
+            &format!("echo +memory > {shown}/cgroup.subtree_control"),
+        ),
+        (false, false) => Check::missing(
+            NAMES[1],
+            format!("{shown}/cgroup.controllers has no memory: it belongs to cgroup v1 here"),
+            "boot with cgroup_no_v1=memory (or systemd.unified_cgroup_hierarchy=1)",
+        ),
+    };
+    let io = match has(&on, "io") {
+        true => Check::works(NAMES[2], format!("on below {shown}")),
+        false => Check::without(
+            NAMES[2],
+            "off: block reads of tenants are not counted",
+            &format!("echo +io > {shown}/cgroup.subtree_control"),
+        ),
+    };
+    vec![Check::works(NAMES[0], format!("mounted at {shown}")), memory, io]
+}
+
+fn types() -> Check {
+    match Path::new(TYPES).exists() {
+        true => Check::works("BTF", TYPES),
+        false => Check::missing(
+            "BTF",
+            format!("{TYPES} is missing"),
+            "use a kernel with CONFIG_DEBUG_INFO_BTF=y",
+        ),
+    }
+}
+
+fn bpf_file_system() -> Check {
+    match file_system_magic(Path::new(BPF_FS)) {
+        Ok(BPF_FS_MAGIC) => Check::works("bpffs", format!("mounted at {BPF_FS}")),
+        _ => Check::without(
+            "bpffs",
+            format!("{BPF_FS} is no BPF file system: policies could not outlive the agent"),
+            "mount -t bpf bpf /sys/fs/bpf",
+        ),
+    }
+}
+
+fn cache_ext() -> Check {
+    match support::check() {
+        Ok(_) => Check::works("cache_ext", "the kernel has it"),
+        Err(error) => Check::without(
+            "cache_ext",
+            format!("{error} (curves and limits only)"),
+            "boot a kernel with the patches, see docs/kernel.md",
+        ),
+    }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Proves on this host that each hook fires and each actuator works, by a canary: a cgroup of its
+//! own that reads a file of its own. What is missing is named, with the next step.
+
+mod canary;
+mod host;
+mod live;
+
+pub use canary::run_canary;
+
+use crate::policy_dir::PolicyDir;
+use canary::Canary;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// How a check ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It was seen to work.
+    Works,
+    /// It does not work, and the agent needs it.
+    Missing,
+    /// It does not work, and the agent does without it.
+    Without,
+    /// It could not be tried because of something above it.
+    Untried,
+}
+
+/// One check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// What was checked.
+    pub name: String,
+    /// How it ended.
+    pub status: Status,
+    /// What was seen, or why it does not work.
+    pub detail: String,
+    /// What to do about it; empty when there is nothing to do.
+    pub next_step: String,
+}
+
+impl Check {
+    fn works(name: &str, detail: impl Into<String>) -> Self {
+        Self::of(name, Status::Works, detail, "")
+    }
+
+    fn missing(name: &str, detail: impl Into<String>, next_step: &str) -> Self {
+        Self::of(name, Status::Missing, detail, next_step)
+    }
+
+    fn without(name: &str, detail: impl Into<String>, next_step: &str) -> Self {
+        Self::of(name, Status::Without, detail, next_step)
+    }
+
+    fn untried(name: &str, needs: &str) -> Self {
+        Self::of(name, Status::Untried, format!("needs: {needs}"), "")
+    }
+
+    fn of(name: &str, status: Status, detail: impl Into<String>, next_step: &str) -> Self {
+        let detail = detail.into().split_whitespace().collect::<Vec<_>>().join(" ");
+        Self { name: name.into(), status, detail, next_step: next_step.into() }
+    }
+
+    fn is_good(&self) -> bool {
+        matches!(self.status, Status::Works | Status::Without)
+    }
+}
+
+/// Whether nothing is missing that the agent needs.
+#[must_use]
+pub fn is_healthy(checks: &[Check]) -> bool {
+    checks.iter().all(Check::is_good)
+}
+
+/// What the doctor needs to know.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Folder on a disk for the canary's file.
+    pub dir: PathBuf,
+    /// Compiled policies.
+    pub policies: PolicyDir,
+}
+
+/// Names of the live checks, in their order.
+const LIVE: [&str; 12] = [
+    "canary",
+    "reads",
+    "splices",
+    "writes",
+    "faults",
+    "misses",
+    "events",
+    "memory.high",
+    "memory.reclaim",
+    "evictions",
+    "refaults",
+    "policies",
+];
+
+/// All checks, in the order in which they build on each other. The canary is gone at the end.
+#[must_use]
+pub fn examine(options: &Options) -> Vec<Check> {
+    let mut checks = host::checks();
+    let needed = checks.iter().find(|check| check.status == Status::Missing);
+    if let Some(missing) = needed.map(|check| check.name.clone()) {
+        checks.extend(LIVE.iter().map(|name| Check::untried(name, &missing)));
+        return checks;
+    }
+    match Canary::new(&options.dir) {
+        Ok(canary) => {
+            let detail =
+                format!("{} reads {}", canary.cgroup.path.display(), canary.file.display());
+            checks.push(Check::works(LIVE[0], detail));
+            checks.extend(live::checks(&canary, options));
+        }
+        Err(error) => {
+            let step = "name a folder on a disk by --dir";
+            checks.push(Check::missing(LIVE[0], error.to_string(), step));
+            checks.extend(LIVE[1..].iter().map(|name| Check::untried(name, LIVE[0])));
+        }
+    }
+    checks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_check_is_listed_whatever_is_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let policies = PolicyDir::find(Some(dir.path()));
+        let checks = examine(&Options { dir: dir.path().into(), policies });
+        for name in LIVE {
+            assert!(checks.iter().any(|check| check.name == name), "{name}");
+        }
+        for check in checks {
+            assert!(!check.detail.contains('\n') && !check.detail.is_empty(), "{check:?}");
+            let silent = matches!(check.status, Status::Works | Status::Untried);
+            assert_eq!(check.next_step.is_empty(), silent, "{check:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_agent_can_do_without_is_no_illness() {
+        let works = Check::works("a", "yes");
+        assert!(is_healthy(&[works.clone(), Check::without("b", "no", "do")]));
+        assert!(!is_healthy(&[works.clone(), Check::missing("b", "no", "do")]));
+        assert!(!is_healthy(&[works, Check::untried("b", "a")]));
+    }
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The page of a node that does not exist: every family that the agent can show, one tenant.
+//! Documentation is made of it, so that names, units and labels are those of the code.
+
+use super::Shared;
+use crate::node::Observation;
+use crate::wire::{Counters, LATENCY_BUCKETS, Tenant, result::Outcome};
+use std::sync::Arc;
+use std::time::Duration;
+
+const OUTCOMES: [Outcome; 6] = [
+    Outcome::Applied,
+    Outcome::Started,
+    Outcome::Unchanged,
+    Outcome::Refused,
+    Outcome::Failed,
+    Outcome::Gone,
+];
+
+/// The text that `/metrics` would answer with.
+///
+/// # Errors
+/// As [`Shared::text`].
+pub fn example() -> Result<String, std::fmt::Error> {
+    let shared = Arc::new(Shared::of("node-1"));
+    for applied in [true, false] {
+        shared.metrics.plan(applied);
+    }
+    for outcome in OUTCOMES {
+        shared.metrics.action(outcome);
+    }
+    let counters = Counters { read_latency_total: vec![0; LATENCY_BUCKETS], ..Default::default() };
+    let tenant = Tenant {
+        cgroup: "/tenant".into(),
+        policy: "lru".into(),
+        counters: Some(counters),
+        ..Default::default()
+    };
+    let observation = Observation { tenants: vec![tenant], ..Default::default() };
+    shared.saw(Arc::new(observation), Duration::from_secs(1));
+    shared.text()
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What was seen of each tenant: 29 series for one. The limit, what is in use and whether curves
+//! are trusted are among the controller's metrics, once for the whole fleet.
+
+use super::encode::Families;
+use crate::node::Observation;
+use crate::wire::{Counters, Tenant};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Unit;
+use std::fmt;
+use std::sync::Arc;
+
+/// Upper bounds of the buckets are powers of four of a microsecond, up to 4^12: 16.8 seconds.
+const LATENCY_BOUNDS: usize = 12;
+
+/// All tenants of an observation.
+#[derive(Debug)]
+pub struct Tenants(pub Arc<Observation>);
+
+type Total = (&'static str, &'static str, fn(&Counters) -> u64);
+
+/// Counters without a unit.
+const TOTALS: [Total; 7] = [
+    ("accesses", "Page cache accesses", |c| c.accesses_total),
+    ("misses", "Accesses for which a page was added", |c| c.misses_total),
+    ("refaults", "Misses on pages evicted not long ago", |c| c.refaults_total),
+    ("evictions", "Pages evicted", |c| c.evictions_total),
+    ("readahead_pages", "Pages that readahead brought", |c| c.readahead_pages_total),
+    ("mmap_accesses", "Accesses through page tables that were seen", |c| c.mmap_accesses_total),
+    ("block_reads", "Reads from the device", |c| c.block_reads_total),
+];
+
+/// Counters of microseconds.
+const STALLS: [Total; 2] = [
+    ("memory_stall", "Time in which a task waited for memory", |c| c.memory_stall_us_total),
+    ("io_stall", "Time in which a task waited for input or output", |c| c.io_stall_us_total),
+];
+
+type Amount = (&'static str, &'static str, fn(&Tenant) -> u64);
+
+/// Gauges of bytes.
+const SIZES: [Amount; 3] = [
+    ("initial_limit", "Limit before the agent came, 0 for none", |t| t.initial_limit_bytes),
+    ("file", "Page cache", |t| t.file_bytes),
+    ("anon", "Anonymous memory", |t| t.anon_bytes),
+];
+
+/// Gauges without a unit.
+const AMOUNTS: [Amount; 1] =
+    [("curves_generation", "How often the curves changed", |t| t.curves_generation)];
+
+impl Collector for Tenants {
+    fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
+        let tenants = &self.0.tenants;
+        let mut families = Families(encoder);
+        for (name, help, value) in TOTALS {
+            let name = format!("cachepilot_tenant_{name}");
+            let values = counters(tenants).map(|(labels, c)| (labels, value(c)));
+            families.counter((&name, help, None), values)?;
+        }
+        for (name, help, value) in STALLS {
+            let name = format!("cachepilot_tenant_{name}");
+            let values = counters(tenants).map(|(labels, c)| (labels, value(c) as f64 / 1e6));
+            families.counter((&name, help, Some(&Unit::Seconds)), values)?;
+        }
+        for (amounts, unit) in [(&SIZES[..], Some(&Unit::Bytes)), (&AMOUNTS[..], None)] {
+            for (name, help, value) in amounts {
+                let name = format!("cachepilot_tenant_{name}");
+                let values = tenants.iter().map(|t| (labels(t), value(t) as f64));
+                families.gauge((&name, help, unit), values)?;
+            }
+        }
+        let name = "cachepilot_tenant_read_latency";
+        let help = "Read calls by duration";
+        let values = counters(tenants).map(|(labels, c)| {
+            let seconds = c.read_time_us_total as f64 / 1e6;
+            (labels, seconds, c.read_latency_total.iter().sum(), latency(c))
+        });
+        families.histogram((name, help, Some(&Unit::Seconds)), values)?;
+        policies(&mut families, tenants)
+    }
+}
+
+/// The policy is a label: 1 for the one that decides.
+fn policies(families: &mut Families<'_>, tenants: &[Tenant]) -> fmt::Result {
+    let name = "cachepilot_tenant_policy";
+    let help = "The policy that decides";
+    let mut family = families.0.encode_descriptor(name, help, None, MetricType::Info)?;
+    for tenant in tenants {
+        let labels = [("cgroup", tenant.cgroup.as_str()), ("policy", tenant.policy.as_str())];
+        family.encode_info(&labels)?;
+    }
+    Ok(())
+}
+
+fn labels(tenant: &Tenant) -> [(&'static str, &str); 1] {
+    [("cgroup", tenant.cgroup.as_str())]
+}
+
+fn counters(tenants: &[Tenant]) -> impl Iterator<Item = ([(&'static str, &str); 1], &Counters)> {
+    tenants.iter().filter_map(|t| t.counters.as_ref().map(|c| (labels(t), c)))
+}
+
+/// Eight buckets of the wire make one here; what is longer than the last bound is in the one
+/// without.
+fn latency(counters: &Counters) -> Vec<(f64, u64)> {
+    let mut buckets: Vec<(f64, u64)> = (0..LATENCY_BOUNDS)
+        .map(|exponent| {
+            // Bucket 4e + m ends where (5 + m) * 2^e / 4 microseconds begin: the last of an
+            // exponent at 2^(e+1). The first bound takes what is below 4 microseconds.
+            let bound = (4_u64 << (2 * exponent)) as f64 / 1e6;
+            let eighths = counters.read_latency_total.iter().skip(8 * exponent).take(8);
+            (bound, eighths.sum())
+        })
+        .collect();
+    let longer = counters.read_latency_total.iter().skip(8 * LATENCY_BOUNDS).sum();
+    buckets.push((f64::INFINITY, longer));
+    buckets
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `[kernel]` of the agent's configuration.
+
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+const MIB: u64 = 1 << 20;
+const TIB: u64 = 1 << 40;
+const MAX_PATTERNS: usize = 1024;
+
+/// Which of the two real nodes is wanted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum KernelKind {
+    /// With policies where the kernel has cache_ext, else without.
+    #[default]
+    Auto,
+    /// With policies, or not at all.
+    CacheExt,
+    /// Without policies, whatever the kernel has.
+    Stock,
+}
+
+/// The device that tenants read from. What is 0 is learnt.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DeviceConfig {
+    /// Its name in /proc/diskstats; empty for the busiest one.
+    pub disk: String,
+    /// Reads per second that it can serve.
+    pub capacity_iops: f64,
+    /// What a read takes when nothing waits.
+    pub idle_read_us: f64,
+}
+
+/// Which cgroups are tenants, and how they are steered.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct KernelConfig {
+    /// Where the cgroup hierarchy is mounted; empty for where this machine has it.
+    pub mount: PathBuf,
+    /// Cgroup below which tenants are; begins with a slash.
+    pub root: String,
+    /// Tenants: paths below `root`, with `*`, `?` and `[...]` that do not match a slash.
+    #[serde(rename = "match")]
+    pub matches: Vec<String>,
+    /// Those of them that are left alone.
+    pub exclude: Vec<String>,
+    /// Cgroups that are tenants though they are inside of one.
+    pub named: Vec<String>,
+    /// The device.
+    pub device: DeviceConfig,
+    /// Memory for all tenants; 0 for the limit of `root`, or the machine's memory but a reserve.
+    pub budget_bytes: u64,
+    /// What the machine keeps when `budget_bytes` is 0 and `root` has no limit.
+    pub reserve_bytes: u64,
+    /// A tenant keeps so much more than what cannot be reclaimed.
+    pub margin_bytes: u64,
+    /// A limit is lowered by so much at a time.
+    pub step_bytes: u64,
+    /// Until a write that the kernel has not finished is reported.
+    pub write_timeout_ms: u64,
+    /// Tenants whose accesses are sampled.
+    pub max_tenants: u32,
+    /// Room for events between two ticks, a power of two.
+    pub ring_bytes: u32,
+    /// Folder of compiled policies; empty for the usual one.
+    pub policies: PathBuf,
+    /// Which node; not a key of the section.
+    #[serde(skip)]
+    pub kind: KernelKind,
+}
+
+impl Default for KernelConfig {
+    fn default() -> Self {
+        Self {
+            mount: PathBuf::new(),
+            root: "/".into(),
+            matches: vec!["*".into()],
+            exclude: Vec::new(),
+            named: Vec::new(),
+            device: DeviceConfig::default(),
+            budget_bytes: 0,
+            reserve_bytes: 512 * MIB,
+            margin_bytes: 16 * MIB,
+            step_bytes: 16 * MIB,
+            write_timeout_ms: 250,
+            max_tenants: 1024,
+            ring_bytes: 4 << 20,
+            policies: PathBuf::new(),
+            kind: KernelKind::Auto,
+        }
+    }
+}
+
+impl KernelConfig {
+    /// The section of the file `path`, whose absence means all defaults.
+    ///
+    /// # Errors
+    /// [`Error::Config`] with the key, its value and what is allowed.
+    pub fn parse(path: &Path, section: Option<&toml::Table>) -> Result<Self> {
+        let fail = |message| Error::Config { path: path.into(), message };
+        let table = section.cloned().unwrap_or_default();
+        let config: Self = table.try_into().map_err(|e: toml::de::Error| {
+            let message = e.message().split_whitespace().collect::<Vec<_>>().join(" ");
+            fail(format!("[kernel]: {message}"))
+        })?;
+        config.check().map_err(|message| fail(format!("[kernel]: {message}")))?;
+        Ok(config)
+    }
+
+    /// What is wrong with it.
+    fn check(&self) -> std::result::Result<(), String> {
+        if !self.root.starts_with('/') || self.root.contains("/..") {
+            return Err(format!("root = {:?}: begins with '/', has no '..'", self.root));
+        }
+        let lists = [("match", &self.matches), ("exclude", &self.exclude), ("named", &self.named)];
+        for (key, patterns) in lists {
+            if patterns.len() > MAX_PATTERNS {
+                return Err(format!(
+                    "{key} has {} entries: at most {MAX_PATTERNS}",
+                    patterns.len()
+                ));
+            }
+            let odd = |p: &&String| p.is_empty() || p.starts_with('/') || p.contains('\0');
+            if let Some(pattern) = patterns.iter().find(odd) {
+                return Err(format!("{key} = {pattern:?}: a path below root, without leading '/'"));
+            }
+        }
+        if self.matches.is_empty() && self.named.is_empty() {
+            return Err("match = []: name at least one cgroup".into());
+        }
+        within("budget_bytes", self.budget_bytes, 0..=1024 * TIB)?;
+        within("reserve_bytes", self.reserve_bytes, 0..=1024 * TIB)?;
+        within("margin_bytes", self.margin_bytes, MIB..=TIB)?;
+        within("step_bytes", self.step_bytes, MIB..=TIB)?;
+        within("write_timeout_ms", self.write_timeout_ms, 1..=60_000)?;
+        within("max_tenants", self.max_tenants, 1..=4096)?;
+        within("ring_bytes", self.ring_bytes, 1 << 16..=1 << 30)?;
+        if !self.ring_bytes.is_power_of_two() {
+            return Err(format!("ring_bytes = {}: a power of two", self.ring_bytes));
+        }
+        within("device.capacity_iops", self.device.capacity_iops, 0.0..=1e9)?;
+        within("device.idle_read_us", self.device.idle_read_us, 0.0..=1e9)
+    }
+}
+
+fn within<T: PartialOrd + Display>(
+    key: &str,
+    value: T,
+    allowed: RangeInclusive<T>,
+) -> std::result::Result<(), String> {
+    if allowed.contains(&value) {
+        return Ok(());
+    }
+    Err(format!("{key} = {value}: allowed are {} to {}", allowed.start(), allowed.end()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<KernelConfig> {
+        KernelConfig::parse(Path::new("agent.toml"), Some(&toml::from_str(text).unwrap()))
+    }
+
+    #[test]
+    fn nothing_said_means_the_defaults() {
+        let config = KernelConfig::parse(Path::new("agent.toml"), None).unwrap();
+        assert_eq!(config, KernelConfig::default());
+    }
+
+    #[test]
+    fn keys_are_read() {
+        let config = parse(
+            "root = '/work'\nmatch = ['a*']\nnamed = ['a/b']\nmargin_bytes = 1048576\n\
+             [device]\ndisk = 'vda'\ncapacity_iops = 1500.0",
+        )
+        .unwrap();
+        assert_eq!((config.root.as_str(), config.matches), ("/work", vec!["a*".to_owned()]));
+        assert_eq!((config.device.disk.as_str(), config.device.capacity_iops), ("vda", 1500.0));
+    }
+
+    #[test]
+    fn refusals_name_the_file_the_key_and_what_is_allowed() {
+        for (text, words) in [
+            ("nope = 1", "unknown field `nope`"),
+            ("root = 'work'", "root = \"work\": begins with '/'"),
+            ("root = '/a/../b'", "has no '..'"),
+            ("match = ['/a']", "match = \"/a\": a path below root"),
+            ("match = []", "name at least one cgroup"),
+            ("margin_bytes = 5", "margin_bytes = 5: allowed are 1048576 to"),
+            ("step_bytes = 0", "step_bytes = 0: allowed are"),
+            ("max_tenants = 5000", "max_tenants = 5000: allowed are 1 to 4096"),
+            ("ring_bytes = 100000", "ring_bytes = 100000: a power of two"),
+            ("device = { capacity_iops = nan }", "device.capacity_iops = NaN: allowed are 0"),
+            ("device = { nope = 1 }", "unknown field `nope`"),
+            ("budget_bytes = -1", "invalid value"),
+        ] {
+            let message = parse(text).unwrap_err().to_string();
+            assert!(message.starts_with("agent.toml: [kernel]: "), "{message}");
+            assert!(message.contains(words) && !message.contains('\n'), "{message}");
+        }
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A folder that looks like a hierarchy of cgroups, for tests.
+
+use super::cgroup_fs::CgroupFs;
+use std::fs;
+use std::path::PathBuf;
+
+pub const MIB: u64 = 1 << 20;
+
+/// A hierarchy in a folder; its files do nothing by themselves.
+pub struct Fake {
+    pub dir: tempfile::TempDir,
+}
+
+impl Fake {
+    /// With these cgroups, each with 64 MiB of file pages in use and no limit.
+    pub fn new(cgroups: &[&str]) -> Self {
+        let fake = Self { dir: tempfile::tempdir().unwrap() };
+        for cgroup in cgroups {
+            fake.make(cgroup);
+        }
+        fake
+    }
+
+    pub fn make(&self, cgroup: &str) {
+        fs::create_dir_all(self.fs().dir(cgroup)).unwrap();
+        for (name, text) in [
+            ("memory.current", "67108864\n"),
+            ("memory.high", "max\n"),
+            ("memory.max", "max\n"),
+            ("memory.min", "0\n"),
+            ("memory.low", "0\n"),
+            ("memory.swap.max", "0\n"),
+            ("memory.swap.current", "0\n"),
+            ("memory.reclaim", ""),
+            ("memory.stat", "anon 0\nfile 67108864\nactive_file 67108864\nunevictable 0\n"),
+            ("memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=11\n"),
+            ("io.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=22\n"),
+            ("io.stat", "8:0 rbytes=0 wbytes=0 rios=33 wios=0\n"),
+        ] {
+            self.write(cgroup, name, text);
+        }
+    }
+
+    pub fn fs(&self) -> CgroupFs {
+        CgroupFs::new(self.dir.path().join("cgroup"))
+    }
+
+    pub fn path(&self, cgroup: &str, name: &str) -> PathBuf {
+        self.fs().file(cgroup, name)
+    }
+
+    pub fn write(&self, cgroup: &str, name: &str, text: &str) {
+        fs::write(self.path(cgroup, name), text).unwrap();
+    }
+
+    pub fn read(&self, cgroup: &str, name: &str) -> String {
+        fs::read_to_string(self.path(cgroup, name)).unwrap().trim().to_owned()
+    }
+
+    /// What writing to the file says: a directory in its place refuses root, too.
+    pub fn refuse(&self, cgroup: &str, name: &str) {
+        fs::remove_file(self.path(cgroup, name)).unwrap();
+        fs::create_dir(self.path(cgroup, name)).unwrap();
+    }
+
+    /// Makes the cgroup use `bytes` of memory.
+    pub fn uses(&self, cgroup: &str, bytes: u64) {
+        self.write(cgroup, "memory.current", &format!("{bytes}\n"));
+    }
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The curves of one tenant: the only place of the real nodes that knows how they are learnt.
+
+use crate::bpf::sampler_layout::{Counts, Event};
+use crate::curves::{CurvesConfig, Measured, TenantCurves};
+use crate::wire;
+use cachepilot_models::policy::Requests;
+use std::time::Duration;
+
+/// What a tenant has while it is measured.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Having<'a> {
+    /// The policy that decides, as on the wire.
+    pub policy: &'a str,
+    /// What its limit leaves to its page cache.
+    pub cache_bytes: u64,
+}
+
+/// What is known of a tenant.
+#[derive(Debug, Default)]
+pub(super) struct Learnt {
+    /// Its curves, when there are any.
+    pub curves: Option<wire::Curves>,
+    /// Whether they may be acted on.
+    pub trusted: bool,
+    /// Why not, one line.
+    pub distrust: String,
+}
+
+/// Sampled accesses of one tenant, in order, and what is learnt from them.
+#[derive(Default)]
+pub(super) struct Learning {
+    keys: Vec<u64>,
+    tasks: Vec<u32>,
+    times_ns: Vec<u64>,
+    /// None before the first access: an idle tenant costs no memory.
+    curves: Option<TenantCurves>,
+    /// All accesses that were counted when the curves were last fed.
+    fed_accesses: u64,
+    /// What was counted, and how many events had come, when the curves were last judged.
+    judged: Counts,
+    judged_events: u64,
+    events: u64,
+    broken: String,
+}
+
+impl Learning {
+    /// Sampled accesses so far.
+    pub(super) fn events(&self) -> u64 {
+        self.events
+    }
+
+    pub(super) fn take(&mut self, event: &Event) {
+        self.keys.push(event.record.page_key());
+        self.tasks.push(event.record.task);
+        self.times_ns.push(event.record.time_ns);
+        self.events += 1;
+    }
+
+    /// Whether something has come that was not fed yet.
+    pub(super) fn is_due(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
+    /// Feeds what has come. The curves are corrected by the number of all accesses since the last
+    /// time, sampled or not, of which `accesses_total` were counted so far.
+    pub(super) fn feed(&mut self, config: &CurvesConfig, accesses_total: u64) {
+        if self.broken.is_empty()
+            && (self.curves.is_some() || accesses_total > 0)
+            && let Err(error) = self.try_feed(config, accesses_total)
+        {
+            self.broken = format!("curves: {error}");
+        }
+        self.keys.clear();
+        self.tasks.clear();
+        self.times_ns.clear();
+    }
+
+    fn try_feed(&mut self, config: &CurvesConfig, accesses_total: u64) -> crate::error::Result<()> {
+        let curves = match &mut self.curves {
+            Some(curves) => curves,
+            none => none.insert(TenantCurves::new(config)?),
+        };
+        let seen = accesses_total.saturating_sub(self.fed_accesses);
+        self.fed_accesses = accesses_total;
+        let (keys, tasks, times_ns) = (&self.keys, &self.tasks, &self.times_ns);
+        curves.feed_sampled(Requests { keys, tasks, times_ns }, seen)
+    }
+
+    /// Lets `elapsed` pass. Returns the threshold that the kernel should use from now on; `None`
+    /// when nothing is learnt.
+    pub(super) fn advance(&mut self, elapsed: Duration) -> Option<u64> {
+        let curves = self.curves.as_mut().filter(|_| self.broken.is_empty())?;
+        if let Err(error) = curves.advance(elapsed) {
+            self.broken = format!("curves: {error}");
+        }
+        Some(curves.threshold())
+    }
+
+    /// What the kernel uses from now on.
+    pub(super) fn set_kernel_threshold(&mut self, threshold: u64) {
+        let told = self.curves.as_mut().map(|curves| curves.set_kernel_threshold(threshold));
+        if let Some(Err(error)) = told {
+            self.broken = format!("curves: {error}");
+        }
+    }
+
+    /// What is known now, judged by what was counted since the last time. `lost_share` is the share
+    /// of all events that were lost on the way since then.
+    pub(super) fn judge(&mut self, having: Having<'_>, counts: &Counts, lost_share: f64) -> Learnt {
+        let before = std::mem::replace(&mut self.judged, counts.clone());
+        let events = self.events - std::mem::replace(&mut self.judged_events, self.events);
+        let untrusted = |reason: &str| Learnt { distrust: reason.into(), ..Learnt::default() };
+        let Some(curves) = &mut self.curves else {
+            return untrusted("warming up: nothing was sampled yet");
+        };
+        let accesses = counts.accesses.saturating_sub(before.accesses);
+        let (trusted, distrust) = curves.judge(&Measured {
+            policy: having.policy,
+            size_bytes: having.cache_bytes,
+            accesses,
+            misses: pages_read(counts).saturating_sub(pages_read(&before)).min(accesses),
+            dropped: lost_of(events, lost_share),
+        });
+        let distrust = match self.broken.as_str() {
+            "" => distrust,
+            broken => broken,
+        };
+        let (trusted, distrust) = (trusted && distrust.is_empty(), distrust.to_owned());
+        Learnt { trusted, distrust, curves: curves.curves() }
+    }
+}
+
+/// What a simulated miss is compared with: a page that was not cached and had to be read, whether
+/// its reader waited for it or readahead had asked for it just before. Someone who reads in
+/// sequence waits for one page of many, and misses all of them. Pages that readahead brought in
+/// vain are among them too: beyond its error bar the curve is not trusted then, which it should not
+/// be, as it does not know of them.
+fn pages_read(counts: &Counts) -> u64 {
+    counts.misses + counts.readahead_pages
+}
+
+/// Events that a tenant lost when `events` came and `lost_share` of all were lost: the kernel does
+/// not tell whose they were.
+fn lost_of(events: u64, lost_share: f64) -> u64 {
+    let kept = (1.0 - lost_share).max(f64::EPSILON);
+    (events as f64 * lost_share / kept).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_lost_is_shared_by_what_came() {
+        assert_eq!(lost_of(90, 0.1), 10);
+        assert_eq!((lost_of(0, 0.5), lost_of(1000, 0.0)), (0, 0));
+    }
+
+    #[test]
+    fn pages_of_readahead_had_to_be_read() {
+        let counts = Counts { misses: 1, readahead_pages: 31, ..Counts::default() };
+        assert_eq!(pages_read(&counts), 32);
+    }
+}

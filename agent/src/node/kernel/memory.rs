@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a cgroup uses, and the least that it can be given.
+
+use super::cgroup_fs::CgroupFs;
+use std::collections::BTreeMap;
+use std::io;
+
+const PAGE_BYTES: u64 = 4096;
+
+/// Use of memory of one cgroup and those below it, bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// `memory.current`.
+    pub current: u64,
+    /// Cached file pages.
+    pub file: u64,
+    /// Anonymous memory.
+    pub anon: u64,
+    /// What no reclaim can take.
+    pub unreclaimable: u64,
+    /// The least limit that it may be given.
+    pub floor: u64,
+}
+
+impl Usage {
+    /// Reads a cgroup. `swap_free` is the swap space that the machine has left.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn read(fs: &CgroupFs, cgroup: &str, margin: u64, swap_free: u64) -> io::Result<Self> {
+        let stat = fs.keyed(cgroup, "memory.stat")?;
+        let of = |key: &str| stat.get(key).copied().unwrap_or(0);
+        let unreclaimable = unreclaimable(&stat, swap_room(fs, cgroup, swap_free)?);
+        let current = fs.number(cgroup, "memory.current")?;
+        // `max` as protection means everything that it uses.
+        let protection = |name: &str| fs.limit(cgroup, name).map(|bytes| bytes.unwrap_or(current));
+        let protected = protection("memory.min")?.max(protection("memory.low")?);
+        let floor = (unreclaimable + margin).max(protected).next_multiple_of(PAGE_BYTES);
+        Ok(Self { current, file: of("file"), anon: of("anon"), unreclaimable, floor })
+    }
+}
+
+/// Bytes of this cgroup that could still be swapped out.
+fn swap_room(fs: &CgroupFs, cgroup: &str, swap_free: u64) -> io::Result<u64> {
+    // Without CONFIG_SWAP there are no such files, and no swap.
+    let Ok(limit) = fs.limit(cgroup, "memory.swap.max") else { return Ok(0) };
+    let used = fs.number(cgroup, "memory.swap.current")?;
+    Ok(limit.map_or(swap_free, |limit| limit.saturating_sub(used).min(swap_free)))
+}
+
+/// The LRU lists part all pages between them: those of anonymous and shared memory (tmpfs is among
+/// them) can go to swap only, the unevictable nowhere. Of the kernel's own memory only slabs that
+/// say so are reclaimable.
+fn unreclaimable(stat: &BTreeMap<String, u64>, swap_room: u64) -> u64 {
+    let of = |key: &str| stat.get(key).copied().unwrap_or(0);
+    let swappable = match stat.contains_key("inactive_anon") {
+        true => of("inactive_anon") + of("active_anon"),
+        false => of("anon") + of("shmem"),
+    };
+    // Before 5.18 there was no sum.
+    let parts = ["kernel_stack", "pagetables", "percpu", "vmalloc", "slab_unreclaimable"];
+    let kernel = match stat.get("kernel") {
+        Some(&kernel) => kernel.saturating_sub(of("slab_reclaimable")),
+        None => parts.iter().map(|part| of(part)).sum(),
+    };
+    swappable.saturating_sub(swap_room) + of("unevictable") + kernel + of("sock")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fake::{Fake, MIB};
+    use super::*;
+
+    const STAT: &str = "anon 50\nfile 1000\nkernel 40\nsock 3\nshmem 7\ninactive_anon 20\n\
+        active_anon 30\ninactive_file 500\nactive_file 400\nunevictable 5\n\
+        slab_reclaimable 10\nslab_unreclaimable 20\n";
+
+    fn usage(fake: &Fake, swap_free: u64) -> Usage {
+        Usage::read(&fake.fs(), "/a", MIB, swap_free).unwrap()
+    }
+
+    #[test]
+    fn without_swap_anonymous_memory_stays() {
+        let fake = Fake::new(&["/a"]);
+        fake.write("/a", "memory.stat", STAT);
+        let expected = 20 + 30 + 5 + (40 - 10) + 3;
+        assert_eq!(usage(&fake, 1 << 30).unreclaimable, expected);
+        fake.write("/a", "memory.swap.max", "max\n");
+        assert_eq!(usage(&fake, 0).unreclaimable, expected);
+        assert_eq!(usage(&fake, 1 << 30).unreclaimable, expected - 50);
+        assert_eq!(usage(&fake, 15).unreclaimable, expected - 15);
+        fake.write("/a", "memory.swap.max", "30\n");
+        fake.write("/a", "memory.swap.current", "10\n");
+        assert_eq!(usage(&fake, 1 << 30).unreclaimable, expected - 20);
+    }
+
+    #[test]
+    fn kernel_memory_is_added_up_where_there_is_no_sum() {
+        let fake = Fake::new(&["/a"]);
+        fake.write("/a", "memory.stat", "kernel_stack 1\npagetables 2\nslab_unreclaimable 4\n");
+        assert_eq!(usage(&fake, 0).unreclaimable, 7);
+    }
+
+    #[test]
+    fn the_floor_has_a_margin_and_respects_protection() {
+        let fake = Fake::new(&["/a"]);
+        fake.write("/a", "memory.stat", STAT);
+        assert_eq!(usage(&fake, 0).floor, MIB + PAGE_BYTES);
+        fake.write("/a", "memory.low", &format!("{}\n", 5 * MIB));
+        assert_eq!(usage(&fake, 0).floor, 5 * MIB);
+        fake.write("/a", "memory.min", &format!("{}\n", 6 * MIB));
+        assert_eq!(usage(&fake, 0).floor, 6 * MIB);
+        fake.write("/a", "memory.min", "max\n");
+        assert_eq!(usage(&fake, 0).floor, 64 * MIB);
+    }
+}

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The real nodes: a kernel with cache_ext (policies, limits, curves), or any other from 5.15 on
+//! with cgroup v2 (limits, and curves where it has BTF).
+//!
+//! What this agent changes outlives it: limits are the kernel's, policies are pinned, and the
+//! [`ledger`] knows what was there before. Nothing is undone at the end unless
+//! [`Node::release`] is called.
+
+pub mod cgroup_fs;
+pub mod config;
+#[cfg(test)]
+mod fake;
+pub mod host;
+mod learning;
+pub mod ledger;
+pub mod limits;
+pub mod memory;
+pub mod policy;
+pub mod sampling;
+pub mod source;
+mod tenant;
+pub mod tenants;
+pub mod writer;
+
+use self::cgroup_fs::CgroupFs;
+use self::config::{KernelConfig, KernelKind};
+use self::host::{Device, Host};
+use self::ledger::Ledger;
+use self::policy::{CacheExt, PolicyControl};
+use self::sampling::Sampling;
+use self::source::AccessSource;
+use self::tenant::Tenant;
+use self::writer::Writer;
+use super::{Identity, Node, Observation, Pace};
+use crate::bpf::sampler::{Sampler, SamplerSizes};
+use crate::cgroup;
+use crate::curves::{CurvesConfig, CurvesSettings};
+use crate::error::{Error, Result};
+use crate::policy_dir::PolicyDir;
+use crate::wire;
+use crate::wire::result::Outcome;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Tenants are looked for at least so often.
+const SCAN_INTERVAL: Duration = Duration::from_secs(1);
+/// A limit is lowered by one step in so much time.
+const STEP_INTERVAL: Duration = Duration::from_millis(50);
+
+/// What a node is made of; [`KernelNode::open`] takes that of this machine.
+pub struct Parts {
+    /// The hierarchy of cgroups.
+    pub fs: CgroupFs,
+    /// The machine.
+    pub host: Host,
+    /// Policies, when they can be attached here.
+    pub policies: Option<Box<dyn PolicyControl>>,
+    /// Accesses, when they can be sampled here.
+    pub source: Option<Box<dyn AccessSource>>,
+}
+
+/// A node on a real kernel.
+pub struct KernelNode {
+    config: KernelConfig,
+    fs: CgroupFs,
+    host: Host,
+    policies: Option<Box<dyn PolicyControl>>,
+    sampling: Option<Sampling>,
+    writer: Writer,
+    ledger: Ledger,
+    device: Device,
+    tenants: BTreeMap<u64, Tenant>,
+    adopted: Vec<String>,
+    failed_reads: u64,
+    since_scan: Duration,
+    since_step: Duration,
+    since_observation: Duration,
+}
+
+impl KernelNode {
+    /// The node that this machine is. Finds and adopts what an agent before this one left.
+    ///
+    /// # Errors
+    /// When there is no cgroup v2, when policies were asked for and cannot be, or when `state_dir`
+    /// cannot be used. That accesses cannot be sampled is no error: `curves` is not among the
+    /// capabilities then, and `cachepilot-agent doctor` says why.
+    pub fn open(config: KernelConfig, curves: &CurvesSettings, state_dir: &Path) -> Result<Self> {
+        let mount = match config.mount.as_os_str().is_empty() {
+            true => cgroup::mounted()?,
+            false => config.mount.clone(),
+        };
+        let dir = (!config.policies.as_os_str().is_empty()).then_some(config.policies.as_path());
+        let policies = match (config.kind, CacheExt::open(PolicyDir::find(dir))) {
+            (KernelKind::Stock, _) => None,
+            (_, Ok(policies)) => Some(Box::new(policies) as Box<dyn PolicyControl>),
+            (KernelKind::CacheExt, Err(error)) => return Err(error),
+            (KernelKind::Auto, Err(error)) => {
+                tracing::warn!(%error, "no policies here: limits and curves only");
+                None
+            }
+        };
+        let sizes = SamplerSizes { max_tenants: config.max_tenants, ring_bytes: config.ring_bytes };
+        let source = match Sampler::open(sizes) {
+            Ok(sampler) => Some(Box::new(sampler) as Box<dyn AccessSource>),
+            Err(error) => {
+                tracing::warn!(%error, "accesses cannot be sampled: no curves");
+                None
+            }
+        };
+        let parts = Parts { fs: CgroupFs::new(mount), host: Host::default(), policies, source };
+        let curves = curves.config(budget_bytes(&config, &parts.fs, &parts.host));
+        Self::with_parts(config, curves, state_dir, parts)
+    }
+
+    /// A node made of `parts`.
+    ///
+    /// # Errors
+    /// As [`KernelNode::open`].
+    pub fn with_parts(
+        config: KernelConfig,
+        curves: CurvesConfig,
+        state_dir: &Path,
+        parts: Parts,
+    ) -> Result<Self> {
+        let Parts { fs, host, policies, source } = parts;
+        let boot = host.line("sys/kernel/random/boot_id");
+        let boot_id = boot.map_err(Error::kernel("the id of this boot"))?;
+        let sampling = source.map(|source| Sampling::new(source, curves, config.max_tenants));
+        let mut node = Self {
+            writer: Writer::new(Duration::from_millis(config.write_timeout_ms)),
+            ledger: Ledger::open(state_dir, &boot_id)?,
+            device: Device::new(&host, &config.device),
+            sampling: sampling.transpose()?,
+            tenants: BTreeMap::new(),
+            adopted: Vec::new(),
+            failed_reads: 0,
+            since_scan: Duration::ZERO,
+            since_step: Duration::ZERO,
+            since_observation: Duration::ZERO,
+            config,
+            fs,
+            host,
+            policies,
+        };
+        node.scan()?;
+        node.adopt()?;
+        Ok(node)
+    }
+
+    /// Finds tenants that came, and forgets those that went.
+    fn scan(&mut self) -> Result<()> {
+        self.since_scan = Duration::ZERO;
+        let found = tenants::scan(&self.fs, &self.config);
+        if let Some(sampling) = &mut self.sampling {
+            sampling.follow(&found);
+        }
+        let before = self.tenants.len();
+        self.tenants.retain(|&id, _| found.iter().any(|tenant| tenant.id == id));
+        let gone = self.tenants.len() < before;
+        for tenant in found {
+            if let Some(known) = self.tenants.get_mut(&tenant.id) {
+                known.cgroup = tenant.cgroup;
+                continue;
+            }
+            match Tenant::read(&self.fs, self.policies.as_deref(), &tenant) {
+                Ok(known) => drop(self.tenants.insert(tenant.id, known)),
+                // It went away meanwhile, or cannot be read.
+                Err(_) if !self.fs.dir(&tenant.cgroup).exists() => {}
+                Err(_) => self.failed_reads += 1,
+            }
+        }
+        if gone { self.forget_gone() } else { Ok(()) }
+    }
+
+    /// Removes what is kept of cgroups that are gone: entries of the ledger, and pins.
+    fn forget_gone(&mut self) -> Result<()> {
+        let fs = &self.fs;
+        self.ledger.forget(|id, initial| fs.id(&initial.cgroup).ok() != Some(id))?;
+        self.policies.as_ref().map_or(Ok(()), |policies| policies.sweep())
+    }
+
+    /// Takes over what an agent before this one left. Tenants that are none any more get back what
+    /// they had; limits below the floor are lifted.
+    fn adopt(&mut self) -> Result<()> {
+        self.forget_gone()?;
+        let left: Vec<u64> = self.ledger.entries().keys().copied().collect();
+        for id in left {
+            if let Some(tenant) = self.tenants.get(&id) {
+                let initial = self.ledger.get(id);
+                if initial.is_some_and(|initial| tenant.differs_from(initial)) {
+                    self.adopted.push(tenant.cgroup.clone());
+                }
+            } else {
+                self.restore(id);
+            }
+        }
+        self.adopted.sort();
+        for tenant in self.tenants.values_mut() {
+            let ours = self.ledger.get(tenant.id).is_some();
+            let swap_free = self.host.memory_bytes("SwapFree");
+            let usage = tenant.usage(&self.fs, self.config.margin_bytes, swap_free);
+            let Ok(usage) = usage else { continue };
+            let mut with = steering(&self.fs, &mut self.writer, &self.config);
+            if tenant.limit.check(&mut with, &usage, ours).is_err() {
+                self.failed_reads += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a cgroup back what it had, and forgets it when that worked.
+    fn restore(&mut self, id: u64) -> wire::Result {
+        let Some(initial) = self.ledger.get(id).cloned() else {
+            return wire::Result::default();
+        };
+        let mut with = steering(&self.fs, &mut self.writer, &self.config);
+        let policies = self.policies.as_deref();
+        let result = tenant::restore(&mut with, policies, id, &initial);
+        if !matches!(result.outcome(), Outcome::Failed | Outcome::Started) {
+            // If this fails, the next agent restores what is restored already.
+            let forgotten = self.ledger.forget(|entry, _| entry == id);
+            if let Err(error) = forgotten {
+                tracing::warn!(%error, "the ledger could not be written");
+            }
+        }
+        result
+    }
+
+    /// Moves limits that are being lowered by a step.
+    fn step_limits(&mut self) {
+        let swap_free = self.host.memory_bytes("SwapFree");
+        for tenant in self.tenants.values_mut().filter(|t| t.limit.target().is_some()) {
+            match tenant.usage(&self.fs, self.config.margin_bytes, swap_free) {
+                Ok(usage) => {
+                    let mut with = steering(&self.fs, &mut self.writer, &self.config);
+                    tenant.limit.step(&mut with, &usage);
+                }
+                Err(_) => self.failed_reads += 1,
+            }
+        }
+    }
+
+    fn observe_tenant(&mut self, id: u64, swap_free: u64) -> Option<wire::Tenant> {
+        let ours = self.ledger.get(id).is_some();
+        let tenant = self.tenants.get_mut(&id)?;
+        let usage = tenant.usage(&self.fs, self.config.margin_bytes, swap_free);
+        let mut with = steering(&self.fs, &mut self.writer, &self.config);
+        let checked = usage.and_then(|usage| {
+            tenant.limit.check(&mut with, &usage, ours)?;
+            Ok(usage)
+        });
+        let Ok(usage) = checked else {
+            // Not an error when it went away: the next scan will tell.
+            self.failed_reads += u64::from(self.fs.dir(&tenant.cgroup).exists());
+            return None;
+        };
+        if let Some(policies) = self.policies.as_deref() {
+            self.failed_reads += u64::from(tenant.check_policy(&self.fs, policies).is_err());
+        }
+        let mut shown = tenant.shown(&self.fs, &usage, self.ledger.get(id));
+        match &mut self.sampling {
+            Some(sampling) => sampling.tell(&mut shown, &usage),
+            None => shown.distrust = "accesses cannot be sampled on this host".into(),
+        }
+        Some(shown)
+    }
+}
+
+/// Memory that all tenants share: as configured, the limit of their root, or the machine's.
+fn budget_bytes(config: &KernelConfig, fs: &CgroupFs, host: &Host) -> u64 {
+    if config.budget_bytes > 0 {
+        return config.budget_bytes;
+    }
+    let limit = fs.limit(&config.root, "memory.max").ok().flatten();
+    let total = host.memory_bytes("MemTotal");
+    limit.unwrap_or_else(|| total.saturating_sub(config.reserve_bytes))
+}
+
+fn steering<'a>(
+    fs: &'a CgroupFs,
+    writer: &'a mut Writer,
+    config: &KernelConfig,
+) -> limits::Steering<'a> {
+    limits::Steering { fs, writer, step_bytes: config.step_bytes }
+}
+
+impl Node for KernelNode {
+    fn identity(&self) -> Identity {
+        let mut capabilities = vec!["limits"];
+        if self.policies.is_some() {
+            capabilities.push("policies");
+        }
+        if let Some(sampling) = &self.sampling {
+            capabilities.push("curves");
+            capabilities.extend(sampling.seen());
+        }
+        Identity {
+            kind: if self.policies.is_some() { "cache_ext" } else { "stock" },
+            kernel: self.host.line("sys/kernel/osrelease").unwrap_or_default(),
+            capabilities,
+            policies: self.policies.as_ref().map(|p| p.names()).unwrap_or_default(),
+        }
+    }
+
+    fn pace(&self) -> Pace {
+        Pace::RealTime
+    }
+
+    fn tick(&mut self, elapsed: Duration) -> Result<()> {
+        self.since_scan += elapsed;
+        self.since_step += elapsed;
+        self.since_observation += elapsed;
+        if self.since_scan >= SCAN_INTERVAL {
+            self.scan()?;
+        }
+        if let Some(sampling) = &mut self.sampling {
+            sampling.tick(elapsed)?;
+        }
+        if self.since_step >= STEP_INTERVAL {
+            self.since_step = Duration::ZERO;
+            self.step_limits();
+        }
+        Ok(())
+    }
+
+    fn observe(&mut self) -> Result<Observation> {
+        self.scan()?;
+        if let Some(sampling) = &mut self.sampling {
+            sampling.begin_judging();
+        }
+        let swap_free = self.host.memory_bytes("SwapFree");
+        let ids: Vec<u64> = self.tenants.keys().copied().collect();
+        let mut tenants: Vec<wire::Tenant> =
+            ids.into_iter().filter_map(|id| self.observe_tenant(id, swap_free)).collect();
+        tenants.sort_by(|a, b| a.cgroup.cmp(&b.cgroup));
+        let seconds = std::mem::take(&mut self.since_observation).as_secs_f64();
+        let mut loss = self.sampling.as_ref().map(Sampling::loss).unwrap_or_default();
+        loss.failed_reads_total = self.failed_reads;
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(Observation {
+            time_us: time.as_micros() as u64,
+            budget_bytes: budget_bytes(&self.config, &self.fs, &self.host),
+            device: self.device.observe(&self.host, seconds),
+            tenants,
+            loss,
+        })
+    }
+
+    fn apply(&mut self, action: &wire::Action) -> wire::Result {
+        if !self.tenants.contains_key(&action.cgroup_id) {
+            // It may have come since; what the scan itself says is told by the next tick.
+            drop(self.scan());
+        }
+        let known = self.tenants.get_mut(&action.cgroup_id);
+        let Some(tenant) = known.filter(|tenant| tenant.cgroup == action.cgroup) else {
+            return tenant::gone(&self.fs, action);
+        };
+        if self.ledger.get(action.cgroup_id).is_none() {
+            // What is noted is what it has now, also when someone changed it since the last look.
+            tenant.reread(&self.fs, self.policies.as_deref());
+        }
+        let swap_free = self.host.memory_bytes("SwapFree");
+        let usage = match tenant.usage(&self.fs, self.config.margin_bytes, swap_free) {
+            Ok(usage) => usage,
+            Err(error) => return tenant.failed(&self.fs, &error.to_string()),
+        };
+        if let Err(error) = self.ledger.note(tenant.id, || tenant.initial()) {
+            return tenant.failed(&self.fs, &error.to_string());
+        }
+        let mut with = steering(&self.fs, &mut self.writer, &self.config);
+        tenant.apply(&mut with, self.policies.as_deref(), action, &usage)
+    }
+
+    fn release(&mut self) -> Vec<wire::Result> {
+        let ids: Vec<u64> = self.ledger.entries().keys().copied().collect();
+        let results = ids.into_iter().map(|id| self.restore(id)).collect();
+        let tenants: Vec<u64> = self.tenants.keys().copied().collect();
+        for id in tenants {
+            // What was given back is where detecting changes by others starts from.
+            if let Some(tenant) = self.tenants.get_mut(&id) {
+                tenant.reread(&self.fs, self.policies.as_deref());
+            }
+        }
+        results
+    }
+
+    fn adopted(&self) -> Vec<String> {
+        self.adopted.clone()
+    }
+}
+
+#[cfg(test)]
+#[path = "node_tests.rs"]
+mod tests;

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use super::fake::{Fake, MIB};
+use super::policy::Deciding;
+use super::sampling::tests::Source;
+use super::*;
+use crate::bpf::sampler_layout::Counts;
+use crate::cgroup::Cgroup;
+use std::fs;
+use std::sync::{Arc, Mutex};
+
+/// Policies by id of their cgroup, as a kernel and its pins would keep them.
+#[derive(Clone, Default)]
+struct Kernel(Arc<Mutex<BTreeMap<u64, Deciding>>>);
+
+impl Kernel {
+    fn set(&self, id: u64, name: &str, ejected: Option<&str>) {
+        let deciding = Deciding { name: name.into(), ejected: ejected.map(Into::into) };
+        self.0.lock().unwrap().insert(id, deciding);
+    }
+    fn of(&self, id: u64) -> String {
+        self.0.lock().unwrap().get(&id).map_or("default".into(), |d| d.name.clone())
+    }
+}
+
+impl PolicyControl for Kernel {
+    fn names(&self) -> Vec<String> {
+        vec!["lfu".into(), "mru".into()]
+    }
+    fn deciding(&self, cgroup: &Cgroup) -> Result<Deciding> {
+        fs::metadata(&cgroup.path).map_err(Error::io(&cgroup.path))?;
+        let default = || Deciding { name: "default".into(), ejected: None };
+        Ok(self.0.lock().unwrap().get(&cgroup.id).cloned().unwrap_or_else(default))
+    }
+    fn change(&self, cgroup: &Cgroup, policy: &str) -> Result<()> {
+        self.set(cgroup.id, policy, None);
+        Ok(())
+    }
+    fn sweep(&self) -> Result<()> {
+        // Ids are never used again: what is left behind does no harm here.
+        Ok(())
+    }
+}
+
+struct Bench {
+    fake: Fake,
+    kernel: Kernel,
+    source: Source,
+}
+
+impl Bench {
+    fn new(cgroups: &[&str]) -> Self {
+        let fake = Fake::new(cgroups);
+        let proc = fake.dir.path().join("proc");
+        fs::create_dir_all(proc.join("sys/kernel/random")).unwrap();
+        fs::write(proc.join("sys/kernel/random/boot_id"), "b1\n").unwrap();
+        fs::write(proc.join("sys/kernel/osrelease"), "6.12.0-test\n").unwrap();
+        fs::write(proc.join("meminfo"), "MemTotal: 4194304 kB\nSwapFree: 0 kB\n").unwrap();
+        Self { fake, kernel: Kernel::default(), source: Source::new() }
+    }
+
+    /// A node, as after a start of the agent.
+    fn node(&self, with_policies: bool, config: KernelConfig) -> KernelNode {
+        let curves = CurvesConfig {
+            sizes_pages: vec![64, 256],
+            sample_pages: 64,
+            half_life: 1000,
+            ..CurvesConfig::default()
+        };
+        let dir = self.fake.dir.path();
+        let policies = with_policies.then(|| Box::new(self.kernel.clone()) as _);
+        let parts = Parts {
+            fs: self.fake.fs(),
+            host: Host::new(dir.join("proc"), dir.join("sys")),
+            policies,
+            source: Some(Box::new(self.source.clone())),
+        };
+        KernelNode::with_parts(config, curves, &dir.join("state"), parts).unwrap()
+    }
+
+    fn start(&self) -> KernelNode {
+        self.node(true, KernelConfig { margin_bytes: MIB, ..KernelConfig::default() })
+    }
+
+    fn action(&self, cgroup: &str, policy: Option<&str>, limit: Option<u64>) -> wire::Action {
+        wire::Action {
+            cgroup: cgroup.into(),
+            cgroup_id: self.fake.fs().id(cgroup).unwrap(),
+            policy: policy.map(Into::into),
+            limit_bytes: limit,
+        }
+    }
+}
+
+fn names(observed: &Observation) -> Vec<&str> {
+    observed.tenants.iter().map(|tenant| tenant.cgroup.as_str()).collect()
+}
+
+#[test]
+fn a_tenant_is_shown_as_its_files_have_it() {
+    let bench = Bench::new(&["/a"]);
+    let mut node = bench.start();
+    let id = bench.fake.fs().id("/a").unwrap();
+    let counts = Counts { accesses: 9, misses: 4, read_time_ns: 7_900, ..Counts::default() };
+    bench.source.0.lock().unwrap().counts.insert(0, counts);
+    let observed = node.observe().unwrap();
+    let tenant = &observed.tenants[0];
+    assert_eq!((tenant.cgroup_id, tenant.policy.as_str()), (id, "default"));
+    assert_eq!((tenant.limit_bytes, tenant.target_limit_bytes), (0, 0));
+    assert_eq!(
+        (tenant.floor_bytes, tenant.current_bytes, tenant.file_bytes),
+        (MIB, 64 * MIB, 64 * MIB)
+    );
+    let counters = tenant.counters.as_ref().unwrap();
+    assert_eq!(
+        (counters.accesses_total, counters.misses_total, counters.read_time_us_total),
+        (9, 4, 7)
+    );
+    assert_eq!((counters.block_reads_total, counters.memory_stall_us_total), (33, 11));
+    assert_eq!(
+        (tenant.trusted, tenant.distrust.as_str()),
+        (false, "warming up: nothing was sampled yet")
+    );
+    assert_eq!(observed.budget_bytes, (4 << 30) - 512 * MIB);
+    assert_eq!(node.identity().kind, "cache_ext");
+    assert_eq!(node.identity().capabilities, ["limits", "policies", "curves", "reads"]);
+}
+
+#[test]
+fn memory_max_is_a_limit_too_and_that_of_the_root_the_budget() {
+    let bench = Bench::new(&["/jobs", "/jobs/a"]);
+    bench.fake.write("/jobs", "memory.max", &format!("{}\n", 512 * MIB));
+    bench.fake.write("/jobs/a", "memory.max", &format!("{}\n", 80 * MIB));
+    let mut node = bench.node(true, KernelConfig { root: "/jobs".into(), ..<_>::default() });
+    let observed = node.observe().unwrap();
+    assert_eq!(observed.budget_bytes, 512 * MIB);
+    assert_eq!(observed.tenants[0].limit_bytes, 80 * MIB);
+    assert_eq!(observed.tenants[0].initial_limit_bytes, 80 * MIB);
+}
+
+#[test]
+fn tenants_come_and_go_at_any_time() {
+    let bench = Bench::new(&["/a"]);
+    let mut node = bench.start();
+    bench.fake.make("/b");
+    assert_eq!(names(&node.observe().unwrap()), ["/a", "/b"]);
+    let action = bench.action("/a", Some("lfu"), None);
+    assert_eq!(node.apply(&action).outcome(), Outcome::Applied);
+    let b = bench.action("/b", None, Some(100 * MIB));
+    fs::remove_dir_all(bench.fake.fs().dir("/b")).unwrap();
+    assert_eq!(node.apply(&b).outcome(), Outcome::Gone);
+    fs::remove_dir_all(bench.fake.fs().dir("/a")).unwrap();
+    assert_eq!(names(&node.observe().unwrap()), [""; 0]);
+    assert!(node.ledger.entries().is_empty());
+    assert_eq!(node.apply(&action).outcome(), Outcome::Gone);
+    // One that came since is known as soon as it is asked for.
+    bench.fake.make("/c");
+    let c = bench.action("/c", None, Some(100 * MIB));
+    assert_eq!(node.apply(&c).outcome(), Outcome::Applied);
+    assert_eq!(node.apply(&wire::Action { cgroup_id: 1, ..c }).outcome(), Outcome::Gone);
+}
+
+#[test]
+fn a_plan_is_applied_and_read_back() {
+    let bench = Bench::new(&["/a"]);
+    let mut node = bench.start();
+    let result = node.apply(&bench.action("/a", Some("lfu"), Some(100 * MIB)));
+    assert_eq!((result.outcome(), result.reason.as_str()), (Outcome::Applied, ""));
+    assert_eq!((result.policy.as_str(), result.limit_bytes), ("lfu", 100 * MIB));
+    let again = node.apply(&bench.action("/a", Some("lfu"), Some(100 * MIB)));
+    assert_eq!(again.outcome(), Outcome::Unchanged);
+    let unknown = node.apply(&bench.action("/a", Some("nope"), Some(200 * MIB)));
+    assert_eq!(unknown.outcome(), Outcome::Refused);
+    assert_eq!(unknown.limit_bytes, 100 * MIB);
+    let low = node.apply(&bench.action("/a", Some("mru"), Some(4096)));
+    assert_eq!((low.outcome(), low.policy.as_str()), (Outcome::Refused, "mru"));
+}
+
+#[test]
+fn a_limit_goes_down_with_the_ticks() {
+    let bench = Bench::new(&["/a"]);
+    let mut node = bench.start();
+    let result = node.apply(&bench.action("/a", None, Some(24 * MIB)));
+    assert_eq!((result.outcome(), result.limit_bytes), (Outcome::Started, 48 * MIB));
+    let tenant = node.observe().unwrap().tenants.remove(0);
+    assert_eq!((tenant.limit_bytes, tenant.target_limit_bytes), (48 * MIB, 24 * MIB));
+    bench.fake.uses("/a", 48 * MIB);
+    for _ in 0..4 {
+        node.tick(Duration::from_millis(50)).unwrap();
+        let limit = node.tenants.values().next().unwrap().limit.bytes().unwrap();
+        bench.fake.uses("/a", limit);
+    }
+    let tenant = node.observe().unwrap().tenants.remove(0);
+    assert_eq!((tenant.limit_bytes, tenant.target_limit_bytes), (24 * MIB, 24 * MIB));
+    assert_eq!(tenant.interference, "");
+}
+
+#[test]
+fn without_policies_only_limits_are_steered() {
+    let bench = Bench::new(&["/a"]);
+    let mut node = bench.node(false, KernelConfig::default());
+    assert_eq!((node.identity().kind, node.identity().policies.len()), ("stock", 0));
+    let result = node.apply(&bench.action("/a", Some("lfu"), None));
+    assert!(result.outcome() == Outcome::Refused && result.reason.contains("no cache_ext"));
+    let result = node.apply(&bench.action("/a", Some("default"), Some(100 * MIB)));
+    assert_eq!(result.outcome(), Outcome::Applied);
+}
+
+#[test]
+fn what_someone_else_changes_is_told_and_left_alone() {
+    let bench = Bench::new(&["/a"]);
+    let mut node = bench.start();
+    let id = bench.fake.fs().id("/a").unwrap();
+    node.apply(&bench.action("/a", Some("lfu"), Some(100 * MIB)));
+    bench.kernel.set(id, "mru", None);
+    bench.fake.write("/a", "memory.high", "99000320\n");
+    for _ in 0..2 {
+        let tenant = node.observe().unwrap().tenants.remove(0);
+        assert!(tenant.interference.contains("memory.high was set to 99000320 by someone else"));
+        assert!(tenant.interference.contains("changed to mru by someone else (it was lfu)"));
+        assert_eq!((tenant.policy.as_str(), tenant.limit_bytes), ("mru", 99_000_320));
+    }
+    node.apply(&bench.action("/a", Some("lfu"), Some(100 * MIB)));
+    assert_eq!(node.observe().unwrap().tenants[0].interference, "");
+    bench.kernel.set(id, "default", Some("lfu: too slow"));
+    let tenant = node.observe().unwrap().tenants.remove(0);
+    assert_eq!(tenant.interference, "the kernel ejected lfu: too slow");
+    assert_eq!(node.apply(&bench.action("/a", Some("default"), None)).outcome(), Outcome::Applied);
+}
+
+#[test]
+fn the_next_agent_adopts_and_can_give_back() {
+    let bench = Bench::new(&["/a", "/b", "/c"]);
+    bench.fake.write("/b", "memory.high", &format!("{}\n", 70 * MIB));
+    let (b, id) =
+        (bench.action("/b", Some("mru"), Some(100 * MIB)), bench.fake.fs().id("/a").unwrap());
+    bench.kernel.set(id, "lfu", None);
+    let mut node = bench.start();
+    node.apply(&bench.action("/a", Some("mru"), Some(90 * MIB)));
+    node.apply(&b);
+    assert!(node.adopted().is_empty());
+    drop(node);
+    let mut node = bench.start();
+    assert_eq!(node.adopted(), ["/a", "/b"]);
+    let tenants = node.observe().unwrap().tenants;
+    assert_eq!((tenants[0].policy.as_str(), tenants[0].limit_bytes), ("mru", 90 * MIB));
+    assert_eq!((tenants[1].limit_bytes, tenants[1].initial_limit_bytes), (100 * MIB, 70 * MIB));
+    assert!(node.release().iter().all(|result| result.outcome() == Outcome::Applied));
+    assert_eq!(bench.fake.read("/a", "memory.high"), "max");
+    assert_eq!(bench.fake.read("/b", "memory.high"), (70 * MIB).to_string());
+    assert_eq!(
+        (bench.kernel.of(id), bench.kernel.of(b.cgroup_id)),
+        ("lfu".into(), "default".into())
+    );
+    assert_eq!(node.observe().unwrap().tenants[0].interference, "");
+    assert!(bench.start().adopted().is_empty());
+}
+
+#[test]
+fn a_tenant_that_is_none_any_more_gets_back_what_it_had() {
+    let bench = Bench::new(&["/a"]);
+    bench.start().apply(&bench.action("/a", Some("lfu"), Some(100 * MIB)));
+    let config = KernelConfig { exclude: vec!["a".into()], ..KernelConfig::default() };
+    let node = bench.node(true, config);
+    assert!(node.adopted().is_empty() && node.ledger.entries().is_empty());
+    assert_eq!(bench.fake.read("/a", "memory.high"), "max");
+    assert_eq!(bench.kernel.of(bench.fake.fs().id("/a").unwrap()), "default");
+}
+
+#[test]
+fn a_restart_lifts_what_is_below_the_floor() {
+    let bench = Bench::new(&["/a"]);
+    bench.start().apply(&bench.action("/a", None, Some(64 * MIB)));
+    bench.fake.write("/a", "memory.min", &format!("{}\n", 72 * MIB));
+    bench.start();
+    assert_eq!(bench.fake.read("/a", "memory.high"), (72 * MIB).to_string());
+}
+
+#[test]
+fn nothing_is_changed_that_could_not_be_noted() {
+    let bench = Bench::new(&["/a"]);
+    let mut node = bench.start();
+    fs::create_dir_all(bench.fake.dir.path().join("state/ledger.part")).unwrap();
+    let result = node.apply(&bench.action("/a", Some("lfu"), Some(100 * MIB)));
+    assert!(result.outcome() == Outcome::Failed && result.reason.contains("ledger.part"));
+    assert_eq!(bench.fake.read("/a", "memory.high"), "max");
+    assert_eq!(node.observe().unwrap().tenants[0].policy, "default");
+}
+
+#[test]
+fn a_refused_write_is_told_with_its_file() {
+    let bench = Bench::new(&["/a"]);
+    let mut node = bench.start();
+    bench.fake.refuse("/a", "memory.reclaim");
+    let result = node.apply(&bench.action("/a", None, Some(24 * MIB)));
+    assert!(result.outcome() == Outcome::Failed && result.reason.contains("memory.reclaim"));
+    bench.fake.refuse("/a", "memory.high");
+    let result = node.apply(&bench.action("/a", None, Some(100 * MIB)));
+    assert!(result.outcome() == Outcome::Failed && !result.reason.is_empty());
+}

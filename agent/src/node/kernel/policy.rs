@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Policies of tenants: what decides now, and another in its place.
+
+use crate::cgroup::Cgroup;
+use crate::error::{Error, Result};
+use crate::policies::Policies;
+use crate::policy_dir::PolicyDir;
+use crate::stats::CgroupStats;
+use crate::wire::DEFAULT_POLICY;
+
+const EJECTED: &str = "ejected";
+
+/// What decides for a cgroup.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deciding {
+    /// Name of the policy, `default` for the kernel's own.
+    pub name: String,
+    /// Why the kernel threw out the policy that was attached; `default` decides since.
+    pub ejected: Option<String>,
+}
+
+/// Policies of cgroups. The real one is [`CacheExt`].
+pub trait PolicyControl: Send {
+    /// Names of policies that can be attached, sorted.
+    fn names(&self) -> Vec<String>;
+
+    /// What decides for a cgroup.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn deciding(&self, cgroup: &Cgroup) -> Result<Deciding>;
+
+    /// Makes `policy` decide for a cgroup, `default` among them.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn change(&self, cgroup: &Cgroup, policy: &str) -> Result<()>;
+
+    /// Removes what is left of policies of cgroups that are gone.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn sweep(&self) -> Result<()>;
+}
+
+/// Policies on a kernel with cache_ext. Their links are pinned and stay when the agent ends.
+#[derive(Debug)]
+pub struct CacheExt {
+    policies: Policies,
+    dir: PolicyDir,
+    names: Vec<String>,
+}
+
+impl CacheExt {
+    /// Access to the policies of this machine, compiled ones in `dir`.
+    ///
+    /// # Errors
+    /// When this kernel or this process cannot load policies, or there are none.
+    pub fn open(dir: PolicyDir) -> Result<Self> {
+        Ok(Self { policies: Policies::open()?, names: dir.names()?, dir })
+    }
+}
+
+impl PolicyControl for CacheExt {
+    fn names(&self) -> Vec<String> {
+        self.names.clone()
+    }
+
+    fn deciding(&self, cgroup: &Cgroup) -> Result<Deciding> {
+        let stats = CgroupStats::read(cgroup)?;
+        let default = || DEFAULT_POLICY.to_owned();
+        if stats.text("state") == Some(EJECTED) {
+            let policy = stats.policy().unwrap_or("a policy");
+            let reason = stats.text("reason").unwrap_or("for no known reason");
+            return Ok(Deciding { name: default(), ejected: Some(format!("{policy}: {reason}")) });
+        }
+        let name = stats.policy().map_or_else(default, Into::into);
+        Ok(Deciding { name, ejected: None })
+    }
+
+    fn change(&self, cgroup: &Cgroup, policy: &str) -> Result<()> {
+        let attached = self.policies.pinned_policy(cgroup.id)?;
+        if policy == DEFAULT_POLICY {
+            return match self.policies.detach(cgroup) {
+                Ok(_) | Err(Error::NotAttached(_)) => Ok(()),
+                Err(error) => Err(error),
+            };
+        }
+        let file = self.dir.policy(policy)?;
+        let tunables = file.manifest.tunable_defaults();
+        match attached {
+            Some(_) => self.policies.swap(cgroup, &file, &tunables).map(drop),
+            None => self.policies.attach(cgroup, &file, &tunables),
+        }
+    }
+
+    fn sweep(&self) -> Result<()> {
+        self.policies.sweep()
+    }
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Sampling of tenants: who is tracked, and below which hash pages are sampled.
+
+use super::learning::{Having, Learning};
+use super::memory::Usage;
+use super::source::AccessSource;
+use super::tenant::add_counts;
+use super::tenants::Found;
+use crate::bpf::sampler_layout::Losses;
+use crate::curves::{CurvesConfig, PAGE_BYTES, TenantCurves};
+use crate::error::Result;
+use crate::wire;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+/// So often thresholds follow the budget of events.
+const WINDOW: Duration = Duration::from_millis(500);
+
+struct Sampled {
+    slot: u32,
+    members: BTreeSet<u64>,
+    /// What the kernel uses for all members.
+    threshold: u64,
+    learning: Learning,
+}
+
+/// All tenants that are sampled.
+pub struct Sampling {
+    source: Box<dyn AccessSource>,
+    tenants: BTreeMap<u64, Sampled>,
+    owners: HashMap<u64, u64>,
+    free: Vec<u32>,
+    config: CurvesConfig,
+    /// What tenants begin with.
+    first_threshold: u64,
+    window: Duration,
+    untracked: BTreeSet<u64>,
+    untracked_total: u64,
+    losses: Losses,
+    judged: Judged,
+}
+
+/// What had been seen and lost when curves were last judged, all tenants together.
+#[derive(Debug, Clone, Copy, Default)]
+struct Judged {
+    events: u64,
+    accesses: u64,
+    losses: Losses,
+    /// Share of the events since the judgement before that were lost.
+    lost_share: f64,
+}
+
+impl Sampling {
+    /// Sampling of at most `max_tenants` tenants.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration of curves.
+    pub fn new(
+        source: Box<dyn AccessSource>,
+        config: CurvesConfig,
+        max_tenants: u32,
+    ) -> Result<Self> {
+        Ok(Self {
+            source,
+            tenants: BTreeMap::new(),
+            owners: HashMap::new(),
+            free: (0..max_tenants).rev().collect(),
+            first_threshold: TenantCurves::new(&config)?.threshold(),
+            config,
+            window: Duration::ZERO,
+            untracked: BTreeSet::new(),
+            untracked_total: 0,
+            losses: Losses::default(),
+            judged: Judged::default(),
+        })
+    }
+
+    /// Names of what is seen here.
+    #[must_use]
+    pub fn seen(&self) -> Vec<&'static str> {
+        self.source.seen()
+    }
+
+    /// Takes tenants as they are now: new ones are tracked, those that are gone make room.
+    pub fn follow(&mut self, found: &[Found]) {
+        let ids: BTreeSet<u64> = found.iter().map(|tenant| tenant.id).collect();
+        let gone: Vec<u64> = self.tenants.keys().filter(|id| !ids.contains(id)).copied().collect();
+        for id in gone {
+            self.drop_tenant(id);
+        }
+        self.untracked.retain(|id| ids.contains(id));
+        for tenant in found {
+            if !self.tenants.contains_key(&tenant.id) && !self.add_tenant(tenant.id) {
+                continue;
+            }
+            self.set_members(tenant);
+        }
+    }
+
+    fn add_tenant(&mut self, id: u64) -> bool {
+        let slot = self.free.pop().filter(|&slot| self.source.clear(slot).is_ok());
+        let Some(slot) = slot else {
+            self.miss(id);
+            return false;
+        };
+        self.untracked.remove(&id);
+        let sampled = Sampled {
+            slot,
+            members: BTreeSet::new(),
+            threshold: self.first_threshold,
+            learning: Learning::default(),
+        };
+        self.tenants.insert(id, sampled);
+        true
+    }
+
+    fn miss(&mut self, id: u64) {
+        if self.untracked.insert(id) {
+            self.untracked_total += 1;
+        }
+    }
+
+    fn drop_tenant(&mut self, id: u64) {
+        let Some(tenant) = self.tenants.remove(&id) else { return };
+        for member in tenant.members {
+            // It may have become a tenant of its own, or of another one.
+            if self.owners.get(&member) == Some(&id) {
+                self.source.forget(member);
+                self.owners.remove(&member);
+            }
+        }
+        self.free.push(tenant.slot);
+    }
+
+    fn set_members(&mut self, found: &Found) {
+        let Some(tenant) = self.tenants.get_mut(&found.id) else { return };
+        let now: BTreeSet<u64> = found.members.iter().copied().collect();
+        for &gone in tenant.members.difference(&now) {
+            if self.owners.get(&gone) == Some(&found.id) {
+                self.source.forget(gone);
+                self.owners.remove(&gone);
+            }
+        }
+        let mut tracked: BTreeSet<u64> = tenant.members.intersection(&now).copied().collect();
+        let mut failed = false;
+        for &new in now.difference(&tenant.members) {
+            if self.source.track(new, tenant.slot, tenant.threshold).is_ok() {
+                self.owners.insert(new, found.id);
+                tracked.insert(new);
+            } else {
+                failed = true;
+            }
+        }
+        tenant.members = tracked;
+        if failed {
+            self.miss(found.id);
+        }
+    }
+
+    /// Takes the events that have come, learns from them, and adapts the thresholds.
+    ///
+    /// # Errors
+    /// When the kernel does not give events any more.
+    pub fn tick(&mut self, elapsed: Duration) -> Result<()> {
+        for event in self.source.drain()? {
+            let owner = self.owners.get(&event.record.cgroup);
+            let Some(tenant) = owner.and_then(|id| self.tenants.get_mut(id)) else { continue };
+            tenant.learning.take(&event);
+        }
+        self.losses = self.source.losses()?;
+        self.window += elapsed;
+        let whole = self.window >= WINDOW;
+        for tenant in self.tenants.values_mut().filter(|t| whole || t.learning.is_due()) {
+            let accesses_total = self.source.counts(tenant.slot)?.accesses;
+            tenant.learning.feed(&self.config, accesses_total);
+        }
+        if whole {
+            let window = std::mem::take(&mut self.window);
+            for tenant in self.tenants.values_mut() {
+                tenant.advance(self.source.as_ref(), window);
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a judgement of all curves: of the events since the last one, how many were lost.
+    pub fn begin_judging(&mut self) {
+        let events = self.tenants.values().map(|t| t.learning.events()).sum::<u64>();
+        let counted = |t: &Sampled| self.source.counts(t.slot).map_or(0, |counts| counts.accesses);
+        let accesses = self.tenants.values().map(counted).sum::<u64>();
+        let before = self.judged;
+        // Tenants that left took theirs along.
+        let came = events.saturating_sub(before.events);
+        let rate = came as f64 / accesses.saturating_sub(before.accesses).max(1) as f64;
+        let dropped = self.losses.dropped_events - before.losses.dropped_events;
+        let unsampled = self.losses.unsampled_pages - before.losses.unsampled_pages;
+        // Of pages that were not looked at, as many would have been sampled as of the others.
+        let lost = dropped as f64 + unsampled as f64 * rate.min(1.0);
+        let lost_share = lost / (lost + came as f64).max(1.0);
+        self.judged = Judged { events, accesses, losses: self.losses, lost_share };
+    }
+
+    /// Adds what was counted and learnt of a tenant.
+    pub fn tell(&mut self, shown: &mut wire::Tenant, usage: &Usage) {
+        let Some(tenant) = self.tenants.get_mut(&shown.cgroup_id) else {
+            shown.distrust = "not sampled: there are more tenants than max_tenants".into();
+            return;
+        };
+        let Ok(counts) = self.source.counts(tenant.slot) else {
+            shown.distrust = "its accesses could not be read".into();
+            return;
+        };
+        add_counts(shown, &counts);
+        // Curves end with the memory of the node, which is as good as no limit.
+        let largest = self.config.sizes_pages.last().copied().unwrap_or(0) * PAGE_BYTES;
+        let limit_bytes = match shown.limit_bytes {
+            0 => largest,
+            limit => limit.min(largest),
+        };
+        // What is not page cache takes its room first.
+        let other_bytes = usage.current.saturating_sub(usage.file);
+        let cache_bytes = limit_bytes.saturating_sub(other_bytes);
+        let having = Having { policy: &shown.policy, cache_bytes };
+        let learnt = tenant.learning.judge(having, &counts, self.judged.lost_share);
+        shown.curves_generation = learnt.curves.as_ref().map_or(0, |curves| curves.generation);
+        (shown.curves, shown.trusted) = (learnt.curves, learnt.trusted);
+        shown.distrust = learnt.distrust;
+    }
+
+    /// What could not be seen so far.
+    #[must_use]
+    pub fn loss(&self) -> wire::Loss {
+        wire::Loss {
+            dropped_events_total: self.losses.dropped_events + self.losses.unsampled_pages,
+            untracked_tenants_total: self.untracked_total,
+            failed_reads_total: 0,
+        }
+    }
+}
+
+impl Sampled {
+    /// Lets time pass for the curves, and gives the kernel the threshold that they want.
+    fn advance(&mut self, source: &dyn AccessSource, elapsed: Duration) {
+        let Some(threshold) = self.learning.advance(elapsed) else { return };
+        if threshold == self.threshold {
+            return;
+        }
+        let track = |&member| source.track(member, self.slot, threshold);
+        let told = self.members.iter().map(track).filter(Result::is_ok).count();
+        // Higher only when all pages below it are sampled; lower as soon as some are not.
+        if threshold < self.threshold || told == self.members.len() {
+            self.threshold = threshold;
+            self.learning.set_kernel_threshold(threshold);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "sampling_tests.rs"]
+pub(super) mod tests;

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One tenant: its limit, its policy, how it is shown, and what is done to it.
+
+use super::cgroup_fs::CgroupFs;
+use super::ledger::Initial;
+use super::limits::{Limit, Steering, Verdict};
+use super::memory::Usage;
+use super::policy::{Deciding, PolicyControl};
+use super::tenants::Found;
+use crate::bpf::sampler_layout::Counts;
+use crate::cgroup::Cgroup;
+use crate::error::Result;
+use crate::wire;
+use crate::wire::DEFAULT_POLICY;
+use crate::wire::result::Outcome;
+use std::io;
+
+/// A tenant.
+#[derive(Debug, Clone)]
+pub struct Tenant {
+    /// Its path below the mount.
+    pub cgroup: String,
+    /// Its id.
+    pub id: u64,
+    /// Its limit.
+    pub limit: Limit,
+    policy: String,
+    policy_remark: String,
+}
+
+impl Tenant {
+    /// A tenant as it is.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn read(
+        fs: &CgroupFs,
+        policies: Option<&dyn PolicyControl>,
+        found: &Found,
+    ) -> Result<Self> {
+        let limit = Limit::read(fs, &found.cgroup, found.id)
+            .map_err(crate::Error::io(&fs.dir(&found.cgroup)))?;
+        let (cgroup, id) = (found.cgroup.clone(), found.id);
+        let mut tenant =
+            Self { cgroup, id, limit, policy: DEFAULT_POLICY.into(), policy_remark: String::new() };
+        if let Some(policies) = policies {
+            tenant.policy = policies.deciding(&tenant.as_cgroup(fs))?.name;
+        }
+        Ok(tenant)
+    }
+
+    fn as_cgroup(&self, fs: &CgroupFs) -> Cgroup {
+        Cgroup { path: fs.dir(&self.cgroup), id: self.id }
+    }
+
+    /// What it uses.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn usage(&self, fs: &CgroupFs, margin: u64, swap_free: u64) -> io::Result<Usage> {
+        Usage::read(fs, &self.cgroup, margin, swap_free)
+    }
+
+    /// What it has, to be noted before the first change.
+    #[must_use]
+    pub fn initial(&self) -> Initial {
+        let (high_bytes, policy) = (self.limit.bytes(), self.policy.clone());
+        Initial { cgroup: self.cgroup.clone(), high_bytes, policy }
+    }
+
+    /// Whether it has something else than it had.
+    #[must_use]
+    pub fn differs_from(&self, initial: &Initial) -> bool {
+        self.limit.bytes() != initial.high_bytes || self.policy != initial.policy
+    }
+
+    /// Looks whether someone else changed the policy.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn check_policy(&mut self, fs: &CgroupFs, policies: &dyn PolicyControl) -> Result<()> {
+        let Deciding { name, ejected } = policies.deciding(&self.as_cgroup(fs))?;
+        if name == self.policy {
+            return Ok(());
+        }
+        self.policy_remark = match ejected {
+            Some(reason) => format!("the kernel ejected {reason}"),
+            None => format!(
+                "the policy was changed to {name} by someone else (it was {}); left alone",
+                self.policy
+            ),
+        };
+        self.policy = name;
+        Ok(())
+    }
+
+    /// Takes limit and policy as they are now, whoever set them.
+    pub fn reread(&mut self, fs: &CgroupFs, policies: Option<&dyn PolicyControl>) {
+        let found = Found { cgroup: self.cgroup.clone(), id: self.id, members: Vec::new() };
+        if let Ok(now) = Self::read(fs, policies, &found) {
+            *self = now;
+        }
+    }
+
+    /// Everything that cgroup files tell of it; counts of the sampler are added by
+    /// [`add_counts`].
+    #[must_use]
+    pub fn shown(&self, fs: &CgroupFs, usage: &Usage, initial: Option<&Initial>) -> wire::Tenant {
+        let limit_bytes = self.effective(fs, self.limit.bytes());
+        let initial_bytes = initial.map_or(self.limit.bytes(), |initial| initial.high_bytes);
+        let remarks = [self.limit.remark(), &self.policy_remark];
+        let remarks: Vec<&str> = remarks.into_iter().filter(|r| !r.is_empty()).collect();
+        // Kernels without a controller or without PSI have no such file: nothing is known then.
+        let stall = |name: &str| fs.stall_us(&self.cgroup, name).unwrap_or(0);
+        let counters = wire::Counters {
+            block_reads_total: fs.sum_of(&self.cgroup, "io.stat", "rios").unwrap_or(0),
+            memory_stall_us_total: stall("memory.pressure"),
+            io_stall_us_total: stall("io.pressure"),
+            ..wire::Counters::default()
+        };
+        wire::Tenant {
+            cgroup: self.cgroup.clone(),
+            cgroup_id: self.id,
+            policy: self.policy.clone(),
+            limit_bytes,
+            target_limit_bytes: self.limit.target().unwrap_or(limit_bytes),
+            initial_limit_bytes: self.effective(fs, initial_bytes),
+            floor_bytes: usage.floor,
+            current_bytes: usage.current,
+            file_bytes: usage.file,
+            anon_bytes: usage.anon,
+            counters: Some(counters),
+            interference: remarks.join("; "),
+            ..wire::Tenant::default()
+        }
+    }
+
+    /// The limit that holds: `memory.high` or `memory.max`, whichever is less; 0 for none.
+    fn effective(&self, fs: &CgroupFs, high: Option<u64>) -> u64 {
+        let max = fs.limit(&self.cgroup, "memory.max").ok().flatten();
+        high.into_iter().chain(max).min().unwrap_or(0)
+    }
+
+    /// Does what is asked: the policy first, then the limit.
+    pub fn apply(
+        &mut self,
+        with: &mut Steering<'_>,
+        policies: Option<&dyn PolicyControl>,
+        action: &wire::Action,
+        usage: &Usage,
+    ) -> wire::Result {
+        let mut verdict: Verdict = (Outcome::Unchanged, String::new());
+        if let Some(policy) = &action.policy {
+            verdict = self.change_policy(with.fs, policies, policy);
+        }
+        let stopped = matches!(verdict.0, Outcome::Refused | Outcome::Failed | Outcome::Gone);
+        if let (Some(bytes), false) = (action.limit_bytes, stopped) {
+            let limit = self.limit.set(with, (bytes > 0).then_some(bytes), usage);
+            if limit.0 != Outcome::Unchanged {
+                verdict = limit;
+            }
+        }
+        self.result(with.fs, verdict)
+    }
+
+    fn change_policy(
+        &mut self,
+        fs: &CgroupFs,
+        policies: Option<&dyn PolicyControl>,
+        wanted: &str,
+    ) -> Verdict {
+        self.policy_remark.clear();
+        let cgroup = self.as_cgroup(fs);
+        let Some(policies) = policies else {
+            let reason = "this kernel has no cache_ext: only default is possible";
+            return match wanted == DEFAULT_POLICY {
+                true => (Outcome::Unchanged, String::new()),
+                false => (Outcome::Refused, reason.into()),
+            };
+        };
+        if wanted != DEFAULT_POLICY && !policies.names().iter().any(|name| name == wanted) {
+            return (Outcome::Refused, format!("no policy {wanted:?} on this node"));
+        }
+        // An ejected policy still holds its place; it makes room by being detached or replaced.
+        let before = policies.deciding(&cgroup);
+        if before.as_ref().is_ok_and(|d| d.name == wanted && d.ejected.is_none()) {
+            self.policy = wanted.into();
+            return (Outcome::Unchanged, String::new());
+        }
+        let changed = policies.change(&cgroup, wanted);
+        match changed.and_then(|()| policies.deciding(&cgroup)) {
+            Ok(Deciding { name, .. }) => {
+                self.policy = name;
+                match self.policy == wanted {
+                    true => (Outcome::Applied, String::new()),
+                    false => (Outcome::Failed, format!("{} decides", self.policy)),
+                }
+            }
+            Err(_) if !cgroup.path.exists() => (Outcome::Gone, "the cgroup is gone".into()),
+            Err(error) => (Outcome::Failed, error.to_string()),
+        }
+    }
+
+    fn result(&self, fs: &CgroupFs, (outcome, reason): Verdict) -> wire::Result {
+        wire::Result {
+            cgroup: self.cgroup.clone(),
+            outcome: outcome.into(),
+            reason,
+            policy: self.policy.clone(),
+            limit_bytes: self.effective(fs, self.limit.bytes()),
+        }
+    }
+
+    /// The answer to an action that could not even be tried.
+    #[must_use]
+    pub fn failed(&self, fs: &CgroupFs, reason: &str) -> wire::Result {
+        let gone = fs.id(&self.cgroup).ok() != Some(self.id);
+        let outcome = if gone { Outcome::Gone } else { Outcome::Failed };
+        self.result(fs, (outcome, reason.into()))
+    }
+}
+
+/// Adds what the sampler counted.
+pub fn add_counts(shown: &mut wire::Tenant, counts: &Counts) {
+    let counters = shown.counters.get_or_insert_default();
+    counters.accesses_total = counts.accesses;
+    counters.misses_total = counts.misses;
+    counters.refaults_total = counts.refaults;
+    counters.evictions_total = counts.evictions;
+    counters.readahead_pages_total = counts.readahead_pages;
+    counters.mmap_accesses_total = counts.mmap_accesses;
+    counters.read_calls_total = counts.read_calls;
+    counters.read_time_us_total = counts.read_time_ns / 1000;
+    let used = counts.latency.iter().rposition(|&calls| calls > 0).map_or(0, |last| last + 1);
+    counters.read_latency_total = counts.latency[..used].to_vec();
+}
+
+/// The answer to an action for a cgroup that is no tenant, or not the one that was meant.
+#[must_use]
+pub fn gone(fs: &CgroupFs, action: &wire::Action) -> wire::Result {
+    let (outcome, reason) = match fs.id(&action.cgroup) {
+        Ok(id) if id == action.cgroup_id => (Outcome::Refused, "not a tenant of this node".into()),
+        Ok(id) => (Outcome::Gone, format!("another cgroup has this name now, with the id {id}")),
+        Err(error) => (Outcome::Gone, error.to_string()),
+    };
+    let cgroup = action.cgroup.clone();
+    wire::Result { cgroup, outcome: outcome.into(), reason, ..wire::Result::default() }
+}
+
+/// Gives a cgroup back the policy and the limit that it had, at once: they were the operator's.
+pub fn restore(
+    with: &mut Steering<'_>,
+    policies: Option<&dyn PolicyControl>,
+    id: u64,
+    initial: &Initial,
+) -> wire::Result {
+    let action =
+        wire::Action { cgroup: initial.cgroup.clone(), cgroup_id: id, ..wire::Action::default() };
+    let found = Found { cgroup: initial.cgroup.clone(), id, members: Vec::new() };
+    if with.fs.id(&initial.cgroup).ok() != Some(id) {
+        return gone(with.fs, &action);
+    }
+    match Tenant::read(with.fs, policies, &found) {
+        Ok(mut tenant) => {
+            let policy = tenant.change_policy(with.fs, policies, &initial.policy);
+            let limit = tenant.limit.give_back(with, initial.high_bytes);
+            let worst = |verdict: &Verdict| match verdict.0 {
+                Outcome::Unchanged => 0,
+                Outcome::Applied => 1,
+                Outcome::Started => 2,
+                _ => 3,
+            };
+            let verdict = if worst(&policy) > worst(&limit) { policy } else { limit };
+            tenant.result(with.fs, verdict)
+        }
+        Err(error) => wire::Result {
+            cgroup: initial.cgroup.clone(),
+            outcome: Outcome::Failed.into(),
+            reason: error.to_string(),
+            ..wire::Result::default()
+        },
+    }
+}

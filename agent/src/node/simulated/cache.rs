@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The page cache of one tenant: the real policy files over a simulated cache, that can be given
+//! another policy and another size without losing what it holds.
+
+use super::limit::PAGE_BYTES;
+use super::refaults::Refaults;
+use super::source::Accesses;
+use crate::error::Result;
+use crate::wire;
+use cachepilot_models::policy::{Instance, InstanceConfig, KERNEL_BATCH, Policy, Requests, find};
+
+/// The model of what the kernel does where no policy is attached.
+const DEFAULT_MODEL: &str = "kernel_lru";
+/// Evictions kept between two looks; a block of accesses and a step of a shrink cause fewer.
+const EVICTION_LOG: usize = 4096;
+/// Pages that one request to a smaller size takes at most, see [`EVICTION_LOG`].
+const SHRINK_PAGES: u64 = 2048;
+
+/// What became of an access.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Fate {
+    pub(super) miss: bool,
+    pub(super) refault: bool,
+    /// Pages that were evicted to make room.
+    pub(super) evictions: u16,
+}
+
+/// A simulated page cache under one policy.
+pub(super) struct PageCache {
+    instance: Instance,
+    capacity_pages: u64,
+    seed: u64,
+    /// Requests that the instance has served.
+    served: u64,
+    refaults: Refaults,
+    hits: Vec<u8>,
+    lost_evictions: u64,
+}
+
+/// The policy of that name on the wire; `None` for one that cannot be attached.
+pub(super) fn attachable(name: &str) -> Option<&'static Policy> {
+    if name == wire::DEFAULT_POLICY {
+        return find(DEFAULT_MODEL).ok();
+    }
+    find(name).ok().filter(|policy| !policy.manifest.simulation_only)
+}
+
+fn instance(policy: &'static Policy, capacity_pages: u64, seed: u64) -> Result<Instance> {
+    let config = InstanceConfig { capacity_pages, batch: KERNEL_BATCH, seed, tunables: vec![] };
+    let mut instance = Instance::new(policy, &config)?;
+    instance.log_evictions(EVICTION_LOG)?;
+    Ok(instance)
+}
+
+impl PageCache {
+    /// A cold cache under the kernel's default.
+    pub(super) fn new(capacity_pages: u64, seed: u64) -> Result<Self> {
+        Ok(Self {
+            instance: instance(find(DEFAULT_MODEL)?, capacity_pages, seed)?,
+            capacity_pages,
+            seed,
+            served: 0,
+            refaults: Refaults::default(),
+            hits: Vec::new(),
+            lost_evictions: 0,
+        })
+    }
+
+    /// Replaces the policy as the kernel does: the new one adopts every resident page, oldest
+    /// first. When it fails the old one stays.
+    pub(super) fn swap(&mut self, policy: &'static Policy) -> Result<()> {
+        let mut new = instance(policy, self.capacity_pages, self.seed)?;
+        new.adopt(&self.instance.resident_keys())?;
+        self.instance = new;
+        self.served = 0;
+        Ok(())
+    }
+
+    /// Changes the size; returns how many pages were evicted.
+    pub(super) fn resize(&mut self, capacity_pages: u64) -> Result<u64> {
+        let before = self.instance.stats().evictions;
+        while self.capacity_pages != capacity_pages {
+            let resident = self.instance.stats().resident;
+            let next = capacity_pages.max(resident.saturating_sub(SHRINK_PAGES));
+            self.instance.resize(next, KERNEL_BATCH)?;
+            self.capacity_pages = next;
+            self.refaults.trim(next);
+            self.remember_evictions();
+        }
+        Ok(self.instance.stats().evictions - before)
+    }
+
+    fn remember_evictions(&mut self) {
+        let taken = self.instance.take_evictions();
+        self.lost_evictions += taken.lost;
+        for eviction in taken.entries {
+            self.refaults.insert(eviction.key, self.capacity_pages);
+        }
+    }
+
+    /// Serves accesses; replaces `fates` by what became of each.
+    pub(super) fn run(&mut self, accesses: &Accesses, fates: &mut Vec<Fate>) -> Result<()> {
+        let count = accesses.len();
+        self.hits.resize(count, 0);
+        let tasks = match accesses.tasks.iter().all(|&task| task == 0) {
+            true => &[][..],
+            false => &accesses.tasks,
+        };
+        let requests = Requests { keys: &accesses.keys, tasks, times_ns: &[] };
+        self.instance.run(requests, Some(&mut self.hits))?;
+        fates.clear();
+        fates.resize(count, Fate::default());
+        let taken = self.instance.take_evictions();
+        self.lost_evictions += taken.lost;
+        let mut evictions = taken.entries.iter().peekable();
+        for (i, (fate, &hit)) in fates.iter_mut().zip(&self.hits).enumerate() {
+            if hit != 0 {
+                continue;
+            }
+            fate.miss = true;
+            fate.refault = self.refaults.take(accesses.keys[i]);
+            let request = self.served + i as u64;
+            while let Some(eviction) = evictions.next_if(|e| e.request == request) {
+                self.refaults.insert(eviction.key, self.capacity_pages);
+                fate.evictions += 1;
+            }
+        }
+        self.served += count as u64;
+        Ok(())
+    }
+
+    pub(super) fn file_bytes(&self) -> u64 {
+        self.instance.stats().resident * PAGE_BYTES
+    }
+
+    /// Evictions that were not written down; none, unless the log is too short.
+    pub(super) fn lost_evictions(&self) -> u64 {
+        self.lost_evictions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(cache: &mut PageCache, keys: &[u64]) -> Vec<Fate> {
+        let accesses = Accesses { keys: keys.to_vec(), tasks: vec![0; keys.len()] };
+        let mut fates = Vec::new();
+        cache.run(&accesses, &mut fates).unwrap();
+        fates
+    }
+
+    fn misses(fates: &[Fate]) -> usize {
+        fates.iter().filter(|f| f.miss).count()
+    }
+
+    #[test]
+    fn a_miss_on_a_page_evicted_not_long_ago_is_a_refault() {
+        let mut cache = PageCache::new(4, 1).unwrap();
+        let fates = run(&mut cache, &[1, 2, 3, 4, 5, 1, 9]);
+        let seen: Vec<_> = fates.iter().map(|f| (f.miss, f.refault, f.evictions)).collect();
+        assert_eq!(seen[..4], [(true, false, 0); 4]);
+        assert_eq!(seen[4..], [(true, false, 1), (true, true, 1), (true, false, 1)]);
+        assert_eq!(cache.lost_evictions(), 0);
+    }
+
+    #[test]
+    fn a_swap_keeps_every_page() {
+        let keys: Vec<u64> = (0..1_000).collect();
+        let mut cache = PageCache::new(1_000, 1).unwrap();
+        assert_eq!(misses(&run(&mut cache, &keys)), 1_000);
+        for name in ["s3fifo", "lfu", "mru", wire::DEFAULT_POLICY] {
+            cache.swap(attachable(name).unwrap()).unwrap();
+            assert_eq!(misses(&run(&mut cache, &keys)), 0, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_a_shrink_took_is_counted_and_comes_back_as_refaults() {
+        let keys: Vec<u64> = (0..10_000).collect();
+        let mut cache = PageCache::new(10_000, 1).unwrap();
+        run(&mut cache, &keys);
+        assert_eq!(cache.resize(4_000).unwrap(), 6_000);
+        assert_eq!((cache.file_bytes(), cache.lost_evictions()), (4_000 * PAGE_BYTES, 0));
+        assert_eq!(cache.resize(20_000).unwrap(), 0);
+        let fates = run(&mut cache, &keys);
+        assert_eq!(misses(&fates), 6_000);
+        assert_eq!(fates.iter().filter(|f| f.refault).count(), 4_000, "as many as it had room for");
+    }
+
+    #[test]
+    fn a_model_cannot_be_attached_but_as_the_default() {
+        assert!(attachable("kernel_lru").is_none() && attachable("nope").is_none());
+        assert_eq!(attachable("default").unwrap().manifest.name, "kernel_lru");
+    }
+}

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Discrete events in node time: turns of operations, steps of limits, tenants that come and go.
+//! Events at the same time happen in the order in which they were made.
+
+use super::config::{SimulationConfig, TenantConfig};
+use super::device::Device;
+use super::tenant::{Common, Tenant};
+use super::workload::Abandoned;
+use crate::curves::CurvesConfig;
+use crate::error::Result;
+use cachepilot_models::hash::page_hash;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+
+/// Between two steps of limits on their way down.
+const STEP_NS: u64 = 10_000_000;
+const STEPS_PER_SECOND: u64 = 1_000_000_000 / STEP_NS;
+
+/// An operation's turn; ordered by time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    at_ns: u64,
+    sequence: u64,
+    tenant: u32,
+    operation: u32,
+}
+
+/// One tenant of the configuration.
+struct Slot {
+    config: TenantConfig,
+    start_ns: u64,
+    stop_ns: u64,
+    seed: u64,
+    stage: Stage,
+}
+
+enum Stage {
+    Awaited,
+    Here(Box<Tenant>),
+    Gone(Abandoned),
+}
+
+/// The simulation behind a node.
+pub(super) struct Engine {
+    pub(super) now_ns: u64,
+    pub(super) device: Device,
+    pub(super) failures: u64,
+    budget_bytes: u64,
+    step_bytes: u64,
+    curves: CurvesConfig,
+    slots: Vec<Slot>,
+    turns: BinaryHeap<Reverse<Turn>>,
+    sequence: u64,
+    next_step_ns: u64,
+    next_id: u64,
+}
+
+impl Engine {
+    /// At node time 0, with the tenants that are there from the start. The sources of all others
+    /// are opened once, so that what is wrong with a file is known now.
+    pub(super) fn new(config: &SimulationConfig, curves: CurvesConfig) -> Result<Self> {
+        let slot = |(i, tenant): (usize, &TenantConfig)| Slot {
+            config: tenant.clone(),
+            start_ns: nanoseconds(tenant.start_s),
+            stop_ns: tenant.stop_s.map_or(u64::MAX, nanoseconds),
+            seed: page_hash(config.seed ^ page_hash(i as u64)),
+            stage: Stage::Awaited,
+        };
+        let mut engine = Self {
+            now_ns: 0,
+            device: Device::new(&config.device),
+            failures: 0,
+            budget_bytes: config.budget_bytes,
+            step_bytes: config.reclaim_bytes_per_second / STEPS_PER_SECOND,
+            curves,
+            slots: config.tenants.iter().enumerate().map(slot).collect(),
+            turns: BinaryHeap::new(),
+            sequence: 0,
+            next_step_ns: STEP_NS,
+            next_id: 1,
+        };
+        for slot in &engine.slots {
+            engine.make(slot, 0)?;
+        }
+        engine.come_and_go()?;
+        Ok(engine)
+    }
+
+    /// Tenants that are there, in the order of the configuration.
+    pub(super) fn tenants(&mut self) -> impl Iterator<Item = &mut Tenant> {
+        self.slots.iter_mut().filter_map(|slot| match &mut slot.stage {
+            Stage::Here(tenant) => Some(&mut **tenant),
+            Stage::Awaited | Stage::Gone(_) => None,
+        })
+    }
+
+    /// Lets node time pass until `target_ns`, and everything happen that happens until then.
+    pub(super) fn run_until(&mut self, target_ns: u64) -> Result<()> {
+        while self.now_ns < target_ns {
+            let change_ns = self.next_change_ns();
+            let until_ns = target_ns.min(self.next_step_ns).min(change_ns);
+            self.run_turns(until_ns);
+            self.now_ns = until_ns;
+            if until_ns == self.next_step_ns {
+                self.next_step_ns += STEP_NS;
+                let step_bytes = self.step_bytes;
+                self.tenants().for_each(|tenant| tenant.step(step_bytes));
+            }
+            if until_ns == change_ns {
+                self.come_and_go()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run_turns(&mut self, until_ns: u64) {
+        let Self { slots, device, turns, sequence, failures, .. } = self;
+        while let Some(mut top) = turns.peek_mut() {
+            let Reverse(turn) = *top;
+            if turn.at_ns > until_ns {
+                break;
+            }
+            let slot = &mut slots[turn.tenant as usize];
+            match take_turn(&mut slot.stage, turn, device, failures) {
+                Some(next_ns) => {
+                    *sequence += 1;
+                    // In place: cheaper than taking it off and putting another on.
+                    *top = Reverse(Turn { at_ns: next_ns, sequence: *sequence, ..turn });
+                }
+                None => {
+                    PeekMut::pop(top);
+                }
+            }
+        }
+    }
+
+    fn next_change_ns(&self) -> u64 {
+        let change = |slot: &Slot| match slot.stage {
+            Stage::Awaited => slot.start_ns,
+            Stage::Here(_) => slot.stop_ns,
+            Stage::Gone(_) => u64::MAX,
+        };
+        self.slots.iter().map(change).min().unwrap_or(u64::MAX)
+    }
+
+    /// First those who go: another of the same name may come at the same time.
+    fn come_and_go(&mut self) -> Result<()> {
+        for slot in &mut self.slots {
+            match &slot.stage {
+                Stage::Here(tenant) if slot.stop_ns <= self.now_ns => {
+                    slot.stage = Stage::Gone(tenant.workload.abandon());
+                }
+                Stage::Awaited | Stage::Here(_) | Stage::Gone(_) => {}
+            }
+        }
+        for i in 0..self.slots.len() {
+            let slot = &self.slots[i];
+            if matches!(slot.stage, Stage::Awaited) && slot.start_ns <= self.now_ns {
+                let tenant = self.make(slot, self.next_id)?;
+                self.next_id += 1;
+                for (operation, at_ns) in tenant.workload.first_turns(self.now_ns).enumerate() {
+                    self.sequence += 1;
+                    self.turns.push(Reverse(Turn {
+                        at_ns,
+                        sequence: self.sequence,
+                        tenant: i as u32,
+                        operation: operation as u32,
+                    }));
+                }
+                self.slots[i].stage = Stage::Here(Box::new(tenant));
+            }
+        }
+        Ok(())
+    }
+
+    fn make(&self, slot: &Slot, cgroup_id: u64) -> Result<Tenant> {
+        let common = Common { budget_bytes: self.budget_bytes, curves: &self.curves };
+        Tenant::new(&slot.config, &common, cgroup_id, slot.seed, self.now_ns)
+    }
+}
+
+/// Returns the next turn of the operation, if it has one.
+fn take_turn(
+    stage: &mut Stage,
+    turn: Turn,
+    device: &mut Device,
+    failures: &mut u64,
+) -> Option<u64> {
+    match stage {
+        Stage::Here(tenant) if tenant.failure.is_none() => {
+            match tenant.workload.turn(turn.operation, turn.at_ns, device) {
+                Ok(next_ns) => Some(next_ns),
+                Err(e) => {
+                    tenant.failure = Some(e.to_string());
+                    *failures += 1;
+                    None
+                }
+            }
+        }
+        Stage::Here(tenant) => {
+            tenant.workload.last_turn(turn.operation, turn.at_ns, device);
+            None
+        }
+        Stage::Gone(abandoned) => {
+            abandoned.turn(turn.operation, turn.at_ns, device);
+            None
+        }
+        Stage::Awaited => None,
+    }
+}
+
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9).round() as u64
+}

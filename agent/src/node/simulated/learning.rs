@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The curves of one tenant: the only place of the simulation that knows how they are learnt.
+
+use super::source::Accesses;
+use crate::curves::{CurvesConfig, Measured, TenantCurves};
+use crate::error::Result;
+use crate::wire;
+use cachepilot_models::policy::Requests;
+use std::time::Duration;
+
+/// Accesses that are fed at once.
+const BATCH: usize = 8192;
+
+/// Curves and whether they may be acted on.
+pub(super) struct Learning {
+    curves: TenantCurves,
+    pending: Vec<u64>,
+    /// When the window began that is judged next, and what was counted before it.
+    since_ns: u64,
+    accesses_before: u64,
+    misses_before: u64,
+    trusted: bool,
+    distrust: String,
+}
+
+impl Learning {
+    pub(super) fn new(config: &CurvesConfig, now_ns: u64) -> Result<Self> {
+        Ok(Self {
+            curves: TenantCurves::new(config)?,
+            pending: Vec::with_capacity(2 * BATCH),
+            since_ns: now_ns,
+            accesses_before: 0,
+            misses_before: 0,
+            trusted: false,
+            distrust: "warming up: nothing was sampled yet".into(),
+        })
+    }
+
+    pub(super) fn feed(&mut self, accesses: &Accesses) -> Result<()> {
+        self.pending.extend(&accesses.keys);
+        if self.pending.len() < BATCH { Ok(()) } else { self.flush() }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.curves.feed(Requests::of_keys(&self.pending))?;
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// Writes what is known at `now_ns` into `tenant`: curves, their generation, and whether they
+    /// agree with what its counters say of a page cache of `cache_bytes` since the last time.
+    pub(super) fn tell(
+        &mut self,
+        tenant: &mut wire::Tenant,
+        cache_bytes: u64,
+        now_ns: u64,
+    ) -> Result<()> {
+        self.flush()?;
+        if now_ns > self.since_ns {
+            self.curves.advance(Duration::from_nanos(now_ns - self.since_ns))?;
+            self.judge(tenant, cache_bytes);
+            self.since_ns = now_ns;
+        }
+        (tenant.trusted, tenant.distrust) = (self.trusted, self.distrust.clone());
+        tenant.curves = self.curves.curves();
+        tenant.curves_generation = self.curves.generation();
+        Ok(())
+    }
+
+    fn judge(&mut self, tenant: &wire::Tenant, cache_bytes: u64) {
+        let (accesses, misses) =
+            tenant.counters.as_ref().map_or((0, 0), |c| (c.accesses_total, c.misses_total));
+        let (trusted, distrust) = self.curves.judge(&Measured {
+            policy: &tenant.policy,
+            size_bytes: cache_bytes,
+            accesses: accesses - self.accesses_before,
+            misses: misses - self.misses_before,
+            dropped: 0,
+        });
+        (self.trusted, self.distrust) = (trusted, distrust.to_owned());
+        (self.accesses_before, self.misses_before) = (accesses, misses);
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One tenant that is there: its workload, its limit, its policy.
+
+use super::cache::{PageCache, attachable};
+use super::config::TenantConfig;
+use super::learning::Learning;
+use super::limit::{Change, Limit, PAGE_BYTES};
+use super::phases::Phases;
+use super::stream::Stream;
+use super::workload::Workload;
+use crate::curves::CurvesConfig;
+use crate::error::Result;
+use crate::wire;
+
+/// What all tenants of a node share.
+pub(super) struct Common<'a> {
+    pub(super) budget_bytes: u64,
+    pub(super) curves: &'a CurvesConfig,
+}
+
+/// A tenant from its appearance to its end.
+pub(super) struct Tenant {
+    pub(super) cgroup: String,
+    pub(super) cgroup_id: u64,
+    pub(super) policy: String,
+    pub(super) limit: Limit,
+    pub(super) workload: Workload,
+    /// Why its operations stopped: its trace broke, memory ran out.
+    pub(super) failure: Option<String>,
+}
+
+impl Tenant {
+    /// A tenant that appears now, under the kernel's default, with nothing cached.
+    pub(super) fn new(
+        config: &TenantConfig,
+        common: &Common<'_>,
+        cgroup_id: u64,
+        seed: u64,
+        now_ns: u64,
+    ) -> Result<Self> {
+        let limit = Limit {
+            now_bytes: config.limit_bytes,
+            target_bytes: config.limit_bytes,
+            initial_bytes: config.limit_bytes,
+            floor_bytes: config.floor_bytes().next_multiple_of(PAGE_BYTES),
+            anon_bytes: config.anon_bytes.next_multiple_of(PAGE_BYTES),
+            budget_bytes: common.budget_bytes,
+        };
+        let phases = Phases::new(&config.phases, seed, now_ns)?;
+        let cache = PageCache::new(limit.cache_pages(), seed)?;
+        let learning = Learning::new(common.curves, now_ns)?;
+        let stream = Stream::new(phases, cache, learning, now_ns);
+        let service_ns = (config.service_us * 1e3).round() as u64;
+        let workload =
+            Workload::new(stream, config.concurrency, config.accesses_per_op, service_ns);
+        Ok(Self {
+            cgroup: config.cgroup.clone(),
+            cgroup_id,
+            policy: wire::DEFAULT_POLICY.into(),
+            limit,
+            workload,
+            failure: None,
+        })
+    }
+
+    fn file_bytes(&self) -> u64 {
+        self.workload.stream.cache.file_bytes()
+    }
+
+    /// Makes the cache as large as the limit allows now.
+    fn fit(&mut self) -> Result<()> {
+        let pages = self.limit.cache_pages();
+        self.workload.counters.evictions += self.workload.stream.cache.resize(pages)?;
+        Ok(())
+    }
+
+    /// A limit on its way down goes on by so much.
+    pub(super) fn step(&mut self, most_bytes: u64) {
+        if !self.limit.is_moving() {
+            return;
+        }
+        self.limit.step(most_bytes);
+        if let Err(e) = self.fit() {
+            self.failure = Some(e.to_string());
+        }
+    }
+
+    pub(super) fn set_limit(&mut self, bytes: u64) -> Result<Change> {
+        let change = self.limit.set(bytes, self.file_bytes());
+        if change != Change::None {
+            self.fit()?;
+        }
+        Ok(change)
+    }
+
+    pub(super) fn set_policy(&mut self, name: &str) -> Result<Change> {
+        if name == self.policy {
+            return Ok(Change::None);
+        }
+        let Some(policy) = attachable(name) else { return Ok(Change::None) };
+        self.workload.stream.cache.swap(policy)?;
+        self.policy = name.into();
+        Ok(Change::Done)
+    }
+
+    /// How it is now.
+    pub(super) fn observe(&mut self, now_ns: u64) -> wire::Tenant {
+        let file_bytes = self.file_bytes();
+        let mut seen = wire::Tenant {
+            cgroup: self.cgroup.clone(),
+            cgroup_id: self.cgroup_id,
+            policy: self.policy.clone(),
+            limit_bytes: self.limit.now_bytes,
+            target_limit_bytes: self.limit.target_bytes,
+            initial_limit_bytes: self.limit.initial_bytes,
+            floor_bytes: self.limit.floor_bytes,
+            current_bytes: self.limit.anon_bytes + file_bytes,
+            file_bytes,
+            anon_bytes: self.limit.anon_bytes,
+            counters: Some(self.workload.counters.wire(now_ns)),
+            ..wire::Tenant::default()
+        };
+        let cache_bytes = self.limit.cache_pages() * PAGE_BYTES;
+        if let Err(e) = self.workload.stream.learning.tell(&mut seen, cache_bytes, now_ns) {
+            self.failure.get_or_insert_with(|| e.to_string());
+        }
+        if let Some(failure) = &self.failure {
+            seen.trusted = false;
+            seen.distrust = format!("stopped: {failure}");
+        }
+        seen
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Records the page cache accesses of a cgroup as a trace, `docs/trace_format.md`.
+
+use crate::bpf::sampler::{Sampler, SamplerSizes};
+use crate::bpf::sampler_layout::{Counts, Losses};
+use crate::cgroup::Cgroup;
+use crate::error::{Error, Result};
+use cachepilot_models::hash::threshold;
+use cachepilot_models::trace::{Header, Record, RecordWriter};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+const MIB: u32 = 1 << 20;
+const MAX_RING_MIB: u32 = 1024;
+/// The only slot: a recording has one tenant.
+const SLOT: u32 = 0;
+
+/// A recording that is under way.
+#[derive(Debug)]
+pub struct Recorder {
+    sampler: Sampler,
+    path: PathBuf,
+    threshold: u64,
+    tracked: Vec<u64>,
+    records: Vec<Record>,
+}
+
+/// What came of a recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    /// Accesses in the trace.
+    pub records: u64,
+    /// Everything that was counted meanwhile, recorded or not.
+    pub counts: Counts,
+    /// What is not in the trace though it should be.
+    pub losses: Losses,
+    /// What this kernel does not let the sampler see.
+    pub missing: Vec<String>,
+}
+
+impl Recorder {
+    /// Starts to record `cgroup` and the cgroups below it; pages at `rate` of 1, each with all of
+    /// its accesses. `ring_mib` is the room for events between two looks.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a value out of range, [`Error::Sampler`] and the like when this
+    /// machine cannot.
+    pub fn start(cgroup: &Path, rate: f64, ring_mib: u32) -> Result<Self> {
+        if !(rate > 0.0 && rate <= 1.0) {
+            return Err(refused("rate", rate, "allowed: above 0, up to 1"));
+        }
+        if !ring_mib.is_power_of_two() || ring_mib > MAX_RING_MIB {
+            return Err(refused("ring_mib", ring_mib, "allowed: a power of two, up to 1024"));
+        }
+        let path = Cgroup::open(cgroup)?.path;
+        let sizes = SamplerSizes { max_tenants: 1, ring_bytes: ring_mib * MIB };
+        let (sampler, threshold) = (Sampler::open(sizes)?, threshold(rate));
+        let mut recorder =
+            Self { sampler, path, threshold, tracked: Vec::new(), records: Vec::new() };
+        recorder.follow()?;
+        Ok(recorder)
+    }
+
+    /// Takes the events that have come, and finds cgroups that were made meanwhile.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn step(&mut self, writer: &mut RecordWriter) -> Result<()> {
+        self.follow()?;
+        self.records.clear();
+        self.records.extend(self.sampler.drain()?.into_iter().map(|event| event.record));
+        Ok(writer.write(&self.records)?)
+    }
+
+    /// Writes what is left and completes the file of `writer`.
+    ///
+    /// # Errors
+    /// What the kernel or the file system says; a trace without a single access is refused.
+    pub fn finish(mut self, mut writer: RecordWriter) -> Result<Recorded> {
+        self.tracked.iter().for_each(|&id| self.sampler.forget(id));
+        self.step(&mut writer)?;
+        let missing = self.sampler.parts().iter().filter_map(|p| p.missing.clone()).collect();
+        let (counts, losses) = (self.sampler.counts(SLOT)?, self.sampler.losses()?);
+        Ok(Recorded { records: writer.finish()?, counts, losses, missing })
+    }
+
+    /// Tracks the cgroup and all below it, as they are now.
+    fn follow(&mut self) -> Result<()> {
+        let mut pending = vec![self.path.clone()];
+        while let Some(dir) = pending.pop() {
+            // One that vanishes meanwhile has nothing more to record.
+            let Ok(meta) = fs::metadata(&dir) else { continue };
+            if !self.tracked.contains(&meta.ino()) {
+                self.sampler.track(meta.ino(), SLOT, self.threshold)?;
+                self.tracked.push(meta.ino());
+            }
+            let entries = fs::read_dir(&dir).into_iter().flatten().flatten();
+            let dirs = entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
+            pending.extend(dirs.map(|e| e.path()));
+        }
+        Ok(())
+    }
+}
+
+/// Starts the file of a recording.
+///
+/// # Errors
+/// When its suffix is another or its folder cannot be written.
+pub fn create(out: &Path) -> Result<RecordWriter> {
+    Ok(RecordWriter::create(out, Header::FULL)?)
+}
+
+fn refused(key: &str, value: impl std::fmt::Display, message: &str) -> Error {
+    Error::Setting { text: format!("{key}={value}"), message: message.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_out_of_range_are_refused_before_anything_is_loaded() {
+        let refused = |rate, mib| Recorder::start(Path::new("/nowhere"), rate, mib).unwrap_err();
+        for rate in [0.0, -1.0, 1.5, f64::NAN] {
+            assert!(refused(rate, 16).to_string().contains("rate="), "{rate}");
+        }
+        for mib in [0, 3, 2048] {
+            assert!(refused(1.0, mib).to_string().contains("ring_mib="), "{mib}");
+        }
+        assert!(refused(1.0, 16).to_string().starts_with("/nowhere: "));
+    }
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What of an observation goes into a snapshot: everything but curves that the controller has, and
+//! never more than fits in a message.
+
+use crate::node::Observation;
+use crate::wire;
+use prost::Message;
+use std::collections::HashMap;
+
+/// Bound of an encoded `AgentMessage`; also what gRPC servers take by default.
+pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
+/// Key and length of a nested message, and what it adds to the lengths of those around it.
+const NESTING_BYTES: usize = 16;
+
+/// What became of the curves of one tenant in this session.
+#[derive(Debug, Clone, Copy, Default)]
+struct Progress {
+    /// Generation that was sent last; 0 before the first.
+    sent: u64,
+    /// The snapshot in which newer curves were missing first; 0 when none wait.
+    waits_since: u64,
+}
+
+/// Turns observations into snapshots.
+#[derive(Debug)]
+pub struct Outgoing {
+    bound_bytes: usize,
+    progress: HashMap<u64, Progress>,
+    left_out_total: u64,
+}
+
+/// A snapshot and what is not in it.
+#[derive(Debug)]
+pub struct Composed {
+    /// At most as large as the bound.
+    pub snapshot: wire::Snapshot,
+    /// Curves that wait for one of the next snapshots.
+    pub deferred_curves: u64,
+    /// Tenants that had no room, without their curves even; also counted in `Snapshot.loss`.
+    pub left_out_tenants: u64,
+}
+
+impl Outgoing {
+    /// Snapshots whose encoded message has at most `bound_bytes`.
+    #[must_use]
+    pub fn new(bound_bytes: usize) -> Self {
+        Self { bound_bytes, progress: HashMap::new(), left_out_total: 0 }
+    }
+
+    /// A new session: the controller is taken to have no curves.
+    pub fn begin(&mut self) {
+        self.progress.clear();
+    }
+
+    /// The snapshot of an observation. Curves that wait longest go first.
+    pub fn compose(&mut self, sequence: u64, observation: &Observation) -> Composed {
+        let mut snapshot = wire::Snapshot {
+            sequence,
+            time_us: observation.time_us,
+            budget_bytes: observation.budget_bytes,
+            device: Some(observation.device),
+            tenants: Vec::with_capacity(observation.tenants.len()),
+            // As large as it can become, so that counting below changes no length.
+            loss: Some(wire::Loss { untracked_tenants_total: u64::MAX, ..observation.loss }),
+        };
+        let mut free = self.bound_bytes.saturating_sub(snapshot.encoded_len() + NESTING_BYTES);
+        for tenant in &observation.tenants {
+            let tenant = without_curves(tenant);
+            let bytes = tenant.encoded_len() + NESTING_BYTES;
+            if bytes > free {
+                break;
+            }
+            free -= bytes;
+            snapshot.tenants.push(tenant);
+        }
+        let left_out_tenants = (observation.tenants.len() - snapshot.tenants.len()) as u64;
+        self.left_out_total += left_out_tenants;
+        let untracked = observation.loss.untracked_tenants_total + self.left_out_total;
+        snapshot.loss = Some(wire::Loss { untracked_tenants_total: untracked, ..observation.loss });
+        let deferred_curves = self.add_curves(&mut snapshot, observation, free);
+        Composed { snapshot, deferred_curves, left_out_tenants }
+    }
+
+    /// Adds what changed and fits in `free` bytes; how many curves have to wait.
+    fn add_curves(
+        &mut self,
+        snapshot: &mut wire::Snapshot,
+        observation: &Observation,
+        mut free: usize,
+    ) -> u64 {
+        let mut waiting = self.waiting(snapshot, observation);
+        waiting.sort_unstable();
+        let mut deferred = 0;
+        for (_, index) in waiting {
+            let tenant = &observation.tenants[index];
+            let Some(curves) = &tenant.curves else { continue };
+            let bytes = curves.encoded_len() + NESTING_BYTES;
+            if bytes > free {
+                deferred += 1;
+                continue;
+            }
+            free -= bytes;
+            snapshot.tenants[index].curves = Some(curves.clone());
+            let progress = Progress { sent: curves.generation, waits_since: 0 };
+            self.progress.insert(tenant.cgroup_id, progress);
+        }
+        deferred
+    }
+
+    /// Since when, and at which index, curves wait; forgets tenants that are gone.
+    fn waiting(
+        &mut self,
+        snapshot: &wire::Snapshot,
+        observation: &Observation,
+    ) -> Vec<(u64, usize)> {
+        let mut before = std::mem::take(&mut self.progress);
+        let mut waiting = Vec::new();
+        for (index, tenant) in observation.tenants[..snapshot.tenants.len()].iter().enumerate() {
+            let mut progress = before.remove(&tenant.cgroup_id).unwrap_or_default();
+            let generation = tenant.curves.as_ref().map(|curves| curves.generation);
+            if generation.is_some_and(|generation| generation != progress.sent) {
+                if progress.waits_since == 0 {
+                    progress.waits_since = snapshot.sequence;
+                }
+                waiting.push((progress.waits_since, index));
+            }
+            self.progress.insert(tenant.cgroup_id, progress);
+        }
+        waiting
+    }
+}
+
+/// A tenant without its curves, which are most of it and are not copied for nothing.
+fn without_curves(tenant: &wire::Tenant) -> wire::Tenant {
+    wire::Tenant {
+        cgroup: tenant.cgroup.clone(),
+        cgroup_id: tenant.cgroup_id,
+        policy: tenant.policy.clone(),
+        limit_bytes: tenant.limit_bytes,
+        target_limit_bytes: tenant.target_limit_bytes,
+        initial_limit_bytes: tenant.initial_limit_bytes,
+        floor_bytes: tenant.floor_bytes,
+        current_bytes: tenant.current_bytes,
+        file_bytes: tenant.file_bytes,
+        anon_bytes: tenant.anon_bytes,
+        counters: tenant.counters.clone(),
+        curves: None,
+        curves_generation: tenant.curves_generation,
+        trusted: tenant.trusted,
+        distrust: tenant.distrust.clone(),
+        interference: tenant.interference.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tenant(id: u64, generation: u64, policies: usize, sizes: usize) -> wire::Tenant {
+        let point = |p: usize| 0.5 + p as f32 / 1e6;
+        wire::Tenant {
+            cgroup: format!("/kubepods.slice/kubepods-burstable.slice/pod-{id:032x}"),
+            cgroup_id: 1 << 40 | id,
+            policy: "s3fifo".into(),
+            limit_bytes: 7 << 30,
+            target_limit_bytes: 6 << 30,
+            initial_limit_bytes: 9 << 30,
+            floor_bytes: 1 << 30,
+            current_bytes: 7 << 30,
+            file_bytes: 6 << 30,
+            anon_bytes: 1 << 30,
+            counters: Some(wire::Counters {
+                accesses_total: u64::MAX >> 8,
+                read_latency_total: vec![1 << 34; wire::LATENCY_BUCKETS],
+                ..Default::default()
+            }),
+            curves: Some(wire::Curves {
+                generation,
+                policies: (0..policies).map(|p| format!("policy_number_{p}")).collect(),
+                sizes_bytes: (1..=sizes as u64).map(|s| s << 30).collect(),
+                miss_ratio: (0..policies * sizes).map(point).collect(),
+                error_bar: (0..policies * sizes).map(point).collect(),
+                sampled: 1 << 40,
+                rate: 0.001,
+            }),
+            curves_generation: generation,
+            trusted: true,
+            ..Default::default()
+        }
+    }
+
+    fn node(tenants: u64, generation: u64, policies: usize, sizes: usize) -> Observation {
+        let tenants = (1..=tenants).map(|id| tenant(id, generation, policies, sizes)).collect();
+        Observation { time_us: 1 << 50, budget_bytes: 1 << 40, tenants, ..Default::default() }
+    }
+
+    fn message_bytes(snapshot: wire::Snapshot) -> usize {
+        let message = wire::agent_message::Message::Snapshot(snapshot);
+        wire::AgentMessage { message: Some(message) }.encoded_len()
+    }
+
+    fn with_curves(snapshot: &wire::Snapshot) -> Vec<usize> {
+        let tenants = snapshot.tenants.iter().enumerate();
+        tenants.filter(|(_, t)| t.curves.is_some()).map(|(index, _)| index).collect()
+    }
+
+    #[test]
+    fn a_thousand_tenants_of_sixteen_policies_and_sizes_fit() {
+        let mut outgoing = Outgoing::new(MAX_MESSAGE_BYTES);
+        let composed = outgoing.compose(1, &node(1000, 1, 16, 16));
+        assert_eq!((composed.deferred_curves, composed.left_out_tenants), (0, 0));
+        assert_eq!(with_curves(&composed.snapshot).len(), 1000);
+        let bytes = message_bytes(composed.snapshot);
+        assert!(bytes < MAX_MESSAGE_BYTES, "{bytes}");
+    }
+
+    #[test]
+    fn curves_are_sent_when_they_changed_and_anew_in_a_new_session() {
+        let mut outgoing = Outgoing::new(MAX_MESSAGE_BYTES);
+        let mut observation = node(3, 1, 2, 2);
+        assert_eq!(with_curves(&outgoing.compose(1, &observation).snapshot), [0, 1, 2]);
+        let again = outgoing.compose(2, &observation).snapshot;
+        assert_eq!(with_curves(&again), [0; 0]);
+        assert_eq!(again.tenants[1].curves_generation, 1);
+        observation.tenants[1] = tenant(2, 2, 2, 2);
+        assert_eq!(with_curves(&outgoing.compose(3, &observation).snapshot), [1]);
+        outgoing.begin();
+        assert_eq!(with_curves(&outgoing.compose(1, &observation).snapshot), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_cgroup_made_anew_sends_its_curves() {
+        let mut outgoing = Outgoing::new(MAX_MESSAGE_BYTES);
+        outgoing.compose(1, &node(1, 5, 2, 2));
+        outgoing.compose(2, &node(0, 5, 2, 2));
+        assert_eq!(with_curves(&outgoing.compose(3, &node(1, 5, 2, 2)).snapshot), [0]);
+    }
+
+    #[test]
+    fn curves_that_wait_longest_go_first() {
+        let mut outgoing = Outgoing::new(8_000);
+        let mut sent = vec![0; 10];
+        for sequence in 1..=20 {
+            // New curves all the time: without turns the first would push out the last for ever.
+            let composed = outgoing.compose(sequence, &node(10, sequence, 4, 16));
+            let indices = with_curves(&composed.snapshot);
+            assert_eq!(composed.deferred_curves, 10 - indices.len() as u64);
+            assert!((1..10).contains(&indices.len()), "{indices:?}");
+            indices.iter().for_each(|&index| sent[index] += 1);
+        }
+        let (least, most) = (sent.iter().min().unwrap(), sent.iter().max().unwrap());
+        assert!(*least > 0 && most - least <= 1, "{sent:?}");
+    }
+
+    #[test]
+    fn tenants_without_room_are_counted() {
+        let mut outgoing = Outgoing::new(5_000);
+        let composed = outgoing.compose(1, &node(100, 1, 1, 1));
+        let kept = composed.snapshot.tenants.len() as u64;
+        assert_eq!(composed.left_out_tenants, 100 - kept);
+        let loss = outgoing.compose(2, &node(100, 1, 1, 1)).snapshot.loss.unwrap();
+        assert_eq!(loss.untracked_tenants_total, 2 * (100 - kept));
+    }
+
+    proptest! {
+        #[test]
+        fn no_message_is_larger_than_the_bound(
+            bound in 200_usize..60_000,
+            tenants in 0_u64..40,
+            policies in 0_usize..8,
+            sizes in 0_usize..16,
+        ) {
+            let mut outgoing = Outgoing::new(bound);
+            for sequence in 1..4 {
+                let observation = node(tenants, sequence, policies, sizes);
+                let bytes = message_bytes(outgoing.compose(sequence, &observation).snapshot);
+                prop_assert!(bytes <= bound, "{bytes} > {bound}");
+            }
+        }
+    }
+}
