@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In the guest: a real node with tenants that come, read, are steered, and go; and its kills.
+
+Prints a line of JSON for each step. Usage: node_guest.py NODE FOLDER steer, or
+node_guest.py NODE FOLDER kill ROUNDS, where FOLDER is for its state.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+MOUNT = Path("/sys/fs/cgroup")
+PINS = Path("/sys/fs/bpf/cachepilot")
+FILES = {name: Path("/mnt/scratch") / name for name in ("t-a", "t-b")}
+MIB = 1 << 20
+FILE_MIB = 48
+FLOOR = 2 * MIB
+
+
+class Node:
+    """The node as a process: an order in, an answer out."""
+
+    def __init__(self, program: str, state: Path, mode: str) -> None:
+        self._process = subprocess.Popen(
+            [program, str(state), "t-*", mode],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.hello = self._answer()
+
+    def _answer(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f"the node ended with status {self._process.wait()}")
+        return json.loads(line)
+
+    def ask(self, order: str) -> Any:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{order}\n")
+        self._process.stdin.flush()
+        return self._answer()
+
+    def kill(self) -> None:
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+
+def tell(step: str, **what: Any) -> None:
+    print(json.dumps({"step": step, **what}), flush=True)
+
+
+def number(cgroup: str, name: str) -> int | None:
+    text = (MOUNT / cgroup / name).read_text().strip()
+    return None if text == "max" else int(text)
+
+
+def policy(cgroup: str) -> str:
+    lines = (MOUNT / cgroup / "memory.cache_ext").read_text().splitlines()
+    return dict(line.split(" ", 1) for line in lines)["policy"]
+
+
+def read_in(cgroup: str) -> None:
+    """Reads the whole file of a cgroup in a process of its own."""
+    child = os.fork()
+    if child == 0:
+        (MOUNT / cgroup / "cgroup.procs").write_text(str(os.getpid()))
+        fd = os.open(FILES[cgroup], os.O_RDONLY)
+        while os.read(fd, 1 << 16):
+            pass
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def lower(node: Node) -> None:
+    """A limit on its way down, until it is there."""
+    tell("lower", asked=node.ask(f"apply /t-a - {24 * MIB}"), seen=node.ask("observe"))
+    deadline = time.monotonic() + 60
+    steps = []
+    while time.monotonic() < deadline:
+        node.ask("tick 50")
+        steps.append((number("t-a", "memory.high"), number("t-a", "memory.current")))
+        if steps[-1][0] == 24 * MIB:
+            break
+    tell("lowered", steps=steps, seen=node.ask("observe"), max=number("t-a", "memory.max"))
+    asked = node.ask(f"apply /t-a - {40 * MIB}")
+    tell("raised", asked=asked, high=number("t-a", "memory.high"))
+    tell("low", asked=node.ask(f"apply /t-a - {MIB}"), high=number("t-a", "memory.high"))
+
+
+def steer(program: str, state: Path) -> None:
+    (MOUNT / "t-a").mkdir()
+    (MOUNT / "other").mkdir()
+    with Node(program, state, "sampled") as node:
+        tell("hello", **node.hello, seen=node.ask("observe"))
+        (MOUNT / "t-b").mkdir()
+        read_in("t-b")
+        tell("came", seen=node.ask("observe"))
+        for _ in range(2):
+            read_in("t-a")
+            read_in("t-b")
+        node.ask("tick 100")
+        tell("read", seen=node.ask("observe"))
+        lower(node)
+        for name in ("lfu", "mru"):
+            asked = node.ask(f"apply /t-a {name} -")
+            read_in("t-a")
+            tell("policy", wanted=name, asked=asked, policy=policy("t-a"))
+        (MOUNT / "t-a" / "memory.high").write_text(str(30 * MIB))
+        tell("interference", seen=node.ask("observe"), after=node.ask("observe"))
+        (MOUNT / "t-b").rmdir()
+        tell("went", seen=node.ask("observe"), asked=node.ask("apply /t-b lfu -"))
+    with Node(program, state, "sampled") as node:
+        tell("again", **node.hello, seen=node.ask("observe"), policy=policy("t-a"))
+        asked = node.ask("release")
+        tell("released", asked=asked, policy=policy("t-a"), high=number("t-a", "memory.high"))
+
+
+def broken(state: Path) -> list[str]:
+    """What must not be, whenever the node was killed."""
+    found = []
+    ledger = state / "ledger.json"
+    entries = json.loads(ledger.read_text())["entries"] if ledger.exists() else {}
+    for cgroup in ("t-a", "t-b"):
+        ident = str((MOUNT / cgroup).stat().st_ino)
+        high, decides = number(cgroup, "memory.high"), policy(cgroup)
+        if high is not None and high < FLOOR:
+            found.append(f"{cgroup}: {high} is below the floor")
+        if (high is not None or decides != "none") and ident not in entries:
+            found.append(f"{cgroup}: {high} {decides}, but nobody knows what it had")
+        if decides != "none" and not (PINS / ident / "link").exists():
+            found.append(f"{cgroup}: {decides} is nobody's")
+    return found
+
+
+def kill(program: str, state: Path, rounds: int) -> None:
+    order = random.Random(11)
+    for cgroup in ("t-a", "t-b"):
+        (MOUNT / cgroup).mkdir()
+        read_in(cgroup)
+    adopted = 0
+    for number_of_round in range(rounds):
+        with Node(program, state, "blind") as node:
+            changed = [c for c in ("t-a", "t-b") if number(c, "memory.high") or policy(c) != "none"]
+            if node.hello["adopted"] != [f"/{c}" for c in changed]:
+                raise SystemExit(f"adopted {node.hello['adopted']}, but changed is {changed}")
+            adopted += len(changed)
+            node.ask("churn /t-a /t-b")
+            time.sleep(order.uniform(0, 2))
+        found = broken(state)
+        if found:
+            raise SystemExit(f"round {number_of_round}: {found}")
+        if number_of_round % 10 == 9:
+            (MOUNT / "t-b").rmdir()
+            (MOUNT / "t-b").mkdir()
+    with Node(program, state, "blind") as node:
+        node.ask("release")
+        pins = [path.name for path in PINS.iterdir()] if PINS.exists() else []
+    left = {c: (number(c, "memory.high"), policy(c)) for c in ("t-a", "t-b")}
+    entries = json.loads((state / "ledger.json").read_text())["entries"]
+    tell("killed", rounds=rounds, adopted=adopted, left=left, pins=pins, entries=entries)
+
+
+def main() -> None:
+    program, state, what, *rest = sys.argv[1:]
+    for file in FILES.values():
+        file.write_bytes(bytes(FILE_MIB * MIB))
+    os.sync()
+    Path("/proc/sys/vm/drop_caches").write_text("3")
+    if what == "steer":
+        steer(program, Path(state))
+    else:
+        kill(program, Path(state), int(rest[0]))
+
+
+main()

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In the guest: known accesses to files while the agent counts and records them.
+
+Prints a line of JSON for each step: its name, what the agent told, and what the kernel's own
+counters of the cgroup say. Usage: sampler_guest.py AGENT FOLDER, where traces go to FOLDER.
+"""
+
+import ctypes
+import json
+import mmap
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PAGE = 4096
+REFAULTS = "workingset_refault_file"
+CGROUP = Path("/sys/fs/cgroup/sampled")
+FILE = Path("/mnt/scratch/file")
+FILE_PAGES = 4096
+RANDOM_PAGES = 1000
+MAPPED_PAGES = 512
+WRITTEN_PAGES = 300
+
+Step = Callable[[], None]
+
+
+def open_file() -> int:
+    """The file, opened so that reading it changes nothing on the disk."""
+    return os.open(FILE, os.O_RDWR | os.O_NOATIME)
+
+
+def random_reads() -> None:
+    """Each of some pages twice, in two orders, without readahead."""
+    fd = open_file()
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+    order = random.Random(7)
+    # Steps of two: no page is read right after itself.
+    pages = list(range(0, 2 * RANDOM_PAGES, 2))
+    for _ in range(2):
+        order.shuffle(pages)
+        for page in pages:
+            os.pread(fd, PAGE, page * PAGE)
+    os.close(fd)
+
+
+def sequential_reads() -> None:
+    """The whole file, page by page: readahead works."""
+    fd = open_file()
+    for page in range(FILE_PAGES):
+        os.pread(fd, PAGE, page * PAGE)
+    os.close(fd)
+
+
+def large_reads() -> None:
+    """The whole file in calls of 64 pages, the last of which ends behind the file."""
+    fd = open_file()
+    for page in range(0, FILE_PAGES, 64):
+        os.pread(fd, 64 * PAGE, page * PAGE)
+    os.pread(fd, 64 * PAGE, (FILE_PAGES - 3) * PAGE)
+    os.close(fd)
+
+
+def mapped_reads() -> None:
+    """Some pages through a mapping, without readahead."""
+    fd = open_file()
+    with mmap.mmap(fd, FILE_PAGES * PAGE, mmap.MAP_SHARED, mmap.PROT_READ) as memory:
+        memory.madvise(mmap.MADV_RANDOM)
+        for page in range(MAPPED_PAGES):
+            assert memory[page * 2 * PAGE] == 0
+    os.close(fd)
+
+
+def writes() -> None:
+    """Whole pages that are not cached."""
+    fd = open_file()
+    data = bytes(PAGE)
+    for page in range(WRITTEN_PAGES):
+        os.pwrite(fd, data, page * 2 * PAGE)
+    os.close(fd)
+
+
+def sends() -> None:
+    """The first pages by sendfile()."""
+    fd = open_file()
+    null = os.open("/dev/null", os.O_WRONLY)
+    assert os.sendfile(null, fd, 0, 16 * PAGE) == 16 * PAGE
+    os.close(null)
+    os.close(fd)
+
+
+def reclaims() -> None:
+    """The file read, pushed out by reclaim and read again."""
+    sequential_reads()
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = os.open(CGROUP / "memory.reclaim", os.O_WRONLY)
+    libc.write(fd, b"8M", 2)
+    os.close(fd)
+    sequential_reads()
+
+
+def forgets() -> None:
+    """The file read and dropped on request, which is no eviction."""
+    sequential_reads()
+    fd = open_file()
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(fd)
+
+
+STEPS: dict[str, Step] = {
+    "random": random_reads,
+    "sequential": sequential_reads,
+    "large": large_reads,
+    "mapped": mapped_reads,
+    "writes": writes,
+    "sends": sends,
+    "reclaims": reclaims,
+    "forgets": forgets,
+}
+
+
+def memory_stat() -> dict[str, int]:
+    lines = (CGROUP / "memory.stat").read_text().splitlines()
+    return {key: int(value) for key, value in map(str.split, lines)}
+
+
+def in_cgroup(step: Step) -> None:
+    """Runs a step in a process of the cgroup whose code is in memory already."""
+    child = os.fork()
+    if child == 0:
+        step()
+        os.sync()
+        Path("/proc/sys/vm/drop_caches").write_text("3")
+        (CGROUP / "cgroup.procs").write_text(str(os.getpid()))
+        step()
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        raise SystemExit("a step failed")
+
+
+def recorded(agent: str, trace: Path, step: Step, *options: str) -> dict[str, Any]:
+    """What the agent tells of a step."""
+    command = [agent, "record", "--json", "--cgroup", str(CGROUP), "--out", str(trace), *options]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as recorder:
+        assert recorder.stdout is not None and recorder.stderr is not None
+        told = recorder.stderr.readline()
+        if not told.startswith("recording"):
+            raise SystemExit(told)
+        before = memory_stat()
+        in_cgroup(step)
+        after = memory_stat()
+        recorder.terminate()
+        output = recorder.stdout.read()
+        if recorder.wait():
+            raise SystemExit(recorder.stderr.read())
+    answer: dict[str, Any] = json.loads(output)
+    answer["stat"] = {key: after[key] - before[key] for key in ("pgsteal", REFAULTS, "pgmajfault")}
+    return answer
+
+
+def main() -> None:
+    agent, folder = sys.argv[1], Path(sys.argv[2])
+    CGROUP.mkdir()
+    FILE.write_bytes(bytes(FILE_PAGES * PAGE))
+    os.sync()
+    for name, step in STEPS.items():
+        answer = recorded(agent, folder / f"{name}.cptrace", step)
+        print(json.dumps({"step": name, **answer}), flush=True)
+    answer = recorded(agent, folder / "sampled.cptrace", random_reads, "--rate", "0.0625")
+    print(json.dumps({"step": "sampled", **answer}), flush=True)
+    answer = recorded(agent, folder / "packed.cptrace.zst", sequential_reads)
+    print(json.dumps({"step": "packed", **answer}), flush=True)
+
+
+main()

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent as a daemon on the patched kernel, under a controller of this host."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from experiments.autopilot.children import ChildError, Children, free_port
+
+from cachepilot import agent
+from cachepilot.vm import Machine, run
+
+HERE = Path(__file__).parent
+MIB = 1 << 20
+BUDGET_MIB = 64
+FILE_MIB = 24
+LIMIT_MIB = 16
+HOST = "10.0.2.2"
+NETWORK = ("-netdev", "user,id=net0", "-device", "virtio-net-pci,netdev=net0")
+Told = dict[str, Any]
+
+pytestmark = pytest.mark.usefixtures("patched_kernel")
+
+
+def agent_config(folder: Path, port: int) -> Path:
+    """An agent whose tenants are /t-*, that learns from all that happens."""
+    path = folder / "agent.toml"
+    path.write_text(
+        f"""node = "guest"
+controller = "http://{HOST}:{port}"
+insecure = true
+kind = "cache_ext"
+state_dir = "/tmp/agent"
+metrics = ""
+[kernel]
+match = ["t-*"]
+budget_bytes = {BUDGET_MIB * MIB}
+margin_bytes = {2 * MIB}
+step_bytes = {4 * MIB}
+""",
+        "utf-8",
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def controller(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
+    """Ports of a controller that decides nothing by itself: gRPC and HTTP."""
+    folder = tmp_path_factory.mktemp("controller")
+    grpc, http = free_port(), free_port()
+    config = folder / "controller.toml"
+    config.write_text(
+        f"""listen = "127.0.0.1:{grpc}"
+http = "127.0.0.1:{http}"
+store = "{folder / "controller.db"}"
+""",
+        "utf-8",
+    )
+    cli = (sys.executable, "-m", "cachepilot.cli")
+    with Children(folder) as children:
+        children.start("controller", [*cli, "controller", "run", "--config", config])
+        deadline = time.monotonic() + 60
+        while not healthy(f"http://127.0.0.1:{http}/healthz"):
+            children.check()
+            if time.monotonic() > deadline:
+                raise ChildError("controller: not healthy after 60 s")
+            time.sleep(0.1)
+        yield grpc, http
+
+
+def healthy(url: str) -> bool:
+    try:
+        return httpx.get(url).is_success
+    except httpx.TransportError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def steps(controller: tuple[int, int], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
+    """What daemon_guest.py tells, by step."""
+    grpc, http = controller
+    program = agent.find(os.environ)
+    folder = tmp_path_factory.mktemp("agent")
+    config = agent_config(folder, grpc)
+    # One CPU: on several the emulator trips over code that the kernel patches, as it does where
+    # the sampler attaches.
+    machine = Machine(
+        cpus=1,
+        shares=(folder,),
+        disk_bytes=256 * MIB,
+        environment=agent.environment_for(program, os.environ),
+        qemu=NETWORK,
+    )
+    script, api = HERE / "daemon_guest.py", f"http://{HOST}:{http}/api/v1"
+    result = run(machine, ["/usr/bin/python3", str(script), str(program), str(config), api])
+    assert result.returncode == 0, result.output[-2000:] + result.errors
+    lines = map(json.loads, result.output.splitlines())
+    return {line["step"]: line for line in lines}
+
+
+def test_tenants_appear_with_their_curves(steps: dict[str, Told]) -> None:
+    assert set(steps["curves"]["curves"]) == {"/t-a", "/t-b"}
+    for curves in steps["curves"]["curves"].values():
+        # The controller plans in units of its own, of which the last reaches beyond the budget.
+        assert BUDGET_MIB * MIB <= curves["sizes_bytes"][-1] < 1.02 * BUDGET_MIB * MIB
+        assert {"default", "lfu", "mru"} <= set(curves["policies"])
+
+
+def test_a_pinned_policy_decides_in_the_kernel(steps: dict[str, Told]) -> None:
+    assert steps["policy"]["files"] == {"t-a": "lfu", "t-b": "none"}
+
+
+def test_a_pinned_limit_is_reached_by_reclaim(steps: dict[str, Told]) -> None:
+    told = steps["limit"]
+    highs = [high for high, _ in told["steps"] if high is not None]
+    assert highs == sorted(highs, reverse=True) and highs[-1] == LIMIT_MIB * MIB
+    assert all(a - b <= 8 * MIB for a, b in pairwise(highs))
+    assert told["max"] is None
+    assert told["seen"]["pinned_limit_bytes"] == LIMIT_MIB * MIB
+
+
+def test_what_was_set_outlives_a_killed_agent_and_is_adopted(steps: dict[str, Told]) -> None:
+    for step in ("killed", "again"):
+        assert (steps[step]["policy"], steps[step]["high"]) == ("lfu", LIMIT_MIB * MIB)
+    again = steps["again"]
+    assert again["ident"] in again["pins"]
+    seen = again["seen"]["/t-a"]
+    assert (seen["policy"], seen["limit_bytes"]) == ("lfu", LIMIT_MIB * MIB)
+    assert seen["interference"] == ""
+    assert (steps["ended"]["status"], steps["ended"]["policy"]) == (0, "lfu")

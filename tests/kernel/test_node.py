@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's node on the patched kernel: tenants, limits, policies, adoption, and 100 kills."""
+
+import json
+import os
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cachepilot import agent
+from cachepilot.vm import Machine, Result, run
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+PROGRAM = "cachepilot-kernel-node"
+MIB = 1 << 20
+FILE_PAGES = 48 * 256
+Told = dict[str, Any]
+
+pytestmark = pytest.mark.usefixtures("patched_kernel")
+
+
+@pytest.fixture(scope="module")
+def node() -> Path:
+    """The node's program: the environment names it, or it is built."""
+    named = os.environ.get("CACHEPILOT_KERNEL_NODE")
+    if named:
+        return Path(named)
+    build = f"cargo build --release --locked -p cachepilot-kernel-tests --bin {PROGRAM}"
+    subprocess.run(build.split(), cwd=ROOT, check=True)
+    return TARGET / PROGRAM
+
+
+def guest(*command: object, seconds: float = 600) -> Result:
+    environment = agent.environment_for(agent.find(os.environ), os.environ)
+    machine = Machine(
+        cpus=1, disk_bytes=256 * MIB, environment=environment, timeout_seconds=seconds
+    )
+    return run(machine, [str(part) for part in command])
+
+
+def script(*arguments: object, seconds: float = 600) -> dict[str, Told]:
+    """What node_guest.py tells, by step; of steps of one name the last."""
+    result = guest("/usr/bin/python3", HERE / "node_guest.py", *arguments, seconds=seconds)
+    assert result.returncode == 0, result.output[-2000:] + result.errors
+    lines = map(json.loads, result.output.splitlines())
+    return {line["step"] + line.get("wanted", ""): line for line in lines}
+
+
+@pytest.fixture(scope="module")
+def steps(node: Path) -> dict[str, Told]:
+    return script(node, "/tmp/state", "steer")
+
+
+def test_tenants_come_and_go(steps: dict[str, Told]) -> None:
+    names = {step: list(steps[step]["seen"]["tenants"]) for step in ("hello", "came", "went")}
+    assert names == {"hello": ["/t-a"], "came": ["/t-a", "/t-b"], "went": ["/t-a"]}
+    assert steps["went"]["asked"]["outcome"] == "GONE"
+    assert all(told["seen"]["failed_reads_total"] == 0 for told in steps.values() if "seen" in told)
+
+
+def test_what_tenants_do_is_seen(steps: dict[str, Told]) -> None:
+    assert steps["hello"]["kind"] == "cache_ext"
+    tenants = steps["read"]["seen"]["tenants"]
+    for tenant in tenants.values():
+        assert tenant["accesses_total"] >= 2 * FILE_PAGES
+        assert tenant["curves"] or tenant["distrust"].startswith("warming up: ")
+    # The first read of /t-b was before it was known.
+    assert tenants["/t-a"]["misses_total"] > 0
+    assert tenants["/t-a"]["block_reads_total"] > 0
+    assert steps["read"]["seen"]["device_reads_total"] > 0
+
+
+def test_a_limit_goes_down_in_steps_by_reclaim(steps: dict[str, Told]) -> None:
+    assert steps["lower"]["asked"]["outcome"] == "STARTED"
+    seen = steps["lower"]["seen"]["tenants"]["/t-a"]
+    assert seen["target_limit_bytes"] == 24 * MIB < seen["limit_bytes"]
+    highs = [high for high, _ in steps["lowered"]["steps"] if high is not None]
+    assert highs == sorted(highs, reverse=True) and highs[-1] == 24 * MIB
+    # A step is 4 MiB from what is used, and reclaim may have taken more than it was asked.
+    assert all(a - b <= 8 * MIB for a, b in pairwise(highs))
+    done = steps["lowered"]["seen"]["tenants"]["/t-a"]
+    assert done["current_bytes"] <= 24 * MIB and done["evictions_total"] >= 20 * 256
+    assert done["limit_bytes"] == done["target_limit_bytes"] == 24 * MIB
+    assert steps["lowered"]["max"] is None
+
+
+def test_a_limit_goes_up_at_once_and_never_below_the_floor(steps: dict[str, Told]) -> None:
+    assert steps["raised"]["asked"]["outcome"] == "APPLIED"
+    assert steps["raised"]["high"] == steps["low"]["high"] == 40 * MIB
+    assert steps["low"]["asked"]["outcome"] == "REFUSED"
+    assert "below the floor" in steps["low"]["asked"]["reason"]
+
+
+@pytest.mark.parametrize("policy", ["lfu", "mru"])
+def test_policies_follow_one_another(steps: dict[str, Told], policy: str) -> None:
+    told = steps[f"policy{policy}"]
+    assert told["asked"]["outcome"] == "APPLIED"
+    assert told["policy"] == policy
+
+
+def test_what_someone_else_does_is_told_and_left_alone(steps: dict[str, Told]) -> None:
+    for when in ("seen", "after"):
+        tenant = steps["interference"][when]["tenants"]["/t-a"]
+        assert "memory.high was set to 31457280 by someone else" in tenant["interference"]
+        assert tenant["limit_bytes"] == 30 * MIB
+
+
+def test_the_next_node_adopts_and_gives_back(steps: dict[str, Told]) -> None:
+    again = steps["again"]
+    assert again["adopted"] == ["/t-a"] and again["policy"] == "mru"
+    assert again["seen"]["tenants"]["/t-a"]["initial_limit_bytes"] == 0
+    released = steps["released"]
+    assert [result["outcome"] for result in released["asked"]] == ["APPLIED"]
+    assert (released["policy"], released["high"]) == ("none", None)
+
+
+@pytest.mark.parametrize("rounds", [10, pytest.param(100, marks=pytest.mark.long)])
+def test_a_kill_at_any_point_leaves_nothing_that_is_not_known(node: Path, rounds: int) -> None:
+    told = script(node, "/tmp/state", "kill", rounds, seconds=1200)["killed"]
+    assert told["left"] == {"t-a": [None, "none"], "t-b": [None, "none"]}
+    assert (told["pins"], told["entries"]) == ([], {})
+    # Killed late enough, often, to leave changes behind.
+    assert told["adopted"] > rounds / 2
+
+
+def test_doctor_finds_everything_in_order() -> None:
+    result = guest(agent.find(os.environ), "doctor", "--dir", "/mnt/scratch", "--json")
+    report = json.loads(result.output)
+    ill = [check for check in report["checks"] if check["status"] != "works"]
+    assert ill == [] and report["healthy"] and result.returncode == 0

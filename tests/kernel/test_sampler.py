@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sampler on the patched kernel: known accesses, and what is counted and recorded of them."""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cachepilot import agent
+from cachepilot.vm import Machine, run
+
+HERE = Path(__file__).parent
+MIB = 1 << 20
+HEADER_BYTES, RECORD = 64, struct.Struct("<QQQQIIII")
+FILE_PAGES = 4096
+MASK = (1 << 64) - 1
+
+pytestmark = pytest.mark.usefixtures("patched_kernel")
+Told = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the guest's traces go."""
+    return tmp_path_factory.mktemp("traces")
+
+
+@pytest.fixture(scope="module")
+def steps(folder: Path) -> dict[str, Told]:
+    """What was told of each step of sampler_guest.py."""
+    program = agent.find(os.environ)
+    machine = Machine(cpus=1, disk_bytes=256 * MIB, shares=(folder,), environment=dict(os.environ))
+    script = HERE / "sampler_guest.py"
+    result = run(machine, ["/usr/bin/python3", str(script), str(program), str(folder)])
+    assert result.returncode == 0, result.errors
+    lines = map(json.loads, result.output.splitlines())
+    return {line["step"]: line for line in lines}
+
+
+def records(file: Path) -> Iterator[tuple[int, ...]]:
+    """time, cgroup, inode, index, device, generation, task and flags of each record."""
+    yield from RECORD.iter_unpack(file.read_bytes()[HEADER_BYTES:])
+
+
+def page_hash(key: int) -> int:
+    """The hash of docs/trace_format.md."""
+    x = (key + 0x9E3779B97F4A7C15) & MASK
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
+    return x ^ (x >> 31)
+
+
+def page_key(record: tuple[int, ...]) -> int:
+    _, _, inode, index, device, generation, _, _ = record
+    return page_hash(page_hash(device << 32 | generation) ^ inode) ^ page_hash(index)
+
+
+# accesses, misses, readahead pages, those through mappings, writes, read calls
+EXPECTED = {
+    "random": (2000, 1000, 0, 0, 0, 2000),
+    "sequential": (4096, 1, 4095, 0, 0, 4096),
+    "mapped": (512, 512, 0, 512, 0, 0),
+    "writes": (300, 300, 0, 0, 300, 0),
+    "forgets": (4096, 1, 4095, 0, 0, 4096),
+}
+
+
+@pytest.mark.parametrize("step", EXPECTED)
+def test_accesses_are_counted_to_the_page(steps: dict[str, Told], step: str) -> None:
+    told = steps[step]
+    keys = ("accesses", "misses", "readahead_pages", "mmap_accesses", "write_accesses")
+    assert (*(told[key] for key in keys), told["read_calls"]) == EXPECTED[step]
+
+
+def test_everything_is_seen_and_nothing_lost(steps: dict[str, Told]) -> None:
+    for told in steps.values():
+        assert told["missing"] == []
+        assert told["dropped_events"] == told["unsampled_pages"] == told["untracked_calls"] == 0
+        assert sum(told["read_latency"]) == told["read_calls"]
+        if told["step"] != "sampled":
+            assert told["records"] == told["accesses"]
+
+
+def bucket_us(bucket: int) -> float:
+    """The shortest call of a bucket, see Counters.read_latency_total."""
+    return (4 + bucket % 4) * float(2 ** (bucket // 4)) / 4
+
+
+def test_the_histogram_adds_up_to_the_time_spent(steps: dict[str, Told]) -> None:
+    for told in steps.values():
+        calls = list(enumerate(told["read_latency"]))
+        least = sum(count * bucket_us(bucket) for bucket, count in calls if bucket)
+        most = sum(count * bucket_us(bucket + 1) for bucket, count in calls)
+        assert least <= told["read_time_ns"] / 1000 <= most + len(calls)
+
+
+def test_a_page_is_brought_by_demand_or_by_readahead(steps: dict[str, Told]) -> None:
+    large, sends = steps["large"], steps["sends"]
+    # The call behind the end of the file read its last three pages again.
+    assert large["accesses"] == FILE_PAGES + 3 and large["read_calls"] == 65
+    assert large["misses"] + large["readahead_pages"] == FILE_PAGES
+    assert large["misses"] >= 64
+    assert (sends["accesses"], sends["misses"]) == (16, 16)
+
+
+def test_evictions_and_refaults_are_the_kernels_own(steps: dict[str, Told]) -> None:
+    told = steps["reclaims"]
+    assert told["evictions"] == told["stat"]["pgsteal"] >= 2048
+    assert told["refaults"] == told["stat"]["workingset_refault_file"] > 1000
+    assert steps["forgets"]["evictions"] == 0
+
+
+def test_faults_are_the_kernels_own(steps: dict[str, Told]) -> None:
+    assert steps["mapped"]["stat"]["pgmajfault"] == 512
+
+
+@pytest.mark.usefixtures("steps")
+def test_a_trace_tells_each_access(folder: Path) -> None:
+    found = list(records(folder / "sequential.cptrace"))
+    assert [record[3] for record in found] == list(range(FILE_PAGES))
+    assert len({record[1:3] + record[4:7] for record in found}) == 1
+    times = [record[0] for record in found]
+    assert times == sorted(times)
+    assert {record[7] for record in records(folder / "writes.cptrace")} == {1}
+
+
+def test_a_sample_has_all_accesses_of_its_pages_and_no_other(
+    steps: dict[str, Told], folder: Path
+) -> None:
+    everything = list(records(folder / "random.cptrace"))
+    below = [r[2:6] for r in everything if page_hash(page_key(r)) < 1 << 60]
+    sampled = [record[2:6] for record in records(folder / "sampled.cptrace")]
+    assert sampled == below
+    assert steps["sampled"]["records"] == len(sampled) > 50
+    assert steps["sampled"]["accesses"] == 2000
+
+
+@pytest.mark.usefixtures("steps")
+def test_a_recording_is_a_trace_that_curves_are_made_of(folder: Path) -> None:
+    command = [sys.executable, "-m", "cachepilot.cli", "mrc", "--json"]
+    trace = folder / "packed.cptrace.zst"
+    done = subprocess.run([*command, str(trace)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)
