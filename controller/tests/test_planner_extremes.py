@@ -107,7 +107,10 @@ def test_a_policy_that_cannot_be_obeyed_is_said() -> None:
         "/t00000: stays under policy0; allowed are mglru, but none of them has a curve",
     )
     two = snapshot(1, tenants=2, policies=2)
-    other = next(name for name in two.tenants[0].curves.policies if name != two.tenants[0].policy)
+    other = next(name for name in ("policy0", "policy1") if name != two.tenants[0].policy)
     asked = Objectives((Objective("/t00000", policies=(other,)), Objective("*")))
     assert plan(two, asked, Config()).notes == ()
-    assert "changes no policies" in plan(two, asked, Config(allocator="static")).notes[0]
+    three = snapshot(1, tenants=2, policies=3)
+    others = {"policy0", "policy1", "policy2"} - {three.tenants[0].policy}
+    asked = Objectives((Objective("/t00000", policies=tuple(sorted(others))), Objective("*")))
+    assert "changes no policies" in plan(three, asked, Config(allocator="static")).notes[0]

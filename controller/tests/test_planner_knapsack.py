@@ -2,6 +2,7 @@
 """The allocation is exact: against enumeration, and against mixed-integer programming."""
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from experiments.control_loop import measure
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cachepilot.allocators import multiple_choice_knapsack
+from cachepilot.allocators.core_search import search
 from cachepilot.allocators.multiple_choice_knapsack import solve
 from cachepilot.allocators.water_filling import water_fill
 from cachepilot.planner.packed_curves import PackedCurves
@@ -83,7 +86,7 @@ def test_curves_are_packed_and_interpolated_each_on_its_own_grid() -> None:
     sizes = np.array([[0, 50, 100, 1 << 40], [25, 50, 125, 1 << 40]])
     found = packed.miss(sizes, np.array([0, 0]))
     assert found == pytest.approx(np.array([[1, 0.75, 0.5, 0.5], [0.9, 0.8, 0.5, 0.2]]))
-    least, policy = packed.least_miss(sizes, np.array([[True, False], [True, True]]))
+    least, policy = packed.least_miss(packed.cells(sizes), np.array([[True, False], [True, True]]))
     assert least == pytest.approx(np.array([[1, 0.75, 0.5, 0.5], [0.7, 0.4, 0.35, 0.2]]))
     assert policy.tolist() == [[0, 0, 0, 0], [1, 1, 1, 0]]
     first = packed.first_size(np.array([0.75, 0.35]))
@@ -107,3 +110,22 @@ def test_curves_that_cannot_be_are_refused(
 ) -> None:
     with pytest.raises(SnapshotError, match="curves: "):
         Curves(policies, np.array(sizes), np.array(ratios))
+
+
+def test_a_search_through_many_classes_keeps_fewer_states_of_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worked: list[int] = []
+
+    def watched(*arguments: Any) -> list[int] | None:
+        worked.append(len(arguments[0]) * arguments[-1].states)
+        return search(*arguments)
+
+    monkeypatch.setattr(multiple_choice_knapsack, "search", watched)
+    random = np.random.default_rng(0)
+    weights = np.sort(random.integers(1, 1000, (400, 4)), axis=1)
+    values = np.sort(random.random((400, 4)), axis=1)
+    found = multiple_choice_knapsack.solve(weights, values, 100_000, 0.0)
+    assert worked and all(one <= multiple_choice_knapsack.WORK_MAX for one in worked)
+    assert weights[np.arange(400), found.option].sum() <= 100_000
+    assert 0.999 * found.bound <= found.value <= found.bound

@@ -3,8 +3,9 @@
 
 HOLPACA's algorithm for performance hands memory from one random tenant to another, each within a
 share of the whole of what it has; its algorithm for guarantees adds that a tenant below what it is
-promised gives nothing away. Policies stay. A worse allocation is accepted with the probability of
-Metropolis et al. (1953), ever more rarely as the temperature falls, and the best one is returned.
+promised gives nothing away. Policies stay, unless pinned. A worse allocation is accepted with the
+probability of Metropolis et al. (1953), ever more rarely as the temperature falls, and the best
+one is returned.
 """
 
 import math
@@ -24,7 +25,7 @@ HOT, COLD = 1e-2, 1e-6
 
 def _guarded(problem: Problem) -> Problem:
     """The problem in which nobody below its SLO gives anything away, if that fits."""
-    miss = problem.miss(problem.keep())
+    miss = problem.miss(Allocation(problem.given, problem.current_bytes))
     short = problem.has_slo & (miss > problem.slo_miss)
     low = np.where(short, np.maximum(problem.low_bytes, problem.current_bytes), problem.low_bytes)
     low = np.minimum(low, problem.high_bytes)
@@ -39,7 +40,7 @@ class _Worth:
         model, load = problem.model, problem.load
         rows = np.arange(problem.present.size)
         self.sizes = problem.curves.sizes_bytes
-        self.curve = problem.curves.miss_ratio[rows, problem.present]
+        self.curve = problem.curves.miss_ratio[rows, problem.given]
         self.scale = (problem.weight * model.scale).tolist()
         self.base = model.base.tolist()
         self.slope = (model.per_miss + model.per_wait * load.wait_us).tolist()
@@ -66,12 +67,13 @@ def _start(problem: Problem) -> IntArray:
 
 def allocate(problem: Problem, random: np.random.Generator) -> Allocation:
     """The best allocation seen on the way; at least as good as the one it starts from."""
-    load = problem.valued(problem.keep())[1] if problem.present.size else problem.load
+    here = Allocation(problem.given, problem.current_bytes)
+    load = problem.valued(here)[1] if problem.given.size else problem.load
     problem = _guarded(problem.under(load))
     limits = _start(problem).tolist()
     rows = np.flatnonzero(problem.movable)
     if rows.size < 2:
-        return Allocation(problem.present, np.array(limits, dtype=np.int64))
+        return Allocation(problem.given, np.array(limits, dtype=np.int64))
     low, high = problem.low_bytes.tolist(), problem.high_bytes.tolist()
     worth = _Worth(problem)
     now = [worth.of(row, limit) for row, limit in enumerate(limits)]
@@ -96,4 +98,4 @@ def allocate(problem: Problem, random: np.random.Generator) -> Allocation:
         gain += change
         if gain > best_gain:
             best_gain, best = gain, list(limits)
-    return Allocation(problem.present, np.array(best, dtype=np.int64))
+    return Allocation(problem.given, np.array(best, dtype=np.int64))

@@ -7,14 +7,20 @@ choice. Where that leaves more than the tolerance, options that the bound rules 
 dynamic programming over lists of undominated states, fathomed by the same bound, decides the rest.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from cachepilot.allocators.core_search import Limits, search
 from cachepilot.planner.snapshot import FloatArray, IntArray
 
+Array = TypeVar("Array", IntArray, FloatArray)
+
 STATES_MAX = 8192
+WORK_MAX = 64 * STATES_MAX
+"""States of all classes together: more classes than 64 get fewer states each."""
 DUAL_STEPS = 200
 FILL_STEPS = 64
 
@@ -102,6 +108,12 @@ def _fill(knapsack: _Knapsack, option: IntArray) -> IntArray:
     return option
 
 
+def _cut(values: Array, cuts: Sequence[int]) -> list[Array]:
+    """Slices of an array that end before each of `cuts`, and what is left."""
+    starts, ends = (0, *cuts), (*cuts, values.size)
+    return [values[start:end] for start, end in zip(starts, ends, strict=True)]
+
+
 def _core(
     knapsack: _Knapsack, price: float, choice: Choice, tolerance: float, states_max: int
 ) -> IntArray:
@@ -112,19 +124,25 @@ def _core(
     slack = choice.bound - choice.value - tolerance / 2
     survives = best - reduced <= slack
     option: IntArray = reduced.argmax(axis=1)
-    rows = np.flatnonzero(survives.sum(axis=1) > 1)
-    rows = rows[np.argsort(survives[rows].sum(axis=1), kind="stable")]
-    fixed = np.setdiff1d(np.arange(option.size), rows)
-    capacity = knapsack.capacity - int(knapsack.weights[fixed, option[fixed]].sum())
-    classes = [np.flatnonzero(survives[row]) for row in rows]
-    weights = [knapsack.weights[row, kept] for row, kept in zip(rows, classes, strict=True)]
-    losses = [best[row, 0] - reduced[row, kept] for row, kept in zip(rows, classes, strict=True)]
-    resolution = tolerance / (2 * max(1, rows.size))
-    found = search(weights, losses, capacity, price, Limits(slack, resolution, states_max))
+    counts = survives.sum(axis=1)
+    rows = np.flatnonzero(counts > 1)
+    if rows.size == 0:
+        return option
+    rows = rows[np.argsort(counts[rows], kind="stable")]
+    chosen = knapsack.weights[knapsack.rows, option]
+    capacity = knapsack.capacity - int(chosen.sum()) + int(chosen[rows].sum())
+    # All classes at once, then cut into one array each.
+    at, kept = survives[rows].nonzero()
+    cuts = np.cumsum(counts[rows])[:-1].tolist()
+    weights = _cut(knapsack.weights[rows[at], kept], cuts)
+    losses = _cut(best[rows[at], 0] - reduced[rows[at], kept], cuts)
+    resolution = tolerance / (2 * rows.size)
+    # A search through thousands of classes, rare as it is, would take longer than an interval.
+    states = min(states_max, max(1, WORK_MAX // rows.size))
+    found = search(weights, losses, capacity, price, Limits(slack, resolution, states))
     if found is None:
         return choice.option
-    for row, kept, index in zip(rows, classes, found, strict=True):
-        option[row] = kept[index]
+    option[rows] = kept[np.array([0, *cuts]) + np.array(found)]
     return option
 
 
@@ -139,8 +157,8 @@ def solve(
 
     `weights` and `values` have shape (N, M), values are -inf where an option is not allowed. The
     value is at least the bound less `tolerance`, in the unit of the values, or the greatest there
-    is to within `tolerance`, unless the search met more than `states_max` states at once. Raises
-    ValueError when even the lightest options are too heavy.
+    is to within `tolerance`, unless the search met more than `states_max` states at once, or
+    its share of `WORK_MAX`. Raises ValueError when even the lightest options are too heavy.
     """
     knapsack = _Knapsack(weights, values, capacity, np.arange(weights.shape[0]))
     if knapsack.weight(knapsack.lightest()) > capacity:

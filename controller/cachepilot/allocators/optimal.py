@@ -85,12 +85,15 @@ def _lightest(
 
 def _rank(problem: Problem, allocation: Allocation) -> tuple[Rank, Load]:
     """How good an allocation is under the load it leads to: SLOs by priority, then the goal."""
-    value, load = problem.valued(allocation)
-    kept = problem.has_slo & (problem.miss(allocation) <= problem.under(load).slo_miss)
-    slos = tuple(
-        int((kept & (problem.priority == priority)).sum())
-        for priority in sorted(set(problem.priority[problem.has_slo].tolist()), reverse=True)
-    )
+    miss = problem.miss(allocation)
+    value, load = problem.valued(allocation, miss)
+    slos: tuple[int, ...] = ()
+    if problem.has_slo.any():
+        kept = problem.has_slo & (miss <= problem.under(load).slo_miss)
+        slos = tuple(
+            int((kept & (problem.priority == priority)).sum())
+            for priority in sorted(set(problem.priority[problem.has_slo].tolist()), reverse=True)
+        )
     if problem.goal is Goal.LEAST_MEMORY:
         value = -float(allocation.limit_bytes.sum())
     return (slos, value), load

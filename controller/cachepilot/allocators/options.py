@@ -46,9 +46,10 @@ class Options:
 
 def at_sizes(problem: Problem, sizes_bytes: IntArray) -> Options:
     """The options of every tenant at its sizes, (N, K)."""
-    miss_stay = problem.curves.miss(sizes_bytes, problem.present)
+    cells = problem.curves.cells(sizes_bytes)
+    miss_stay = problem.curves.miss_at(cells, problem.present)
     miss_stay = np.where(problem.movable[:, None], miss_stay, problem.present_miss[:, None])
-    miss_switch, policy = problem.curves.least_miss(sizes_bytes, problem.allowed)
+    miss_switch, policy = problem.curves.least_miss(cells, problem.allowed)
     stay = np.broadcast_to(problem.stay[:, None], sizes_bytes.shape)
     present = np.broadcast_to(problem.present[:, None], sizes_bytes.shape)
     return Options(

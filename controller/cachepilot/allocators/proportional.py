@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`proportional`: memory in proportion to the weights of the tenants; policies stay."""
+"""`proportional`: memory in proportion to the weights of tenants; policies stay, unless pinned."""
 
 import numpy as np
 
@@ -10,4 +10,4 @@ from cachepilot.planner.problem import Allocation, Problem
 def allocate(problem: Problem, random: np.random.Generator) -> Allocation:
     """Shares of the budget by weight, within the bounds of each tenant."""
     limits = water_fill(problem.weight, problem.low_bytes, problem.high_bytes, problem.budget_bytes)
-    return Allocation(problem.present, limits)
+    return Allocation(problem.given, limits)

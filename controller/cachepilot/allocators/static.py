@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`static`: every tenant keeps its policy, and its limit as far as bounds and budget allow."""
+"""`static`: tenants keep policies, unless pinned, and limits as far as bounds and budget allow."""
 
 import numpy as np
 
@@ -11,4 +11,4 @@ def allocate(problem: Problem, random: np.random.Generator) -> Allocation:
     limits = np.clip(problem.current_bytes, problem.low_bytes, problem.high_bytes)
     if int(limits.sum()) > problem.budget_bytes:
         limits = problem.low_bytes
-    return Allocation(problem.present, limits)
+    return Allocation(problem.given, limits)

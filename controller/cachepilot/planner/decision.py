@@ -6,11 +6,15 @@ from enum import StrEnum
 
 
 class Held(StrEnum):
-    """Why a tenant keeps what it has whatever its curves say; NOT when it does not."""
+    """Why a tenant keeps what it has whatever its curves say; NOT when it does not.
+
+    What is pinned of it by hand is done all the same.
+    """
 
     NOT = "not"
     UNTRUSTED = "untrusted"
     UNKNOWN_POLICY = "unknown_policy"
+    NO_CURVES = "no_curves"
     OBSERVE = "observe"
     RECOMMEND = "recommend"
 
@@ -92,7 +96,8 @@ class Plan:
     `objective` is the weighted throughput predicted less the costs of change, in operations per
     second; `bound` what no plan of this cycle can exceed, where the allocator proves one.
     `device_wait_us` is what a device read is predicted to wait, `device_share` the share of the
-    device's capacity that is used. `unallocated_bytes` of the budget go to nobody.
+    device's capacity that is used. `unallocated_bytes` of the budget go to nobody; 0 where limits
+    exceed it, which `notes` say.
     """
 
     epoch: int

@@ -103,8 +103,12 @@ class OnlineFit:
 
         An interval in which nothing was done changes nothing.
         """
+        return self.refit() if self.take(observation) else self._demand
+
+    def take(self, observation: Observation) -> bool:
+        """Takes one interval in without fitting; False when nothing was done in it."""
         if not observation.is_usable:
-            return self._demand
+            return False
         if self._seen:
             predicted = predicted_ops(self._demand, observation)
             off_pct = 100 * abs(predicted / observation.throughput_ops - 1)
@@ -112,6 +116,11 @@ class OnlineFit:
             self._error_sum = self._error_sum * fade + off_pct
             self._error_weight = self._error_weight * fade + 1
         self._seen.append(observation)
+        return True
+
+    def refit(self, prior: Demand | None = None) -> Demand:
+        """Fits what was taken in; `prior` replaces what was measured of the demand before."""
+        self._prior = prior or self._prior
         fitted = fit(tuple(self._seen), self._prior)
         error = self._error_sum / self._error_weight if self._error_weight else None
         self._demand = replace(fitted, error_pct=error)

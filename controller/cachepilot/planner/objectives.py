@@ -15,6 +15,10 @@ UPPER = {"throughput_ops": 1e12, "latency_p99_us": 1e12, "hit_ratio": 1.0, "weig
 """The greatest value of each number of an objective; all are above 0."""
 
 
+REMEMBERED_MAX = 1 << 16
+"""Cgroups whose statement is remembered, so that globs are matched once."""
+
+
 class Goal(StrEnum):
     """What the node's memory is for, once every SLO is kept."""
 
@@ -30,12 +34,48 @@ class Mode(StrEnum):
     AUTO = "auto"
 
 
+class Counter(StrEnum):
+    """What is counted as an operation of a tenant."""
+
+    ACCESSES = "accesses"
+    READ_CALLS = "read_calls"
+    BLOCK_READS = "block_reads"
+    PROMETHEUS = "prometheus"
+
+
+@dataclass(frozen=True)
+class Indicator:
+    """The counter behind "operations": the node's, or a series scraped from the application.
+
+    With `prometheus`, `url` is that of its metrics and `metric` a name, with labels if it has any.
+    """
+
+    counter: Counter = Counter.READ_CALLS
+    url: str = ""
+    metric: str = ""
+
+    def __str__(self) -> str:
+        return self.metric if self.counter is Counter.PROMETHEUS else str(self.counter)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What an operator fixed of one tenant by hand: its policy, its limit, or both.
+
+    It holds in every mode and whatever is known of the tenant, but for its floor.
+    """
+
+    policy: str | None = None
+    limit_bytes: int | None = None
+
+
 @dataclass(frozen=True)
 class Objective:
     """One statement, for the cgroups that `pattern` matches: a path, or a glob of paths.
 
     A share as `memory_min` or `memory_max` is one of the node's budget. `policies` are those
-    allowed, all when empty; one alone is pinned. SLOs of a higher `priority` come first. Raises
+    allowed, all when empty; one alone is pinned. SLOs of a higher `priority` come first. `fixed`
+    is what was pinned by hand, see `cachepilot.planner.pins`; it comes before the rest. Raises
     InputError naming the pattern and the key when a number is not above 0 to its `UPPER`.
     """
 
@@ -49,6 +89,8 @@ class Objective:
     memory_max: Size | None = None
     policies: tuple[str, ...] = ()
     mode: Mode = Mode.AUTO
+    fixed: Fixed | None = None
+    indicator: Indicator = Indicator()
 
     def __post_init__(self) -> None:
         for name, most in UPPER.items():
@@ -60,8 +102,11 @@ class Objective:
     @property
     def has_slo(self) -> bool:
         """Whether anything is promised."""
-        slos = (self.throughput_ops, self.latency_p99_us, self.hit_ratio)
-        return any(slo is not None for slo in slos)
+        return (
+            self.throughput_ops is not None
+            or self.latency_p99_us is not None
+            or self.hit_ratio is not None
+        )
 
 
 UNNAMED = Objective(pattern="*", mode=Mode.OBSERVE)
@@ -77,14 +122,19 @@ def size_bytes(size: Size, budget_bytes: int) -> int:
 
 @dataclass(frozen=True)
 class Objectives:
-    """All statements of an operator. An exact path comes before globs, then the first match."""
+    """All statements of an operator. An exact path comes before globs, then the first match.
+
+    Those of `pinned` come before all others, each for the cgroup of exactly its pattern.
+    """
 
     tenants: tuple[Objective, ...] = ()
     goal: Goal = Goal.THROUGHPUT
+    pinned: tuple[Objective, ...] = ()
 
     @cached_property
     def _exact(self) -> dict[str, Objective]:
-        return {objective.pattern: objective for objective in reversed(self.tenants)}
+        stated = (*self.pinned, *self.tenants)
+        return {objective.pattern: objective for objective in reversed(stated)}
 
     @cached_property
     def _globs(self) -> list[tuple[re.Pattern[str], Objective]]:
@@ -94,9 +144,19 @@ class Objectives:
             if any(character in objective.pattern for character in "*?[")
         ]
 
+    @cached_property
+    def _found(self) -> dict[str, Objective]:
+        return {}
+
     def of(self, cgroup: str) -> Objective:
         """The statement that holds for `cgroup`; UNNAMED when there is none."""
-        exact = self._exact.get(cgroup)
-        if exact is not None:
-            return exact
-        return next((found for glob, found in self._globs if glob.match(cgroup)), UNNAMED)
+        found = self._found.get(cgroup)
+        if found is None:
+            found = self._exact.get(cgroup)
+            if found is None:
+                globs = (one for glob, one in self._globs if glob.match(cgroup))
+                found = next(globs, UNNAMED)
+            if len(self._found) >= REMEMBERED_MAX:
+                self._found.clear()
+            self._found[cgroup] = found
+        return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objectives file: TOML, checked key by key.
+r"""The objectives file: TOML, checked key by key.
 
 goal = "throughput"
 
@@ -9,6 +9,7 @@ throughput_ops = 5000
 priority = 10
 memory_min = "64MiB"
 policies = ["s3fifo", "lfu"]
+indicator = { prometheus = "http://[::1]:9100/metrics", metric = "reads_total{kind=\"get\"}" }
 """
 
 import tomllib
@@ -17,7 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from cachepilot.errors import InputError
-from cachepilot.planner.objectives import UPPER, Goal, Mode, Objective, Objectives
+from cachepilot.planner.objectives import (
+    UPPER,
+    Counter,
+    Goal,
+    Indicator,
+    Mode,
+    Objective,
+    Objectives,
+)
 from cachepilot.sizes import ALLOWED, Size, parse_size
 
 Reader = Callable[[object], Any]
@@ -79,6 +88,20 @@ def _choice(kind: type[Goal] | type[Mode]) -> Reader:
     return read
 
 
+def _indicator(value: object) -> Indicator:
+    names = [str(member) for member in Counter if member is not Counter.PROMETHEUS]
+    if value in names:
+        return Indicator(Counter(value))
+    keys = {"prometheus", "metric"}
+    if isinstance(value, dict) and value.keys() == keys:
+        url, metric = value["prometheus"], value["metric"]
+        is_url = isinstance(url, str) and url.startswith(("http://", "https://"))
+        if is_url and isinstance(metric, str) and metric:
+            return Indicator(Counter.PROMETHEUS, url, metric)
+    allowed = f'{", ".join(names)}, or {{prometheus = "http://...", metric = "name"}}'
+    raise ObjectivesError(f"{value!r} is not allowed (allowed: {allowed})")
+
+
 _READERS: Mapping[str, Reader] = {
     "cgroup": _text,
     "throughput_ops": _number("throughput_ops", " operations per second"),
@@ -90,6 +113,7 @@ _READERS: Mapping[str, Reader] = {
     "memory_max": _size,
     "policies": _policies,
     "mode": _choice(Mode),
+    "indicator": _indicator,
 }
 
 
@@ -100,7 +124,8 @@ def _known_only(table: Mapping[str, object], known: Mapping[str, object], where:
         raise ObjectivesError(f"{where}: unknown key {unknown[0]!r} (allowed: {names})")
 
 
-def _objective(table: object, where: str) -> Objective:
+def objective_from(table: object, where: str) -> Objective:
+    """One statement from its table of keys; raises ObjectivesError naming `where`, key, range."""
     if not isinstance(table, dict):
         raise ObjectivesError(f"{where}: must be a table, written [[tenant]]")
     _known_only(table, _READERS, where)
@@ -129,17 +154,13 @@ def _check_memory(objective: Objective, where: str) -> None:
         )
 
 
-def parse_objectives(text: str, name: str) -> Objectives:
-    """Reads the text of the file `name`; raises ObjectivesError naming file, key and range."""
-    try:
-        document = tomllib.loads(text)
-    except ValueError as error:
-        raise ObjectivesError(f"{name}: is not TOML: {error}") from None
+def objectives_from(document: Mapping[str, object], name: str) -> Objectives:
+    """All statements from the keys of a document; raises ObjectivesError naming file and key."""
     _known_only(document, {"goal": None, "tenant": None}, name)
     tables = document.get("tenant", [])
     if not isinstance(tables, list):
         raise ObjectivesError(f"{name}: tenant: must be tables, written [[tenant]]")
-    found = tuple(_objective(table, f"{name}: tenant {i}") for i, table in enumerate(tables, 1))
+    found = tuple(objective_from(table, f"{name}: tenant {i}") for i, table in enumerate(tables, 1))
     patterns = [objective.pattern for objective in found]
     for i, pattern in enumerate(patterns, 1):
         if pattern in patterns[: i - 1]:
@@ -151,6 +172,15 @@ def parse_objectives(text: str, name: str) -> Objectives:
     except ObjectivesError as error:
         raise ObjectivesError(f"{name}: goal: {error}") from None
     return Objectives(tenants=found, goal=goal)
+
+
+def parse_objectives(text: str, name: str) -> Objectives:
+    """Reads the text of the file `name`; raises ObjectivesError naming file, key and range."""
+    try:
+        document = tomllib.loads(text)
+    except ValueError as error:
+        raise ObjectivesError(f"{name}: is not TOML: {error}") from None
+    return objectives_from(document, name)
 
 
 def read_objectives(path: Path) -> Objectives:

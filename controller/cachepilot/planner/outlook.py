@@ -26,7 +26,7 @@ class Outlook:
 def outlook(problem: Problem, allocation: Allocation) -> Outlook:
     """Predicts an allocation at the load of the device that it leads to."""
     miss = problem.miss(allocation)
-    value, load = problem.valued(allocation)
+    value, load = problem.valued(allocation, miss)
     return Outlook(
         allocation=allocation,
         miss=miss,

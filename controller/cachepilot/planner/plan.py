@@ -4,12 +4,13 @@
 A pure function: no clock, no file and no random number but from the seed of the configuration.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 
 from cachepilot import allocators
-from cachepilot.planner.asked import Asked
+from cachepilot.planner.asked import BY_MODE, NOTHING_FIXED, Asked
 from cachepilot.planner.config import Config
 from cachepilot.planner.decision import Action, Held, Plan, Setting
 from cachepilot.planner.limits import InfeasibleError
@@ -20,7 +21,9 @@ from cachepilot.planner.slo_outcomes import slo_outcomes
 from cachepilot.planner.snapshot import Snapshot, Tenant
 from cachepilot.sizes import human_bytes
 
+BEYOND = "what may not change and the least of the others exceed the budget by"
 OVERCOMMITTED = "limits exceed the budget: they shrink by more than the bound on movement"
+UNPREDICTABLE = frozenset(Held) - {Held.NOT, *BY_MODE}
 
 
 def _planned(
@@ -32,8 +35,10 @@ def _planned(
     return problem, outlook(problem, allocator(problem, random))
 
 
-def _settings(tenants: Sequence[Tenant], seen: Outlook, held: Sequence[Held]) -> list[Setting]:
-    """What an allocation gives each tenant; one that is held keeps the name of its policy."""
+def _settings(
+    problem: Problem, asked: Asked, seen: Outlook, others: Sequence[str]
+) -> list[Setting]:
+    """What an allocation gives each tenant; the policies of those that do not move are `others`."""
     columns = (
         seen.allocation.policy.tolist(),
         seen.allocation.limit_bytes.tolist(),
@@ -42,41 +47,65 @@ def _settings(tenants: Sequence[Tenant], seen: Outlook, held: Sequence[Held]) ->
     )
     return [
         Setting(
-            tenant.policy if why is not Held.NOT else tenant.curves.policies[policy],
+            curves.policies[policy] if movable else other,
             limit,
             miss,
             ops,
         )
-        for tenant, why, policy, limit, miss, ops in zip(tenants, held, *columns, strict=True)
+        for curves, movable, other, policy, limit, miss, ops in zip(
+            asked.curves, problem.movable.tolist(), others, *columns, strict=True
+        )
     ]
 
 
-def _disobeyed(tenant: Tenant, objective: Objective, held: Held, then: Setting) -> str | None:
-    """A note on a tenant that may be changed and yet stays under a policy it may not have."""
-    if held is not Held.NOT or not objective.policies or then.policy in objective.policies:
-        return None
+def _disobeyed(tenant: Tenant, objective: Objective, held: Held, then: Setting) -> Iterator[str]:
+    """Notes on a tenant that does not get what was asked of it: a limit, or a policy."""
+    fixed = objective.fixed or NOTHING_FIXED
+    if fixed.limit_bytes is not None and then.limit_bytes != fixed.limit_bytes:
+        why = "its floor" if fixed.limit_bytes < tenant.floor_bytes else "all that fits"
+        pinned = human_bytes(fixed.limit_bytes)
+        yield f"{tenant.cgroup}: pinned to {pinned}; gets {human_bytes(then.limit_bytes)}, {why}"
+    if held is not Held.NOT or not objective.policies or fixed.policy is not None:
+        return
+    if then.policy in objective.policies or tenant.curves is None:
+        return
     allowed = ", ".join(objective.policies)
     has_curve = not set(objective.policies).isdisjoint(tenant.curves.policies)
     why = "the allocator changes no policies" if has_curve else "none of them has a curve"
-    return f"{tenant.cgroup}: stays under {then.policy}; allowed are {allowed}, but {why}"
+    yield f"{tenant.cgroup}: stays under {then.policy}; allowed are {allowed}, but {why}"
 
 
-def _why(tenant: Tenant, held: Held, now: Setting, then: Setting) -> str:
+def _why_held(tenant: Tenant, objective: Objective, held: Held) -> str:
     if held is Held.UNTRUSTED:
-        return f"kept: the curves cannot be trusted: {tenant.trust.reason or 'no reason given'}"
+        return f"the curves cannot be trusted: {tenant.trust.reason or 'no reason given'}"
     if held is Held.UNKNOWN_POLICY:
-        return f"kept: there is no curve of its present policy, {tenant.policy}"
-    if held is not Held.NOT:
-        return f"kept: mode is {held}"
-    if (now.policy, now.limit_bytes) == (then.policy, then.limit_bytes):
-        return "kept: the allocator found no change that is worth its cost"
+        pinned = (objective.fixed or NOTHING_FIXED).policy
+        known = tenant.curves is not None and tenant.policy in tenant.curves.policies
+        return f"there is no curve of its {'pinned' if known else 'present'} policy, " + (
+            pinned if known and pinned else tenant.policy
+        )
+    if held is Held.NO_CURVES:
+        return f"there are no curves of it{tenant.trust.reason and ': '}{tenant.trust.reason}"
+    return f"mode is {held}"
+
+
+def _why(tenant: Tenant, objective: Objective, held: Held, now: Setting, then: Setting) -> str:
+    same = (now.policy, now.limit_bytes) == (then.policy, then.limit_bytes)
+    pinned = "pinned; " if objective.fixed is not None else ""
+    if held is not Held.NOT and same:
+        return f"{pinned}kept: {_why_held(tenant, objective, held)}"
+    if same:
+        return f"{pinned}kept: the allocator found no change that is worth its cost"
     changes = []
     if now.policy != then.policy:
         changes.append(f"{now.policy} -> {then.policy}")
     if now.limit_bytes != then.limit_bytes:
         changes.append(f"{human_bytes(now.limit_bytes)} -> {human_bytes(then.limit_bytes)}")
+    if held in UNPREDICTABLE:
+        why = _why_held(tenant, objective, held)
+        return f"{pinned}{', '.join(changes)}: nothing is predicted, {why}"
     return (
-        f"{', '.join(changes)}: miss ratio {now.miss_ratio:.4f} -> {then.miss_ratio:.4f}, "
+        f"{pinned}{', '.join(changes)}: miss ratio {now.miss_ratio:.4f} -> {then.miss_ratio:.4f}, "
         f"{now.throughput_ops:,.4g} -> {then.throughput_ops:,.4g} ops/s predicted"
     )
 
@@ -91,11 +120,11 @@ def _recommended(
     if Held.RECOMMEND not in asked.held:
         return {}, ()
     try:
-        _, seen = _planned(snapshot, asked, config, frozenset((Held.NOT, Held.RECOMMEND)))
+        free = frozenset((Held.NOT, Held.RECOMMEND))
+        problem, seen = _planned(snapshot, asked, config, free)
     except InfeasibleError as error:
         return {}, (f"nothing to recommend: {error}",)
-    freed = [Held.NOT if why is Held.RECOMMEND else why for why in asked.held]
-    settings = _settings(asked.tenants, seen, freed)
+    settings = _settings(problem, asked, seen, [tenant.policy for tenant in asked.tenants])
     found = {
         tenant.cgroup: setting
         for tenant, why, setting in zip(asked.tenants, asked.held, settings, strict=True)
@@ -104,18 +133,27 @@ def _recommended(
     return found, ()
 
 
+def _overcommitted(problem: Problem) -> tuple[str, ...]:
+    if problem.over_bytes > 0:
+        return (f"{BEYOND} {human_bytes(problem.over_bytes)}: nobody gets more than its least",)
+    return (OVERCOMMITTED,) if problem.widened else ()
+
+
 def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
     """The plan for one node; the same arguments give the same plan.
 
-    Raises InfeasibleError when what tenants must have exceeds the budget, and InputError for an
-    allocator that does not exist.
+    Raises InfeasibleError when the least of tenants that may be changed exceeds the budget, and
+    InputError for an allocator that does not exist. What may not be changed counts as it is, even
+    where that exceeds the budget.
     """
     asked = Asked.of(snapshot, objectives)
     tenants, stated, held = asked.tenants, asked.objectives, asked.held
     problem, seen = _planned(snapshot, asked, config, frozenset((Held.NOT,)))
-    present = _settings(tenants, outlook(problem, problem.keep()), held)
+    names = [tenant.policy for tenant in tenants]
+    present = _settings(problem, asked, outlook(problem, problem.keep()), names)
     recommended, notes = _recommended(snapshot, asked, config)
-    planned = _settings(tenants, seen, held)
+    pinned = [one.policy or name for one, name in zip(asked.fixed, names, strict=True)]
+    planned = _settings(problem, asked, seen, pinned)
     disobeyed = map(_disobeyed, tenants, stated, held, planned)
     actions = tuple(
         Action(
@@ -126,11 +164,14 @@ def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
             throughput_ops=then.throughput_ops,
             present=now,
             held=why,
-            why=_why(tenant, why, now, then),
+            why=_why(tenant, objective, why, now, then),
             recommended=recommended.get(tenant.cgroup),
         )
-        for tenant, why, now, then in zip(tenants, held, present, planned, strict=True)
+        for tenant, objective, why, now, then in zip(
+            tenants, stated, held, present, planned, strict=True
+        )
     )
+    unallocated = snapshot.node.budget_bytes - int(seen.allocation.limit_bytes.sum())
     return Plan(
         epoch=snapshot.epoch,
         node=snapshot.node.name,
@@ -141,10 +182,6 @@ def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
         bound=seen.allocation.bound,
         device_wait_us=seen.load.wait_us,
         device_share=seen.device_iops / snapshot.device.capacity_iops,
-        unallocated_bytes=snapshot.node.budget_bytes - int(seen.allocation.limit_bytes.sum()),
-        notes=(
-            *((OVERCOMMITTED,) if problem.widened else ()),
-            *notes,
-            *(note for note in disobeyed if note is not None),
-        ),
+        unallocated_bytes=max(0, unallocated),
+        notes=(*_overcommitted(problem), *notes, *chain.from_iterable(disobeyed)),
     )

@@ -44,11 +44,13 @@ class Allocation:
 class Problem:
     """N tenants that share `budget_bytes`; arrays of shape (N,) but for those said otherwise.
 
+    Where what may not change exceeds the node's budget by `over_bytes`, it counts as the budget.
+
     A limit must be in [low_bytes, high_bytes], which the bound on movement narrows down from
     [least_bytes, most_bytes]. A tenant that is not `movable` keeps its policy and its limit, and
     is valued at the miss ratio that is measured, not at its curves: `present_miss` is the one or
     the other. `allowed`, (N, P), is where it may switch to; the present policy is not among them,
-    and `stay` says whether it may be kept.
+    and `stay` says whether it may be kept. `given` is the policy under allocators that choose none.
     SLOs are the least throughput `min_ops` (0 without one) and the greatest `max_miss` (1 without).
     """
 
@@ -58,6 +60,7 @@ class Problem:
     allowed: BoolArray
     stay: BoolArray
     present: IntArray
+    given: IntArray
     current_bytes: IntArray
     least_bytes: IntArray
     most_bytes: IntArray
@@ -72,6 +75,7 @@ class Problem:
     goal: Goal
     config: Config
     widened: bool
+    over_bytes: int
     load: Load = Load()
 
     @property
@@ -106,6 +110,8 @@ class Problem:
 
     def miss(self, allocation: Allocation) -> FloatArray:
         """Predicted miss ratio of every tenant; the measured one where nothing may change."""
+        if allocation.policy is self.present and allocation.limit_bytes is self.current_bytes:
+            return self.present_miss
         found = self.curves.miss(allocation.limit_bytes[:, None], allocation.policy)[:, 0]
         return np.where(self.movable, found, self.present_miss)
 
@@ -122,12 +128,13 @@ class Problem:
         cost: FloatArray = worth[:, None] * share
         return cost
 
-    def valued(self, allocation: Allocation) -> tuple[float, Load]:
+    def valued(self, allocation: Allocation, miss: FloatArray | None = None) -> tuple[float, Load]:
         """The value of an allocation, and the load of the device that it leads to.
 
-        The value is the weighted throughput less the costs of change, under that load.
+        The value is the weighted throughput less the costs of change, under that load. `miss` is
+        that of the allocation, where it is known.
         """
-        miss = self.miss(allocation)
+        miss = self.miss(allocation) if miss is None else miss
         wait = self.model.wait_us(miss)
         load = Load(wait, self.model.read_price(miss, wait, self.weight))
         switched = allocation.policy != self.present
@@ -136,7 +143,7 @@ class Problem:
         return float((gain - cost[:, 0]).sum()), load
 
 
-def _min_ops(tenants: Sequence[Tenant], objectives: Sequence[Objective]) -> FloatArray:
+def min_ops_of(tenants: Sequence[Tenant], objectives: Sequence[Objective]) -> FloatArray:
     """The throughput that keeps every promise of throughput and latency, shape (N,).
 
     The p99 is taken to stay in proportion to the time of an operation, which by Little's law is
@@ -160,15 +167,12 @@ def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held
     Raises InfeasibleError when what tenants must have exceeds the budget.
     """
     tenants, stated = asked.tenants, asked.objectives
-    movable = np.array([why in free for why in asked.held], dtype=np.bool_)
-    limits = limits_of(tenants, stated, movable, snapshot, config)
-    curves = PackedCurves.of([tenant.curves for tenant in tenants])
-    present = np.array([_present(tenant) for tenant in tenants], dtype=np.int64)
-    usable = np.zeros(curves.miss_ratio.shape[:2], dtype=np.bool_)
-    for i, (tenant, objective) in enumerate(zip(tenants, stated, strict=True)):
-        names = tenant.curves.policies
-        wanted = objective.policies
-        usable[i, : len(names)] = [name in wanted for name in names] if wanted else True
+    movable = asked.movable(free)
+    limits = limits_of(asked, free, snapshot, config)
+    curves = PackedCurves.of(asked.curves)
+    names = [one.policies for one in asked.curves]
+    present = np.array([_present(*pair) for pair in zip(tenants, names, strict=True)], np.int64)
+    usable = usable_of(curves, names, asked.policies(free))
     rows = np.arange(len(tenants))
     # A tenant whose allowed policies have no curve keeps the present one: nothing better is known.
     stay = usable[rows, present] | ~usable.any(axis=1) if tenants else np.zeros(0, dtype=np.bool_)
@@ -178,12 +182,15 @@ def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held
     measured = np.array([tenant.indicators.miss_ratio for tenant in tenants], dtype=np.float64)
     hits = [0.0 if one.hit_ratio is None else one.hit_ratio for one in stated]
     return Problem(
-        budget_bytes=snapshot.node.budget_bytes,
+        budget_bytes=max(snapshot.node.budget_bytes, int(limits.low.sum())),
         curves=curves,
         model=throughput_model(tenants, snapshot.device, config.model),
         allowed=allowed & movable[:, None],
         stay=stay | ~movable,
         present=present,
+        given=np.where(movable & ~stay & (usable.sum(axis=1) == 1), usable.argmax(axis=1), present)
+        if tenants
+        else present,
         current_bytes=current,
         least_bytes=limits.least,
         most_bytes=limits.most,
@@ -193,14 +200,24 @@ def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held
         present_miss=np.where(movable, curves.miss(current[:, None], present)[:, 0], measured),
         weight=np.array([one.weight for one in stated], dtype=np.float64),
         priority=np.array([one.priority for one in stated], dtype=np.int64),
-        min_ops=_min_ops(tenants, stated),
+        min_ops=min_ops_of(tenants, stated),
         max_miss=1.0 - np.array(hits, dtype=np.float64),
         goal=asked.goal,
         config=config,
         widened=limits.widened,
+        over_bytes=limits.over_bytes,
     )
 
 
-def _present(tenant: Tenant) -> int:
-    names = tenant.curves.policies
+def usable_of(
+    curves: PackedCurves, names: Sequence[Sequence[str]], allowed: Sequence[Sequence[str]]
+) -> BoolArray:
+    """Which curves each tenant may be under, (N, P), of the policies allowed; all when empty."""
+    usable = np.zeros(curves.miss_ratio.shape[:2], dtype=np.bool_)
+    for i, (has, wanted) in enumerate(zip(names, allowed, strict=True)):
+        usable[i, : len(has)] = [name in wanted for name in has] if wanted else True
+    return usable
+
+
+def _present(tenant: Tenant, names: Sequence[str]) -> int:
     return names.index(tenant.policy) if tenant.policy in names else 0

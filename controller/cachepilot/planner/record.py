@@ -75,6 +75,20 @@ def to_json(record: Record) -> str:
     return json.dumps(_encode(record))
 
 
+def objectives_to_json(objectives: Objectives) -> str:
+    """Objectives as one line of JSON."""
+    return json.dumps(_encode(objectives))
+
+
+def objectives_from_json(text: str, name: str) -> Objectives:
+    """Reads what `objectives_to_json` wrote; raises RecordError naming `name`."""
+    try:
+        objectives: Objectives = _decode(Objectives, json.loads(text))
+    except _UNREADABLE as error:
+        raise RecordError(f"{name}: not objectives: {error}") from None
+    return objectives
+
+
 def from_json(text: str, name: str) -> Record:
     """Reads what `to_json` wrote; raises RecordError naming `name`."""
     try:

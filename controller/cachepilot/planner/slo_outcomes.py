@@ -35,7 +35,19 @@ def _in_kind(kind: str, point: _Point, tenant: Tenant) -> float | None:
     return readings.latency_p99_us * readings.throughput_ops / point.ops
 
 
-def _meets(kind: str, value: float, target: float) -> bool:
+def measured(kind: str, tenant: Tenant) -> float | None:
+    """What is measured of a tenant in the unit of a promise; None when nothing is."""
+    readings = tenant.indicators
+    hit_ratio = 1.0 - readings.miss_ratio
+    return {
+        "throughput_ops": readings.throughput_ops,
+        "latency_p99_us": readings.latency_p99_us,
+        "hit_ratio": hit_ratio,
+    }[kind]
+
+
+def meets(kind: str, value: float, target: float) -> bool:
+    """Whether a value keeps a promise of this kind, to within rounding."""
     if kind == "latency_p99_us":
         return value <= target * (1 + MARGIN)
     return value >= target * (1 - MARGIN)
@@ -83,6 +95,7 @@ def slo_outcomes(
         best = _Point(float(best_miss[i]), float(best_ops[i]), wait_us)
         limit = planned.allocation.limit_bytes[i]
         grows = bool(limit > problem.current_bytes[i]) and limit == problem.high_bytes[i]
+        may = _may_change(problem, objectives[i], i)
         for kind, target in _targets(objectives[i]):
             value, most = _in_kind(kind, here, tenant), _in_kind(kind, best, tenant)
             if value is None or most is None:
@@ -90,21 +103,27 @@ def slo_outcomes(
                 state = SloState.UNMEASURED
                 outcome = SloOutcome(tenant.cgroup, kind, target, state, None, None, None, why)
             else:
-                state = _state(kind, target, (value, most), bool(problem.movable[i]), grows)
+                state = _state(kind, target, (value, most), may, grows)
                 why = _why(kind, target, state, value, best)
                 outcome = SloOutcome(tenant.cgroup, kind, target, state, value, most, best.ops, why)
             found.append(outcome)
     return tuple(found)
 
 
+def _may_change(problem: Problem, objective: Objective, row: int) -> bool:
+    """Whether a plan may give a tenant more, an operator having fixed nothing that forbids it."""
+    least, most = problem.least_bytes[row], problem.most_bytes[row]
+    return bool(problem.movable[row] and (objective.fixed is None or least < most))
+
+
 def _state(
     kind: str, target: float, predicted: tuple[float, float], movable: bool, grows: bool
 ) -> SloState:
     value, most = predicted
-    if _meets(kind, value, target):
+    if meets(kind, value, target):
         return SloState.KEPT
     if not movable:
         return SloState.HELD
-    if not _meets(kind, most, target):
+    if not meets(kind, most, target):
         return SloState.UNATTAINABLE
     return SloState.APPROACHING if grows else SloState.OUTBID

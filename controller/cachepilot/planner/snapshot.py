@@ -40,7 +40,14 @@ def _is_positive(value: float) -> bool:
 
 def _require_positive(part: str, **values: float) -> None:
     for name, value in values.items():
-        _require(_is_positive(value), f"{part}: {name} must be a positive number, not {value}")
+        if not _is_positive(value):
+            raise SnapshotError(f"{part}: {name} must be a positive number, not {value}")
+
+
+def _same(one: FloatArray | None, other: FloatArray | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one, other)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +55,15 @@ class Curves:
     """Miss ratio curves of one tenant, all policies over one grid of sizes.
 
     `sizes_bytes` has shape (S,), positive and rising; `miss_ratio` has shape (P, S) with a row per
-    policy, in [0, 1]. Both are copied and read-only. Below the first size a curve runs straight to
+    policy, in [0, 1]; `error_bar`, of the same shape, is by how much each may be wrong, where that
+    is known. All are copied and read-only. Below the first size a curve runs straight to
     a miss ratio of 1 at no memory; beyond the last it stays what it was there.
     """
 
     policies: tuple[str, ...]
     sizes_bytes: IntArray
     miss_ratio: FloatArray
+    error_bar: FloatArray | None = None
 
     def __post_init__(self) -> None:
         sizes = np.array(self.sizes_bytes, dtype=np.int64)
@@ -64,11 +73,17 @@ class Curves:
         _require(ratios.shape == shape, f"curves: miss_ratio must have the shape {shape}")
         unique = len(set(self.policies)) == len(self.policies) > 0
         _require(unique, "curves: policies must be named, each once")
-        rising = bool(sizes[0] > 0 and (np.diff(sizes) > 0).all() and sizes[-1] <= BYTES_MAX)
+        rising = bool(sizes[0] > 0 and (sizes[1:] > sizes[:-1]).all() and sizes[-1] <= BYTES_MAX)
         _require(rising, f"curves: sizes_bytes must be positive and rising, at most {BYTES_MAX}")
-        in_range = bool(((ratios >= 0) & (ratios <= 1)).all())
+        in_range = bool(ratios.min() >= 0 and ratios.max() <= 1)
         _require(in_range, "curves: miss_ratio must be in [0, 1]")
-        for name, array in (("sizes_bytes", sizes), ("miss_ratio", ratios)):
+        arrays = {"sizes_bytes": sizes, "miss_ratio": ratios}
+        if self.error_bar is not None:
+            bars = np.array(self.error_bar, dtype=np.float64)
+            _require(bars.shape == shape, f"curves: error_bar must have the shape {shape}")
+            _require(bool(bars.min() >= 0), "curves: error_bar must be at least 0")
+            arrays["error_bar"] = bars
+        for name, array in arrays.items():
             array.setflags(write=False)
             object.__setattr__(self, name, array)
 
@@ -78,6 +93,7 @@ class Curves:
             and self.policies == other.policies
             and np.array_equal(self.sizes_bytes, other.sizes_bytes)
             and np.array_equal(self.miss_ratio, other.miss_ratio)
+            and _same(self.error_bar, other.error_bar)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -106,12 +122,18 @@ class Demand:
     error_pct: float | None = None
 
     def __post_init__(self) -> None:
-        _require_positive(
-            "demand",
-            service_us=self.service_us,
-            accesses_per_op=self.accesses_per_op,
-            concurrency=self.concurrency,
-        )
+        # Thousands are made per cycle: what is fine is passed by one comparison.
+        if not (
+            0 < self.service_us < math.inf
+            and 0 < self.accesses_per_op < math.inf
+            and 0 < self.concurrency < math.inf
+        ):
+            _require_positive(
+                "demand",
+                service_us=self.service_us,
+                accesses_per_op=self.accesses_per_op,
+                concurrency=self.concurrency,
+            )
 
 
 @dataclass(frozen=True)
@@ -124,12 +146,14 @@ class Indicators:
     latency_p99_us: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("throughput_ops", "device_iops"):
+        fine = 0 <= self.throughput_ops < math.inf and 0 <= self.device_iops < math.inf
+        for name in () if fine else ("throughput_ops", "device_iops"):
             value = getattr(self, name)
-            fine = math.isfinite(value) and value >= 0
-            _require(fine, f"indicators: {name} must be a number of at least 0, not {value}")
-        fine = 0 <= self.miss_ratio <= 1
-        _require(fine, f"indicators: miss_ratio must be in [0, 1], not {self.miss_ratio}")
+            if not (math.isfinite(value) and value >= 0):
+                raise SnapshotError(f"indicators: {name} must be at least 0, not {value}")
+        if not 0 <= self.miss_ratio <= 1:
+            miss = self.miss_ratio
+            raise SnapshotError(f"indicators: miss_ratio must be in [0, 1], not {miss}")
         if self.latency_p99_us is not None:
             _require_positive("indicators", latency_p99_us=self.latency_p99_us)
 
@@ -138,23 +162,38 @@ class Indicators:
 class Tenant:
     """One managed cgroup: what it has now, the least it may have, and what is known of it.
 
-    Of a cgroup without a limit, `limit_bytes` is to be the memory that it holds.
+    Of a cgroup without a limit, `limit_bytes` is to be the memory that it holds. Without `curves`
+    it is left as it is.
     """
 
     cgroup: str
     policy: str
     limit_bytes: int
     floor_bytes: int
-    curves: Curves
+    curves: Curves | None
     demand: Demand
     indicators: Indicators
     trust: Trust = Trust()
 
     def __post_init__(self) -> None:
-        for name in ("limit_bytes", "floor_bytes"):
+        fine = 0 <= self.limit_bytes <= BYTES_MAX and 0 <= self.floor_bytes <= BYTES_MAX
+        for name in () if fine else ("limit_bytes", "floor_bytes"):
             value = getattr(self, name)
-            fine = 0 <= value <= BYTES_MAX
-            _require(fine, f"{self.cgroup}: {name} must be 0 to {BYTES_MAX}, not {value}")
+            if not 0 <= value <= BYTES_MAX:
+                raise SnapshotError(f"{self.cgroup}: {name} must be 0 to {BYTES_MAX}, not {value}")
+
+    def with_floor(self, floor_bytes: int) -> "Tenant":
+        """The same tenant with another floor; `dataclasses.replace` takes three times as long."""
+        return Tenant(
+            self.cgroup,
+            self.policy,
+            self.limit_bytes,
+            floor_bytes,
+            self.curves,
+            self.demand,
+            self.indicators,
+            self.trust,
+        )
 
 
 @dataclass(frozen=True)
@@ -203,5 +242,6 @@ class Snapshot:
         _require(count <= TENANTS_MAX, f"node {self.node.name}: tenants {allowed}")
         seen: set[str] = set()
         for tenant in self.tenants:
-            _require(tenant.cgroup not in seen, f"{tenant.cgroup}: twice in one snapshot")
+            if tenant.cgroup in seen:
+                raise SnapshotError(f"{tenant.cgroup}: twice in one snapshot")
             seen.add(tenant.cgroup)
