@@ -11,7 +11,24 @@ import typer
 from typer.main import get_command
 
 from cachepilot import _models
-from cachepilot.cli import compare, mrc, policies, policy, scorecard, sim, trace, vm
+from cachepilot.cli import (
+    agent_commands,
+    compare,
+    consolidate,
+    controller,
+    explain,
+    history,
+    mrc,
+    pin,
+    plan,
+    policies,
+    scorecard,
+    sim,
+    slo,
+    status,
+    trace,
+    vm,
+)
 from cachepilot.errors import InputError
 
 EXIT_BAD_INPUT = 2
@@ -28,8 +45,24 @@ app.command(name="sim")(sim.command)
 app.command(name="mrc")(mrc.command)
 app.command(name="compare")(compare.command)
 app.command(name="policies")(policies.command)
-app.command(name="policy", context_settings=policy.CONTEXT, add_help_option=False)(policy.command)
 app.command(name="scorecard")(scorecard.command)
+app.command(name="status")(status.command)
+app.command(name="explain")(explain.command)
+app.command(name="history")(history.command)
+app.command(name="pin")(pin.pin)
+app.command(name="unpin")(pin.unpin)
+app.command(name="plan")(plan.command)
+app.command(name="consolidate")(consolidate.command)
+for name, command in {
+    "agent": agent_commands.run,
+    "policy": agent_commands.policy,
+    "doctor": agent_commands.doctor,
+    "record": agent_commands.record,
+}.items():
+    settings = agent_commands.CONTEXT
+    app.command(name=name, context_settings=settings, add_help_option=False)(command)
+app.add_typer(controller.app, name="controller")
+app.add_typer(slo.app, name="slo")
 app.add_typer(trace.app, name="trace")
 app.add_typer(vm.app, name="vm")
 

@@ -67,3 +67,9 @@ def _finite(value: Any) -> Any:
 def print_json(value: Any) -> None:
     """One JSON document on stdout; a number that is not finite becomes null."""
     print(json.dumps(_finite(value), indent=2, allow_nan=False))
+
+
+def print_notes(notes: Sequence[str]) -> None:
+    """What a reader of stdout should know beside it, a line each on stderr."""
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may ask what: bearer tokens with a role each; without tokens, whoever is on this host."""
+
+import hashlib
+import string
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from cachepilot.api.role import LOOKING, Role
+from cachepilot.errors import InputError
+from cachepilot.hosts import is_this_host
+
+OPEN_PATHS = frozenset({"/healthz"})
+"""Asked without a token: by probes, which have none."""
+ROLE_KEY = "cachepilot.role"
+"""The entry of the ASGI scope that holds the role of whoever asks."""
+TOKEN_LENGTH = (32, 512)
+TOKENS_MAX = 1000
+_TOKEN_ALPHABET = frozenset(string.ascii_letters + string.digits + "-._~+/=")
+
+
+@dataclass(frozen=True)
+class Access:
+    """Roles by the SHA-256 of a token; without any, everybody on this host is an operator."""
+
+    roles: Mapping[bytes, Role] = field(default_factory=dict)
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether requests must carry one."""
+        return bool(self.roles)
+
+    def role_of(self, token: str) -> Role | None:
+        """None for a token that is not known.
+
+        A digest is looked up, so that the time it takes says nothing of the tokens that there are.
+        """
+        return self.roles.get(_digest(token))
+
+
+@dataclass(frozen=True)
+class TokenFiles:
+    """Files with a token per line; blank lines and those that begin with `#` do not count."""
+
+    viewer: Path | None = None
+    operator: Path | None = None
+
+    def read(self) -> Access:
+        """Raises InputError naming the file, the line and what is allowed."""
+        roles: dict[bytes, Role] = {}
+        for role, path in ((Role.VIEWER, self.viewer), (Role.OPERATOR, self.operator)):
+            for digest in [] if path is None else _digests(path):
+                if digest in roles:
+                    raise InputError(f"{path}: a token that is there twice, or has two roles")
+                roles[digest] = role
+        return Access(roles)
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+def read_tokens(path: Path) -> list[str]:
+    """The tokens of a file, 1 to TOKENS_MAX; InputError naming file, line and what is allowed."""
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from None
+    found = []
+    low, high = TOKEN_LENGTH
+    for number, line in enumerate(lines, 1):
+        token = line.strip()
+        if not token or token.startswith("#"):
+            continue
+        if not low <= len(token) <= high or not _TOKEN_ALPHABET.issuperset(token):
+            allowed = f"{low} to {high} letters, digits or -._~+/=, like `openssl rand -hex 32`"
+            raise InputError(f"{path}: line {number}: is not a token (allowed: {allowed})")
+        found.append(token)
+    if not 1 <= len(found) <= TOKENS_MAX:
+        raise InputError(f"{path}: holds {len(found)} tokens (allowed: 1 to {TOKENS_MAX})")
+    return found
+
+
+def _digests(path: Path) -> list[bytes]:
+    return [_digest(token) for token in read_tokens(path)]
+
+
+def _netloc_host(netloc: str) -> str:
+    try:
+        return urlsplit(f"//{netloc}").hostname or ""
+    except ValueError:
+        return ""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An answer instead of what was asked."""
+
+    status: int
+    error: str
+
+
+def _of_this_host(headers: Headers) -> Role | Refusal:
+    """What a page from elsewhere asks through a browser on this host is not the operator's.
+
+    Such a request names that page as its origin, or its host, where that name was made to mean
+    this machine.
+    """
+    host, origin = headers.get("host", ""), headers.get("origin")
+    if not is_this_host(_netloc_host(host)):
+        return Refusal(403, f"host {host!r}: only this machine without tokens (allowed: localhost)")
+    if origin is not None and origin.partition("://")[2] != host:
+        return Refusal(403, f"origin {origin!r}: another site's page (allowed: that of {host})")
+    return Role.OPERATOR
+
+
+def _of_token(access: Access, method: str, headers: Headers) -> Role | Refusal:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        return Refusal(401, "a token is needed (allowed: Authorization: Bearer TOKEN)")
+    role = access.role_of(token.strip())
+    if role is None:
+        return Refusal(401, "the token is not known (allowed: one of the controller's [access])")
+    if not role.may(method):
+        return Refusal(403, f"a viewer may only look: {method} is for an operator's token")
+    return role
+
+
+class Guarded:
+    """ASGI middleware: passes on what `access` allows, with the role in the scope.
+
+    Everything else is answered with 401 or 403, its body unread.
+    """
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app, self._access = app, access
+
+    def _judge(self, scope: Scope) -> Role | Refusal:
+        method, headers = scope["method"], Headers(scope=scope)
+        if not self._access.needs_token:
+            return _of_this_host(headers)
+        if scope["path"] in OPEN_PATHS and method in LOOKING:
+            return Role.VIEWER
+        return _of_token(self._access, method, headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Judges requests; the server's own events pass, and there are no websockets."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": "no websockets here"})
+            return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        found = self._judge(scope)
+        if isinstance(found, Role):
+            scope[ROLE_KEY] = found
+            await self._app(scope, receive, send)
+        else:
+            challenge = {"WWW-Authenticate": "Bearer"} if found.status == 401 else None
+            answer = JSONResponse({"error": found.error}, found.status, challenge)
+            await answer(scope, receive, send)

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The HTTP application: /api/v1, /metrics, /healthz, and the generated /openapi.json."""
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry
+from starlette.exceptions import HTTPException
+
+from cachepilot import _models
+from cachepilot.api import routes
+from cachepilot.api.access import Access, Guarded
+from cachepilot.api.bounded_body import BoundedBody
+from cachepilot.api.error_shape import ErrorShape
+from cachepilot.api.metrics import Exposition
+from cachepilot.api.service import Service, UnknownError
+from cachepilot.api.shapes import Shape
+from cachepilot.errors import InputError
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    401: {"model": ErrorShape, "description": "Without a token that is known, where one is needed"},
+    403: {"model": ErrorShape, "description": "A viewer's token, or a page of another site"},
+    404: {"model": ErrorShape, "description": "No such node, tenant, objective or pin"},
+    413: {"model": ErrorShape, "description": "The body is larger than 1 MiB"},
+    422: {"model": ErrorShape, "description": "Refused: the line names the key and the range"},
+}
+
+
+class Health(Shape):
+    """That the event loop, which also runs control cycles, is alive; and what it can see."""
+
+    status: str
+    nodes: int
+    connected: int
+
+
+def _refusal(status: int, message: str) -> JSONResponse:
+    return JSONResponse({"error": " ".join(message.split())}, status)
+
+
+async def _on_input_error(_request: Request, error: Exception) -> Response:
+    return _refusal(404 if isinstance(error, UnknownError) else 422, str(error))
+
+
+async def _on_validation_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    # The first part of the place says body or query, which the reader knows.
+    where = ".".join(str(part) for part in first["loc"][1:]) or "body"
+    if first["type"] == "extra_forbidden":
+        return _refusal(422, f"{where}: unknown key (/openapi.json lists those that there are)")
+    return _refusal(422, f"{where}: {first['msg']}")
+
+
+async def _on_http_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _refusal(error.status_code, str(error.detail))
+
+
+async def _on_failure(_request: Request, _error: Exception) -> Response:
+    return _refusal(500, "the controller failed at this; its log says why")
+
+
+def _add_operations(app: FastAPI, service: Service, process: CollectorRegistry) -> None:
+    exposition = Exposition(service, process)
+
+    @app.get("/metrics", response_class=Response, tags=["operations"])
+    async def metrics() -> Response:
+        """The text format of Prometheus."""
+        return Response(exposition.text(), media_type=CONTENT_TYPE_LATEST)
+
+    @app.get("/healthz", tags=["operations"])
+    async def healthz() -> Health:
+        """Answers while the controller lives; a loop that hangs lets the caller's time run out."""
+        nodes = service.nodes()
+        connected = sum(node.connected for node in nodes)
+        return Health(status="ok", nodes=len(nodes), connected=connected)
+
+
+def create_app(
+    service: Service, process: CollectorRegistry = REGISTRY, access: Access | None = None
+) -> FastAPI:
+    """The application over `service`, which is called on the event loop's thread.
+
+    A tenant's details, what-if and consolidation are asked for on another thread: they compute.
+
+    UnknownError is answered with 404, other InputErrors with 422, each with one line
+    `{"error": ...}`; a body above 1 MiB with 413; anything else that is raised with 500, and is
+    raised on to the server, which logs it. Unknown keys are refused. What `process`
+    registers, the control loop's own metrics among it, is part of /metrics. Without `access`
+    everybody on this host may ask everything, and nobody else anything.
+    """
+    app = FastAPI(
+        title="cachepilot controller",
+        version=_models.version(),
+        description="Objectives, state and decisions of the page cache's autopilot.",
+        docs_url=None,
+        redoc_url=None,
+        exception_handlers={
+            InputError: _on_input_error,
+            RequestValidationError: _on_validation_error,
+            HTTPException: _on_http_error,
+            Exception: _on_failure,
+        },
+    )
+    app.add_middleware(BoundedBody)
+    app.add_middleware(Guarded, access=access or Access())
+    app.include_router(routes.router(service), prefix="/api/v1", responses=REFUSALS)
+    _add_operations(app, service, process)
+    return app

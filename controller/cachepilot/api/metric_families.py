@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names, labels and meaning of every metric of the controller. docs/metrics.md lists them.
+
+Names follow the conventions of Prometheus: base units, `_total` for what only grows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+Kind = Literal["gauge", "counter", "histogram"]
+Family = GaugeMetricFamily | CounterMetricFamily
+
+
+@dataclass(frozen=True)
+class Described:
+    """A metric as it is documented; `name` as it is scraped."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    help: str
+
+    def family(self) -> Family:
+        """A family without samples."""
+        make = CounterMetricFamily if self.kind == "counter" else GaugeMetricFamily
+        return make(self.name, self.help, labels=self.labels)
+
+
+def _gauges(prefix: str, labels: Sequence[str], helps: dict[str, str]) -> list[Described]:
+    return [Described(prefix + name, "gauge", tuple(labels), text) for name, text in helps.items()]
+
+
+TENANT = ("node", "cgroup")
+SLO = (*TENANT, "slo")
+_TENANTS = _gauges(
+    "cachepilot_tenant_",
+    TENANT,
+    {
+        "limit_bytes": "Memory limit that holds; 0 when there is none.",
+        "target_limit_bytes": "Where a limit that is being lowered is going.",
+        "floor_bytes": "Least memory that it may be given.",
+        "current_bytes": "Memory in use.",
+        "hit_ratio": "Share of page cache accesses that hit, last window.",
+        "operations_per_second": "Operations of its indicator per second, last window.",
+        "read_latency_p99_seconds": "99th percentile of the duration of read calls, last window.",
+        "device_reads_per_second": "Reads that reached the device, last window.",
+        "trusted": "1 when its curves may be acted on.",
+        "trial_running": "1 while a change is under observation.",
+    },
+)
+_SLOS = [
+    Described(
+        "cachepilot_slo_target_operations_per_second", "gauge", TENANT, "Throughput promised."
+    ),
+    Described(
+        "cachepilot_slo_target_latency_p99_seconds", "gauge", TENANT, "Latency promised at p99."
+    ),
+    Described("cachepilot_slo_target_hit_ratio", "gauge", TENANT, "Hit ratio promised."),
+    Described("cachepilot_slo_met", "gauge", SLO, "1 when the promise was kept, last window."),
+    Described("cachepilot_slo_windows_total", "counter", SLO, "Windows that were judged."),
+    Described("cachepilot_slo_windows_met_total", "counter", SLO, "Windows that kept the promise."),
+]
+_NODES = _gauges(
+    "cachepilot_node_",
+    ("node",),
+    {
+        "connected": "1 while its agent has a session.",
+        "frozen": "1 while nothing is planned for it.",
+        "last_seen_timestamp_seconds": "The node's time of its last snapshot.",
+        "tenants": "Managed cgroups.",
+        "budget_bytes": "Memory that all its tenants share.",
+        "allocated_bytes": "Sum of the limits of its tenants.",
+        "device_capacity_reads_per_second": "Reads that its device can serve.",
+        "device_reads_per_second": "Reads that its device serves.",
+        "device_share_ratio": "Reads served as a share of the capacity.",
+        "plan_epoch": "Epoch of the last plan.",
+    },
+)
+FAMILIES: tuple[Described, ...] = (
+    Described(
+        "cachepilot_tenant_info",
+        "gauge",
+        (*TENANT, "policy", "mode", "indicator"),
+        "Always 1; the labels say what holds now.",
+    ),
+    *_TENANTS,
+    *_SLOS,
+    Described("cachepilot_decisions_total", "counter", (*TENANT, "event"), "Decisions by event."),
+    Described(
+        "cachepilot_node_info",
+        "gauge",
+        ("node", "kind", "kernel", "agent_version"),
+        "Always 1; the labels say what runs there.",
+    ),
+    *_NODES,
+    Described(
+        "cachepilot_node_dropped_events_total",
+        "counter",
+        ("node",),
+        "Sampled accesses that were lost since the agent started.",
+    ),
+    Described("cachepilot_build_info", "gauge", ("version",), "Always 1."),
+)
+"""What is made anew of the service for every scrape."""
+CONTROL_LOOP = (
+    Described(
+        "cachepilot_control_step_seconds",
+        "histogram",
+        ("step",),
+        "Time of one step of a control cycle: collect, plan, guard, apply or store.",
+    ),
+    Described(
+        "cachepilot_control_cycle_seconds",
+        "histogram",
+        (),
+        "Time of a control cycle, from a snapshot to its plan.",
+    ),
+    Described(
+        "cachepilot_control_cycles_failed_total",
+        "counter",
+        ("node",),
+        "Control cycles that ended in an error and left everything as it was.",
+    ),
+    Described(
+        "cachepilot_control_records_skipped_total",
+        "counter",
+        ("node",),
+        "Decisions whose record was not kept, to bound the time that large nodes take.",
+    ),
+)
+"""What the control loop counts of itself: cachepilot.control.timing, in the process's registry."""

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The routes below /api/v1. A cgroup has slashes, so it is always a parameter of the query."""
+
+from asyncio import to_thread
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.security import HTTPBearer
+
+from cachepilot.api.access import ROLE_KEY
+from cachepilot.api.objective_shapes import ObjectiveShape, ObjectivesShape
+from cachepilot.api.role import Role
+from cachepilot.api.service import Service
+from cachepilot.api.shapes import (
+    AccessView,
+    Consolidation,
+    DecisionView,
+    NodeView,
+    Pin,
+    TenantDetail,
+    TenantView,
+    WhatIf,
+    WhatIfAnswer,
+)
+from cachepilot.errors import InputError
+
+HISTORY_MAX = 1000
+
+Cgroup = Annotated[str, Query(description="Path of a cgroup; begins with a slash.")]
+SomeCgroup = Annotated[str | None, Query(description="Only this cgroup.")]
+SomeNode = Annotated[
+    str | None, Query(description="Needed where cgroups of one name are on several nodes.")
+]
+Pattern = Annotated[str, Query(description="The statement's cgroup, as it was given.")]
+Limit = Annotated[int, Query(ge=1, le=HISTORY_MAX, description="How many, the newest first.")]
+
+
+_BEARER = HTTPBearer(auto_error=False, description="Of a viewer or an operator, where needed.")
+"""For the schema alone: what it describes was checked before any route is looked for."""
+
+
+def _known_parameters(request: Request) -> None:
+    """Refuses parameters of the query that the route does not have."""
+    dependant = request.scope["route"].dependant
+    known = [parameter.alias for parameter in dependant.query_params]
+    for name in request.query_params:
+        if name not in known:
+            allowed = ", ".join(known) or "none"
+            raise InputError(f"unknown parameter {name!r} (allowed: {allowed})")
+
+
+def _add_access(routes: APIRouter) -> None:
+    @routes.get("/access", tags=["access"])
+    async def access(request: Request) -> AccessView:
+        """What whoever asks may do."""
+        role: Role = request.scope[ROLE_KEY]
+        return AccessView(role=role, may_change=role.may("POST"))
+
+
+def _add_state(routes: APIRouter, service: Service) -> None:
+    @routes.get("/nodes", tags=["state"])
+    async def nodes() -> list[NodeView]:
+        """Every node that was ever seen, by name."""
+        return service.nodes()
+
+    @routes.get("/tenants", tags=["state"])
+    async def tenants(node: SomeNode = None) -> list[TenantView]:
+        """Tenants of one node or of all, by node and cgroup."""
+        return service.tenants(node)
+
+    @routes.get("/tenants/detail", tags=["state"])
+    async def tenant(cgroup: Cgroup, node: SomeNode = None) -> TenantDetail:
+        """One tenant and why it has what it has."""
+        return await to_thread(service.tenant, cgroup, node)
+
+    @routes.get("/history", tags=["state"])
+    async def history(
+        cgroup: SomeCgroup = None, node: SomeNode = None, limit: Limit = 100
+    ) -> list[DecisionView]:
+        """The last decisions, the newest first."""
+        return service.history(cgroup, node, limit)
+
+
+def _add_objectives(routes: APIRouter, service: Service) -> None:
+    @routes.get("/objectives", tags=["objectives"], response_model_exclude_none=True)
+    async def objectives() -> ObjectivesShape:
+        """The objectives that hold; keys at their default are left out."""
+        return ObjectivesShape.of(service.objectives())
+
+    @routes.put("/objectives", tags=["objectives"], response_model_exclude_none=True)
+    async def set_objectives(objectives: ObjectivesShape) -> ObjectivesShape:
+        """Replaces all objectives; they are stored before this answers."""
+        service.set_objectives(objectives.objectives())
+        return ObjectivesShape.of(service.objectives())
+
+    @routes.post("/objectives", tags=["objectives"], response_model_exclude_none=True)
+    async def set_objective(objective: ObjectiveShape) -> ObjectivesShape:
+        """Adds one statement, or replaces that of the same cgroup."""
+        service.set_objective(objective.objective())
+        return ObjectivesShape.of(service.objectives())
+
+    @routes.delete("/objectives", tags=["objectives"], response_model_exclude_none=True)
+    async def delete_objective(cgroup: Pattern) -> ObjectivesShape:
+        """Removes one statement."""
+        service.delete_objective(cgroup)
+        return ObjectivesShape.of(service.objectives())
+
+
+def _add_pins(routes: APIRouter, service: Service) -> None:
+    @routes.post("/pins", tags=["pins"])
+    async def pin(pin: Pin) -> Pin:
+        """Fixes the policy, the limit or both of a tenant until it is unpinned."""
+        if pin.policy is None and pin.limit_bytes is None:
+            raise InputError("pin: nothing is pinned (allowed: policy, limit_bytes, or both)")
+        if pin.limit_bytes is not None and pin.limit_bytes <= 0:
+            raise InputError(f"limit_bytes: {pin.limit_bytes} (allowed: above 0)")
+        service.pin(pin)
+        return pin
+
+    @routes.delete("/pins", tags=["pins"], status_code=204)
+    async def unpin(cgroup: Cgroup, node: SomeNode = None) -> None:
+        """Takes the pin away."""
+        service.unpin(cgroup, node)
+
+
+def _add_planning(routes: APIRouter, service: Service) -> None:
+    @routes.post("/what-if", tags=["planning"])
+    async def what_if(question: WhatIf) -> WhatIfAnswer:
+        """What would be planned if this were so; changes nothing."""
+        return await to_thread(service.what_if, question)
+
+    @routes.get("/consolidation", tags=["planning"])
+    async def consolidation() -> Consolidation:
+        """Least memory per tenant, how many more fit, and which nodes can be drained."""
+        return await to_thread(service.consolidation)
+
+
+def router(service: Service) -> APIRouter:
+    """All routes over `service`.
+
+    They are coroutines, which call it on the loop's thread; what plans does so on another one.
+    """
+    routes = APIRouter(dependencies=[Depends(_known_parameters), Depends(_BEARER)])
+    _add_access(routes)
+    _add_state(routes, service)
+    _add_objectives(routes, service)
+    _add_pins(routes, service)
+    _add_planning(routes, service)
+    return routes

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The seam between the HTTP interface and the control loop."""
+
+from typing import Protocol
+
+from cachepilot.api.shapes import (
+    Consolidation,
+    DecisionView,
+    NodeView,
+    Pin,
+    TenantDetail,
+    TenantView,
+    WhatIf,
+    WhatIfAnswer,
+)
+from cachepilot.errors import InputError
+from cachepilot.planner.objectives import Objective, Objectives
+
+
+class UnknownError(InputError):
+    """No such node, tenant or objective; names what there is."""
+
+
+class Service(Protocol):
+    """What can be asked of a controller; safe to call from any thread.
+
+    Every call returns at once, from memory or SQLite, but `tenant`, `what_if` and `consolidation`:
+    they plan, which takes a second and more for a large fleet.
+
+    A `cgroup` that is on one node only may be named without its node; `UnknownError` when it is
+    nowhere, InputError when it is on several.
+    """
+
+    def nodes(self) -> list[NodeView]:
+        """Every node that was ever seen, by name."""
+
+    def tenants(self, node: str | None = None) -> list[TenantView]:
+        """Tenants of one node or of all, by node and cgroup."""
+
+    def tenant(self, cgroup: str, node: str | None = None) -> TenantDetail:
+        """One tenant and why it has what it has."""
+
+    def objectives(self) -> Objectives:
+        """The objectives that hold."""
+
+    def set_objectives(self, objectives: Objectives) -> None:
+        """Replaces all objectives; they are stored before this returns."""
+
+    def set_objective(self, objective: Objective) -> None:
+        """Adds one statement, or replaces that of the same pattern."""
+
+    def delete_objective(self, pattern: str) -> None:
+        """Removes one statement; UnknownError when there is none of that pattern."""
+
+    def pin(self, pin: Pin) -> None:
+        """Fixes the policy, the limit or both of a tenant until it is unpinned."""
+
+    def unpin(self, cgroup: str, node: str | None = None) -> None:
+        """Takes the pin away; UnknownError when there is none."""
+
+    def history(
+        self, cgroup: str | None = None, node: str | None = None, limit: int = 100
+    ) -> list[DecisionView]:
+        """The last decisions, the newest first."""
+
+    def what_if(self, question: WhatIf) -> WhatIfAnswer:
+        """What would be planned if this were so; changes nothing."""
+
+    def consolidation(self) -> Consolidation:
+        """Least memory per tenant, how many more fit, and which nodes can be drained."""

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cachepilot consolidate`: how little memory would do, how many more fit, which nodes to empty."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cachepilot.api.shapes import Consolidation
+from cachepilot.cli import formats, tables
+from cachepilot.cli.asking import asking
+from cachepilot.cli.client import Controller, parsed
+from cachepilot.cli.options import JsonOption
+from cachepilot.sizes import human_bytes
+
+
+def _saved(saved_bytes: int) -> str:
+    """What a tenant could give; with a minus sign, what it lacks."""
+    return f"{'-' if saved_bytes < 0 else ''}{human_bytes(abs(saved_bytes))}"
+
+
+def _table(found: Consolidation) -> Table:
+    table = tables.new_table("least memory that keeps each tenant's SLOs, predicted")
+    tables.add_columns(table, ["node", "tenant", "policy"], "left")
+    tables.add_columns(table, ["limit"])
+    tables.add_columns(table, ["least under"], "left")
+    tables.add_columns(table, ["least", "saved"])
+    tables.add_columns(table, ["SLOs"], "left")
+    tables.add_columns(table, ["more like it"])
+    for row in found.tenants:
+        table.add_row(
+            row.node,
+            row.cgroup,
+            row.policy,
+            formats.limit(row.limit_bytes),
+            row.least_policy,
+            formats.limit(row.least_bytes),
+            _saved(row.limit_bytes - row.least_bytes),
+            Text("kept", "green") if row.kept else Text("cannot be kept", "red"),
+            f"{row.more_of_this_kind:,}",
+        )
+    return table
+
+
+def _parts(found: Consolidation) -> Iterator[RenderableType]:
+    yield _table(found)
+    if not found.drainable:
+        yield Text("no node can be drained")
+    for node in found.drainable:
+        yield Text(f"{node} can be drained:", style="bold")
+        for cgroup, to in sorted(found.moves.get(node, {}).items()):
+            yield Text(f"  {cgroup} goes to {to}")
+    for note in found.notes:
+        yield Text(f"note: {note}")
+
+
+@asking
+def command(remote: Controller, as_json: JsonOption = False) -> None:
+    """Show the least memory per tenant for its SLOs, how many more fit, and drainable nodes."""
+    value = remote.call("GET", "consolidation")
+    if as_json:
+        tables.print_json(value)
+        return
+    out = tables.console()
+    for part in _parts(parsed(Consolidation, value)):
+        out.print(part)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the command line trusts and shows: an authority, its own certificate, a token."""
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+from cachepilot.errors import InputError
+
+
+def variable(name: str) -> str:
+    """The environment's variable of a file of the credentials."""
+    return f"CACHEPILOT_{name.upper()}"
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Files, each of which may be absent; read when a connection is made ready."""
+
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    token_file: Path | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """How a connection is encrypted; InputError names the option and the file."""
+        _check_readable("--ca", self.ca)
+        try:
+            found = ssl.create_default_context(cafile=self.ca)
+        except (OSError, ssl.SSLError):
+            raise InputError(f"--ca {self.ca}: not a certificate (allowed: PEM)") from None
+        if self.certificate is None or self.key is None:
+            if self.certificate != self.key:
+                raise InputError("--certificate and --key: one without the other (allowed: both)")
+            return found
+        _check_readable("--certificate", self.certificate)
+        _check_readable("--key", self.key)
+        try:
+            # Without a password of its own OpenSSL would ask the terminal for one.
+            found.load_cert_chain(self.certificate, self.key, password="")
+        except (OSError, ssl.SSLError):
+            raise InputError(
+                f"--certificate {self.certificate}, --key {self.key}: not a certificate and its "
+                "key (allowed: PEM, without a password)"
+            ) from None
+        return found
+
+    def headers(self) -> dict[str, str]:
+        """What every request carries; InputError for a file that holds no token."""
+        if self.token_file is None:
+            return {}
+        try:
+            token = self.token_file.read_text("ascii").strip()
+        except (OSError, UnicodeError) as error:
+            raise InputError(f"--token-file {self.token_file}: cannot be read: {error}") from None
+        if not token or any(not one.isprintable() or one == " " for one in token):
+            raise InputError(f"--token-file {self.token_file}: not a token (allowed: one line)")
+        return {"Authorization": f"Bearer {token}"}
+
+
+def _check_readable(option: str, path: Path | None) -> None:
+    try:
+        if path is not None:
+            path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{option} {path}: cannot be read: {error.strerror}") from None

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers and sizes of tenants, as they are read and as they are typed."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from cachepilot.errors import InputError
+from cachepilot.sizes import PAGE_BYTES, human_bytes, parse_size
+
+UNKNOWN = "-"
+T = TypeVar("T")
+
+
+def limit(amount_bytes: int | None) -> str:
+    """A limit; 0 stands for none."""
+    return human_bytes(amount_bytes) if amount_bytes else "none"
+
+
+def count(value: float | None) -> str:
+    """A rate, or what has no unit: `5,240`, `12.5`."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:,.3g}"
+
+
+def share(value: float | None, digits: int = 1) -> str:
+    """A share between 0 and 1 in percent."""
+    return UNKNOWN if value is None else f"{value:.{digits}%}"
+
+
+def duration(seconds: float) -> str:
+    """`4 s`, `3 min`, `5 h`, `2 d`."""
+    for unit, scale in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * scale:
+            return f"{seconds / scale:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def slo_value(kind: str, value: float | None) -> str:
+    """A value in the unit of its promise."""
+    if value is None:
+        return UNKNOWN
+    unit = {"throughput_ops": " ops/s", "latency_p99_us": " us"}.get(kind)
+    return share(value) if unit is None else f"{count(value)}{unit}"
+
+
+def parse_bytes(option: str, text: str) -> int:
+    """A size like 512MiB in bytes, whole pages; InputError naming the option."""
+    try:
+        size = parse_size(text)
+    except InputError as error:
+        raise InputError(f"{option}: {error}") from None
+    if size.pages is None:
+        allowed = "bytes like 512MiB, or pages like 4096"
+        raise InputError(f"{option} {text}: a share is of no use here (allowed: {allowed})")
+    return size.pages * PAGE_BYTES
+
+
+def parse_rate(option: str, text: str) -> float:
+    """Operations per second, above 0; InputError naming the option."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1e12:
+        raise InputError(f"{option} {text}: not a rate (allowed: above 0 to 1e12 a second)")
+    return value
+
+
+def parse_pairs(
+    option: str, texts: list[str] | None, read: Callable[[str, str], T]
+) -> dict[str, T]:
+    """CGROUP=VALUE, each cgroup once, values by `read(option, text)`."""
+    pairs: dict[str, T] = {}
+    for text in texts or []:
+        cgroup, equals, value = text.rpartition("=")
+        if not (cgroup and equals and value):
+            raise InputError(f"{option} {text}: not a pair (allowed: CGROUP=VALUE)")
+        if cgroup in pairs:
+            raise InputError(f"{option} {text}: {cgroup} is there twice (allowed: each once)")
+        pairs[cgroup] = read(option, value)
+    return pairs

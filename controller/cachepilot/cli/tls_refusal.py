@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What went wrong between two sides that could not agree on an encrypted connection, in words."""
+
+import ssl
+
+import httpx
+
+WANTS_CERTIFICATE = "wants a certificate that its client_ca signed: --certificate and --key"
+_NO_TLS = "does not speak TLS: is it http://?"
+_BY_REASON = {
+    "CERTIFICATE_REQUIRED": WANTS_CERTIFICATE,
+    "HANDSHAKE_FAILURE": WANTS_CERTIFICATE,
+    "UNKNOWN_CA": WANTS_CERTIFICATE,
+    "BAD_CERTIFICATE": WANTS_CERTIFICATE,
+    "CERTIFICATE_EXPIRED": WANTS_CERTIFICATE,
+    "WRONG_VERSION_NUMBER": _NO_TLS,
+    "RECORD_LAYER_FAILURE": _NO_TLS,
+}
+CLOSED = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
+"""What a server makes of a client that it turns away without a word, as uvicorn does."""
+
+
+def _cause(error: BaseException | None) -> ssl.SSLError | None:
+    """The error of TLS that one of an HTTP client goes back to."""
+    while error is not None:
+        if isinstance(error, ssl.SSLError):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def tls_refusal(error: httpx.TransportError) -> str | None:
+    """What `error` of an encrypted connection says of encryption, to follow a controller's name.
+
+    None when it says nothing.
+    """
+    cause = _cause(error)
+    if cause is None:
+        return (
+            f"closed the connection: it {WANTS_CERTIFICATE}" if isinstance(error, CLOSED) else None
+        )
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"shows a certificate that is not trusted (--ca): {cause.verify_message}"
+    reason = cause.reason or str(cause)
+    for ending, words in _BY_REASON.items():
+        if reason.endswith(ending):
+            return words
+    return f"and this side do not agree on TLS: {reason}"

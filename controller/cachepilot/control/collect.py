@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The collect step: a snapshot of the wire becomes one of the planner, with what it rests on."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cachepilot.control.counters import History, Sample, Totals, Window
+from cachepilot.control.device import DeviceModel
+from cachepilot.control.wire_curves import CurveStore, Measured
+from cachepilot.errors import InputError
+from cachepilot.planner.fitting import Observation, OnlineFit
+from cachepilot.planner.objectives import Counter, Indicator, Objectives
+from cachepilot.planner.snapshot import (
+    Demand,
+    Device,
+    Indicators,
+    Node,
+    Snapshot,
+    Tenant,
+    Trust,
+)
+from cachepilot.planner.throughput import US_PER_S
+from cachepilot.sizes import PAGE_BYTES, pages_up
+from cachepilot.v1 import session_pb2 as wire
+
+DEFAULT = "default"
+UNKNOWN_DEMAND = Demand(service_us=100.0, accesses_per_op=1.0)
+"""Of a tenant that has done nothing yet."""
+SERVICE_SHARE_MIN = 0.01
+"""Of the time of an operation: the least that is taken to be service before a fit says more."""
+TRUSTED = Trust()
+FITS_PER_CYCLE = 8
+FIT_EVERY, FIT_EACH_UNTIL = 4, 16
+"""Demand hardly changes: after so many intervals it is fitted once in so many."""
+
+Scraped = Callable[[Indicator], float | None]
+"""The last value of an application's counter; None while it is not known."""
+
+
+def _not_scraped(_: Indicator) -> float | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One tenant as it was seen: what the planner gets, and what the other steps need."""
+
+    tenant: Tenant
+    wire: wire.Tenant
+    sample: Sample | None
+    window: Window | None
+    measured: Measured | None
+    indicator: Indicator
+
+    @property
+    def limit_bytes(self) -> int:
+        """The limit, or the memory that a tenant without one holds."""
+        return self.tenant.limit_bytes
+
+    def with_floor(self, floor_bytes: int) -> "Seen":
+        """The same with another floor of the tenant."""
+        tenant = self.tenant.with_floor(floor_bytes)
+        return Seen(tenant, self.wire, self.sample, self.window, self.measured, self.indicator)
+
+
+@dataclass(frozen=True)
+class Collected:
+    """One node at one time. `seen` is in the order of cgroups."""
+
+    snapshot: Snapshot
+    seen: dict[str, Seen]
+    device_iops: float
+    dropped_events_total: int
+
+    @property
+    def time_s(self) -> float:
+        """The node's time."""
+        return self.snapshot.time_s
+
+
+class _Memory:
+    """What is remembered of one tenant between snapshots."""
+
+    def __init__(self, cgroup_id: int) -> None:
+        self.cgroup_id = cgroup_id
+        self.history = History()
+        self.curves = CurveStore()
+        self.indicator = Indicator()
+        self.fit: OnlineFit | None = None
+        self.prior = UNKNOWN_DEMAND
+        self.taken = 0
+        self.is_stale = False
+        self.refused_curves = ""
+
+
+class Collector:
+    """Collects the snapshots of one node; totals may begin anew and snapshots may be lost."""
+
+    def __init__(self, node: str, scraped: Scraped = _not_scraped) -> None:
+        self.node = node
+        self._scraped = scraped
+        self._incarnation: int | None = None
+        self._usable: frozenset[str] = frozenset((DEFAULT,))
+        self._memory: dict[str, _Memory] = {}
+        self._device = DeviceModel()
+        self._to_fit: deque[str] = deque()
+
+    def begin(self, hello: wire.Hello) -> None:
+        """A session begins; totals and generations of another incarnation are forgotten."""
+        if hello.incarnation != self._incarnation:
+            self._incarnation = hello.incarnation
+            self._device.restart()
+            for memory in self._memory.values():
+                memory.history = History()
+                memory.curves = CurveStore()
+        can = "policies" in hello.capabilities
+        self._usable = frozenset((DEFAULT, *hello.policies)) if can else frozenset()
+
+    def collect(self, seen: wire.Snapshot, epoch: int, objectives: Objectives) -> Collected:
+        """Takes a snapshot in; curves that contradict themselves are not trusted."""
+        time_s = seen.time_us / US_PER_S
+        device = self._device.take(seen.device, time_s)
+        gone = self._memory.keys() - {tenant.cgroup for tenant in seen.tenants}
+        for cgroup in gone:
+            del self._memory[cgroup]
+        found = {
+            tenant.cgroup: self._tenant(tenant, time_s, device, objectives)
+            for tenant in sorted(seen.tenants, key=lambda tenant: tenant.cgroup)
+        }
+        node = Node(self.node, seen.budget_bytes)
+        tenants = tuple(one.tenant for one in found.values())
+        snapshot = Snapshot(epoch, time_s, node, device, tenants)
+        return Collected(snapshot, found, self._device.iops, seen.loss.dropped_events_total)
+
+    def _ops_total(self, tenant: wire.Tenant, indicator: Indicator) -> float | None:
+        counters = tenant.counters
+        if indicator.counter is Counter.READ_CALLS:
+            return counters.read_calls_total
+        if indicator.counter is Counter.ACCESSES:
+            return counters.accesses_total
+        if indicator.counter is Counter.BLOCK_READS:
+            return counters.block_reads_total
+        return self._scraped(indicator)
+
+    def _tenant(
+        self, tenant: wire.Tenant, time_s: float, device: Device, objectives: Objectives
+    ) -> Seen:
+        memory = self._memory.get(tenant.cgroup)
+        if memory is None or memory.cgroup_id != tenant.cgroup_id:
+            memory = self._memory[tenant.cgroup] = _Memory(tenant.cgroup_id)
+        indicator = objectives.of(tenant.cgroup).indicator
+        if indicator != memory.indicator:
+            memory.indicator, memory.history, memory.fit = indicator, History(), None
+        counters = tenant.counters
+        memory.history.take(
+            Totals(
+                time_s,
+                counters.accesses_total,
+                # As curves have it, which know no readahead: a page that had to be read.
+                counters.misses_total + counters.readahead_pages_total,
+                self._ops_total(tenant, indicator),
+                counters.block_reads_total,
+                counters.read_calls_total,
+                counters.read_time_us_total,
+                tuple(counters.read_latency_total[:]),
+            )
+        )
+        if tenant.HasField("curves"):
+            memory.refused_curves = ""
+            try:
+                memory.curves.take(tenant.curves)
+            except InputError as error:
+                memory.curves, memory.refused_curves = CurveStore(), str(error)
+        sample = memory.history.sample(self._device.read_us)
+        window = memory.history.window()
+        demand = self._demand(tenant.cgroup, memory, sample, window, device)
+        return self._seen(tenant, memory, sample, window, demand)
+
+    def _demand(
+        self,
+        cgroup: str,
+        memory: _Memory,
+        sample: Sample | None,
+        window: Window | None,
+        device: Device,
+    ) -> Demand:
+        """The demand as fitted so far; the interval is taken in, and fitted after the cycle."""
+        if sample is not None and window is not None:
+            cost_us = sample.device_read_us or device.miss_cost_us
+            concurrency = memory.history.concurrency
+            accesses = window.accesses_per_op or memory.prior.accesses_per_op
+            time_us = US_PER_S * concurrency / sample.ops
+            rest_us = time_us - accesses * sample.miss_ratio * cost_us
+            service_us = max(rest_us, SERVICE_SHARE_MIN * time_us)
+            memory.prior = Demand(service_us, accesses, concurrency)
+            if memory.fit is None:
+                memory.fit = OnlineFit(memory.prior)
+            taken = memory.fit.take(Observation(sample.ops, sample.miss_ratio, cost_us))
+            memory.taken += taken
+            due = memory.taken < FIT_EACH_UNTIL or memory.taken % FIT_EVERY == 0
+            if taken and due and not memory.is_stale:
+                memory.is_stale = True
+                self._to_fit.append(cgroup)
+        return memory.prior if memory.fit is None else memory.fit.demand
+
+    def refit(self, most: int = FITS_PER_CYCLE) -> None:
+        """Fits the demand of up to `most` tenants, those that wait longest; for after a cycle."""
+        fitted = 0
+        while self._to_fit and fitted < most:
+            memory = self._memory.get(self._to_fit.popleft())
+            if memory is not None and memory.is_stale:
+                memory.is_stale = False
+                if memory.fit is not None:
+                    memory.fit.refit(memory.prior)
+                    fitted += 1
+
+    def _seen(
+        self,
+        tenant: wire.Tenant,
+        memory: _Memory,
+        sample: Sample | None,
+        window: Window | None,
+        demand: Demand,
+    ) -> Seen:
+        held = tenant.limit_bytes or pages_up(max(tenant.current_bytes, PAGE_BYTES))
+        floor = min(tenant.floor_bytes, held) if not tenant.limit_bytes else tenant.floor_bytes
+        other = max(0, tenant.current_bytes - tenant.file_bytes)
+        known = tenant.policy in self._usable
+        usable = self._usable if known else self._usable | {tenant.policy}
+        measured = None
+        if memory.curves.generation and tenant.curves_generation == memory.curves.generation:
+            measured = memory.curves.at(other, held, usable)
+        miss = 0.0 if window is None else window.miss_ratio
+        found = Tenant(
+            cgroup=tenant.cgroup,
+            policy=tenant.policy,
+            limit_bytes=held,
+            floor_bytes=floor,
+            curves=measured.curves if measured else None,
+            demand=demand,
+            indicators=Indicators(
+                throughput_ops=0.0 if window is None else window.ops,
+                miss_ratio=miss,
+                device_iops=0.0 if window is None else window.block_reads,
+                latency_p99_us=None if window is None else window.latency_p99_us,
+            ),
+            trust=_trust(tenant, measured, window, memory.refused_curves),
+        )
+        return Seen(found, tenant, sample, window, measured, memory.indicator)
+
+
+def _trust(
+    tenant: wire.Tenant, measured: Measured | None, window: Window | None, refused: str
+) -> Trust:
+    if refused:
+        return Trust(False, f"curves contradict themselves: {refused}")
+    if measured is None:
+        return Trust(False, tenant.distrust or "there are no curves yet")
+    if not tenant.trusted:
+        return Trust(False, tenant.distrust or "the agent gives no reason")
+    if window is None or window.ops <= 0:
+        return Trust(False, "no operations were counted yet")
+    return TRUSTED

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objectives as the planner may see them while the guard holds something back."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from cachepilot.control.collect import Collected, Seen
+from cachepilot.control.guard_config import GuardConfig
+from cachepilot.control.memory_course import may_not_turn
+from cachepilot.control.policy_guard import TenantState, was_tried
+from cachepilot.planner.objectives import Mode, Objective, Objectives, size_bytes
+from cachepilot.sizes import PAGE_BYTES, Size, pages_up
+
+
+def fixed_size(amount_bytes: int) -> Size:
+    """A size of so many bytes, in whole pages."""
+    return Size(f"{amount_bytes} B", pages=max(1, pages_up(amount_bytes) // PAGE_BYTES))
+
+
+def on_trial(objective: Objective, seen: Seen, policy: str | None) -> Objective:
+    """Of a tenant that has no choice: this policy, and the limit that it has."""
+    size = fixed_size(seen.limit_bytes)
+    return replace(
+        objective,
+        pattern=seen.tenant.cgroup,
+        policies=objective.policies if policy is None else (policy,),
+        memory_min=size,
+        memory_max=size,
+    )
+
+
+def without_tried(
+    objective: Objective, seen: Seen, state: TenantState, time_s: float, config: GuardConfig
+) -> Objective:
+    """Without policies that were taken back: no plan is to rest on them."""
+    curves = seen.tenant.curves
+    present, names = seen.tenant.policy, objective.policies or (curves.policies if curves else ())
+    if present not in names:
+        return objective
+    tried = [one for one in names if one != present and was_tried(state, one, seen, time_s, config)]
+    if not tried:
+        return objective
+    return replace(
+        objective,
+        pattern=seen.tenant.cgroup,
+        policies=tuple(one for one in names if one not in tried),
+    )
+
+
+def without_turn(
+    objective: Objective,
+    seen: Seen,
+    state: TenantState,
+    collected: Collected,
+    needed: int | None,
+    config: GuardConfig,
+) -> Objective:
+    """With the limit at present as a bound: what went up lately does not go down, nor back.
+
+    Who has an SLO may always grow, and who has none may give memory while one is not kept;
+    `needed` is the highest priority of those.
+    """
+    course, budget = state.course, collected.snapshot.node.budget_bytes
+    if course is None or not may_not_turn(course, seen, collected.time_s, config):
+        return objective
+    size = fixed_size(seen.limit_bytes)
+    low, high = (
+        None if one is None else size_bytes(one, budget)
+        for one in (objective.memory_min, objective.memory_max)
+    )
+    if course.up:
+        asked = needed is not None and (not objective.has_slo or objective.priority < needed)
+        if asked or (high is not None and high < seen.limit_bytes):
+            return objective
+        return replace(objective, pattern=seen.tenant.cgroup, memory_min=size)
+    if objective.has_slo or max(low or 0, seen.tenant.floor_bytes) > seen.limit_bytes:
+        return objective
+    return replace(objective, pattern=seen.tenant.cgroup, memory_max=size)
+
+
+def _held_back(
+    collected: Collected,
+    objective: Objective,
+    seen: Seen,
+    state: TenantState,
+    needed: int | None,
+    config: GuardConfig,
+) -> Objective:
+    found = objective
+    if state.tried:
+        found = without_tried(found, seen, state, collected.time_s, config)
+    if state.course is not None:
+        found = without_turn(found, seen, state, collected, needed, config)
+    return found
+
+
+def constrained(
+    collected: Collected,
+    objectives: Objectives,
+    states: dict[str, TenantState],
+    restoring: Collection[str],
+    needy: Collection[str],
+    config: GuardConfig,
+) -> Objectives:
+    """A tenant on trial has no other choice, so memory that it may not give is not promised.
+
+    `restoring` get their memory back; `needy` have an SLO that is not kept.
+    """
+    needed = max((objectives.of(cgroup).priority for cgroup in needy), default=None)
+    held_bytes = sum(seen.limit_bytes for seen in collected.seen.values())
+    has_room = held_bytes <= collected.snapshot.node.budget_bytes
+    trials, changed = [], []
+    for cgroup, seen in collected.seen.items():
+        state, objective = states.get(cgroup), objectives.of(cgroup)
+        if state is None:
+            continue
+        policy = state.restore
+        if policy is None and state.trial is not None:
+            policy = state.trial.to_policy
+        fixed = policy is not None or collected.time_s < state.limit_cool_until_s
+        if fixed or cgroup in restoring:
+            trials.append(on_trial(objective, seen, policy))
+        elif has_room and objective.mode is Mode.AUTO and objective.fixed is None:
+            found = _held_back(collected, objective, seen, state, needed, config)
+            changed += [] if found is objective else [found]
+    if not trials and not changed:
+        return objectives
+    return replace(
+        objectives,
+        tenants=(*changed, *objectives.tenants),
+        pinned=(*trials, *objectives.pinned),
+    )

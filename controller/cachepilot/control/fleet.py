@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All nodes, and what is asked of them."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+from cachepilot.api.shapes import Pin
+from cachepilot.control.collect import Scraped
+from cachepilot.control.config import ControllerConfig
+from cachepilot.control.loop import Asked, NodeLoop
+from cachepilot.control.store import NodeRow, Store
+from cachepilot.errors import InputError
+from cachepilot.planner.objectives import Objectives
+from cachepilot.planner.objectives_file import read_objectives
+
+NODES_MAX = 10_000
+
+
+class FleetError(InputError):
+    """A node that cannot join; says why."""
+
+
+class Fleet:
+    """Nodes by name, from the store and from sessions. Objectives and pins hold for all."""
+
+    def __init__(self, config: ControllerConfig, store: Store, scraped: Scraped) -> None:
+        self.config, self.store = config, store
+        self._scraped = scraped
+        self._lock = threading.Lock()
+        stored = store.objectives()
+        if stored is None:
+            path = config.objectives
+            stored = Objectives() if path is None else read_objectives(path)
+            store.set_objectives(stored)
+        self._asked = Asked(stored, tuple(store.pins()))
+        self._loops = {row.name: self._loop(row) for row in store.nodes()}
+
+    def _loop(self, row: NodeRow) -> NodeLoop:
+        return NodeLoop(row, self.config, self.store, self.asked, self._scraped)
+
+    def asked(self) -> Asked:
+        """What is asked now."""
+        return self._asked
+
+    def loops(self) -> dict[str, NodeLoop]:
+        """Every node that was ever seen, by name."""
+        return dict(sorted(self._loops.items()))
+
+    def join(self, name: str) -> NodeLoop:
+        """The loop of a node, made when it is new; FleetError when there are too many."""
+        with self._lock:
+            found = self._loops.get(name)
+            if found is None:
+                if len(self._loops) >= NODES_MAX:
+                    raise FleetError(f"node {name}: too many nodes (allowed: {NODES_MAX})")
+                found = self._loops[name] = self._loop(NodeRow(name, 0, None, 0.0, None))
+            return found
+
+    def change_objectives(self, change: Callable[[Objectives], Objectives]) -> None:
+        """Replaces the objectives by what `change` makes of them; stored before this returns."""
+        with self._lock:
+            changed = change(self._asked.objectives)
+            self.store.set_objectives(changed)
+            self._asked = replace(self._asked, objectives=changed)
+
+    def set_pin(self, pin: Pin) -> None:
+        """Adds a pin, or adds to that of the same cgroup and node; stored before this returns."""
+        with self._lock:
+            for earlier in self._asked.pins:
+                if (earlier.cgroup, earlier.node) == (pin.cgroup, pin.node):
+                    more = pin.model_dump(exclude_none=True)
+                    pin = earlier.model_copy(update=more)
+            self.store.set_pin(pin)
+            self._asked = replace(self._asked, pins=tuple(self.store.pins()))
+
+    def delete_pin(self, cgroup: str, node: str | None) -> bool:
+        """Removes a pin; False when there was none."""
+        with self._lock:
+            removed = self.store.delete_pin(cgroup, node)
+            self._asked = replace(self._asked, pins=tuple(self.store.pins()))
+            return removed

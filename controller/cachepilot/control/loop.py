@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The control loop of one node: collect -> plan -> guard -> apply, once per snapshot.
+
+A cycle that fails is logged and shown as the node's problem; everything stays as it was. Nothing
+here knows of sessions or of the time of the host: the clock is the node's.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from cachepilot.api.shapes import Pin
+from cachepilot.control import guard_state
+from cachepilot.control.apply import Applier
+from cachepilot.control.collect import Collected, Collector, Scraped
+from cachepilot.control.config import ControllerConfig
+from cachepilot.control.decisions import Decision, Event, Setting
+from cachepilot.control.guard import Guard, GuardState
+from cachepilot.control.model_bias import ModelBias
+from cachepilot.control.orders import orders
+from cachepilot.control.plan_step import Planned, plan_ahead, plan_step
+from cachepilot.control.protection import protected
+from cachepilot.control.report import LastDecision, Report, slo_views, trial_views
+from cachepilot.control.slo_windows import SloWindows
+from cachepilot.control.store import NodeRow, Store
+from cachepilot.control.timing import (
+    CYCLE_SECONDS,
+    CYCLES_FAILED,
+    RECORDS_SKIPPED,
+    STEP_SECONDS,
+)
+from cachepilot.control.totals import DecisionTotals
+from cachepilot.errors import InputError
+from cachepilot.planner.objectives import Objectives
+from cachepilot.planner.pins import with_pins
+from cachepilot.planner.record import Record, to_json
+from cachepilot.planner.snapshot import BYTES_MAX
+from cachepilot.sizes import pages_down
+from cachepilot.v1 import session_pb2 as wire
+
+LOG = logging.getLogger(__name__)
+ACKS_MAX = 64
+"""Acknowledgements that wait for the next cycle; older ones are dropped and counted."""
+SAVE_CYCLES = 10
+"""Windows of promises are stored once in so many cycles."""
+RECORD_TENANTS_MAX = 256
+RECORD_EVERY_S = 60.0
+"""A record of more tenants than that is kept at most so often."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What operators ask of all nodes, at one time."""
+
+    objectives: Objectives
+    pins: tuple[Pin, ...] = ()
+
+
+@contextmanager
+def _timed(step: str) -> Iterator[None]:
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        STEP_SECONDS.labels(step).observe(time.perf_counter() - started)
+
+
+class NodeLoop:
+    """The loop of one node; from any thread, one call at a time.
+
+    A session that is cut off leaves its cycle running, so calls of the next one wait for it.
+    """
+
+    def __init__(
+        self,
+        row: NodeRow,
+        config: ControllerConfig,
+        store: Store,
+        asked: Callable[[], Asked],
+        scraped: Scraped,
+    ) -> None:
+        self.name = row.name
+        self.hello = wire.Hello.FromString(row.hello) if row.hello else wire.Hello(node=row.name)
+        self.last_seen_s = row.last_seen_s
+        self.connected = False
+        self.report: Report | None = None
+        self.acks_dropped_total = 0
+        self._config, self._store, self._asked = config, store, asked
+        self._interval_s = config.interval_ms / 1000
+        self._collector = Collector(row.name, scraped)
+        self._guard = Guard(config.guard, self._stored_guard(row))
+        self._applier = Applier(self._interval_s)
+        self._windows = SloWindows(store.windows(row.name), store.slo_totals(row.name))
+        self._totals = DecisionTotals(store.decision_totals(row.name))
+        self._obeyed = (Asked(Objectives()), Objectives())
+        self._bias = ModelBias()
+        self._acks: deque[wire.Ack] = deque(maxlen=ACKS_MAX)
+        self._epochs = (0, 0)
+        self._last: dict[str, LastDecision] = {}
+        for one in reversed(store.history(None, row.name, 1000)):
+            self._last[one.cgroup] = LastDecision(f"{one.event}: {one.why}", one.time_s)
+        self._cycles = 0
+        self._to_record: tuple[int, Record] | None = None
+        self._recorded_s = float("-inf")
+        self._was_active = False
+        self._turn = threading.Lock()
+
+    def _stored_guard(self, row: NodeRow) -> GuardState | None:
+        if row.guard is None:
+            return None
+        try:
+            return guard_state.from_json(row.guard, f"store: node {row.name}")
+        except InputError as error:
+            LOG.error("%s; the guard begins anew", error)
+            return None
+
+    @property
+    def epoch(self) -> int:
+        """The last one that was given out; 0 before the first."""
+        return max(0, self._epochs[0] - 1)
+
+    def begin(self, hello: wire.Hello) -> None:
+        """A session begins."""
+        with self._turn:
+            self.hello = hello
+            self._collector.begin(hello)
+            self._acks.clear()
+            if self._epochs[0] <= hello.last_epoch:
+                self._epochs = self._store.reserve_epochs(self.name, hello.last_epoch)
+            self._store.set_hello(self.name, hello.SerializeToString())
+
+    def acknowledge(self, ack: wire.Ack) -> None:
+        """Takes an acknowledgement in; the next cycle looks at it."""
+        self.acks_dropped_total += len(self._acks) == ACKS_MAX
+        self._acks.append(ack)
+
+    def _next_epoch(self) -> int:
+        if self._epochs[0] >= self._epochs[1]:
+            self._epochs = self._store.reserve_epochs(self.name, self.epoch)
+        self._epochs = (self._epochs[0] + 1, self._epochs[1])
+        return self._epochs[0] - 1
+
+    def cycle(self, seen: wire.Snapshot) -> wire.Plan:
+        """The plan that answers a snapshot; it changes nothing when anything went wrong."""
+        with self._turn:
+            return self._cycle(seen)
+
+    def _cycle(self, seen: wire.Snapshot) -> wire.Plan:
+        epoch = self._next_epoch()
+        plan = wire.Plan(epoch=epoch, snapshot=seen.sequence, lease_ms=self._config.lease_ms)
+        self.last_seen_s = seen.time_us / 1e6
+        started = time.perf_counter()
+        try:
+            plan.actions.extend(self._run(seen, epoch))
+        except Exception as error:
+            CYCLES_FAILED.labels(self.name).inc()
+            LOG.exception("node %s: the cycle of epoch %d failed", self.name, epoch)
+            self._fail(seen, epoch, f"{type(error).__name__}: {error}")
+        CYCLE_SECONDS.observe(time.perf_counter() - started)
+        return plan
+
+    def _fail(self, seen: wire.Snapshot, epoch: int, problem: str) -> None:
+        """Shows a problem beside what was last known; nothing of this cycle is kept."""
+        last = self.report
+        if last is not None:
+            self.report = Report(
+                last.collected, None, last.objectives, epoch, problem, last.slos, last.trials,
+                dict(self._last), last.decisions,
+            )  # fmt: skip
+            return
+        empty = wire.Snapshot(time_us=seen.time_us, budget_bytes=min(seen.budget_bytes, BYTES_MAX))
+        collected = Collector(self.name).collect(empty, epoch, Objectives())
+        self.report = Report(collected, None, Objectives(), epoch, problem)
+
+    def _run(self, seen: wire.Snapshot, epoch: int) -> list[wire.Action]:
+        asked = self._asked()
+        config = self._config
+        with _timed("collect"):
+            collected = self._collector.collect(seen, epoch, asked.objectives)
+        step_bytes = pages_down(int(config.planner.movement_share * seen.budget_bytes))
+        objectives = self._with_pins(asked)
+        first = self._guard.held_first(collected)
+        collected = protected(collected, objectives, first, config.least_share)
+        with _timed("plan"):
+            narrowed = self._guard.constrain(collected, objectives)
+            narrowed = self._bias.aimed(collected, narrowed, self._wait_us())
+            can_limit = "limits" in self.hello.capabilities
+            planned = plan_step(collected, narrowed, config.planner, can_limit)
+        with _timed("guard"):
+            decisions = self._acknowledged(collected)
+            guarded = self._guard.step(
+                collected,
+                planned.plan,
+                objectives,
+                step_bytes,
+                self._applier.take_refused_policies(),
+                orders(planned.plan, planned.objectives),
+                planned.limits_fixed,
+                lambda: plan_ahead(collected, planned.snapshot, narrowed, config.planner),
+            )
+            decisions += guarded.decisions
+        with _timed("apply"):
+            actions = self._applier.actions(collected, guarded.wishes, objectives, epoch)
+        with _timed("store"):
+            self._keep(collected, planned, objectives, decisions, epoch)
+        self._publish(collected, planned, objectives, epoch)
+        return actions
+
+    def _wait_us(self) -> float:
+        """What a device read waits, as the last plan had it."""
+        plan = None if self.report is None else self.report.plan
+        return 0.0 if plan is None else plan.device_wait_us
+
+    def _with_pins(self, asked: Asked) -> Objectives:
+        """What is asked of this node; made anew only when it changes."""
+        if asked is not self._obeyed[0]:
+            self._obeyed = asked, with_pins(asked.objectives, asked.pins, self.name)
+        return self._obeyed[1]
+
+    def _acknowledged(self, collected: Collected) -> list[Decision]:
+        """Takes what the node said of earlier plans in; limits that it refused are told."""
+        while self._acks:
+            refused = self._applier.acknowledge(self._acks.popleft())
+            if refused:
+                LOG.warning("node %s: a plan was refused: %s", self.name, refused)
+        found = []
+        for cgroup, reason in self._applier.take_refused_limits().items():
+            seen = collected.seen.get(cgroup)
+            if seen is not None:
+                now = Setting(seen.tenant.policy, seen.limit_bytes)
+                why = f"limit: {reason}"
+                time_s = collected.time_s
+                found.append(Decision(time_s, cgroup, Event.REFUSED, now, now, why))
+        return found
+
+    def _keep(
+        self,
+        collected: Collected,
+        planned: Planned,
+        objectives: Objectives,
+        decisions: list[Decision],
+        epoch: int,
+    ) -> None:
+        """Stores decisions and trials before the plan is sent: a crash never forgets a trial."""
+        for one in decisions:
+            self._last[one.cgroup] = LastDecision(f"{one.event}: {one.why}", one.time_s)
+        for cgroup in self._last.keys() - collected.seen.keys():
+            del self._last[cgroup]
+        for cgroup, seen in collected.seen.items():
+            objective = objectives.of(cgroup)
+            if objective.has_slo:
+                self._windows.take(collected.time_s, seen, objective)
+        if not decisions:
+            return
+        state = guard_state.to_json(self._guard.state)
+        totals = self._totals.take(decisions)
+        self._store.save(
+            self.name, epoch, collected.time_s, decisions, state, decision_totals=totals
+        )
+        many = len(collected.seen) > RECORD_TENANTS_MAX
+        if many and collected.time_s - self._recorded_s < RECORD_EVERY_S:
+            RECORDS_SKIPPED.labels(self.name).inc()
+            return
+        self._recorded_s = collected.time_s
+        self._to_record = (
+            epoch,
+            Record(planned.snapshot, planned.objectives, planned.config, planned.plan),
+        )
+
+    def _publish(
+        self,
+        collected: Collected,
+        planned: Planned,
+        objectives: Objectives,
+        epoch: int,
+    ) -> None:
+        self.report = Report(
+            collected=collected,
+            plan=planned.plan,
+            objectives=objectives,
+            epoch=epoch,
+            problem=planned.problem,
+            slos=slo_views(collected, planned.plan, objectives, self._windows),
+            trials=trial_views(self._guard.state, collected, self._config.guard, self._interval_s),
+            last=dict(self._last),
+            decisions=self._totals.shown(),
+        )
+
+    def after(self) -> None:
+        """What can wait until the plan is on its way: fitting, records, windows."""
+        with self._turn:
+            self._after()
+
+    def _after(self) -> None:
+        try:
+            self._collector.refit()
+            self._cycles += 1
+            if self._to_record is not None:
+                epoch, record = self._to_record
+                self._to_record = None
+                self._store.save_record(self.name, epoch, to_json(record))
+            active = guard_state.is_active(self._guard.state)
+            if active or self._was_active or self._cycles % SAVE_CYCLES == 0:
+                self._save()
+            self._was_active = active
+        except Exception:
+            LOG.exception("node %s: what follows a cycle failed", self.name)
+
+    def _save(self) -> None:
+        gone: set[str] = set()
+        if self.report is not None:
+            known = self.report.collected.seen
+            gone = self._windows.keep_only(known) | self._totals.keep_only(known)
+        totals = self._windows.totals_now(self._windows.changed())
+        rows = self._windows.take_changed()
+        state = guard_state.to_json(self._guard.state)
+        self._store.save(
+            self.name, self.epoch, self.last_seen_s, (), state, rows, totals, gone=gone
+        )
+        self._windows.stored(totals)
+
+    def end(self) -> None:
+        """A session ended: what was not stored yet is."""
+        with self._turn:
+            self.connected = False
+            self._save()

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether moving memory is worth a trial.
+
+Curves wobble and the plan follows them. Memory that follows too would move for ever.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from cachepilot.control.collect import Collected
+from cachepilot.control.guard_config import GuardConfig
+from cachepilot.control.memory_course import Mark, doubled_s, mark_of
+from cachepilot.control.predict import predicted
+from cachepilot.planner.decision import Action, Held, Plan, SloState
+from cachepilot.planner.objectives import Goal, Mode, Objective, Objectives, size_bytes
+from cachepilot.planner.snapshot import Tenant
+from cachepilot.sizes import PAGE_BYTES
+
+Ahead = Callable[[], Plan]
+"""Where memory alone goes in many cycles, every tenant under its present policy."""
+
+
+@dataclass
+class Patience:
+    """How long memory stays where it is; outlives a restart.
+
+    `idle` counts trials in a row that nobody gained by, `agreed` cycles in a row that promised
+    enough. `marks` are working points when memory came to rest: a phase ends the wait.
+    """
+
+    idle: int = 0
+    until_s: float = 0.0
+    agreed: int = 0
+    ask_again_s: float = 0.0
+    marks: dict[str, Mark] = field(default_factory=dict)
+
+
+def needs_memory(plan: Plan) -> frozenset[str]:
+    """Tenants with an SLO that is not kept and that memory would help."""
+    return frozenset(one.cgroup for one in plan.slos if one.state is SloState.APPROACHING)
+
+
+def _is_out_of_bounds(tenant: Tenant, objective: Objective, budget_bytes: int) -> bool:
+    low, high = tenant.floor_bytes, budget_bytes
+    if objective.memory_min is not None:
+        low = max(low, size_bytes(objective.memory_min, budget_bytes))
+    if objective.memory_max is not None:
+        high = max(low, size_bytes(objective.memory_max, budget_bytes))
+    return not low - PAGE_BYTES < tenant.limit_bytes < high + PAGE_BYTES
+
+
+def _grows_by_order(plan: Plan, objectives: Objectives) -> bool:
+    """Whether a pinned limit takes memory that others hold."""
+    pins = ((one.pattern, one.fixed) for one in objectives.pinned)
+    limited = {name for name, fixed in pins if fixed is not None and fixed.limit_bytes is not None}
+    return any(
+        one.cgroup in limited and one.limit_bytes > one.present.limit_bytes for one in plan.actions
+    )
+
+
+def is_forced(
+    collected: Collected, plan: Plan, objectives: Objectives, moves: Mapping[str, Action]
+) -> bool:
+    """Whether memory must move whatever is gained: for a pin, an SLO, a bound, or the budget."""
+    if not moves:
+        return False
+    if _grows_by_order(plan, objectives):
+        return True
+    budget = collected.snapshot.node.budget_bytes
+    if sum(one.limit_bytes for one in collected.seen.values()) > budget:
+        return True
+    needy = needs_memory(plan)
+    for cgroup, action in moves.items():
+        tenant, objective = collected.seen[cgroup].tenant, objectives.of(cgroup)
+        if cgroup in needy and action.limit_bytes > action.present.limit_bytes:
+            return True
+        if objective.mode is Mode.AUTO and _is_out_of_bounds(tenant, objective, budget):
+            return True
+    return False
+
+
+def under_present_policies(objectives: Objectives, collected: Collected) -> Objectives:
+    """Objectives under which no policy changes."""
+    still = tuple(
+        replace(objectives.of(cgroup), pattern=cgroup, policies=(seen.tenant.policy,))
+        for cgroup, seen in collected.seen.items()
+        if seen.measured is not None
+    )
+    return replace(objectives, tenants=(*still, *objectives.tenants))
+
+
+def _spread_ops(collected: Collected, plan: Plan, action: Action) -> float:
+    """By how much the throughput predicted of one tenant may be off by its error bar."""
+    seen, device = collected.seen[action.cgroup], collected.snapshot.device
+    found = predicted(seen, device, plan.device_wait_us, action.policy, action.limit_bytes)
+    if seen.measured is None or found is None:
+        return 0.0
+    bar = seen.measured.error_at(action.policy, action.limit_bytes)
+    demand = seen.tenant.demand
+    missed_us = demand.accesses_per_op * (device.miss_cost_us + plan.device_wait_us)
+    time_us = demand.service_us + (found.miss_ratio or 0.0) * missed_us
+    return (found.ops or 0.0) * min(1.0, bar * missed_us / time_us)
+
+
+def promised_pct(collected: Collected, plan: Plan, objectives: Objectives) -> tuple[float, float]:
+    """What a plan gains in percent of what there is, and how much of that may be error.
+
+    Throughput by weight, or under `least_memory` the memory that it frees.
+    """
+    free = [one for one in plan.actions if one.held is Held.NOT]
+    if objectives.goal is Goal.LEAST_MEMORY:
+        held = sum(one.present.limit_bytes for one in free)
+        freed = held - sum(one.limit_bytes for one in free)
+        return 100 * freed / max(held, 1), 0.0
+    before = after = variance = 0.0
+    for one in free:
+        weight = objectives.of(one.cgroup).weight
+        before += weight * one.present.throughput_ops
+        after += weight * one.throughput_ops
+        if one.limit_bytes != one.present.limit_bytes:
+            variance += (weight * _spread_ops(collected, plan, one)) ** 2
+    least = max(before, 1e-9)
+    return 100 * (after - before) / least, 100 * variance**0.5 / least
+
+
+def ways(plan: Plan) -> dict[str, bool]:
+    """Who gets more (True) or less of those whose limits a plan changes."""
+    return {
+        one.cgroup: one.limit_bytes > one.present.limit_bytes
+        for one in plan.actions
+        if one.limit_bytes != one.present.limit_bytes
+    }
+
+
+def worth_it(
+    patience: Patience,
+    collected: Collected,
+    objectives: Objectives,
+    ahead: Ahead,
+    config: GuardConfig,
+) -> Plan | None:
+    """Where memory is going if that promises enough for long enough, else None.
+
+    Asks where that is only when a trial may begin, for it takes a plan of its own.
+    """
+    time_s = collected.time_s
+    if time_s < patience.until_s:
+        seen = collected.seen
+        past = [name for name, mark in patience.marks.items() if name in seen]
+        if not any(patience.marks[name].is_past(seen[name], config) for name in past):
+            return None
+        patience.idle, patience.until_s, patience.marks = 0, time_s, {}
+    if time_s < patience.ask_again_s:
+        return None
+    plan = ahead()
+    gain_pct, error_pct = promised_pct(collected, plan, objectives)
+    if gain_pct < config.memory_gain_pct + error_pct:
+        patience.agreed, patience.ask_again_s = 0, time_s + config.dwell_s
+        return None
+    patience.agreed += 1
+    if patience.agreed < config.confirm_intervals:
+        return None
+    patience.agreed = 0
+    return plan
+
+
+def rest(patience: Patience, gained: bool, collected: Collected, config: GuardConfig) -> None:
+    """A trial ended; the longer nothing is gained, the longer memory stays where it is."""
+    patience.idle = 0 if gained else patience.idle + 1
+    patience.until_s = collected.time_s + doubled_s(patience.idle, config)
+    found = {cgroup: mark_of(seen) for cgroup, seen in collected.seen.items()}
+    patience.marks = {cgroup: mark for cgroup, mark in found.items() if mark is not None}

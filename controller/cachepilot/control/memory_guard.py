@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory moved between the tenants of one node: steps, their trial, and the way back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cachepilot.control.decisions import Decision, Event
+from cachepilot.control.guard_config import GuardConfig
+from cachepilot.control.memory_course import doubled_s, turned
+from cachepilot.control.memory_gain import Patience, is_forced, rest, ways, worth_it
+from cachepilot.control.memory_member import MemoryLook, member_of, predict_member
+from cachepilot.control.memory_trial import (
+    SETTLED_INTERVALS,
+    Member,
+    MemoryTrial,
+    Phase,
+    broken_slo,
+    has_gained,
+    is_judged,
+    observe,
+    why_in_vain,
+    worse_donor,
+    worse_sum,
+)
+from cachepilot.control.policy_guard import Recent, TenantState
+from cachepilot.planner.decision import Action, Held, SloState
+from cachepilot.planner.objectives import Goal
+from cachepilot.sizes import PAGE_BYTES, human_bytes
+
+STEP_SHARE_MIN = 0.005
+"""Of a limit: a smaller change is not made."""
+RESTORE_INTERVALS = 64
+"""Cycles after which what could not be given back is left as it is."""
+
+
+@dataclass
+class MemoryState:
+    """What is under way on one node; outlives a restart."""
+
+    trial: MemoryTrial | None = None
+    restore: dict[str, int] = field(default_factory=dict)
+    restore_cycles: int = 0
+    patience: Patience = field(default_factory=Patience)
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Why memory goes back, and the one tenant whose limit did it, if it was one."""
+
+    why: str
+    cgroup: str | None = None
+
+
+Wanted = dict[str, int]
+
+
+def _moves(look: MemoryLook, states: Mapping[str, TenantState]) -> dict[str, Action]:
+    """Limits that the plan changes, of tenants whose limit may change now."""
+    found = {}
+    for action in look.plan.actions:
+        moved = abs(action.limit_bytes - action.present.limit_bytes)
+        least = max(PAGE_BYTES, STEP_SHARE_MIN * action.present.limit_bytes)
+        if moved < least or action.held is not Held.NOT or action.cgroup in look.busy:
+            continue
+        if look.time_s >= states[action.cgroup].limit_cool_until_s:
+            found[action.cgroup] = action
+    return found
+
+
+def _is_urgent(look: MemoryLook, moves: Mapping[str, Action]) -> bool:
+    """Whether memory is on its way to a tenant whose SLO is not kept."""
+    for one in look.plan.slos:
+        action = moves.get(one.cgroup)
+        if action is None or action.limit_bytes <= action.present.limit_bytes:
+            continue
+        if one.state is SloState.APPROACHING:
+            return True
+    return False
+
+
+def _extend(
+    trial: MemoryTrial,
+    look: MemoryLook,
+    moves: Mapping[str, Action],
+    states: Mapping[str, TenantState],
+    recents: Mapping[str, Recent],
+    config: GuardConfig,
+) -> Wanted:
+    """Takes steps in: those of new members, and those that go on the way that was begun."""
+    wanted: Wanted = {}
+    for cgroup, action in moves.items():
+        member = trial.members.get(cgroup)
+        up = action.limit_bytes > action.present.limit_bytes
+        if trial.ways is not None and trial.ways.get(cgroup) is not up:
+            continue
+        if member is None:
+            end = trial.ends.get(cgroup, action.limit_bytes)
+            member = member_of(look, action, recents[cgroup], states[cgroup], end, config)
+            if member is None:
+                continue
+            trial.members[cgroup] = member
+        elif up == member.is_donor:
+            continue
+        member.to_bytes = action.limit_bytes
+        predict_member(member, look, look.collected.seen[cgroup])
+        wanted[cgroup] = action.limit_bytes
+    return wanted
+
+
+def _drop_missing(trial: MemoryTrial, look: MemoryLook) -> None:
+    """Tenants that are gone, or that a policy is tried on now, cannot be compared any more."""
+    for cgroup in list(trial.members):
+        seen = look.collected.seen.get(cgroup)
+        member = trial.members[cgroup]
+        same = seen is not None and seen.wire.cgroup_id == member.cgroup_id
+        if not same or cgroup in look.busy or seen.tenant.policy != member.policy:  # type: ignore[union-attr]
+            del trial.members[cgroup]
+
+
+def _blamed(cgroup: str, member: Member, look: MemoryLook, config: GuardConfig) -> Blame | None:
+    """Why one member must not go on with what it has now; None when it may."""
+    p99_us = look.collected.seen[cgroup].tenant.indicators.latency_p99_us
+    objective = look.objectives.of(cgroup)
+    why = worse_donor(member, config) or broken_slo(member, objective, p99_us, config)
+    return None if why is None else Blame(f"{cgroup}: {why}", cgroup)
+
+
+def _why_worse(trial: MemoryTrial, look: MemoryLook, config: GuardConfig) -> Blame | None:
+    for cgroup, member in trial.members.items():
+        blame = _blamed(cgroup, member, look, config)
+        if blame is not None:
+            return blame
+    measured = all(one.samples for one in trial.members.values())
+    if look.objectives.goal is Goal.LEAST_MEMORY or not measured:
+        return None
+    why = worse_sum(trial, config) or why_in_vain(trial, look.objectives.goal, config)
+    return None if why is None else Blame(why)
+
+
+def _fell_meanwhile(trial: MemoryTrial, look: MemoryLook, config: GuardConfig) -> Blame | None:
+    """Why a donor has given too much already, while memory still moves; None when none has.
+
+    What is predicted of it is for where it is going, so it may not be worse on the way.
+    """
+    for cgroup, member in trial.members.items():
+        seen = look.collected.seen[cgroup]
+        if not member.is_donor or seen.sample is None:
+            continue
+        member.samples.append(seen.sample)
+        del member.samples[: -config.judge_intervals]
+        if len(member.samples) == config.judge_intervals:
+            blame = _blamed(cgroup, member, look, config)
+            if blame is not None:
+                return blame
+    return None
+
+
+def _move(
+    state: MemoryState,
+    look: MemoryLook,
+    moves: Mapping[str, Action],
+    states: Mapping[str, TenantState],
+    recents: Mapping[str, Recent],
+    config: GuardConfig,
+) -> tuple[Wanted, list[Decision]]:
+    """The next step of a trial that still moves, unless a donor fell already."""
+    trial = state.trial
+    assert trial is not None
+    worse = _fell_meanwhile(trial, look, config)
+    if worse is not None:
+        return {}, _take_back(state, look, states, Event.REVERTED, worse, config)
+    wanted = _extend(trial, look, moves, states, recents, config)
+    _settle(trial, wanted, look, config)
+    return wanted, []
+
+
+def _end(state: MemoryState, look: MemoryLook, event: Event, why: str) -> list[Decision]:
+    trial = state.trial
+    assert trial is not None
+    state.trial = None
+    return [
+        member.decision(cgroup, look.time_s, event, why) for cgroup, member in trial.members.items()
+    ]
+
+
+def _keep(
+    state: MemoryState, look: MemoryLook, states: Mapping[str, TenantState], why: str
+) -> list[Decision]:
+    """Ends a trial whose limits stay, and remembers which way they went."""
+    assert state.trial is not None
+    for cgroup, member in state.trial.members.items():
+        found, seen = states[cgroup], look.collected.seen[cgroup]
+        if member.to_bytes != member.from_bytes:
+            found.course = turned(found.course, not member.is_donor, look.time_s, seen)
+        if member.is_donor:
+            found.anchor = member.anchor
+    return _end(state, look, Event.KEPT, why)
+
+
+def _take_back(
+    state: MemoryState,
+    look: MemoryLook,
+    states: Mapping[str, TenantState],
+    event: Event,
+    worse: Blame,
+    config: GuardConfig,
+) -> list[Decision]:
+    """Returns every member to where it began, and leaves their limits alone for a while.
+
+    When one is to blame only its limit is: what can be moved without it may be tried soon.
+    """
+    assert state.trial is not None
+    state.restore = {name: one.from_bytes for name, one in state.trial.members.items()}
+    state.restore_cycles = 0
+    for cgroup in state.restore if worse.cgroup is None else (worse.cgroup,):
+        found = states[cgroup]
+        found.limit_cool_count += 1
+        until_s = look.time_s + doubled_s(found.limit_cool_count, config)
+        found.limit_cool_until_s = until_s
+    rest(state.patience, False, look.collected, config)
+    if worse.cgroup is not None:
+        state.patience.until_s = look.time_s + config.dwell_s
+    return _end(state, look, event, worse.why)
+
+
+def restoring(state: MemoryState, look: MemoryLook) -> Wanted:
+    """The next steps on the way back; empty when all are there, or it took too long."""
+    wanted: Wanted = {}
+    state.restore_cycles += 1
+    for cgroup, target in list(state.restore.items()):
+        seen = look.collected.seen.get(cgroup)
+        late = state.restore_cycles > RESTORE_INTERVALS
+        if seen is None or late or abs(seen.limit_bytes - target) < PAGE_BYTES:
+            del state.restore[cgroup]
+            continue
+        low, high = seen.limit_bytes - look.step_bytes, seen.limit_bytes + look.step_bytes
+        least = min(seen.tenant.floor_bytes, seen.limit_bytes)
+        wanted[cgroup] = max(least, min(max(target, low), high))
+    return wanted
+
+
+def step(
+    state: MemoryState,
+    look: MemoryLook,
+    states: Mapping[str, TenantState],
+    recents: Mapping[str, Recent],
+    config: GuardConfig,
+) -> tuple[Wanted, list[Decision]]:
+    """Lets one snapshot pass; returns limits to set, and decisions."""
+    if state.restore:
+        return restoring(state, look), []
+    moves = _moves(look, states)
+    trial = state.trial
+    if trial is None:
+        return _begin(state, look, moves, states, recents, config)
+    _drop_missing(trial, look)
+    if not trial.members:
+        state.trial = None
+        return {}, []
+    if trial.phase is Phase.MOVING:
+        return _move(state, look, moves, states, recents, config)
+    if _is_urgent(look, moves) and _why_worse(trial, look, config) is None:
+        ended = _keep(state, look, states, "an SLO needs memory at once")
+        wanted, begun = _begin(state, look, moves, states, recents, config)
+        return wanted, [*ended, *begun]
+    return {}, _watch(state, trial, look, states, config)
+
+
+def _begin(
+    state: MemoryState,
+    look: MemoryLook,
+    moves: Mapping[str, Action],
+    states: Mapping[str, TenantState],
+    recents: Mapping[str, Recent],
+    config: GuardConfig,
+) -> tuple[Wanted, list[Decision]]:
+    trial = MemoryTrial(look.time_s, {})
+    if not moves:
+        return {}, []
+    if is_forced(look.collected, look.plan, look.objectives, moves):
+        end = look.ahead()
+    else:
+        found = worth_it(state.patience, look.collected, look.objectives, look.ahead, config)
+        if found is None:
+            return {}, []
+        end, trial.ways = found, ways(found)
+    trial.ends = {one.cgroup: one.limit_bytes for one in end.actions}
+    wanted = _extend(trial, look, moves, states, recents, config)
+    if not wanted:
+        return {}, []
+    state.trial = trial
+    begun = [
+        member.decision(
+            cgroup,
+            look.time_s,
+            Event.TRIAL,
+            f"{human_bytes(member.from_bytes)} -> {human_bytes(member.to_bytes)}, and on",
+        )
+        for cgroup, member in trial.members.items()
+    ]
+    return wanted, begun
+
+
+def _settle(trial: MemoryTrial, wanted: Wanted, look: MemoryLook, config: GuardConfig) -> None:
+    trial.quiet = 0 if wanted else trial.quiet + 1
+    long = look.time_s - trial.started_s > config.extend_max_s
+    if trial.quiet < SETTLED_INTERVALS and not long:
+        return
+    trial.phase, trial.settled_s = Phase.SETTLING, look.time_s
+    for cgroup, member in trial.members.items():
+        # What was granted: memory that others did not free was never given.
+        seen = look.collected.seen[cgroup]
+        member.to_bytes = seen.wire.target_limit_bytes or seen.limit_bytes
+        member.samples.clear()
+        predict_member(member, look, seen)
+
+
+def _watch(
+    state: MemoryState,
+    trial: MemoryTrial,
+    look: MemoryLook,
+    states: Mapping[str, TenantState],
+    config: GuardConfig,
+) -> list[Decision]:
+    passed_s = look.time_s - trial.settled_s
+    silent = False
+    for cgroup, member in trial.members.items():
+        seen = look.collected.seen[cgroup]
+        observe(member, seen.sample, passed_s, config)
+        silent = silent or seen.sample is None or not seen.tenant.trust.trusted
+    if is_judged(trial.members.values(), config):
+        worse = _why_worse(trial, look, config)
+        if worse is not None:
+            return _take_back(state, look, states, Event.REVERTED, worse, config)
+        if not silent:
+            for cgroup in trial.members:
+                states[cgroup].limit_cool_count = 0
+            if trial.ways is not None:
+                gained = has_gained(trial, look.objectives.goal, config)
+                rest(state.patience, gained, look.collected, config)
+            return _keep(state, look, states, "nobody is worse off than was predicted")
+    trial.waited_s += look.elapsed_s if silent else 0.0
+    if trial.waited_s > config.patience_s:
+        why = f"data was missing or not to be trusted for more than {config.patience_s:g} s"
+        return _take_back(state, look, states, Event.ABANDONED, Blame(why), config)
+    return []

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tenant that joins memory on trial, and what is predicted of it."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from cachepilot.control.collect import Collected, Seen
+from cachepilot.control.guard_config import GuardConfig
+from cachepilot.control.memory_course import Anchor, anchored, mark_of
+from cachepilot.control.memory_gain import Ahead
+from cachepilot.control.memory_trial import Member, meets_slos
+from cachepilot.control.policy_guard import Recent, TenantState
+from cachepilot.control.predict import predicted
+from cachepilot.control.verdict import Stats, baseline
+from cachepilot.planner.decision import Action, Plan, SloState
+from cachepilot.planner.objectives import Objectives
+
+
+@dataclass(frozen=True)
+class MemoryLook:
+    """One cycle of a node. `busy` are tenants whose limits must not change now.
+
+    `ahead` says where memory alone is going in many cycles.
+    """
+
+    collected: Collected
+    plan: Plan
+    objectives: Objectives
+    elapsed_s: float
+    step_bytes: int
+    busy: Collection[str]
+    ahead: Ahead
+
+    @property
+    def time_s(self) -> float:
+        """The node's time."""
+        return self.collected.time_s
+
+
+def _outbid(look: MemoryLook) -> set[str]:
+    """Tenants whose SLO the plan itself gives up."""
+    lost = (SloState.OUTBID, SloState.UNATTAINABLE)
+    return {one.cgroup for one in look.plan.slos if one.state in lost}
+
+
+def _anchor(
+    look: MemoryLook, seen: Seen, before: Stats, end_bytes: int, state: TenantState,
+    config: GuardConfig,
+) -> Anchor:  # fmt: skip
+    """That of the first of moves that followed each other; a new one is for `end_bytes`."""
+    found = anchored(state.anchor, seen, config)
+    if found is not None:
+        return found
+    device, wait_us = look.collected.snapshot.device, look.plan.device_wait_us
+    promised = predicted(seen, device, wait_us, seen.tenant.policy, end_bytes)
+    miss = None if promised is None else promised.miss_ratio
+    return Anchor(before, seen.limit_bytes, before.miss if miss is None else miss, mark_of(seen))
+
+
+def member_of(
+    look: MemoryLook,
+    action: Action,
+    recent: Recent,
+    state: TenantState,
+    end_bytes: int,
+    config: GuardConfig,
+) -> Member | None:
+    """A tenant whose limit begins to move; None while there is too little to compare it with.
+
+    `end_bytes` is the limit where it will be in the end, as far as that is known.
+    """
+    seen = look.collected.seen[action.cgroup]
+    before = baseline(tuple(recent.samples), config)
+    if before is None:
+        return None
+    objective = look.objectives.of(action.cgroup)
+    p99_us = seen.tenant.indicators.latency_p99_us
+    found = Member(
+        cgroup_id=seen.wire.cgroup_id,
+        policy=seen.tenant.policy,
+        from_bytes=seen.limit_bytes,
+        to_bytes=action.limit_bytes,
+        baseline=before,
+        predicted=before.reading,
+        error_bar=0.0,
+        weight=objective.weight,
+        slo_met=meets_slos(objective, before, p99_us),
+    )
+    predict_member(found, look, seen)
+    if found.is_donor:
+        found.anchor = _anchor(look, seen, before, min(end_bytes, found.to_bytes), state, config)
+    return found
+
+
+def predict_member(member: Member, look: MemoryLook, seen: Seen) -> None:
+    """Predicts anew what becomes of it at the limit where it is going."""
+    device, wait_us = look.collected.snapshot.device, look.plan.device_wait_us
+    found = predicted(seen, device, wait_us, member.policy, member.to_bytes)
+    if found is not None and seen.measured is not None:
+        member.predicted = found
+        member.error_bar = seen.measured.error_at(member.policy, member.to_bytes)
+    member.may_miss_slo = seen.tenant.cgroup in _outbid(look)

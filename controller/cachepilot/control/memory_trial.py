@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory on trial: tenants whose limits move together, from the first step to the verdict.
+
+Steps that go on in the same direction extend the trial; it is judged as one.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from cachepilot.control.counters import Sample
+from cachepilot.control.decisions import Decision, Event, Reading, Setting
+from cachepilot.control.guard_config import GuardConfig
+from cachepilot.control.memory_course import Anchor
+from cachepilot.control.verdict import Stats, change, ops_noise, stats
+from cachepilot.planner.objectives import Goal, Objective
+from cachepilot.sizes import PAGE_BYTES
+
+SETTLED_INTERVALS = 2
+"""Cycles without a step after which nothing more is expected to move."""
+
+
+class Phase(StrEnum):
+    """Where a trial is."""
+
+    MOVING = "moving"
+    SETTLING = "settling"
+
+
+@dataclass
+class Member:
+    """One tenant of the trial. `slo_met` is whether it kept all its SLOs before; None without."""
+
+    cgroup_id: int
+    policy: str
+    from_bytes: int
+    to_bytes: int
+    baseline: Stats
+    predicted: Reading
+    error_bar: float
+    weight: float
+    slo_met: bool | None
+    may_miss_slo: bool = False
+    accesses: int = 0
+    adapted: bool = False
+    samples: list[Sample] = field(default_factory=list)
+    anchor: Anchor | None = None
+
+    @property
+    def is_donor(self) -> bool:
+        """Whether it gives memory."""
+        return self.to_bytes < self.from_bytes
+
+    def decision(self, cgroup: str, time_s: float, event: Event, why: str) -> Decision:
+        """What is written down of it."""
+        return Decision(
+            time_s=time_s,
+            cgroup=cgroup,
+            event=event,
+            before=Setting(self.policy, self.from_bytes),
+            after=Setting(self.policy, self.to_bytes),
+            why=why,
+            baseline=self.baseline.reading,
+            predicted=self.predicted,
+            measured=stats(self.samples).reading if self.samples else Reading(),
+        )
+
+
+@dataclass
+class MemoryTrial:
+    """What moves, by cgroup.
+
+    `ways` are who is to get more (True) or less in the end. None when memory must move, whatever
+    is gained. `ends` are the limits where that leads.
+    """
+
+    started_s: float
+    members: dict[str, Member]
+    ways: dict[str, bool] | None = None
+    ends: dict[str, int] = field(default_factory=dict)
+    phase: Phase = Phase.MOVING
+    settled_s: float = 0.0
+    quiet: int = 0
+    waited_s: float = 0.0
+
+
+def meets_slos(objective: Objective, reading: Stats, p99_us: float | None) -> bool | None:
+    """Whether readings keep every promise; None when there is none."""
+    if not objective.has_slo:
+        return None
+    kept = objective.throughput_ops is None or reading.ops >= objective.throughput_ops
+    kept = kept and (objective.hit_ratio is None or 1 - reading.miss >= objective.hit_ratio)
+    if objective.latency_p99_us is not None and p99_us is not None:
+        kept = kept and p99_us <= objective.latency_p99_us
+    return kept
+
+
+def observe(member: Member, sample: Sample | None, passed_s: float, config: GuardConfig) -> None:
+    """Takes an interval in, once the limit is what it is to be."""
+    if sample is None:
+        return
+    if not member.adapted:
+        member.accesses += sample.accesses
+        turned = member.accesses >= config.turnovers * member.to_bytes / PAGE_BYTES
+        long = passed_s >= config.adapt_max_s
+        member.adapted = passed_s >= config.adapt_min_s and (turned or long)
+        return
+    member.samples.append(sample)
+    del member.samples[: -config.judge_intervals]
+
+
+def is_judged(members: Iterable[Member], config: GuardConfig) -> bool:
+    """Whether every member has been seen for long enough."""
+    return all(len(one.samples) >= config.judge_intervals for one in members)
+
+
+def worse_donor(member: Member, config: GuardConfig) -> str | None:
+    """Why a donor fell beyond what was predicted of it; None when it did not."""
+    if not member.is_donor or not member.samples:
+        return None
+    after = stats(member.samples)
+    miss = member.predicted.miss_ratio or 0.0
+    # A curve that was off by so much before the move is off by as much after it.
+    allowed = max(miss, member.baseline.miss) + member.error_bar + 2 * config.miss_tolerance
+    fell = change(member.baseline, after, config)
+    if fell.miss_worse and after.miss > allowed and not fell.ops_better:
+        return f"gave memory: miss ratio {after.miss:.4f}, {miss:.4f} predicted"
+    return _beyond_anchor(member, after, config)
+
+
+def _beyond_anchor(member: Member, after: Stats, config: GuardConfig) -> str | None:
+    """Why a donor gave more, in moves that followed each other, than was predicted at first."""
+    anchor = member.anchor
+    if anchor is None:
+        return None
+    allowed = max(anchor.promised_miss, anchor.baseline.miss)
+    fell = change(anchor.baseline, after, config)
+    beyond = after.miss > allowed + member.error_bar + 2 * config.miss_tolerance
+    if fell.miss_worse and beyond and not fell.ops_better:
+        return (
+            f"gave memory: miss ratio {anchor.baseline.miss:.4f} -> {after.miss:.4f}, "
+            f"{anchor.promised_miss:.4f} predicted at first"
+        )
+    return None
+
+
+def broken_slo(
+    member: Member, objective: Objective, p99_us: float | None, config: GuardConfig
+) -> str | None:
+    """Why a promise that was kept before is not any more; None when that is as planned, or not so.
+
+    Fewer operations at the same miss ratio are not for memory to answer.
+    """
+    if not member.slo_met or member.may_miss_slo or not member.samples:
+        return None
+    after = stats(member.samples)
+    found = change(member.baseline, after, config)
+    if meets_slos(objective, after, p99_us) or not (found.miss_worse and not found.ops_better):
+        return None
+    return f"an SLO that was kept is not: {after.ops:,.4g} ops/s, miss ratio {after.miss:.4f}"
+
+
+def _sums(trial: MemoryTrial, config: GuardConfig) -> tuple[float, float, float]:
+    """Weighted throughput before and after, and the standard error of their difference.
+
+    Counts tenants whose throughput and miss ratio went opposite ways: when both fell, the load did.
+    """
+    before = after = variance = 0.0
+    for one in trial.members.values():
+        now = stats(one.samples)
+        found = change(one.baseline, now, config)
+        if (now.ops < one.baseline.ops) != (now.miss > one.baseline.miss):
+            continue
+        if found.ops_worse and not found.miss_worse:
+            continue
+        before += one.weight * one.baseline.ops
+        after += one.weight * now.ops
+        variance += (one.weight * ops_noise(one.baseline, now)) ** 2
+    return before, after, variance**0.5
+
+
+def has_gained(trial: MemoryTrial, goal: Goal, config: GuardConfig) -> bool:
+    """Whether half of the least that is worth a trial was measured."""
+    if goal is Goal.LEAST_MEMORY:
+        return sum(one.to_bytes - one.from_bytes for one in trial.members.values()) < 0
+    before, after, noise = _sums(trial, config)
+    return after - before > max(noise, before * config.memory_gain_pct / 200)
+
+
+def why_in_vain(trial: MemoryTrial, goal: Goal, config: GuardConfig) -> str | None:
+    """Why memory goes back: a donor lost and nobody gained; None when it was not so, or must be."""
+    if trial.ways is None or goal is Goal.LEAST_MEMORY or has_gained(trial, goal, config):
+        return None
+    for cgroup, one in trial.members.items():
+        found = change(one.baseline, stats(one.samples), config)
+        if one.is_donor and found.miss_worse and not found.ops_better:
+            return f"nobody gained what {cgroup} lost"
+    return None
+
+
+def worse_sum(trial: MemoryTrial, config: GuardConfig) -> str | None:
+    """Why all together are worse off by weighted throughput; None when they are not.
+
+    Memory that an SLO asked for is not measured by the sum.
+    """
+    if any(one.slo_met is False and not one.is_donor for one in trial.members.values()):
+        return None
+    before, after, noise = _sums(trial, config)
+    margin = before * config.tolerance_pct / 100 + config.noise_sigmas * noise
+    if after >= before - margin:
+        return None
+    return f"weighted sum of throughput {before:,.4g} -> {after:,.4g} ops/s"

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of policy of one tenant: what must hold before one, and what follows its trial."""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cachepilot.control.collect import Seen
+from cachepilot.control.counters import Sample
+from cachepilot.control.decisions import Decision, Event, Reading
+from cachepilot.control.guard_config import GuardConfig
+from cachepilot.control.memory_course import FAR_BARS, Anchor, Course, doubled_s
+from cachepilot.control.policy_trial import Outcome, PolicyTrial, advance
+from cachepilot.control.predict import predicted
+from cachepilot.control.verdict import baseline
+from cachepilot.planner.snapshot import Device
+
+HOUR_S = 3600.0
+SAMPLES_KEPT = 64
+
+
+@dataclass
+class Tried:
+    """A policy that was taken back: what curves said then, and until when that is remembered."""
+
+    until_s: float
+    curves: dict[str, float]
+
+
+@dataclass
+class TenantState:
+    """What is remembered of one tenant; it outlives a restart."""
+
+    cgroup_id: int
+    trial: PolicyTrial | None = None
+    restore: str | None = None
+    restore_until_s: float = 0.0
+    cool_until_s: float = 0.0
+    cool_count: int = 0
+    cool_policy: str = ""
+    cool_curves: dict[str, float] = field(default_factory=dict)
+    cool_miss: float = 0.0
+    tried: dict[str, Tried] = field(default_factory=dict)
+    swaps_s: list[float] = field(default_factory=list)
+    ended_s: float | None = None
+    limit_cool_until_s: float = 0.0
+    limit_cool_count: int = 0
+    course: Course | None = None
+    anchor: Anchor | None = None
+    held_first_bytes: int = 0
+    recommended: tuple[str, int] | None = None
+
+
+@dataclass
+class Recent:
+    """What is remembered of one tenant while the controller runs."""
+
+    samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=SAMPLES_KEPT))
+    proposed: str = ""
+    proposed_count: int = 0
+    frozen: bool = False
+    ordered: str = ""
+
+
+@dataclass(frozen=True)
+class Look:
+    """One tenant in one cycle; `allowed` are the policies that it may have."""
+
+    seen: Seen
+    elapsed_s: float
+    time_s: float
+    device: Device
+    wait_us: float
+    allowed: frozenset[str]
+    refused: str | None = None
+
+
+def count_swap(state: TenantState, time_s: float) -> None:
+    """A change of policy is ordered."""
+    state.swaps_s = [one for one in state.swaps_s if time_s - one < HOUR_S]
+    state.swaps_s.append(time_s)
+
+
+def may_swap(state: TenantState, time_s: float, config: GuardConfig) -> bool:
+    """Whether a trial may begin: it must be possible to take it back within the bound."""
+    recent = sum(time_s - one < HOUR_S for one in state.swaps_s)
+    return recent + 2 <= config.swaps_per_hour
+
+
+def _cool(state: TenantState, policy: str, look: Look, config: GuardConfig) -> None:
+    state.cool_count += 1
+    state.cool_policy = policy
+    state.cool_until_s = look.time_s + doubled_s(state.cool_count, config)
+    state.cool_curves = curves_at(look.seen)
+    state.cool_miss = look.seen.tenant.indicators.miss_ratio
+    state.tried[policy] = Tried(look.time_s + config.cool_down_max_s, state.cool_curves)
+
+
+def curves_at(seen: Seen) -> dict[str, float]:
+    """The miss ratio of every policy at the present limit."""
+    measured = seen.measured
+    if measured is None:
+        return {}
+    limit = seen.limit_bytes
+    return {name: measured.miss_at(name, limit) or 0.0 for name in measured.curves.policies}
+
+
+def is_new_phase(then: Mapping[str, float], seen: Seen, config: GuardConfig) -> bool:
+    """Whether curves moved beyond their error bars since they said what `then` says."""
+    measured = seen.measured
+    if measured is None:
+        return False
+    return any(
+        measured.has_moved(name, seen.limit_bytes, miss, FAR_BARS, 2 * config.miss_tolerance)
+        for name, miss in then.items()
+    )
+
+
+def has_moved_on(state: TenantState, seen: Seen, config: GuardConfig) -> bool:
+    """Whether the workload changed since a policy was taken back.
+
+    Curves that were wrong once may say so at once; after that, what is measured must say so too.
+    """
+    measured = abs(seen.tenant.indicators.miss_ratio - state.cool_miss) > 2 * config.miss_tolerance
+    return (state.cool_count <= 1 or measured) and is_new_phase(state.cool_curves, seen, config)
+
+
+def was_tried(
+    state: TenantState, policy: str, seen: Seen, time_s: float, config: GuardConfig
+) -> bool:
+    """Whether a policy was taken back while its curve, and the present one, said the same."""
+    tried = state.tried.get(policy)
+    if tried is None:
+        return False
+    names = (policy, seen.tenant.policy)
+    then = {name: miss for name, miss in tried.curves.items() if name in names}
+    if time_s < tried.until_s and not is_new_phase(then, seen, config):
+        return True
+    del state.tried[policy]
+    return False
+
+
+def end(
+    state: TenantState, cgroup: str, outcome: Outcome, look: Look, config: GuardConfig
+) -> Decision:
+    """Ends the trial; its baseline is restored when the outcome says so."""
+    trial = state.trial
+    assert trial is not None
+    state.trial, state.ended_s = None, look.time_s
+    if outcome.back:
+        _cool(state, trial.to_policy, look, config)
+        if look.seen.tenant.policy != trial.from_policy:
+            state.restore = trial.from_policy
+            state.restore_until_s = look.time_s + 4 * config.effect_s
+            count_swap(state, look.time_s)
+    elif outcome.event is Event.KEPT:
+        state.cool_count = 0
+    return trial.decision(cgroup, look.time_s, outcome.event, outcome.why)
+
+
+def step(state: TenantState, look: Look, config: GuardConfig) -> Decision | None:
+    """Lets one snapshot pass for what is under way; returns how a trial ended if it did."""
+    seen = look.seen
+    if state.restore is not None:
+        done = seen.tenant.policy == state.restore
+        if done or look.time_s > state.restore_until_s:
+            state.restore = None
+        return None
+    trial = state.trial
+    if trial is None:
+        return None
+    if trial.effective_s is None and look.refused is not None:
+        outcome: Outcome | None = Outcome(Event.REFUSED, look.refused, back=True)
+    else:
+        outcome = advance(trial, seen, look.elapsed_s, look.allowed, config)
+    return None if outcome is None else end(state, seen.tenant.cgroup, outcome, look, config)
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A change of policy that curves speak for, at the present limit."""
+
+    policy: str
+    before: Reading
+    after: Reading
+    is_far: bool
+
+    def gain_pct(self) -> float:
+        """Throughput, as predicted."""
+        return 100 * ((self.after.ops or 0.0) / max(self.before.ops or 0.0, 1e-9) - 1)
+
+
+def proposal(look: Look, policy: str, config: GuardConfig) -> Proposal | None:
+    """What curves say of another policy at the present limit; None when it is no better there."""
+    seen, limit = look.seen, look.seen.limit_bytes
+    before = predicted(seen, look.device, look.wait_us, seen.tenant.policy, limit)
+    after = predicted(seen, look.device, look.wait_us, policy, limit)
+    if seen.measured is None or before is None or after is None:
+        return None
+    gain = (before.miss_ratio or 0.0) - (after.miss_ratio or 0.0)
+    if gain <= 0:
+        return None
+    names = (seen.tenant.policy, policy)
+    bars = sum(seen.measured.error_at(name, limit) for name in names)
+    return Proposal(policy, before, after, gain > FAR_BARS * bars + config.miss_tolerance)
+
+
+def may_begin(
+    state: TenantState, recent: Recent, look: Look, wanted: Proposal, config: GuardConfig
+) -> bool:
+    """Whether a trial of what curves speak for may begin now."""
+    seen = look.seen
+    same = recent.proposed == wanted.policy
+    recent.proposed_count = recent.proposed_count + 1 if same else 1
+    recent.proposed = wanted.policy
+    needed = 1 if wanted.is_far else config.confirm_intervals
+    if recent.proposed_count < needed or wanted.gain_pct() < config.min_gain_pct:
+        return False
+    if was_tried(state, wanted.policy, seen, look.time_s, config):
+        return False
+    if look.time_s < state.cool_until_s:
+        moved_on = wanted.is_far and wanted.policy != state.cool_policy
+        if not (moved_on and has_moved_on(state, seen, config)):
+            return False
+    dwells = state.ended_s is not None and look.time_s - state.ended_s < config.dwell_s
+    if dwells and not wanted.is_far:
+        return False
+    return may_swap(state, look.time_s, config)
+
+
+def begin(
+    state: TenantState, recent: Recent, look: Look, wanted: Proposal, config: GuardConfig
+) -> Decision | None:
+    """Begins a trial; None while there are too few intervals to compare it with."""
+    tenant = look.seen.tenant
+    before = baseline(tuple(recent.samples), config)
+    if before is None:
+        return None
+    recent.proposed, recent.proposed_count = "", 0
+    from_miss, ahead_miss = wanted.before.miss_ratio or 0.0, 0.0
+    if look.seen.measured is not None:
+        bar = look.seen.measured.error_at(tenant.policy, tenant.limit_bytes)
+        far = abs(from_miss - before.miss) > FAR_BARS * bar + 2 * config.miss_tolerance
+        ahead_miss = from_miss - before.miss if far else 0.0
+    state.trial = PolicyTrial(
+        from_policy=tenant.policy,
+        to_policy=wanted.policy,
+        limit_bytes=tenant.limit_bytes,
+        started_s=look.time_s,
+        baseline=before,
+        predicted=wanted.after,
+        from_miss=from_miss,
+        ahead_miss=ahead_miss,
+    )
+    count_swap(state, look.time_s)
+    why = (
+        f"miss ratio {wanted.before.miss_ratio:.4f} -> {wanted.after.miss_ratio:.4f} "
+        f"predicted, {'far beyond' if wanted.is_far else 'confirmed within'} error bars"
+    )
+    return state.trial.decision(tenant.cgroup, look.time_s, Event.TRIAL, why)

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One policy on trial, from the order to the verdict."""
+
+from dataclasses import dataclass, field
+
+from cachepilot.control.collect import Seen
+from cachepilot.control.counters import Sample
+from cachepilot.control.decisions import Decision, Event, Reading, Setting
+from cachepilot.control.guard_config import GuardConfig
+from cachepilot.control.verdict import Stats, change, stats, why_no_gain, why_worse
+from cachepilot.sizes import PAGE_BYTES
+
+COLLAPSE_OPS = 0.5
+COLLAPSE_MISS = 0.1
+COLLAPSE_INTERVALS = 3
+"""So far below its baseline for so many intervals, a policy is not waited for to adapt."""
+
+JUDGED_MAX = 60
+"""Intervals at most that a verdict rests on."""
+HITS_MIN = 0.05
+
+
+@dataclass
+class PolicyTrial:
+    """A change of policy under observation; kept whole over restarts.
+
+    `from_miss` is what the curve of the baseline's policy said when it began: when that changes
+    beyond its error bar, the workload did, and the baseline moves with it. `ahead_miss` is by how
+    much that curve was ahead of the baseline then: a phase had just begun.
+    """
+
+    from_policy: str
+    to_policy: str
+    limit_bytes: int
+    started_s: float
+    baseline: Stats
+    predicted: Reading
+    from_miss: float
+    ahead_miss: float = 0.0
+    effective_s: float | None = None
+    accesses: int = 0
+    waited_s: float = 0.0
+    adapted: bool = False
+    samples: list[Sample] = field(default_factory=list)
+
+    def ends_s(self, config: GuardConfig, interval_s: float) -> float:
+        """When it will be judged at the latest, if data keeps coming."""
+        begun = self.started_s if self.effective_s is None else self.effective_s
+        return begun + config.adapt_max_s + config.judge_intervals * interval_s
+
+    def decision(self, cgroup: str, time_s: float, event: Event, why: str) -> Decision:
+        """What is written down of it."""
+        return Decision(
+            time_s=time_s,
+            cgroup=cgroup,
+            event=event,
+            before=Setting(self.from_policy, self.limit_bytes),
+            after=Setting(self.to_policy, self.limit_bytes),
+            why=why,
+            baseline=self.baseline.reading,
+            predicted=self.predicted,
+            measured=stats(self.samples).reading if self.samples else Reading(),
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a trial; `back` when its baseline is to be restored."""
+
+    event: Event
+    why: str
+    back: bool
+
+
+@dataclass(frozen=True)
+class _Shift:
+    """By how much the workload moved the miss ratio of the baseline's policy, and the error bar."""
+
+    miss: float
+    error_bar: float
+
+
+def _shift(trial: PolicyTrial, seen: Seen, config: GuardConfig) -> _Shift | None:
+    """None when the workload did not change; only curves that are trusted tell."""
+    if seen.measured is None or not seen.tenant.trust.trusted:
+        return None
+    now = seen.measured.miss_at(trial.from_policy, trial.limit_bytes)
+    if now is None:
+        return None
+    error = seen.measured.error_at(trial.from_policy, trial.limit_bytes)
+    moved = now - trial.from_miss
+    return _Shift(moved, error) if abs(moved) > 2 * error + config.miss_tolerance else None
+
+
+def _superseded(trial: PolicyTrial, seen: Seen, allowed: frozenset[str], margin: float) -> bool:
+    """Whether another policy than the one on trial is best by far, in the phase that came."""
+    measured = seen.measured
+    best = None if measured is None else measured.best_at(allowed, trial.limit_bytes)
+    if measured is None or best is None or best[0] in (trial.to_policy, trial.from_policy):
+        return False
+    here = measured.miss_at(trial.to_policy, trial.limit_bytes)
+    bars = [measured.error_at(name, trial.limit_bytes) for name in (best[0], trial.to_policy)]
+    return here is not None and here - best[1] > 2 * sum(bars) + margin
+
+
+def _covers(trial: PolicyTrial, config: GuardConfig) -> bool:
+    """Whether what was measured is longer than a pass of a loop, which hits and misses in turn.
+
+    Of a loop over L pages the best policy hits C / L: that gives L where hits are predicted.
+    """
+    hits = max(HITS_MIN, 1 - (trial.predicted.miss_ratio or 0.0))
+    needed = config.turnovers * trial.limit_bytes / PAGE_BYTES / hits
+    passed_s = trial.samples[-1].time_s - (trial.effective_s or 0.0)
+    full = len(trial.samples) == JUDGED_MAX or passed_s >= 2 * config.adapt_max_s
+    return full or sum(one.accesses for one in trial.samples) >= needed
+
+
+def _is_collapse(trial: PolicyTrial) -> bool:
+    last = trial.samples[-COLLAPSE_INTERVALS:]
+    return len(last) == COLLAPSE_INTERVALS and all(
+        one.ops < COLLAPSE_OPS * trial.baseline.ops
+        and one.miss_ratio > trial.baseline.miss + COLLAPSE_MISS
+        for one in last
+    )
+
+
+def _judge(trial: PolicyTrial, shift: _Shift | None, config: GuardConfig) -> str | None:
+    """Why the trial is to be taken back; None when it is better than its baseline."""
+    before, after = trial.baseline, stats(trial.samples)
+    if shift is None and trial.ahead_miss == 0:
+        promised = max(0.0, trial.from_miss - (trial.predicted.miss_ratio or 0.0))
+        worse = why_worse(before, after, change(before, after, config))
+        return worse or why_no_gain(before, after, promised, config)
+    shift = shift or _Shift(0.0, 0.0)
+    expected = min(1.0, max(0.0, before.miss + trial.ahead_miss + shift.miss))
+    if after.miss > expected + config.miss_tolerance + shift.error_bar:
+        return (
+            f"a miss ratio of {expected:.4f} expected of {trial.from_policy} in the phase that "
+            f"came, {after.miss:.4f} measured"
+        )
+    return None
+
+
+def advance(
+    trial: PolicyTrial,
+    seen: Seen,
+    elapsed_s: float,
+    allowed: frozenset[str],
+    config: GuardConfig,
+) -> Outcome | None:
+    """Lets one snapshot pass; returns how the trial ends when it does."""
+    now_s = trial.started_s if seen.sample is None else seen.sample.time_s
+    if trial.effective_s is None:
+        if seen.tenant.policy != trial.to_policy:
+            trial.waited_s += elapsed_s
+            late = trial.waited_s > config.effect_s
+            why = f"not in effect after {config.effect_s:g} s"
+            return Outcome(Event.ABANDONED, why, back=True) if late else None
+        trial.effective_s, trial.waited_s = max(now_s, trial.started_s), 0.0
+        return None
+    if seen.tenant.policy != trial.to_policy:
+        why = f"{seen.tenant.policy} was put in its place, or it was ejected"
+        return Outcome(Event.ABANDONED, why, back=True)
+    if seen.sample is None:
+        return _wait(trial, elapsed_s, "nothing was measured", config)
+    return _observe(trial, seen, elapsed_s, allowed, config)
+
+
+def _wait(trial: PolicyTrial, elapsed_s: float, reason: str, config: GuardConfig) -> Outcome | None:
+    trial.waited_s += elapsed_s
+    if trial.waited_s <= config.patience_s:
+        return None
+    why = f"{reason} for more than {config.patience_s:g} s"
+    return Outcome(Event.ABANDONED, why, back=True)
+
+
+def _observe(
+    trial: PolicyTrial,
+    seen: Seen,
+    elapsed_s: float,
+    allowed: frozenset[str],
+    config: GuardConfig,
+) -> Outcome | None:
+    assert seen.sample is not None
+    shift = _shift(trial, seen, config)
+    if shift is not None and _superseded(trial, seen, allowed, config.miss_tolerance):
+        why = "the workload changed: another policy is the best by far"
+        return Outcome(Event.ABANDONED, why, back=False)
+    trial.samples.append(seen.sample)
+    if not trial.adapted:
+        return _adapt(trial, seen.sample, config)
+    return _verdict(trial, seen, elapsed_s, shift, config)
+
+
+def _adapt(trial: PolicyTrial, sample: Sample, config: GuardConfig) -> Outcome | None:
+    trial.accesses += sample.accesses
+    passed_s = sample.time_s - (trial.effective_s or 0.0)
+    turned = trial.accesses >= config.turnovers * trial.limit_bytes / PAGE_BYTES
+    if _is_collapse(trial):
+        why = "throughput fell to less than half while it adapted"
+        return Outcome(Event.REVERTED, why, back=True)
+    del trial.samples[:-COLLAPSE_INTERVALS]
+    if passed_s >= config.adapt_min_s and (turned or passed_s >= config.adapt_max_s):
+        trial.adapted = True
+        trial.samples.clear()
+    return None
+
+
+def _verdict(
+    trial: PolicyTrial,
+    seen: Seen,
+    elapsed_s: float,
+    shift: _Shift | None,
+    config: GuardConfig,
+) -> Outcome | None:
+    del trial.samples[:-JUDGED_MAX]
+    if len(trial.samples) < config.judge_intervals or not _covers(trial, config):
+        return None
+    worse = _judge(trial, shift, config)
+    if worse is not None:
+        return Outcome(Event.REVERTED, worse, back=True)
+    if not seen.tenant.trust.trusted:
+        reason = f"curves were not to be trusted ({seen.tenant.trust.reason})"
+        return _wait(trial, elapsed_s, reason, config)
+    before, after = trial.baseline, stats(trial.samples)
+    why = (
+        f"miss ratio {before.miss:.4f} -> {after.miss:.4f}, "
+        f"{before.ops:,.4g} -> {after.ops:,.4g} ops/s"
+    )
+    return Outcome(Event.KEPT, why, back=False)

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be asked of the controller: implements `cachepilot.api.service.Service`."""
+
+from dataclasses import replace
+
+from cachepilot.api.service import UnknownError
+from cachepilot.api.shapes import (
+    Consolidation,
+    DecisionView,
+    NodeView,
+    Pin,
+    TenantDetail,
+    TenantView,
+    WhatIf,
+    WhatIfAnswer,
+)
+from cachepilot.control.fleet import Fleet
+from cachepilot.control.report import Report
+from cachepilot.control.views import node_view, tenant_detail, tenant_view
+from cachepilot.errors import InputError
+from cachepilot.planner.consolidation import consolidate
+from cachepilot.planner.objectives import Objective, Objectives
+from cachepilot.planner.pins import require_whole_pages
+from cachepilot.planner.what_if import what_if
+from cachepilot.sizes import pages_down
+
+HISTORY_MAX = 10_000
+NAMES_SHOWN = 10
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return (", ".join(names[:NAMES_SHOWN]) + more) or "none"
+
+
+class ControlService:
+    """Answers from what the last cycles published and from the store."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    def _reports(self, node: str | None = None) -> dict[str, Report]:
+        """Of every node that was seen since the controller began, or of one."""
+        loops = self._fleet.loops()
+        if node is not None and node not in loops:
+            raise UnknownError(f"node {node}: unknown (known: {_some(list(loops))})")
+        return {
+            name: loop.report
+            for name, loop in loops.items()
+            if loop.report is not None and node in (None, name)
+        }
+
+    def _find(self, cgroup: str, node: str | None) -> tuple[str, Report]:
+        reports = self._reports(node)
+        found = [name for name, one in reports.items() if cgroup in one.collected.seen]
+        if len(found) > 1:
+            raise InputError(f"tenant {cgroup}: is on several nodes (allowed: {_some(found)})")
+        if not found:
+            known = sorted({name for one in reports.values() for name in one.collected.seen})
+            raise UnknownError(f"tenant {cgroup}: unknown (known: {_some(known)})")
+        return found[0], reports[found[0]]
+
+    def nodes(self) -> list[NodeView]:
+        """Every node that was ever seen, by name."""
+        return [node_view(loop) for loop in self._fleet.loops().values()]
+
+    def tenants(self, node: str | None = None) -> list[TenantView]:
+        """Tenants of one node or of all, by node and cgroup."""
+        return [
+            tenant_view(name, report, cgroup)
+            for name, report in self._reports(node).items()
+            for cgroup in report.collected.seen
+        ]
+
+    def tenant(self, cgroup: str, node: str | None = None) -> TenantDetail:
+        """One tenant and why it has what it has."""
+        name, report = self._find(cgroup, node)
+        return tenant_detail(name, report, cgroup, self._fleet.config.planner)
+
+    def objectives(self) -> Objectives:
+        """The objectives that hold."""
+        return self._fleet.asked().objectives
+
+    def set_objectives(self, objectives: Objectives) -> None:
+        """Replaces all objectives; they are stored before this returns."""
+        self._fleet.change_objectives(lambda _: objectives)
+
+    def set_objective(self, objective: Objective) -> None:
+        """Adds one statement, or replaces that of the same pattern."""
+
+        def change(earlier: Objectives) -> Objectives:
+            patterns = [one.pattern for one in earlier.tenants]
+            if objective.pattern not in patterns:
+                return replace(earlier, tenants=(*earlier.tenants, objective))
+            at = patterns.index(objective.pattern)
+            tenants = (*earlier.tenants[:at], objective, *earlier.tenants[at + 1 :])
+            return replace(earlier, tenants=tenants)
+
+        self._fleet.change_objectives(change)
+
+    def delete_objective(self, pattern: str) -> None:
+        """Removes one statement; UnknownError when there is none of that pattern."""
+
+        def change(earlier: Objectives) -> Objectives:
+            left = tuple(one for one in earlier.tenants if one.pattern != pattern)
+            if len(left) == len(earlier.tenants):
+                known = _some([one.pattern for one in earlier.tenants])
+                raise UnknownError(f"objective {pattern}: unknown (known: {known})")
+            return replace(earlier, tenants=left)
+
+        self._fleet.change_objectives(change)
+
+    def pin(self, pin: Pin) -> None:
+        """Fixes the policy, the limit or both of a tenant until it is unpinned."""
+        if pin.policy is None and pin.limit_bytes is None:
+            raise InputError(f"pin {pin.cgroup}: needs a policy, a limit_bytes, or both")
+        names = [self._find(pin.cgroup, pin.node)[0]] if pin.node else self._everywhere(pin.cgroup)
+        for name in names:
+            hello = self._fleet.loops()[name].hello
+            if pin.limit_bytes is not None:
+                if "limits" not in hello.capabilities:
+                    raise InputError(f"pin {pin.cgroup}: limit_bytes: node {name} sets no limits")
+                budget = pages_down(self._reports()[name].collected.snapshot.node.budget_bytes)
+                key = f"pin {pin.cgroup}: limit_bytes"
+                require_whole_pages(key, pin.limit_bytes, most=budget)
+            can = ["default", *hello.policies]
+            if pin.policy is not None and pin.policy not in can:
+                raise InputError(
+                    f"pin {pin.cgroup}: policy: {pin.policy!r} cannot be attached on node {name} "
+                    f"(allowed: {', '.join(can)})"
+                )
+        self._fleet.set_pin(pin)
+
+    def _everywhere(self, cgroup: str) -> list[str]:
+        found = [name for name, one in self._reports().items() if cgroup in one.collected.seen]
+        if not found:
+            self._find(cgroup, None)
+        return found
+
+    def unpin(self, cgroup: str, node: str | None = None) -> None:
+        """Takes the pin away; UnknownError when there is none."""
+        if not self._fleet.delete_pin(cgroup, node):
+            where = "" if node is None else f" on node {node}"
+            known = _some([pin.cgroup for pin in self._fleet.asked().pins])
+            raise UnknownError(f"pin {cgroup}{where}: unknown (known: {known})")
+
+    def history(
+        self, cgroup: str | None = None, node: str | None = None, limit: int = 100
+    ) -> list[DecisionView]:
+        """The last decisions, the newest first."""
+        if not 1 <= limit <= HISTORY_MAX:
+            raise InputError(f"history: limit: {limit} (allowed: 1 to {HISTORY_MAX})")
+        return self._fleet.store.history(cgroup, node, limit)
+
+    def what_if(self, question: WhatIf) -> WhatIfAnswer:
+        """What would be planned if this were so; changes nothing."""
+        reports = self._reports(question.node)
+        if question.node not in reports:
+            raise UnknownError(f"node {question.node}: no snapshot was seen yet")
+        report = reports[question.node]
+        snapshot, config = report.collected.snapshot, self._fleet.config.planner
+        return what_if(snapshot, report.objectives, config, question)
+
+    def consolidation(self) -> Consolidation:
+        """Least memory per tenant, how many more fit, and which nodes can be drained."""
+        snapshots = [report.collected.snapshot for report in self._reports().values()]
+        asked = self._fleet.asked()
+        return consolidate(snapshots, asked.objectives, self._fleet.config.planner, asked.pins)

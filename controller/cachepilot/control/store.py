@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What outlives the controller, in SQLite: objectives, pins, epochs, trials, decisions, totals.
+
+Every call is one transaction, so a crash leaves either all of it or nothing. The journal is a
+write-ahead log: readers never wait for the writer.
+"""
+
+import sqlite3
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cachepilot.api.shapes import DecisionView, Pin
+from cachepilot.control.decisions import Decision
+from cachepilot.control.slo_windows import MINUTES, Row, SloTotal
+from cachepilot.control.totals import DecisionTotal
+from cachepilot.errors import InputError
+from cachepilot.planner.objectives import Objectives
+from cachepilot.planner.record import objectives_from_json, objectives_to_json
+
+VERSION = 1
+DAY_S = 86_400.0
+EPOCHS_RESERVED = 1000
+"""Epochs that are taken at once: what a crash loses of them is never given out again."""
+DECISIONS_MAX = 1_000_000
+"""Decisions that are kept at most, however young."""
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS pins (
+  node TEXT NOT NULL, cgroup TEXT NOT NULL, policy TEXT, limit_bytes INTEGER,
+  PRIMARY KEY (node, cgroup));
+CREATE TABLE IF NOT EXISTS nodes (
+  name TEXT PRIMARY KEY, epoch INTEGER NOT NULL DEFAULT 0, hello BLOB,
+  last_seen_s REAL NOT NULL DEFAULT 0, guard TEXT);
+CREATE TABLE IF NOT EXISTS decisions (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, stored_s REAL NOT NULL, time_s REAL NOT NULL,
+  node TEXT NOT NULL, cgroup TEXT NOT NULL, epoch INTEGER NOT NULL, event TEXT NOT NULL,
+  from_policy TEXT NOT NULL, to_policy TEXT NOT NULL,
+  from_limit_bytes INTEGER NOT NULL, to_limit_bytes INTEGER NOT NULL,
+  baseline_ops REAL, predicted_ops REAL, measured_ops REAL,
+  baseline_miss_ratio REAL, predicted_miss_ratio REAL, measured_miss_ratio REAL,
+  why TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS decisions_of ON decisions (cgroup, node, id);
+CREATE TABLE IF NOT EXISTS records (
+  node TEXT NOT NULL, epoch INTEGER NOT NULL, stored_s REAL NOT NULL, record BLOB NOT NULL,
+  PRIMARY KEY (node, epoch));
+CREATE TABLE IF NOT EXISTS slo_windows (
+  node TEXT NOT NULL, cgroup TEXT NOT NULL, kind TEXT NOT NULL, minute INTEGER NOT NULL,
+  windows INTEGER NOT NULL, met INTEGER NOT NULL,
+  PRIMARY KEY (node, cgroup, kind, minute));
+CREATE TABLE IF NOT EXISTS slo_totals (
+  node TEXT NOT NULL, cgroup TEXT NOT NULL, kind TEXT NOT NULL,
+  windows INTEGER NOT NULL, met INTEGER NOT NULL,
+  PRIMARY KEY (node, cgroup, kind));
+CREATE TABLE IF NOT EXISTS decision_totals (
+  node TEXT NOT NULL, cgroup TEXT NOT NULL, event TEXT NOT NULL, count INTEGER NOT NULL,
+  PRIMARY KEY (node, cgroup, event));
+"""
+COLUMNS = tuple(DecisionView.model_fields)
+
+
+class StoreError(InputError):
+    """A store that cannot be opened; names the file."""
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """A node as it was last seen: its hello as bytes of the wire, and its guard as JSON."""
+
+    name: str
+    epoch: int
+    hello: bytes | None
+    last_seen_s: float
+    guard: str | None
+
+
+class Store:
+    """One SQLite file; safe to call from any thread."""
+
+    def __init__(
+        self, path: Path, keep_days: float = 14.0, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._keep_s, self._clock = keep_days * DAY_S, clock
+        self._lock = threading.RLock()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.execute("PRAGMA busy_timeout=5000")
+            version = self._db.execute("PRAGMA user_version").fetchone()[0]
+            if version not in (0, VERSION):
+                raise StoreError(f"store {path}: version {version} (allowed: {VERSION})")
+            self._db.executescript(f"{SCHEMA} PRAGMA user_version={VERSION};")
+        except (OSError, sqlite3.Error) as error:
+            raise StoreError(f"store {path}: cannot be opened: {error}") from None
+        self.prune()
+
+    def close(self) -> None:
+        """Nothing is lost without it."""
+        with self._lock:
+            self._db.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._db.execute(query, values).fetchall()
+
+    def prune(self) -> None:
+        """Drops what is older than is to be kept, and what is beyond the bound."""
+        oldest = self._clock() - self._keep_s
+        with self._transaction() as db:
+            db.execute("DELETE FROM decisions WHERE stored_s < ?", (oldest,))
+            db.execute(
+                "DELETE FROM decisions WHERE id <= (SELECT max(id) FROM decisions) - ?",
+                (DECISIONS_MAX,),
+            )
+            db.execute("DELETE FROM records WHERE stored_s < ?", (oldest,))
+            db.execute(
+                "DELETE FROM slo_windows WHERE minute <= (SELECT max(minute) FROM slo_windows AS w"
+                " WHERE w.node = slo_windows.node) - ?",
+                (MINUTES,),
+            )
+
+    def objectives(self) -> Objectives | None:
+        """The objectives that hold; None when there never were any."""
+        rows = self._rows("SELECT value FROM meta WHERE key = 'objectives'")
+        return objectives_from_json(rows[0][0], "store") if rows else None
+
+    def set_objectives(self, objectives: Objectives) -> None:
+        """Replaces all objectives."""
+        values = ("objectives", objectives_to_json(objectives))
+        with self._transaction() as db:
+            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", values)
+
+    def pins(self) -> list[Pin]:
+        """Every pin."""
+        rows = self._rows("SELECT node, cgroup, policy, limit_bytes FROM pins ORDER BY 1, 2")
+        return [
+            Pin(node=row[0] or None, cgroup=row[1], policy=row[2], limit_bytes=row[3])
+            for row in rows
+        ]
+
+    def set_pin(self, pin: Pin) -> None:
+        """Adds a pin, or replaces that of the same cgroup and node."""
+        values = (pin.node or "", pin.cgroup, pin.policy, pin.limit_bytes)
+        with self._transaction() as db:
+            db.execute("INSERT OR REPLACE INTO pins VALUES (?, ?, ?, ?)", values)
+
+    def delete_pin(self, cgroup: str, node: str | None) -> bool:
+        """Removes a pin; False when there was none."""
+        with self._transaction() as db:
+            found = db.execute(
+                "DELETE FROM pins WHERE cgroup = ? AND node = ?", (cgroup, node or "")
+            )
+            return found.rowcount > 0
+
+    def reserve_epochs(self, node: str, above: int) -> tuple[int, int]:
+        """Epochs, from the first to before the second, that no plan ever had on this node."""
+        with self._transaction() as db:
+            row = db.execute("SELECT epoch FROM nodes WHERE name = ?", (node,)).fetchone()
+            first = max(row[0] if row else 0, above) + 1
+            last = first + EPOCHS_RESERVED
+            db.execute(
+                "INSERT INTO nodes (name, epoch) VALUES (?, ?)"
+                " ON CONFLICT (name) DO UPDATE SET epoch = excluded.epoch",
+                (node, last - 1),
+            )
+        return first, last
+
+    def nodes(self) -> list[NodeRow]:
+        """Every node that was ever seen."""
+        rows = self._rows("SELECT name, epoch, hello, last_seen_s, guard FROM nodes ORDER BY 1")
+        return [NodeRow(*row) for row in rows]
+
+    def set_hello(self, node: str, hello: bytes) -> None:
+        """Who a node said that it is."""
+        with self._transaction() as db:
+            db.execute("UPDATE nodes SET hello = ? WHERE name = ?", (hello, node))
+
+    def save(
+        self,
+        node: str,
+        epoch: int,
+        last_seen_s: float,
+        decisions: Sequence[Decision] = (),
+        guard: str | None = None,
+        windows: Sequence[Row] = (),
+        slo_totals: Sequence[SloTotal] = (),
+        decision_totals: Sequence[DecisionTotal] = (),
+        gone: Iterable[str] = (),
+    ) -> None:
+        """What one cycle left, all of it or nothing; totals of tenants that are `gone` are dropped.
+
+        A guard of None leaves the one that is stored.
+        """
+        now_s = self._clock()
+        with self._transaction() as db:
+            db.executemany(
+                f"INSERT INTO decisions (stored_s, {', '.join(COLUMNS[1:])})"
+                f" VALUES ({', '.join('?' * len(COLUMNS))})",
+                [(now_s, *_columns(node, epoch, one)) for one in decisions],
+            )
+            db.execute(
+                "UPDATE nodes SET last_seen_s = ?, guard = coalesce(?, guard) WHERE name = ?",
+                (last_seen_s, guard, node),
+            )
+            db.executemany(
+                "INSERT OR REPLACE INTO slo_windows VALUES (?, ?, ?, ?, ?, ?)",
+                [(node, one.cgroup, one.kind, one.minute, one.windows, one.met) for one in windows],
+            )
+            for table in ("slo_totals", "decision_totals"):
+                db.executemany(
+                    f"DELETE FROM {table} WHERE node = ? AND cgroup = ?",
+                    [(node, cgroup) for cgroup in gone],
+                )
+            db.executemany(
+                "INSERT OR REPLACE INTO slo_totals VALUES (?, ?, ?, ?, ?)",
+                [(node, one.cgroup, one.kind, one.windows, one.met) for one in slo_totals],
+            )
+            db.executemany(
+                "INSERT OR REPLACE INTO decision_totals VALUES (?, ?, ?, ?)",
+                [(node, one.cgroup, one.event, one.count) for one in decision_totals],
+            )
+
+    def save_record(self, node: str, epoch: int, record: str) -> None:
+        """What a decision depended on; see `cachepilot.planner.record`."""
+        values = (node, epoch, self._clock(), zlib.compress(record.encode(), 6))
+        with self._transaction() as db:
+            db.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", values)
+
+    def record(self, node: str, epoch: int) -> str | None:
+        """The record of the decisions of one epoch; None when it is not kept."""
+        rows = self._rows("SELECT record FROM records WHERE node = ? AND epoch = ?", node, epoch)
+        return zlib.decompress(rows[0][0]).decode() if rows else None
+
+    def windows(self, node: str) -> list[Row]:
+        """Windows of the promises of a node."""
+        rows = self._rows(
+            "SELECT cgroup, kind, minute, windows, met FROM slo_windows WHERE node = ?", node
+        )
+        return [Row(*row) for row in rows]
+
+    def slo_totals(self, node: str) -> list[SloTotal]:
+        """Windows of the promises of a node since they were first stated."""
+        rows = self._rows("SELECT cgroup, kind, windows, met FROM slo_totals WHERE node = ?", node)
+        return [SloTotal(*row) for row in rows]
+
+    def decision_totals(self, node: str) -> list[DecisionTotal]:
+        """Decisions about the tenants of a node since they were first seen."""
+        rows = self._rows("SELECT cgroup, event, count FROM decision_totals WHERE node = ?", node)
+        return [DecisionTotal(*row) for row in rows]
+
+    def history(self, cgroup: str | None, node: str | None, limit: int) -> list[DecisionView]:
+        """The last decisions, the newest first."""
+        rows = self._rows(
+            f"SELECT {', '.join(COLUMNS)} FROM decisions"
+            " WHERE (?1 IS NULL OR cgroup = ?1) AND (?2 IS NULL OR node = ?2)"
+            " ORDER BY id DESC LIMIT ?3",
+            cgroup,
+            node,
+            limit,
+        )
+        return [DecisionView(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
+
+
+def _columns(node: str, epoch: int, one: Decision) -> tuple[Any, ...]:
+    """In the order of `DecisionView`, without its id."""
+    return (
+        one.time_s, node, one.cgroup, epoch, str(one.event),
+        one.before.policy, one.after.policy, one.before.limit_bytes, one.after.limit_bytes,
+        one.baseline.ops, one.predicted.ops, one.measured.ops,
+        one.baseline.miss_ratio, one.predicted.miss_ratio, one.measured.miss_ratio,
+        one.why,
+    )  # fmt: skip

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long the steps of a control cycle take, as Prometheus metrics of this process."""
+
+from prometheus_client import Counter, Histogram
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+
+STEP_SECONDS = Histogram(
+    "cachepilot_control_step_seconds",
+    "Time of one step of a control cycle: collect, plan, guard, apply or store.",
+    ("step",),
+    buckets=BUCKETS,
+)
+CYCLE_SECONDS = Histogram(
+    "cachepilot_control_cycle_seconds",
+    "Time of a control cycle, from a snapshot to its plan.",
+    buckets=BUCKETS,
+)
+CYCLES_FAILED = Counter(
+    "cachepilot_control_cycles_failed",
+    "Control cycles that ended in an error and left everything as it was.",
+    ("node",),
+)
+RECORDS_SKIPPED = Counter(
+    "cachepilot_control_records_skipped",
+    "Decisions whose record was not kept, to bound the time that large nodes take.",
+    ("node",),
+)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decisions of every tenant of one node by event, since it was first seen."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cachepilot.control.decisions import Decision
+
+
+@dataclass(frozen=True)
+class DecisionTotal:
+    """So many decisions of one event, as it is stored."""
+
+    cgroup: str
+    event: str
+    count: int
+
+
+class DecisionTotals:
+    """Never falls while a tenant is there; one that is gone and comes back begins anew."""
+
+    def __init__(self, rows: Iterable[DecisionTotal] = ()) -> None:
+        self._totals: dict[str, Counter[str]] = {}
+        for row in rows:
+            self._totals.setdefault(row.cgroup, Counter())[row.event] = row.count
+
+    def take(self, decisions: Sequence[Decision]) -> list[DecisionTotal]:
+        """Counts decisions; the totals that changed."""
+        for one in decisions:
+            self._totals.setdefault(one.cgroup, Counter())[str(one.event)] += 1
+        changed = sorted({(one.cgroup, str(one.event)) for one in decisions})
+        return [DecisionTotal(*key, self._totals[key[0]][key[1]]) for key in changed]
+
+    def shown(self) -> dict[str, dict[str, int]]:
+        """Totals by cgroup and event, as they are now."""
+        return {cgroup: dict(counted) for cgroup, counted in self._totals.items()}
+
+    def keep_only(self, cgroups: Iterable[str]) -> set[str]:
+        """Forgets tenants that are gone, and says which."""
+        gone = self._totals.keys() - set(cgroups)
+        for cgroup in gone:
+            del self._totals[cgroup]
+        return gone

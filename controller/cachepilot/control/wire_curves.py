@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Curves of the wire, which are of the page cache, as curves of the whole limit.
+
+A limit also pays for what is not page cache: curves move right by so much.
+"""
+
+from bisect import bisect_right
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from cachepilot.planner.snapshot import Curves, FloatArray
+from cachepilot.sizes import PAGE_BYTES, pages_up
+from cachepilot.v1 import session_pb2 as wire
+
+STEP_SHARE = 0.02
+"""Of the limit: by how much what is not page cache must change before curves move again."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Curves with their error bars, and the sample behind them."""
+
+    curves: Curves
+    sampled: int = 0
+    rate: float = 0.0
+
+    @property
+    def error_bar(self) -> FloatArray:
+        """Of shape (P, S), 0 where none are known."""
+        bars = self.curves.error_bar
+        return np.zeros_like(self.curves.miss_ratio) if bars is None else bars
+
+    # Single values are asked for thousands of times per cycle: of arrays each takes microseconds.
+    @cached_property
+    def _sizes(self) -> list[int]:
+        found: list[int] = self.curves.sizes_bytes.tolist()
+        return found
+
+    @cached_property
+    def _miss_rows(self) -> dict[str, list[float]]:
+        return dict(zip(self.curves.policies, self.curves.miss_ratio.tolist(), strict=True))
+
+    @cached_property
+    def _error_rows(self) -> dict[str, list[float]]:
+        return dict(zip(self.curves.policies, self.error_bar.tolist(), strict=True))
+
+    def _at(self, row: list[float], beyond: float, limit_bytes: int) -> float:
+        """Linear from `beyond` at no memory, and flat after the last size."""
+        sizes = self._sizes
+        above = bisect_right(sizes, limit_bytes)
+        if above == len(sizes):
+            return row[-1]
+        low = 0 if above == 0 else sizes[above - 1]
+        start = beyond if above == 0 else row[above - 1]
+        part = (limit_bytes - low) / (sizes[above] - low)
+        return start + (row[above] - start) * part
+
+    def miss_at(self, policy: str, limit_bytes: int) -> float | None:
+        """The miss ratio under `policy` at a limit; None when it has no curve."""
+        row = self._miss_rows.get(policy)
+        return None if row is None else self._at(row, 1.0, limit_bytes)
+
+    def error_at(self, policy: str, limit_bytes: int) -> float:
+        """The half-width of the error bar there; 1 when there is no curve."""
+        row = self._error_rows.get(policy)
+        return 1.0 if row is None else self._at(row, 0.0, limit_bytes)
+
+    def has_moved(
+        self, policy: str, limit_bytes: int, then: float, bars: float, least: float
+    ) -> bool:
+        """Whether a curve is off `then` by more than `least` and `bars` times its error bar.
+
+        False when there is no curve.
+        """
+        now = self.miss_at(policy, limit_bytes)
+        if now is None or abs(now - then) <= least:
+            return False
+        return abs(now - then) > bars * self.error_at(policy, limit_bytes) + least
+
+    def best_at(self, policies: Collection[str], limit_bytes: int) -> tuple[str, float] | None:
+        """The policy among `policies` of the lowest miss ratio at a limit, and that ratio."""
+        names = [name for name in self.curves.policies if name in policies]
+        found = [(self.miss_at(name, limit_bytes) or 0.0, name) for name in names]
+        return None if not found else (min(found)[1], min(found)[0])
+
+
+def from_wire(curves: wire.Curves) -> Measured:
+    """Every curve of the wire; SnapshotError when they contradict themselves."""
+    shape = (len(curves.policies), len(curves.sizes_bytes))
+    # A slice is a list, which takes a fraction of the time that a repeated field does.
+    ratios = np.array(curves.miss_ratio[:], dtype=np.float64).reshape(shape)
+    bars = np.array(curves.error_bar[:], dtype=np.float64).reshape(shape)
+    sizes = np.array(curves.sizes_bytes[:], dtype=np.int64)
+    named = Curves(tuple(curves.policies), sizes, ratios, bars)
+    return Measured(named, curves.sampled, curves.rate)
+
+
+def shifted(measured: Measured, other_bytes: int, usable: Collection[str]) -> Measured | None:
+    """Curves of the limit of a tenant whose memory besides page cache is `other_bytes`.
+
+    Only those of the policies `usable`; None when there is none of them.
+    """
+    curves = measured.curves
+    rows = [i for i, name in enumerate(curves.policies) if name in usable]
+    if not rows:
+        return None
+    other = pages_up(max(0, other_bytes))
+    if other < PAGE_BYTES and len(rows) == len(curves.policies):
+        return measured
+    names = tuple(curves.policies[i] for i in rows)
+    ratios, bars = curves.miss_ratio[rows], measured.error_bar[rows]
+    if other < PAGE_BYTES:
+        return replace(measured, curves=Curves(names, curves.sizes_bytes, ratios, bars))
+    sizes = np.concatenate(((other,), curves.sizes_bytes + other))
+    ones = np.ones((len(rows), 1))
+    bars = np.hstack((0 * ones, bars))
+    return replace(measured, curves=Curves(names, sizes, np.hstack((ones, ratios)), bars))
+
+
+class CurveStore:
+    """The curves of one tenant: the last that were sent, moved when that is worth it."""
+
+    def __init__(self) -> None:
+        self.raw: wire.Curves | None = None
+        self.measured: Measured | None = None
+        """As sent: every policy, over sizes of the page cache."""
+        self._other_bytes = 0
+        self._usable: frozenset[str] = frozenset()
+        self._shifted: Measured | None = None
+
+    @property
+    def generation(self) -> int:
+        """That of the curves that are held; 0 without any."""
+        return 0 if self.raw is None else self.raw.generation
+
+    def take(self, curves: wire.Curves) -> None:
+        """Replaces the curves; SnapshotError when they contradict themselves."""
+        self.measured, self.raw, self._shifted = from_wire(curves), curves, None
+
+    def at(self, other_bytes: int, limit_bytes: int, usable: frozenset[str]) -> Measured | None:
+        """Curves over limits; None when there are none of a usable policy."""
+        if self.measured is None:
+            return None
+        moved = abs(other_bytes - self._other_bytes) > STEP_SHARE * max(limit_bytes, PAGE_BYTES)
+        same = usable is self._usable or usable == self._usable
+        if self._shifted is None or moved or not same:
+            self._other_bytes, self._usable = other_bytes, usable
+            self._shifted = shifted(self.measured, other_bytes, usable)
+        return self._shifted

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenSLO documents read as objectives."""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from cachepilot.openslo.document import (
+    API_VERSION,
+    KINDS,
+    METRICS,
+    PER_METRIC_UNIT,
+    PREFIX,
+    Sli,
+    Slo,
+    Threshold,
+)
+from cachepilot.openslo.export import TARGET
+from cachepilot.planner.objectives import Objectives
+from cachepilot.planner.objectives_file import ObjectivesError, objectives_from
+
+BYTES_MAX = 4 << 20
+_CGROUP = re.compile(r'\bcgroup\s*=\s*("(?:[^"\\]|\\.)*")')
+_PLAIN = ("cgroup", "memory_min", "memory_max", "mode")
+"""Keys whose annotation is text as it is; the others are JSON, or text when they are not."""
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+class OpenSloError(ValueError):
+    """A document that is refused; names the document, the key and what is allowed."""
+
+
+def _validated(model: type[_Model], document: object) -> _Model:
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise OpenSloError(f"{where}: {first['msg']}") from None
+
+
+def _kind_of_slo(query: str) -> str:
+    """Which promise a query is about."""
+    for kind, metric in METRICS.items():
+        if re.search(rf"\b{metric}\b", query):
+            return kind
+    raise OpenSloError(
+        f"spec.indicator: {query!r} is not about a metric of cachepilot "
+        f"(allowed: {', '.join(METRICS.values())})"
+    )
+
+
+def _value(kind: str, threshold: Threshold) -> float:
+    wanted = ("lte", "lt") if kind == "latency_p99_us" else ("gte", "gt")
+    if threshold.op not in wanted:
+        allowed = " or ".join(wanted)
+        raise OpenSloError(f"spec.objectives.0.op: {threshold.op} (allowed for {kind}: {allowed})")
+    value = threshold.value * PER_METRIC_UNIT.get(kind, 1.0)
+    return round(value, 9)
+
+
+def _annotations(slo: Slo) -> dict[str, Any]:
+    """The keys of the objectives file that annotations hold."""
+    found: dict[str, Any] = {}
+    for name, text in slo.metadata.annotations.items():
+        if not name.startswith(PREFIX):
+            continue
+        key = name.removeprefix(PREFIX)
+        try:
+            found[key] = text if key in _PLAIN else json.loads(text)
+        except ValueError:
+            found[key] = text
+    return found
+
+
+def _table(slo: Slo, indicators: Mapping[str, Sli]) -> dict[str, Any]:
+    """One promise by the keys of the objectives file."""
+    spec = slo.spec
+    if spec.indicator is not None:
+        indicator = spec.indicator.spec
+    elif spec.indicator_ref is not None and spec.indicator_ref in indicators:
+        indicator = indicators[spec.indicator_ref].spec
+    else:
+        allowed = "allowed: indicator, or the name of an SLI of this file"
+        raise OpenSloError(f"spec.indicatorRef: {spec.indicator_ref!r} ({allowed})")
+    query = indicator.threshold_metric.metric_source.spec.query
+    kind = _kind_of_slo(query)
+    table = _annotations(slo)
+    if "cgroup" not in table:
+        named = _CGROUP.search(query)
+        if named is None:
+            raise OpenSloError(
+                f"metadata.annotations: {PREFIX}cgroup is missing, and the query has no cgroup"
+            )
+        table["cgroup"] = json.loads(named[1])
+    return table | {kind: _value(kind, spec.objectives[0])}
+
+
+def _merge(tables: dict[str, dict[str, Any]], table: dict[str, Any]) -> None:
+    """Adds a promise to the statement of its cgroup."""
+    statement = tables.setdefault(table["cgroup"], {})
+    for key, value in table.items():
+        if key in statement and (key in METRICS or statement[key] != value):
+            raise OpenSloError(f"{table['cgroup']}: {key} is stated twice (allowed: once)")
+        statement[key] = value
+
+
+def _note(slo: Slo) -> list[str]:
+    threshold = slo.spec.objectives[0]
+    target = threshold.target
+    if target is None and threshold.target_percent is not None:
+        target = threshold.target_percent / 100
+    if target is None or abs(target - TARGET) < 1e-9:
+        return []
+    name = slo.metadata.name
+    return [f"{name}: target {target:g} is not kept; the alert rules are made for {TARGET:g}"]
+
+
+def _documents(text: str) -> list[tuple[int, Mapping[str, Any]]]:
+    """Documents with their number; raises OpenSloError when one is no document of OpenSLO v1."""
+    try:
+        loaded = list(yaml.safe_load_all(text))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise OpenSloError(f"not YAML: {' '.join(str(error).split())}") from None
+    found = [(number, one) for number, one in enumerate(loaded, 1) if one is not None]
+    if not found:
+        raise OpenSloError("no documents (allowed: at least one SLO)")
+    for number, one in found:
+        version = one.get("apiVersion") if isinstance(one, Mapping) else None
+        if version != API_VERSION:
+            allowed = f"allowed: {API_VERSION}"
+            raise OpenSloError(f"document {number}: apiVersion: {version!r} ({allowed})")
+        if one.get("kind") not in KINDS:
+            allowed = ", ".join(KINDS)
+            raise OpenSloError(f"document {number}: kind: {one.get('kind')!r} (allowed: {allowed})")
+    return found
+
+
+def _parse(text: str) -> tuple[dict[str, Any], list[str]]:
+    documents = _documents(text)
+    tables: dict[str, dict[str, Any]] = {}
+    indicators: dict[str, Sli] = {}
+    notes: list[str] = []
+    for number, document in documents:
+        if document["kind"] == "SLI":
+            try:
+                sli = _validated(Sli, document)
+            except OpenSloError as error:
+                notes.append(f"document {number}: an SLI that is passed over: {error}")
+            else:
+                indicators[sli.metadata.name] = sli
+    for number, document in documents:
+        if document["kind"] != "SLO":
+            continue
+        try:
+            slo = _validated(Slo, document)
+            _merge(tables, _table(slo, indicators))
+        except OpenSloError as error:
+            raise OpenSloError(f"document {number}: {error}") from None
+        notes += _note(slo)
+    if not tables:
+        raise OpenSloError("no document of kind SLO (allowed: at least one)")
+    return {"tenant": list(tables.values())}, notes
+
+
+def parse_openslo(text: str, source: str) -> tuple[Objectives, list[str]]:
+    """The objectives that documents state, and what of them is not kept, a line each.
+
+    Raises ObjectivesError or InputError naming `source`, the document, the key and what is allowed.
+    """
+    try:
+        document, notes = _parse(text)
+    except OpenSloError as error:
+        raise ObjectivesError(f"{source}: {error}") from None
+    return objectives_from(document, source), notes
+
+
+def read_openslo(path: Path) -> tuple[Objectives, list[str]]:
+    """As `parse_openslo`, of a file of at most 4 MiB."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(BYTES_MAX + 1)
+        if len(data) > BYTES_MAX:
+            raise ObjectivesError(f"{path}: more than {BYTES_MAX >> 20} MiB")
+        return parse_openslo(data.decode("utf-8"), str(path))
+    except OSError as error:
+        raise ObjectivesError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise ObjectivesError(f"{path}: not UTF-8") from None

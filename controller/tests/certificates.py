@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real certificates, made by openssl for the time of a test."""
+
+import secrets
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+DAYS = "2"
+CONFIG = """
+[req]
+distinguished_name = name
+x509_extensions = authority
+[name]
+[authority]
+basicConstraints = critical, CA:TRUE
+keyUsage = critical, keyCertSign
+subjectKeyIdentifier = hash
+[leaf]
+basicConstraints = CA:FALSE
+subjectAltName = DNS:localhost, IP:127.0.0.1
+"""
+
+
+@dataclass(frozen=True)
+class Issued:
+    """A certificate and its key, files in PEM."""
+
+    certificate: Path
+    key: Path
+
+
+def _openssl(*arguments: object) -> None:
+    command = ["openssl", *map(str, arguments)]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+
+
+class Authority:
+    """Signs certificates for this host; its files are in `folder`, which is made."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        folder.mkdir()
+        self._folder = folder
+        self.certificate, self._key = folder / "ca.pem", folder / "ca.key"
+        self._config = folder / "openssl.cnf"
+        self._config.write_text(CONFIG)
+        self._make_key(name, self.certificate, self._key, "-x509", "-days", DAYS)
+
+    def _make_key(self, name: str, out: Path, key: Path, *more: str) -> None:
+        curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+        named = ("-config", self._config, "-subj", f"/CN={name}")
+        _openssl("req", *curve, *named, "-keyout", key, "-out", out, *more)
+
+    def issue(self, name: str) -> Issued:
+        """A certificate of this authority for `localhost` and 127.0.0.1."""
+        found = Issued(self._folder / f"{name}.pem", self._folder / f"{name}.key")
+        request = self._folder / f"{name}.csr"
+        self._make_key(name, request, found.key)
+        signed_by = ("-CA", self.certificate, "-CAkey", self._key)
+        serial = ("-set_serial", str(secrets.randbits(64)), "-days", DAYS)
+        extensions = ("-extfile", self._config, "-extensions", "leaf")
+        out = ("-in", request, "-out", found.certificate)
+        _openssl("x509", "-req", *signed_by, *serial, *extensions, *out)
+        return found

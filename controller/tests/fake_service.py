@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A controller of literals, in memory: two nodes, four tenants. Nothing in it is measured.
+
+What is written to it is kept: objectives and pins are real, and a what-if answers its question by
+moving limits and policies as asked.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from cachepilot.api.service import UnknownError
+from cachepilot.api.shapes import (
+    Consolidation,
+    CurvesView,
+    DecisionView,
+    DemandView,
+    LeastMemory,
+    NodeView,
+    Pin,
+    SloView,
+    TenantDetail,
+    TenantView,
+    TrialView,
+    WhatIf,
+    WhatIfAnswer,
+    WhatIfTenant,
+)
+from cachepilot.errors import InputError
+from cachepilot.planner.objectives import Objective, Objectives
+
+MIB = 1 << 20
+NOW_S = 1_790_000_000.0
+
+
+def node(name: str, connected: bool = True, problem: str = "") -> NodeView:
+    return NodeView(
+        name=name,
+        kind="cache_ext",
+        kernel="6.12.57-cachepilot",
+        agent_version="0.1.0",
+        capabilities=["policies", "limits", "curves"],
+        policies=["lfu", "mru", "s3fifo"],
+        connected=connected,
+        last_seen_s=NOW_S,
+        epoch=412,
+        budget_bytes=1024 * MIB,
+        limits_bytes=960 * MIB,
+        device_capacity_iops=8000.0,
+        device_iops=5200.0,
+        tenants=3 if connected else 1,
+        dropped_events_total=0 if connected else 7,
+        problem=problem,
+    )
+
+
+def slo(kind: str, target: float, measured: float, state: str = "kept") -> SloView:
+    met = measured <= target if kind == "latency_p99_us" else measured >= target
+    return SloView(
+        kind=kind,
+        target=target,
+        measured=measured,
+        predicted=measured,
+        attainable=measured * 1.2,
+        attainable_ops=6300.0,
+        state=state,
+        met=met,
+        attainment=0.994 if met else 0.61,
+        why=f"{target:g} asked, {measured:g} predicted",
+        windows_total=3600,
+        windows_met_total=3578 if met else 2196,
+    )
+
+
+TRIAL = TrialView(
+    started_s=NOW_S - 4,
+    ends_s=NOW_S + 6,
+    from_policy="default",
+    to_policy="mru",
+    from_limit_bytes=256 * MIB,
+    to_limit_bytes=192 * MIB,
+    baseline_ops=910.0,
+    predicted_ops=1650.0,
+)
+
+
+def tenant(cgroup: str, policy: str, limit_mib: int, on: str = "alpha") -> TenantView:
+    return TenantView(
+        node=on,
+        cgroup=cgroup,
+        policy=policy,
+        limit_bytes=limit_mib * MIB,
+        target_limit_bytes=limit_mib * MIB,
+        floor_bytes=32 * MIB,
+        current_bytes=(limit_mib - 5) * MIB,
+        hit_ratio=0.8731,
+        throughput_ops=5240.0,
+        indicator="accesses",
+        latency_p99_us=840.0,
+        device_iops=665.0,
+        mode="auto",
+        priority=0,
+        weight=1.0,
+        pinned_policy=None,
+        pinned_limit_bytes=None,
+        trusted=True,
+        distrust="",
+        interference="",
+        slos=[],
+        trial=None,
+        last_decision="",
+        last_decision_s=None,
+    )
+
+
+def tenants() -> list[TenantView]:
+    database = tenant("/db", "lfu", 512).model_copy(
+        update={
+            "priority": 10,
+            "slos": [slo("throughput_ops", 5000, 5240), slo("latency_p99_us", 900, 840)],
+            "last_decision": "kept lfu, 512 MiB: 5,240 ops/s against 3,900",
+            "last_decision_s": NOW_S - 75,
+            "decisions_total": {"trial": 3, "kept": 2, "reverted": 1},
+        }
+    )
+    search = tenant("/search", "mru", 192).model_copy(
+        update={
+            "trial": TRIAL,
+            "hit_ratio": 0.412,
+            "throughput_ops": 1610.0,
+            "slos": [slo("hit_ratio", 0.5, 0.412, "outbid")],
+            "last_decision": "trial mru, 192 MiB",
+            "last_decision_s": NOW_S - 4,
+        }
+    )
+    batch = tenant("/system.slice/batch.service", "default", 256).model_copy(
+        update={
+            "trusted": False,
+            "distrust": "predicted 0.31, measured 0.12, error bar 0.05",
+            "mode": "recommend",
+            "latency_p99_us": None,
+            "target_limit_bytes": 224 * MIB,
+        }
+    )
+    web = tenant("/web", "s3fifo", 128, on="beta").model_copy(
+        update={"hit_ratio": None, "throughput_ops": None, "pinned_policy": "s3fifo"}
+    )
+    return [database, search, batch, web]
+
+
+CURVES = CurvesView(
+    policies=["default", "lfu", "mru", "s3fifo"],
+    sizes_bytes=[size * MIB for size in (64, 128, 256, 384, 512, 768, 1024)],
+    miss_ratio=[
+        [0.81, 0.66, 0.48, 0.36, 0.27, 0.17, 0.12],
+        [0.62, 0.44, 0.27, 0.18, 0.127, 0.09, 0.07],
+        [0.93, 0.88, 0.78, 0.69, 0.6, 0.41, 0.2],
+        [0.68, 0.5, 0.31, 0.22, 0.16, 0.11, 0.08],
+    ],
+    error_bar=[[0.02] * 7, [0.015] * 7, [0.03] * 7, [0.015] * 7],
+    sampled=18_400,
+    rate=0.01,
+)
+
+
+def decision(number: int, event: str, cgroup: str = "/db") -> DecisionView:
+    measured = None if event in ("trial", "recommended") else 5240.0
+    return DecisionView(
+        id=number,
+        time_s=NOW_S - 100 * number,
+        node="alpha",
+        cgroup=cgroup,
+        epoch=400 - number,
+        event=event,
+        from_policy="default",
+        to_policy="lfu",
+        from_limit_bytes=256 * MIB,
+        to_limit_bytes=512 * MIB,
+        baseline_ops=3900.0,
+        predicted_ops=5300.0,
+        measured_ops=measured,
+        baseline_miss_ratio=0.48,
+        predicted_miss_ratio=0.127,
+        measured_miss_ratio=None if measured is None else 0.1269,
+        why="the lowest miss ratio at every size",
+    )
+
+
+STATED = Objectives((Objective(pattern="/db", throughput_ops=5000, priority=10),))
+
+
+@dataclass
+class FakeService:
+    """Implements `cachepilot.api.service.Service`."""
+
+    stated: Objectives = STATED
+    pins: list[Pin] = field(default_factory=list)
+    all_tenants: list[TenantView] = field(default_factory=tenants)
+
+    def nodes(self) -> list[NodeView]:
+        return [node("alpha"), node("beta", False, "no snapshot for 40 s")]
+
+    def tenants(self, node: str | None = None) -> list[TenantView]:
+        if node is not None and node not in ("alpha", "beta"):
+            raise UnknownError(f"node {node}: unknown (allowed: alpha, beta)")
+        return [tenant for tenant in self.all_tenants if node in (None, tenant.node)]
+
+    def tenant(self, cgroup: str, node: str | None = None) -> TenantDetail:
+        found = next((item for item in self.tenants(node) if item.cgroup == cgroup), None)
+        if found is None:
+            raise UnknownError(f"tenant {cgroup}: unknown")
+        learned = found.cgroup != "/web"
+        return TenantDetail(
+            tenant=found,
+            curves=CURVES if learned else None,
+            demand=DemandView(service_us=120.0, accesses_per_op=3.1, concurrency=4.0, error_pct=4.2)
+            if learned
+            else None,
+            predicted_miss_ratio=0.127 if learned else None,
+            predicted_ops=5300.0 if learned else None,
+            best_policy="lfu" if learned else None,
+            why="lfu has the lowest miss ratio at 512 MiB; more memory would gain less here"
+            if learned
+            else "no curves yet",
+            needed_for_slo_bytes=472 * MIB if learned else None,
+            read_latency_total=[0, 0, 3],
+        )
+
+    def objectives(self) -> Objectives:
+        return self.stated
+
+    def set_objectives(self, objectives: Objectives) -> None:
+        self.stated = objectives
+
+    def set_objective(self, objective: Objective) -> None:
+        others = [one for one in self.stated.tenants if one.pattern != objective.pattern]
+        self.stated = replace(self.stated, tenants=(*others, objective))
+
+    def delete_objective(self, pattern: str) -> None:
+        left = tuple(one for one in self.stated.tenants if one.pattern != pattern)
+        if len(left) == len(self.stated.tenants):
+            raise UnknownError(f"objective {pattern}: there is none")
+        self.stated = replace(self.stated, tenants=left)
+
+    def pin(self, pin: Pin) -> None:
+        self.tenant(pin.cgroup, pin.node)
+        self.pins.append(pin)
+
+    def unpin(self, cgroup: str, node: str | None = None) -> None:
+        left = [pin for pin in self.pins if (pin.cgroup, pin.node) != (cgroup, node)]
+        if len(left) == len(self.pins):
+            raise UnknownError(f"pin of {cgroup}: there is none")
+        self.pins = left
+
+    def history(
+        self, cgroup: str | None = None, node: str | None = None, limit: int = 100
+    ) -> list[DecisionView]:
+        rows = [decision(1, "kept"), decision(2, "trial"), decision(3, "reverted", "/search")]
+        return [row for row in rows if cgroup in (None, row.cgroup)][:limit]
+
+    def what_if(self, question: WhatIf) -> WhatIfAnswer:
+        rows = self.tenants(question.node)
+        unknown = {*question.policy, *question.limit_bytes, *question.throughput_ops} - {
+            row.cgroup for row in rows
+        }
+        if unknown:
+            raise InputError(f"what-if: {min(unknown)}: no such tenant")
+        return WhatIfAnswer(
+            node=question.node,
+            tenants=[
+                WhatIfTenant(
+                    cgroup=row.cgroup,
+                    policy=row.policy,
+                    limit_bytes=row.limit_bytes,
+                    miss_ratio=0.127,
+                    throughput_ops=5240.0,
+                    to_policy=question.policy.get(row.cgroup, row.policy),
+                    to_limit_bytes=question.limit_bytes.get(row.cgroup, row.limit_bytes),
+                    to_miss_ratio=0.11,
+                    to_throughput_ops=question.throughput_ops.get(row.cgroup, 5600.0),
+                    slos=row.slos,
+                )
+                for row in rows
+            ],
+            unallocated_bytes=(question.budget_bytes or 1024 * MIB) - 960 * MIB,
+            device_share=0.65,
+            notes=["/system.slice/batch.service: curves are not trusted, it stays as it is"],
+        )
+
+    def consolidation(self) -> Consolidation:
+        return Consolidation(
+            tenants=[
+                LeastMemory(
+                    node=row.node,
+                    cgroup=row.cgroup,
+                    policy=row.policy,
+                    limit_bytes=row.limit_bytes,
+                    least_policy="lfu",
+                    least_bytes=row.limit_bytes // 2,
+                    kept=row.cgroup != "/search",
+                    more_of_this_kind=2,
+                )
+                for row in self.all_tenants
+            ],
+            drainable=["beta"],
+            moves={"beta": {"/web": "alpha"}},
+            notes=["beta was last seen 40 s ago"],
+        )

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Debian's Prometheus, as the tests start it."""
+
+import json
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+CONFIGS = ROOT / "configs" / "prometheus"
+UNPACKED = ROOT / "build" / "prometheus" / "usr" / "bin"
+DEADLINE_SECONDS = 30.0
+CONFIG = """
+global: {{scrape_interval: 100ms, scrape_timeout: 100ms}}
+rule_files: [{rules}]
+scrape_configs:
+  - job_name: cachepilot
+    static_configs: [{{targets: {targets}}}]
+"""
+
+
+def program(name: str) -> str:
+    found = shutil.which(name) or shutil.which(name, path=str(UNPACKED))
+    assert found, f"{name} is missing: scripts/setup dev brings it"
+    return found
+
+
+@contextmanager
+def prometheus(folder: Path, *targets: str) -> Iterator[str]:
+    """The URL of a Prometheus with the rules loaded that scrapes `targets`."""
+    config = CONFIG.format(rules=CONFIGS / "rules.yml", targets=json.dumps(targets))
+    (folder / "prometheus.yml").write_text(config, "utf-8")
+    log = folder / "log"
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            [
+                program("prometheus"),
+                f"--config.file={folder / 'prometheus.yml'}",
+                f"--storage.tsdb.path={folder / 'data'}",
+                "--web.listen-address=127.0.0.1:0",
+            ],
+            stderr=file,
+        )
+    try:
+        found = until(lambda: re.search(r"Listening on\" address=(\S+)", log.read_text("utf-8")))
+        yield f"http://{found[1]}/api/v1"
+    finally:
+        process.terminate()
+        process.wait(DEADLINE_SECONDS)
+
+
+def until(ask: Callable[[], Any]) -> Any:
+    """The first answer that is not empty."""
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while time.monotonic() < deadline:
+        answer = ask()
+        if answer:
+            return answer
+        time.sleep(0.02)
+    raise AssertionError("the deadline has passed")

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real application behind a real server on a free port of the loopback device."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+from cachepilot.api.access import Access
+from cachepilot.api.app import create_app
+from cachepilot.api.service import Service
+
+DEADLINE_SECONDS = 10.0
+
+
+@contextmanager
+def served(service: Service, access: Access | None = None, **tls: Any) -> Iterator[str]:
+    """The URL of a server of `service`; it is gone afterwards. `tls` is what uvicorn takes."""
+    app = create_app(service, access=access)
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", **tls)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not server.started:
+        assert thread.is_alive() and time.monotonic() < deadline, "the server did not start"
+        time.sleep(0.005)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(DEADLINE_SECONDS)
+        assert not thread.is_alive()

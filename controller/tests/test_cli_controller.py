@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands that ask a controller, against a real server on the loopback device.
+
+Their text is compared with snapshots/NAME.txt at a fixed width; with WRITE_SNAPSHOTS=1 in the
+environment the files are written instead.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from fake_service import FakeService
+from served import served
+
+from cachepilot import cli
+from cachepilot.api.shapes import Consolidation, Pin
+from cachepilot.cli.client import URL_VARIABLE, near
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[str]:
+    """A server for tests that only read."""
+    with served(FakeService()) as url:
+        yield url
+
+
+@pytest.fixture
+def service() -> FakeService:
+    return FakeService()
+
+
+@pytest.fixture
+def own(service: FakeService) -> Iterator[str]:
+    """A server for a test that writes."""
+    with served(service) as url:
+        yield url
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs one command line; its status, stdout and stderr."""
+
+    def run_at(url: str, *arguments: str, columns: int = 130) -> tuple[int, str, str]:
+        monkeypatch.setenv(URL_VARIABLE, url)
+        monkeypatch.setenv("COLUMNS", str(columns))
+        status = cli.run(arguments)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run_at
+
+
+def check_snapshot(name: str, text: str) -> None:
+    path = SNAPSHOTS / f"{name}.txt"
+    text = "".join(line.rstrip() + "\n" for line in text.splitlines())
+    if os.environ.get("WRITE_SNAPSHOTS"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, "utf-8")
+    assert text == path.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "arguments"),
+    [
+        ("status", 130, "status"),
+        ("status_80", 80, "status --node alpha"),
+        ("explain", 100, "explain /db"),
+        ("explain_trial", 100, "explain search"),
+        ("explain_no_curves", 100, "explain /web"),
+        ("history", 160, "history"),
+        ("what_if", 130, "plan --what-if --node alpha --budget 2GiB --slo db=6000 --policy db=mru"),
+        ("consolidate", 130, "consolidate"),
+        ("slo_get", 130, "slo get"),
+        ("slo_dry_run", 130, "slo set /web* --hit-ratio 0.9 --policies lfu,mru --dry-run"),
+    ],
+)
+def test_text(run: Run, shared: str, name: str, columns: int, arguments: str) -> None:
+    status, out, err = run(shared, *arguments.split(), columns=columns)
+    assert (status, err) == (0, "")
+    assert max(len(line) for line in out.splitlines()) <= columns
+    check_snapshot(name, out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "method", "path", "body"),
+    [
+        ("explain /db", "GET", "tenants/detail?cgroup=/db", None),
+        ("history /db -n 1", "GET", "history?cgroup=/db&limit=1", None),
+        ("consolidate", "GET", "consolidation", None),
+        ("slo get", "GET", "objectives", None),
+        ("plan --what-if --node beta --limit web=64MiB", "POST", "what-if",
+         {"node": "beta", "limit_bytes": {"/web": 64 << 20}}),
+    ],
+)  # fmt: skip
+def test_json_is_that_of_the_interface(
+    run: Run, shared: str, arguments: str, method: str, path: str, body: object
+) -> None:
+    status, out, _ = run(shared, *arguments.split(), "--json")
+    answer = httpx.request(method, f"{shared}/api/v1/{path}", json=body)
+    assert status == 0 and answer.status_code == 200
+    assert json.loads(out) == answer.json()
+
+
+def test_status_as_json(run: Run, shared: str) -> None:
+    state = json.loads(run(shared, "status", "--json")[1])
+    assert [node["name"] for node in state["nodes"]] == ["alpha", "beta"]
+    assert len(state["tenants"]) == 4
+
+
+def test_objectives_by_command(run: Run, own: str, service: FakeService) -> None:
+    assert run(own, "slo", "set", "/db", "--hit-ratio", "0.9", "--unset", "priority")[0] == 0
+    changed = service.stated.of("/db")
+    assert (changed.throughput_ops, changed.hit_ratio, changed.priority) == (5000, 0.9, 0)
+    metric = "http://[::1]:9100/metrics#gets_total"
+    assert run(own, "slo", "set", "/w*", "--indicator", metric, "--memory-max", "5%")[0] == 0
+    assert service.stated.of("/web").indicator.metric == "gets_total"
+    assert run(own, "slo", "delete", "/db", "--dry-run")[0] == 0
+    assert len(service.stated.tenants) == 2
+    assert run(own, "slo", "delete", "/db")[0] == 0
+    assert [one.pattern for one in service.stated.tenants] == ["/w*"]
+    assert json.loads(run(own, "slo", "get", "/web", "--json")[1])["cgroup"] == "/w*"
+    assert "left alone" in run(own, "slo", "get", "/db")[1]
+
+
+def test_objectives_by_file(run: Run, own: str, service: FakeService, tmp_path: Path) -> None:
+    file = tmp_path / "objectives.toml"
+    file.write_text('goal = "least_memory"\n\n[[tenant]]\ncgroup = "/web"\nweight = 2\n')
+    before = service.stated
+    status, out, _ = run(own, "slo", "apply", str(file), "--dry-run")
+    assert status == 0 and "+weight = 2" in out and '-cgroup = "/db"' in out
+    assert service.stated == before
+    assert run(own, "slo", "apply", str(file))[1].endswith("stored\n")
+    assert service.stated.goal == "least_memory" and service.stated.of("/web").weight == 2
+    assert run(own, "slo", "apply", str(file))[1] == "nothing changes\n"
+    assert run(own, "slo", "get")[1].strip() == file.read_text().strip()
+
+
+def test_pins(run: Run, own: str, service: FakeService) -> None:
+    status, out, _ = run(own, "pin", "web", "--policy", "lfu", "--limit", "64MiB")
+    assert (status, out) == (0, "/web: policy lfu, limit 64 MiB until it is unpinned\n")
+    assert service.pins == [Pin(cgroup="/web", policy="lfu", limit_bytes=64 << 20)]
+    assert run(own, "unpin", "web", "--json")[0] == 0 and service.pins == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ("explain /bd", "no tenant /bd (near: /db)"),
+        ("explain batch", "(near: /system.slice/batch.service)"),
+        ("explain zzz --node beta", "no tenant zzz on beta (there are: /web)"),
+        ("history nobody", "no tenant nobody (there are: /db, /search"),
+        ("status --node gamma", "(allowed: alpha, beta)"),
+        ("unpin /db", "pin of /db: there is none"),
+        ("slo delete /d", "no objective of /d (near: /db)"),
+        ("slo set /db --hit-ratio 2", "hit_ratio: 2.0 is not allowed (allowed: above 0 to 1)"),
+        ("slo set /db --mode full", "observe, recommend, auto"),
+        ("slo set /db --unset color", "--unset color: not a key (allowed: throughput_ops"),
+        ("slo apply nowhere.toml", "nowhere.toml: cannot be read"),
+        ("pin /db", "nothing to pin"),
+        ("pin /db --limit 10%", "--limit 10%: a share is of no use here"),
+        ("pin /db --limit 5parsecs", "unknown unit 'parsecs'"),
+        ("plan", "allowed: plan --what-if"),
+        ("plan --what-if", "--node is needed (there are: alpha, beta)"),
+        ("plan --what-if --node alpah", "no node alpah (near: alpha)"),
+        ("plan --what-if --node alpha --slo /db", "--slo /db: not a pair"),
+        ("plan --what-if --node alpha --slo /db=-1", "--slo -1: not a rate"),
+        ("plan --what-if --node alpha --policy /d=x", "no tenant /d on alpha (near: /db"),
+        ("controller check-config --config nowhere.toml", "nowhere.toml"),
+    ],
+)
+def test_refusals(run: Run, shared: str, arguments: str, part: str) -> None:
+    if arguments.startswith("controller"):
+        pytest.importorskip("cachepilot.control.main")
+    status, out, err = run(shared, *arguments.split())
+    assert (status, out) == (cli.EXIT_BAD_INPUT, "")
+    assert err.startswith("cachepilot: error: ") and part in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "part"),
+    [
+        ("http://127.0.0.1:{free}", "no controller at http://127.0.0.1:{free}: start one by"),
+        ("127.0.0.1:7071", "--controller 127.0.0.1:7071: not a URL"),
+        ("http://a b", "--controller http://a b: not a URL"),
+    ],
+)
+def test_no_controller(run: Run, url: str, part: str) -> None:
+    with socket.socket() as bound:
+        # Bound and not listening: nobody else can answer there.
+        bound.bind(("127.0.0.1", 0))
+        free = bound.getsockname()[1]
+        status, _, err = run(url.format(free=free), "status")
+    assert status == cli.EXIT_BAD_INPUT and part.format(free=free) in err
+
+
+def test_a_controller_that_fails(run: Run) -> None:
+    class Failing(FakeService):
+        def consolidation(self) -> Consolidation:
+            raise KeyError("a secret")
+
+    with served(Failing()) as url:
+        status, _, err = run(url, "consolidate")
+    assert status == cli.EXIT_BAD_INPUT and "failed with 500: its log says why" in err
+
+
+def test_what_is_near() -> None:
+    many = [f"/tenant{i}" for i in range(20)]
+    assert near("xyz", many).endswith("and 12 more")
+    assert near("x", []) == "there are none"
+    assert near("/tenant1x", many).startswith("near: /tenant1")
+
+
+@pytest.mark.parametrize("command", ["agent", "doctor"])
+def test_commands_of_the_agent_are_the_agent(tmp_path: Path, command: str) -> None:
+    """In a child, which becomes the program: it tells its arguments and ends with 7."""
+    program = tmp_path / "agent"
+    program.write_text('#!/bin/sh\necho "$@"\nexit 7\n')
+    program.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-m", "cachepilot.cli", command, "run", "--help", "-x"],
+        env={**os.environ, "CACHEPILOT_AGENT": str(program)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    words = "run --help -x" if command == "agent" else f"{command} run --help -x"
+    assert (done.returncode, done.stdout) == (7, words + "\n")

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the guard never does, whatever curves say and whatever happens."""
+
+import tempfile
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, linear, power, scan
+from experiments.control_loop.world import World
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cachepilot.control import guard_state
+from cachepilot.control.counters import Sample
+from cachepilot.control.decisions import Event
+from cachepilot.control.guard_config import GuardConfig
+from cachepilot.control.verdict import baseline, change, stats, why_worse
+
+SIZES = tuple(MIB * size for size in (8, 32, 64, 128, 256, 512))
+POLICIES = ("default", "lfu", "mru")
+FINAL = (Event.KEPT, Event.REVERTED, Event.ABANDONED, Event.REFUSED)
+QUICK = GuardConfig(
+    swaps_per_hour=6, cool_down_s=5, adapt_max_s=5, patience_s=8, extend_max_s=10, dwell_s=2
+)
+curves = st.one_of(
+    st.builds(scan, st.integers(16, 400).map(lambda size: size * MIB)),
+    st.builds(linear, st.integers(16, 400).map(lambda size: size * MIB), st.floats(0, 0.5)),
+    st.builds(power, st.integers(1, 64).map(lambda size: size * MIB), st.floats(0.2, 1.5)),
+)
+phases = st.lists(curves, min_size=3, max_size=3).map(
+    lambda found: dict(zip(POLICIES, found, strict=True))
+)
+
+
+@st.composite
+def plants(draw: st.DrawFn) -> Plant:
+    tenants = []
+    for i in range(draw(st.integers(1, 3))):
+        truth: dict[str, Curve] = draw(phases)
+        told: dict[str, Curve] = draw(st.one_of(st.just({}), phases))
+        tenants.append(PlantTenant(f"/t{i}", truth, 128 * MIB, told, accesses_per_op=20))
+    shrink = draw(st.sampled_from((2 * MIB, 1 << 40)))
+    budget = 128 * MIB * len(tenants)
+    return Plant(tenants, budget, SIZES, shrink_bytes=shrink, seed=draw(st.integers(0, 99)))
+
+
+happenings = st.lists(
+    st.tuples(
+        st.sampled_from(("run", "phase", "distrust", "trust", "refuse", "gap", "restart", "load")),
+        st.integers(0, 2),
+        phases,
+    ),
+    max_size=5,
+)
+
+
+def happen(world: World, what: str, which: int, later: dict[str, Curve]) -> None:
+    plant = world.plant
+    tenant = plant.tenants[which % len(plant.tenants)]
+    if what == "phase":
+        tenant.change(later)
+    elif what == "distrust":
+        tenant.distrust = "for no reason"
+    elif what == "trust":
+        tenant.distrust = ""
+    elif what == "refuse":
+        plant.refuse = {} if plant.refuse else {tenant.cgroup: "EBUSY"}
+    elif what == "gap":
+        plant.pass_time(20.0)
+    elif what == "restart":
+        world.restart()
+    elif what == "load":
+        tenant.threads = 4.0 if tenant.threads < 4 else 1.0
+
+
+@settings(max_examples=6)
+@given(plants(), happenings)
+def test_whatever_happens_bounds_hold_and_every_trial_ends(
+    plant: Plant, story: list[tuple[str, int, dict[str, Curve]]]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(Path(folder), plant, guard=QUICK)
+        world.run(6)
+        for what, which, later in story:
+            happen(world, what, which, later)
+            world.run(6)
+            assert plant.most_promised_bytes <= plant.budget_bytes
+        plant.refuse = {}
+        for tenant in plant.tenants:
+            tenant.distrust = "the end"
+        for _ in range(15):
+            if guard_state.is_active(world.loop._guard.state):
+                world.run(8)
+        assert not guard_state.is_active(world.loop._guard.state)
+        assert plant.most_promised_bytes <= plant.budget_bytes
+        _check_swaps(world)
+        _check_decisions(world)
+        world.store.close()
+
+
+def _check_swaps(world: World) -> None:
+    times: dict[str, list[float]] = {}
+    for time_s, cgroup, _ in world.plant.swaps:
+        times.setdefault(cgroup, []).append(time_s)
+    for found in times.values():
+        for first in found:
+            assert sum(first <= one < first + 3600 for one in found) <= QUICK.swaps_per_hour
+
+
+def _check_decisions(world: World) -> None:
+    """Every tenant is under the policy that its last decision left it with."""
+    told = list(reversed(world.service.history(limit=10_000)))
+    assert all(first.id < second.id for first, second in pairwise(told))
+    for tenant in world.plant.tenants:
+        policies = [
+            one
+            for one in told
+            if one.cgroup == tenant.cgroup
+            and one.from_policy != one.to_policy
+            and one.event != Event.FROZEN
+        ]
+        counted = Counter(one.event for one in policies)
+        assert counted[Event.TRIAL] == sum(counted[event] for event in FINAL)
+        if policies:
+            last = policies[-1]
+            kept = last.event == Event.KEPT or "the workload changed" in last.why
+            assert tenant.policy == (last.to_policy if kept else last.from_policy)
+        else:
+            assert tenant.policy == "default"
+
+
+def sample(ops: float, miss: float, read_us: float = 100.0) -> Sample:
+    return Sample(0.0, 1.0, ops, miss, 1000, read_us, 50.0)
+
+
+@given(
+    st.floats(1, 1e6),
+    st.floats(0, 1),
+    st.floats(0.001, 1),
+    st.lists(st.floats(0.99, 1.01), min_size=2, max_size=10),
+)
+def test_a_load_that_falls_at_the_same_miss_ratio_is_never_a_reason(
+    ops: float, miss: float, part: float, jitter: list[float]
+) -> None:
+    before = stats([sample(ops * one, miss) for one in jitter])
+    after = stats([sample(ops * part * one, miss) for one in jitter])
+    assert why_worse(before, after, change(before, after, GuardConfig())) is None
+
+
+@given(st.floats(1, 1e6), st.floats(0, 0.8), st.floats(0.05, 0.2))
+def test_a_higher_miss_ratio_without_more_throughput_is_a_reason(
+    ops: float, miss: float, more: float
+) -> None:
+    before, after = stats([sample(ops, miss)] * 4), stats([sample(ops, miss + more)] * 4)
+    assert why_worse(before, after, change(before, after, GuardConfig())) is not None
+
+
+def test_a_policy_that_slows_calls_down_by_itself_is_a_reason() -> None:
+    before, after = stats([sample(1000, 0.1)] * 4), stats([sample(800, 0.1, 125.0)] * 4)
+    why = why_worse(before, after, change(before, after, GuardConfig()))
+    assert why is not None and "slower" in why
+
+
+def test_a_baseline_does_not_reach_back_over_a_jump() -> None:
+    samples = [sample(1000, 0.1)] * 6 + [sample(300, 0.8)] * 3
+    found = baseline(samples, GuardConfig())
+    assert found is not None and found.count == 3 and found.miss > 0.79
+    assert baseline(samples[:1], GuardConfig()) is None

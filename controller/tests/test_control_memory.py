@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that moves for a reason, and rests without one; what every tenant keeps unasked."""
+
+import random
+from pathlib import Path
+
+from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear, power
+from experiments.control_loop.world import World
+
+from cachepilot.control.decisions import Event
+from cachepilot.control.guard_config import GuardConfig
+from cachepilot.planner.objectives import Objective
+from cachepilot.sizes import parse_size
+
+SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512))
+
+
+def two(first: float, second: float) -> Plant:
+    """Two power laws, half of 256 MiB each."""
+    tenants = [
+        PlantTenant(f"/t{i}", {"default": power(16 * MIB, alpha)}, 128 * MIB)
+        for i, alpha in enumerate((first, second))
+    ]
+    return Plant(tenants, 256 * MIB, SIZES)
+
+
+def limits_after(world: World) -> list[int]:
+    return [tenant.limit_bytes for tenant in world.plant.tenants]
+
+
+def test_curves_that_wobble_move_no_memory(tmp_path: Path) -> None:
+    plant = two(0.6, 0.6)
+    world, random_ = World(tmp_path, plant), random.Random(1)
+    trials = 0
+    for _ in range(60):
+        for tenant in plant.tenants:
+            alpha = 0.6 + random_.uniform(-0.06, 0.06)
+            tenant.told = {"default": power(16 * MIB, alpha)}
+        world.run(5)
+    trials = world.events().count(Event.TRIAL)
+    assert trials <= 4
+    assert all(96 * MIB <= one <= 160 * MIB for one in limits_after(world))
+
+
+def test_less_than_the_stated_gain_moves_nothing(tmp_path: Path) -> None:
+    hungry = PlantTenant("/hungry", {"default": linear(200 * MIB)}, 128 * MIB)
+    sated = PlantTenant("/sated", {"default": linear(16 * MIB, 0.02)}, 128 * MIB)
+    plant = Plant([hungry, sated], 256 * MIB, SIZES)
+    world = World(tmp_path, plant, guard=GuardConfig(memory_gain_pct=100.0))
+    world.run(60)
+    assert world.events() == []
+    assert limits_after(world) == [128 * MIB, 128 * MIB]
+
+
+def greedy(tmp_path: Path, *objectives: Objective) -> Plant:
+    """One of 64 threads beside one of one, which weighted throughput leaves nothing."""
+    big = PlantTenant("/big", {"default": power(8 * MIB, 0.8)}, 128 * MIB, threads=64)
+    small = PlantTenant("/small", {"default": linear(400 * MIB)}, 128 * MIB)
+    plant = Plant([big, small], 256 * MIB, SIZES)
+    world = World(tmp_path, plant, [*objectives, Objective("*")])
+    world.run(150)
+    if not objectives:
+        told = world.service.tenant("/small")
+        assert told.tenant.floor_bytes == 64 * MIB
+        assert "protected least of 64 MiB" in told.why
+    return plant
+
+
+def test_half_of_what_a_tenant_had_is_kept_unasked(tmp_path: Path) -> None:
+    plant = greedy(tmp_path)
+    assert 64 * MIB <= plant.of("/small").limit_bytes <= 65 * MIB
+    assert plant.of("/big").limit_bytes >= 180 * MIB
+
+
+def test_a_minimum_of_its_own_comes_instead(tmp_path: Path) -> None:
+    plant = greedy(tmp_path, Objective("/small", memory_min=parse_size("16MiB")))
+    assert 16 * MIB <= plant.of("/small").limit_bytes < 64 * MIB
+
+
+def test_a_chain_of_moves_owes_what_was_predicted_at_first(tmp_path: Path) -> None:
+    """Curves say at every step that the donor hardly loses: it is measured against its start."""
+    plant = two(0.6, 0.6)
+    donor, taker = plant.tenants
+    taker.curves, taker.told = {"default": linear(400 * MIB)}, {}
+    donor.curves = {"default": linear(160 * MIB)}
+    world = World(tmp_path, plant)
+    start = donor.curves["default"](128 * MIB)
+    for _ in range(20):
+        here = donor.curves["default"](donor.limit_bytes)
+        limit = donor.limit_bytes
+
+        def told(size: float, here: float = here, limit: int = limit) -> float:
+            return here if size >= limit else min(1.0, here + 0.03 * (limit - size) / (16 * MIB))
+
+        donor.told = {"default": told}
+        world.run(15)
+        assert donor.curves["default"](donor.limit_bytes) <= start + 0.45

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pins under the whole loop: done at once, in every mode, without a trial."""
+
+from pathlib import Path
+
+import pytest
+from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear, scan
+from experiments.control_loop.world import World
+
+from cachepilot.api.shapes import Pin, WhatIf
+from cachepilot.control.decisions import Event
+from cachepilot.errors import InputError
+from cachepilot.planner.objectives import Mode, Objective
+
+SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384))
+EVERYBODY = (Objective("*"),)
+
+
+def a_world(path: Path, *objectives: Objective, distrust: str = "") -> World:
+    curves = {"default": linear(200 * MIB), "lfu": linear(300 * MIB)}
+    first = PlantTenant("/a", curves, 128 * MIB, distrust=distrust)
+    other = PlantTenant("/b", {"default": linear(16 * MIB, 0.02)}, 128 * MIB)
+    world = World(path, Plant([first, other], 256 * MIB, SIZES), objectives or EVERYBODY)
+    world.run(3)
+    return world
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("distrust", ["", "too few samples"])
+def test_a_pin_is_obeyed_within_two_cycles_in_every_mode(
+    tmp_path: Path, mode: Mode, distrust: str
+) -> None:
+    world = a_world(tmp_path, Objective("*", mode=mode), distrust=distrust)
+    before = world.events("/a")
+    world.service.pin(Pin(cgroup="/a", policy="lfu", limit_bytes=64 * MIB))
+    world.run(2)
+    pinned = world.plant.of("/a")
+    assert (pinned.policy, pinned.limit_bytes) == ("lfu", 64 * MIB)
+    row = world.service.tenant("/a").tenant
+    assert (row.pinned_policy, row.pinned_limit_bytes) == ("lfu", 64 * MIB)
+    world.run(40)
+    assert (pinned.policy, pinned.limit_bytes) == ("lfu", 64 * MIB)
+    assert Event.TRIAL not in world.events("/a")[len(before) :]
+    world.service.unpin("/a")
+    world.run(40)
+    assert world.service.tenant("/a").tenant.pinned_policy is None
+    assert (pinned.policy == "default") is (mode is Mode.AUTO and not distrust)
+
+
+def test_a_limit_above_what_is_free_is_made_room_for(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    world.service.pin(Pin(cgroup="/b", limit_bytes=180 * MIB))
+    world.run(40)
+    assert world.plant.of("/b").limit_bytes == 180 * MIB
+    assert world.plant.of("/a").limit_bytes <= 76 * MIB
+
+
+def test_a_pinned_limit_leaves_the_policy_to_the_autopilot(tmp_path: Path) -> None:
+    curves = {"default": scan(200 * MIB), "mru": linear(200 * MIB)}
+    world = World(tmp_path, Plant([PlantTenant("/a", curves, 64 * MIB)], 128 * MIB, SIZES))
+    world.run(1)
+    world.service.pin(Pin(cgroup="/a", limit_bytes=96 * MIB))
+    world.run(40)
+    assert (world.plant.of("/a").policy, world.plant.of("/a").limit_bytes) == ("mru", 96 * MIB)
+    assert world.events("/a") == [Event.TRIAL, Event.KEPT]
+
+
+def test_a_limit_pinned_during_a_trial_takes_the_trial_back(tmp_path: Path) -> None:
+    curves = {"default": scan(200 * MIB), "mru": linear(200 * MIB)}
+    world = World(tmp_path, Plant([PlantTenant("/a", curves, 64 * MIB)], 128 * MIB, SIZES))
+    world.run(4)
+    assert world.events("/a") == [Event.TRIAL]
+    world.service.pin(Pin(cgroup="/a", limit_bytes=96 * MIB))
+    world.run(2)
+    assert world.plant.of("/a").limit_bytes == 96 * MIB
+    assert world.events("/a") == [Event.TRIAL, Event.ABANDONED]
+
+
+def test_one_pin_of_a_tenant_adds_to_the_other(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    world.service.pin(Pin(cgroup="/a", policy="lfu"))
+    world.service.pin(Pin(cgroup="/a", limit_bytes=64 * MIB))
+    world.run(2)
+    row = world.service.tenant("/a").tenant
+    assert (row.policy, row.pinned_policy) == ("lfu", "lfu")
+    assert (row.limit_bytes, row.pinned_limit_bytes) == (64 * MIB, 64 * MIB)
+    world.service.unpin("/a")
+    world.run(1)
+    assert world.service.tenant("/a").tenant.pinned_policy is None
+
+
+def test_what_if_and_consolidation_know_of_pins(tmp_path: Path) -> None:
+    world = a_world(tmp_path, Objective("/b", hit_ratio=0.9), Objective("*"))
+    world.service.pin(Pin(cgroup="/a", node="plant", limit_bytes=100 * MIB))
+    world.run(2)
+    answer = world.service.what_if(WhatIf(node="plant", budget_bytes=512 * MIB))
+    assert {one.cgroup: one.to_limit_bytes for one in answer.tenants}["/a"] == 100 * MIB
+    rows = {one.cgroup: one for one in world.service.consolidation().tenants}
+    assert rows["/a"].least_bytes == 100 * MIB and rows["/b"].least_bytes < 100 * MIB
+
+
+def test_a_limit_that_is_not_whole_pages_is_refused_at_once(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    with pytest.raises(InputError, match=r"pin /a: limit_bytes: 4097 \(allowed: whole pages"):
+        world.service.pin(Pin(cgroup="/a", limit_bytes=4097))
+    world.run(1)

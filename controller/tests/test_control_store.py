@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store: bounded, and whole after a kill at any time."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cachepilot.api.shapes import Pin
+from cachepilot.control.decisions import Decision, Event, Setting
+from cachepilot.control.slo_windows import Row
+from cachepilot.control.store import DAY_S, Store, StoreError
+from cachepilot.planner.objectives import Goal, Mode, Objective, Objectives
+from cachepilot.sizes import parse_size
+
+WRITER = """
+import sys
+from pathlib import Path
+from cachepilot.control.decisions import Decision, Event, Setting
+from cachepilot.control.slo_windows import Row
+from cachepilot.control.store import Store
+
+store = Store(Path(sys.argv[1]))
+first, _ = store.reserve_epochs("n", 0)
+for i in range(first, first + 10**6):
+    one = Decision(float(i), "/a", Event.TRIAL, Setting("x", 1), Setting("y", 2), "w" * 2000)
+    store.save("n", i, float(i), [one, one], str(i), [Row("/a", "hit_ratio", 0, i, i)])
+    print(i, flush=True)
+"""
+
+
+def decision(time_s: float, cgroup: str = "/a") -> Decision:
+    return Decision(time_s, cgroup, Event.KEPT, Setting("a", 1), Setting("b", 2), "because")
+
+
+def test_a_kill_leaves_all_of_a_cycle_or_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "c.db"
+    epoch = 0
+    for kill_after in (1, 7, 20):
+        command = [sys.executable, "-c", WRITER, str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None
+            told = [int(writer.stdout.readline()) for _ in range(kill_after)]
+            writer.send_signal(signal.SIGKILL)
+        assert told[0] > epoch
+        store = Store(path)
+        row = store.nodes()[0]
+        assert row.guard is not None and int(row.guard) >= told[-1]
+        epoch = int(row.guard)
+        assert row.last_seen_s == epoch and row.epoch >= epoch
+        history = store.history(None, None, 100)
+        assert [one.epoch for one in history[:2]] == [epoch, epoch]
+        assert len(store.history(None, None, 10**6)) % 2 == 0
+        assert store.windows("n") == [Row("/a", "hit_ratio", 0, epoch, epoch)]
+        store.close()
+
+
+def test_what_is_asked_outlives_a_restart(tmp_path: Path) -> None:
+    store = Store(tmp_path / "c.db")
+    assert store.objectives() is None
+    asked = Objectives(
+        (
+            Objective("/a", hit_ratio=0.5, memory_min=parse_size("10%"), mode=Mode.RECOMMEND),
+            Objective("*", policies=("lfu",)),
+        ),
+        Goal.LEAST_MEMORY,
+    )
+    pins = [Pin(cgroup="/a", policy="lfu"), Pin(cgroup="/a", node="n", limit_bytes=4096)]
+    store.set_objectives(asked)
+    for pin in (*pins, *pins):
+        store.set_pin(pin)
+    store.close()
+    store = Store(tmp_path / "c.db")
+    assert store.objectives() == asked
+    assert store.pins() == pins
+    assert store.delete_pin("/a", "n") and not store.delete_pin("/a", "n")
+    assert store.pins() == pins[:1]
+
+
+def test_epochs_are_never_given_twice_and_are_above_those_of_the_node(tmp_path: Path) -> None:
+    store = Store(tmp_path / "c.db")
+    first, end = store.reserve_epochs("n", 0)
+    assert (first, store.reserve_epochs("n", 0)[0]) == (1, end)
+    assert store.reserve_epochs("n", 10**9)[0] == 10**9 + 1
+    assert store.reserve_epochs("m", 0)[0] == 1
+
+
+def test_history_is_filtered_the_newest_first_and_dropped_when_old(tmp_path: Path) -> None:
+    now_s = [0.0]
+    store = Store(tmp_path / "c.db", keep_days=2, clock=lambda: now_s[0])
+    store.reserve_epochs("n", 0)
+    store.save("n", 1, 1.0, [decision(1, "/a"), decision(1, "/b")])
+    store.save_record("n", 1, "text")
+    now_s[0] = 1.5 * DAY_S
+    store.save("n", 2, 2.0, [decision(2, "/a")])
+    found = store.history("/a", "n", 10)
+    assert [(one.cgroup, one.epoch) for one in found] == [("/a", 2), ("/a", 1)]
+    assert len(store.history(None, None, 2)) == 2 and store.history(None, "m", 2) == []
+    assert store.record("n", 1) == "text"
+    now_s[0] = 3 * DAY_S
+    store.prune()
+    assert [one.epoch for one in store.history(None, None, 10)] == [2]
+    assert store.record("n", 1) is None
+
+
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "c.db"
+    path.write_text("not a database, " * 100)
+    with pytest.raises(StoreError, match=r"c\.db: cannot be opened"):
+        Store(path)

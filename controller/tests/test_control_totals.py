@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Totals that alerts rest on, as a scraper reads them, over restarts of the controller."""
+
+from pathlib import Path
+
+from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear, scan
+from experiments.control_loop.world import World
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from cachepilot.api.metrics import Exposition
+from cachepilot.control.loop import SAVE_CYCLES
+from cachepilot.planner.objectives import Objective
+
+SIZES = tuple(MIB * size for size in (16, 64, 128, 256))
+
+
+def totals(world: World) -> dict[tuple[str, str, str], float]:
+    """Every counter of a tenant, by name, cgroup, and kind of promise or event."""
+    text = Exposition(world.service, CollectorRegistry()).text().decode()
+    return {
+        (one.name, one.labels["cgroup"], one.labels.get("slo") or one.labels["event"]): one.value
+        for family in text_string_to_metric_families(text)
+        for one in family.samples
+        if one.name.endswith("_total") and "cgroup" in one.labels
+    }
+
+
+def a_world(path: Path) -> World:
+    """One tenant that keeps its promise of hits once its policy is swapped."""
+    curves = {"default": scan(200 * MIB), "mru": linear(200 * MIB)}
+    plant = Plant([PlantTenant("/a", curves, 128 * MIB)], 128 * MIB, SIZES)
+    return World(path, plant, [Objective("/a", hit_ratio=0.5)])
+
+
+def test_totals_are_counted_and_outlive_a_kill(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    world.run(4 * SAVE_CYCLES)
+    before = totals(world)
+    windows = before["cachepilot_slo_windows_total", "/a", "hit_ratio"]
+    met = before["cachepilot_slo_windows_met_total", "/a", "hit_ratio"]
+    assert 3 * SAVE_CYCLES - 2 <= windows <= 4 * SAVE_CYCLES
+    assert windows / 2 < met < windows
+    events = {key[2]: count for key, count in before.items() if "decisions" in key[0]}
+    assert events.pop("trial") == events.pop("kept") == 1 and not any(events.values())
+    world.restart()
+    world.run(1)
+    after = totals(world)
+    assert all(after[key] >= count for key, count in before.items())
+    world.run(SAVE_CYCLES)
+    then = totals(world)["cachepilot_slo_windows_total", "/a", "hit_ratio"]
+    assert windows < then <= windows + 2 * SAVE_CYCLES
+
+
+def test_what_is_shown_never_falls_wherever_the_controller_is_killed(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    shown: dict[tuple[str, str, str], float] = {}
+    for cycles in (3, SAVE_CYCLES, 7, 1, 2 * SAVE_CYCLES + 3):
+        world.run(cycles)
+        now = totals(world)
+        assert all(now[key] >= count for key, count in shown.items())
+        shown = now
+        world.restart()
+    assert shown["cachepilot_slo_windows_total", "/a", "hit_ratio"] > SAVE_CYCLES
+
+
+def test_a_tenant_that_is_gone_leaves_nothing_behind(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    world.run(2 * SAVE_CYCLES)
+    assert world.store.slo_totals("plant") and world.store.decision_totals("plant")
+    world.plant.tenants.clear()
+    world.run(SAVE_CYCLES)
+    assert not world.store.slo_totals("plant") and not world.store.decision_totals("plant")
+
+
+def test_the_page_cache_of_a_tenant_is_told(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    world.run(3)
+    row = world.service.tenants()[0]
+    assert row.file_bytes is not None and 0 < row.file_bytes <= row.current_bytes

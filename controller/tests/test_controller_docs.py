@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/controller.md against the code: keys, routes, alerts, options, and the example."""
+
+import re
+import tomllib
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from fake_service import FakeService
+
+from cachepilot import cli
+from cachepilot.api.app import create_app
+from cachepilot.api.objective_shapes import ObjectiveShape
+from cachepilot.control.config import TOP, ControllerConfig, read_config
+from cachepilot.control.guard_config import RANGES, GuardConfig
+from cachepilot.planner.config import Config as PlannerConfig
+from cachepilot.planner.objectives_file import parse_objectives
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "docs" / "controller.md").read_text("utf-8")
+
+
+def test_the_example_is_a_document_and_every_key_is_described() -> None:
+    example = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)[0]
+    assert len(parse_objectives(example, "the example").tenants) == 3
+    described = re.findall(r"^\| `([a-z0-9_]+)` \|.*\|.*\|.*\|$", TEXT, re.MULTILINE)
+    assert described[: len(ObjectiveShape.model_fields)] == list(ObjectiveShape.model_fields)
+
+
+def _section(name: str) -> str:
+    return TEXT.split(f"## {name}\n")[1].split("\n## ")[0]
+
+
+def test_every_setting_is_described_with_its_range_and_default() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| .*? \| (.*) \| (.*) \|$", _section("Configuration"), re.M)
+    told = {key: (allowed, default.strip("`")) for key, allowed, default in rows}
+    settings = {**asdict(PlannerConfig()), **asdict(GuardConfig())}
+    assert told.keys() == {*TOP, *settings}
+    for key, value in settings.items():
+        default = told[key][1]
+        assert (default if isinstance(value, str) else float(default)) == value
+    for key, (low, high) in RANGES.items():
+        assert [float(one) for one in told[key][0].split(" to ")] == [low, high]
+
+
+def test_the_configuration_that_is_installed_states_the_defaults() -> None:
+    path = ROOT / "configs" / "controller.toml"
+    assert read_config(path) == ControllerConfig()
+    assert set(tomllib.loads(path.read_text("utf-8"))["guard"]) == set(RANGES)
+
+
+def test_every_route_is_listed() -> None:
+    paths = create_app(FakeService()).openapi()["paths"]
+    routes = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    assert set(re.findall(r"^\| `([A-Z]+ /\S+)` \|", TEXT, re.MULTILINE)) == routes
+
+
+def test_every_alert_is_listed() -> None:
+    rules = (ROOT / "configs" / "prometheus" / "rules.yml").read_text("utf-8")
+    alerts = re.findall(r"alert: (\w+)", rules)
+    assert set(re.findall(r"`(Cachepilot\w+)`", TEXT)) == set(alerts)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["slo get", "slo apply", "slo set", "slo delete", "status", "explain", "history", "pin",
+     "unpin", "plan", "consolidate", "controller run", "controller check-config"],
+)  # fmt: skip
+def test_commands_and_options_of_the_examples_exist(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = re.findall(rf"^cachepilot {command}\b(.*?)(?: +#.*)?$", TEXT, re.MULTILINE)
+    assert lines
+    assert cli.run([*command.split(), "--help"]) == 0
+    usage = capsys.readouterr().out
+    for option in re.findall(r"(?<!\S)(--?[a-z][a-z0-9-]*)", " ".join(lines)):
+        assert option in usage
