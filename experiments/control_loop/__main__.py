@@ -12,7 +12,8 @@ from statistics import median
 from experiments.shared import table
 from experiments.shared.rows import ROOT, Row, commit, machine, merge
 
-from . import measure
+from . import cycle, measure
+from .timing import Timing
 
 EXPERIMENT = Path(__file__).resolve().parent
 COMMAND = "experiments/control_loop/run"
@@ -21,7 +22,7 @@ GOALS_MS = {32: 5.0, 2048: 250.0}
 GAP_GOAL_PCT = 0.1
 OTHERS = ("annealing", "proportional", "static")
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
-# What the plan step gives and costs: results
+# What the control loop gives and costs: results
 
 Written by `experiments/control_loop/run` from `results.json`; README.md says what is measured.
 """
@@ -33,6 +34,7 @@ class Sizes:
 
     instances: int = 200
     runs: int = 7
+    cycles: int = 60
     referee_steps: int = 64
 
 
@@ -63,25 +65,40 @@ def _gaps(sizes: Sizes) -> list[Row]:
     return rows
 
 
+def _time_row(metric: str, found: Timing, goal: float | None) -> Row:
+    return Row.of_runs(
+        metric,
+        found.cpu_ms,
+        "ms",
+        goal=goal,
+        reference="processor time; by the wall clock",
+        reference_value=median(found.wall_ms),
+    )
+
+
 def _times(sizes: Sizes) -> list[Row]:
     rows = []
     for tenants, goal in GOALS_MS.items():
         for is_short, found in measure.timings(tenants, POLICIES, sizes.runs).items():
             metric = f"controller.plan_ms.{tenants}" + (".device_short" if is_short else "")
-            rows.append(
-                Row.of_runs(
-                    metric,
-                    found.cpu_ms,
-                    "ms",
-                    goal=None if is_short else goal,
-                    reference="processor time; by the wall clock",
-                    reference_value=median(found.wall_ms),
-                )
-            )
+            rows.append(_time_row(metric, found, None if is_short else goal))
     return rows
 
 
-PARTS: dict[str, Callable[[Sizes], list[Row]]] = {"gaps": _gaps, "times": _times}
+def _cycles(sizes: Sizes) -> list[Row]:
+    return [
+        _time_row(
+            f"controller.cycle_ms.{tenants}", cycle.cycles(tenants, POLICIES, sizes.cycles), goal
+        )
+        for tenants, goal in GOALS_MS.items()
+    ]
+
+
+PARTS: dict[str, Callable[[Sizes], list[Row]]] = {
+    "gaps": _gaps,
+    "times": _times,
+    "cycles": _cycles,
+}
 
 
 def main() -> int:
@@ -95,7 +112,7 @@ def main() -> int:
     for name in arguments.names:
         if name not in PARTS:
             parser.error(f"unknown part {name!r} (known: {', '.join(PARTS)})")
-    sizes = Sizes(instances=10, runs=3) if arguments.quick else Sizes(arguments.instances)
+    sizes = Sizes(instances=10, runs=3, cycles=3) if arguments.quick else Sizes(arguments.instances)
     folder = ROOT / "build" / "control-loop" / "quick" if arguments.quick else EXPERIMENT
     folder.mkdir(parents=True, exist_ok=True)
     origin = {"command": COMMAND, "commit": commit(), "machine": machine()}

@@ -13,6 +13,7 @@ from cachepilot.planner.plan import plan
 
 from .instances import snapshot
 from .referee import optimum
+from .timing import Timing
 
 EVERYBODY = Objectives((Objective("*"),))
 MOVEMENT_SHARES = (0.05, 0.2, 1.0)
@@ -48,14 +49,6 @@ def gap(instance: int, allocators: Sequence[str], steps: int) -> Gap:
         gaps[name] = 100 * (best.value - found.objective) / best.value
     between = 100 * (best.bound - best.value) / best.value
     return Gap(gaps, between)
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Milliseconds of every run, by the wall clock and of the processor."""
-
-    wall_ms: list[float]
-    cpu_ms: list[float]
 
 
 def timings(tenants: int, policies: int, runs: int) -> dict[bool, Timing]:

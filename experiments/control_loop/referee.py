@@ -13,7 +13,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from cachepilot.planner.config import Config
-from cachepilot.planner.snapshot import FloatArray, IntArray, Snapshot, Tenant
+from cachepilot.planner.snapshot import Curves, FloatArray, IntArray, Snapshot, Tenant
 from cachepilot.sizes import PAGE_BYTES
 
 SECONDS_MAX = 60.0
@@ -34,8 +34,13 @@ def _ops(tenant: Tenant, miss_ratio: float, miss_cost_us: float) -> float:
     return 1e6 * demand.concurrency / time_us
 
 
+def _curves(tenant: Tenant) -> Curves:
+    assert tenant.curves is not None
+    return tenant.curves
+
+
 def _miss_ratio(tenant: Tenant, policy: int, size_bytes: float) -> float:
-    curves = tenant.curves
+    curves = _curves(tenant)
     sizes = np.concatenate(([0], curves.sizes_bytes))
     ratios = np.concatenate(([1.0], curves.miss_ratio[policy]))
     return float(np.interp(size_bytes, sizes, ratios))
@@ -44,18 +49,18 @@ def _miss_ratio(tenant: Tenant, policy: int, size_bytes: float) -> float:
 def _sizes(tenant: Tenant, low: int, high: int, steps: int) -> IntArray:
     """Whole pages from low to high: `steps` even ones and every point of the curves."""
     even = np.linspace(low, high, steps + 1).astype(np.int64) // PAGE_BYTES * PAGE_BYTES
-    points = tenant.curves.sizes_bytes
+    points = _curves(tenant).sizes_bytes
     inside = points[(points >= low) & (points <= high)]
     return np.unique(np.concatenate((np.maximum(even, low), inside, [low, high])))
 
 
 def _worth(tenant: Tenant, size_bytes: int, config: Config, miss_cost_us: float) -> float:
     """The best that any policy gives at a size, less the costs of change; weight 1."""
-    present = tenant.curves.policies.index(tenant.policy)
+    present = _curves(tenant).policies.index(tenant.policy)
     now = _ops(tenant, _miss_ratio(tenant, present, tenant.limit_bytes), miss_cost_us)
     moved = min(1.0, abs(size_bytes - tenant.limit_bytes) / tenant.limit_bytes)
     worth = []
-    for policy in range(len(tenant.curves.policies)):
+    for policy in range(len(_curves(tenant).policies)):
         ops = _ops(tenant, _miss_ratio(tenant, policy, size_bytes), miss_cost_us)
         switch = config.switch_cost if policy != present else 0.0
         worth.append(ops - now * (switch + config.move_cost * moved))

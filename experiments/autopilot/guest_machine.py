@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boots the patched kernel with a network and a throttled disk, and runs guest_tenants.sh in it.
+
+    python -m experiments.autopilot.guest_machine FOLDER    FOLDER/guest.json has the orders
+
+A process of its own, so that whoever starts it keeps it like any other child. FOLDER can be written
+by the guest. Exit status: the script's, or 125 when the machine failed.
+"""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from cachepilot.errors import InputError
+from cachepilot.vm import Machine, VmError, run
+
+SCRIPT = Path(__file__).resolve().parent / "guest_tenants.sh"
+HOST_ADDRESS = "10.0.2.2"
+"""The host's loopback as QEMU's user network shows it to the guest."""
+NETWORK = ("-netdev", "user,id=net0", "-device", "virtio-net-pci,netdev=net0")
+EXIT_VM_FAILED = 125
+MIB = 1 << 20
+
+
+def machine(folder: Path, iops: int, timeout_seconds: float) -> Machine:
+    """Two CPUs, 1 GiB, and a disk of `iops` requests per second."""
+    return Machine(
+        memory_bytes=1024 * MIB,
+        disk_bytes=2048 * MIB,
+        iops=iops,
+        qemu=NETWORK,
+        shares=(folder,),
+        timeout_seconds=timeout_seconds,
+    )
+
+
+def _show(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def _stop(_signal: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def main() -> int:
+    """The command line."""
+    if len(sys.argv) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    folder = Path(sys.argv[1])
+    orders = json.loads((folder / "guest.json").read_text("utf-8"))
+    os.environ.update(orders["environment"])
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        guest = machine(folder, orders["iops"], orders["timeout_seconds"])
+        done = run(guest, ["bash", str(SCRIPT)], on_output=_show, on_errors=_show)
+    except KeyboardInterrupt:
+        return 130
+    except (VmError, InputError) as error:
+        print(f"{getattr(error, 'console', '')}\n{error}", file=sys.stderr)
+        return EXIT_VM_FAILED
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The tenants in the guest: first those of `default`, then those of `autopilot`, the same programs
+# over the same files. Takes its orders from the environment:
+#
+#   AGENT, AGENT_CONFIG   the agent and its configuration
+#   YCSB, SOURCES         the YCSB client, folders of sources of the host
+#   LIMIT_BYTES           what each cgroup has at first
+#   RUN_SECONDS, CHANGE_SECONDS   how long a side runs, and when `batch` changes
+#   RECORDS               records of each database
+#
+# It does not end by itself: the host has then seen the last of what it wants to see.
+set -euo pipefail
+
+scratch=/mnt/scratch
+root=/sys/fs/cgroup
+tenants=(lookups mixed search batch)
+
+say() { printf '==> %s\n' "$*"; }
+
+# QEMU's user network: the guest is 10.0.2.15, the host's loopback is behind 10.0.2.2.
+network() {
+	ip link set eth0 up
+	ip address add 10.0.2.15/24 dev eth0
+}
+
+# Each tenant has files of its own: a page belongs to the cgroup that touches it first.
+files() {
+	say "loading two databases of $RECORDS records"
+	"$YCSB" load "$scratch/lookups" --records "$RECORDS"
+	cp -r "$scratch/lookups" "$scratch/mixed"
+	say "copying sources"
+	mkdir "$scratch/search" "$scratch/batch"
+	# shellcheck disable=SC2086
+	cp -r --parents $SOURCES "$scratch/search"
+	cp -r "$scratch/search/." "$scratch/batch"
+	head -c 8M /dev/urandom >"$scratch/batch.fio"
+	sync
+}
+
+# within CGROUP COMMAND...: runs it there, quietly, in the background.
+within() {
+	local cgroup=$1
+	shift
+	(
+		echo "$BASHPID" >"$cgroup/cgroup.procs"
+		exec "$@"
+	) >/dev/null 2>&1 &
+	started+=($!)
+}
+
+passes() {
+	while rg --threads 1 --no-mmap --no-config --count-matches include "$1" >/dev/null; do :; done
+}
+
+batch() {
+	fio --name=batch --filename="$scratch/batch.fio" --rw=randread --bs=4k --ioengine=psync \
+		--random_distribution=zipf:0.9 --time_based --runtime="$CHANGE_SECONDS" --size=8M \
+		--invalidate=0 --randseed=1
+	passes "$scratch/batch"
+}
+
+start() {
+	local side=$1 name
+	local run=("$YCSB" run --records "$RECORDS" --seconds "$RUN_SECONDS" --seed 1)
+	echo 3 >/proc/sys/vm/drop_caches
+	mkdir "$root/$side"
+	echo +memory +io >"$root/$side/cgroup.subtree_control"
+	for name in "${tenants[@]}"; do
+		mkdir "$root/$side/$name"
+		echo "$LIMIT_BYTES" >"$root/$side/$name/memory.high"
+		[ ! -e "$root/$side/$name/memory.swap.max" ] ||
+			echo 0 >"$root/$side/$name/memory.swap.max"
+	done
+	# The client joins its cgroup itself, once the database is open.
+	"${run[@]}" "$scratch/lookups" --workload c --threads 2 \
+		--cgroup "$root/$side/lookups" >/dev/null 2>&1 &
+	started+=($!)
+	"${run[@]}" "$scratch/mixed" --workload getscan --threads 2 --scan-threads 1 \
+		--scan-length 4000 --cgroup "$root/$side/mixed" >/dev/null 2>&1 &
+	started+=($!)
+	within "$root/$side/search" bash -c "$(declare -f passes); passes $scratch/search"
+	within "$root/$side/batch" bash -c "scratch=$scratch; $(declare -f passes batch); batch"
+}
+
+finish() {
+	local side=$1 name
+	for name in "${tenants[@]}"; do
+		echo 1 >"$root/$side/$name/cgroup.kill"
+	done
+	wait "${started[@]}" 2>/dev/null || true
+	for name in "${tenants[@]}"; do
+		until rmdir "$root/$side/$name" 2>/dev/null; do sleep 0.1; done
+	done
+	rmdir "$root/$side"
+}
+
+# stay SECONDS: until so many are over; ends with the agent, if that ends first.
+stay() {
+	local end=$((SECONDS + $1))
+	while ((SECONDS < end)); do
+		kill -0 "$agent" 2>/dev/null || {
+			wait "$agent" || say "the agent ended with status $?"
+			exit 1
+		}
+		sleep 1
+	done
+}
+
+network
+echo +memory +io >"$root/cgroup.subtree_control"
+echo 0 >/sys/kernel/mm/lru_gen/enabled
+files
+say "starting the agent"
+# shellcheck disable=SC2153  # given by the host
+"$AGENT" run --config "$AGENT_CONFIG" &
+agent=$!
+for side in default autopilot; do
+	say "side $side, $RUN_SECONDS s"
+	started=()
+	start "$side"
+	stay "$RUN_SECONDS"
+	[ "$side" = autopilot ] || finish "$side"
+done
+say "done"
+stay 1000000

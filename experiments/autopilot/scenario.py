@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `make run` shows: four tenants that replay recorded programs, one of which changes its mind.
+
+Two simulated nodes run the same tenants with the same seed at the same time, each over a device of
+its own: `default` keeps the kernel's policy and equal limits, `autopilot` is steered. So the
+comparison is of what was measured, second by second, under the same load.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from experiments.autopilot.timeline import AUTOPILOT, Window
+
+MIB = 1 << 20
+LOOKUPS_OPS = 4000.0
+GUEST_LOOKUPS_OPS = 700.0
+TRACES = Path(__file__).resolve().parent.parent / "recorded_traces"
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A recorded trace, replayed in turn until the phase ends; `lasts_s` 0 is for ever."""
+
+    trace: str
+    lasts_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """A workload of operations in a closed loop; see the simulated node for what they are."""
+
+    name: str
+    phases: tuple[Phase, ...]
+    concurrency: int
+    accesses_per_op: int
+    service_us: float
+    throughput_ops: float | None = None
+    memory_min: str = ""
+    """The least that the objectives promise it, as the objectives file says it."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """The device that the tenants of a node share."""
+
+    read_us: float
+    parallelism: int
+    iops: int
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Tenants, the node's memory, its device, and what is compared."""
+
+    tenants: tuple[Tenant, ...]
+    budget_bytes: int
+    device: Device
+    seconds: float
+    change_s: float
+    settle_s: float
+    """What a window leaves out after the start and after the change: learning is not steady."""
+    seed: int = 1
+
+    @property
+    def equal_limit_bytes(self) -> int:
+        """What each tenant has at first, on both nodes."""
+        return self.budget_bytes // len(self.tenants) // 4096 * 4096
+
+    @property
+    def slos(self) -> dict[str, float]:
+        """Throughput that is promised, by tenant."""
+        return {t.name: t.throughput_ops for t in self.tenants if t.throughput_ops is not None}
+
+    def windows(self, ended_s: float) -> list[Window]:
+        """Steady stretches before and after the change, of a run that lasted `ended_s`."""
+        before = Window("before the change", self.settle_s, min(self.change_s, ended_s))
+        after = Window("after the change", self.change_s + self.settle_s, ended_s)
+        return [window for window in (before, after) if window.to_s > window.from_s]
+
+    def objectives(self) -> str:
+        """The objectives file: statements for the autopilot's tenants, none for the others."""
+        lines = ["# SPDX-License-Identifier: Apache-2.0"]
+        for tenant in self.tenants:
+            lines += ["", "[[tenant]]", f'cgroup = "/{AUTOPILOT}/{tenant.name}"']
+            if tenant.throughput_ops is not None:
+                lines += [f"throughput_ops = {tenant.throughput_ops:g}", "priority = 1"]
+            if tenant.memory_min:
+                lines += [f'memory_min = "{tenant.memory_min}"']
+        return "\n".join(lines) + "\n"
+
+
+def recorded(seconds: float = 90.0) -> Scenario:
+    """The four tenants of `make run`; `batch` changes from builds to searches at half time."""
+    change = seconds / 2
+    return Scenario(
+        tenants=(
+            Tenant("lookups", (Phase("rocksdb_points"),), 2, 2, 300.0, throughput_ops=LOOKUPS_OPS),
+            Tenant("mixed", (Phase("rocksdb_get_scan"),), 2, 2, 300.0),
+            Tenant("search", (Phase("source_search"),), 2, 8, 1600.0),
+            # Compilers mostly compute: without a promise their memory is worth more to others.
+            Tenant(
+                "batch",
+                (Phase("build", change), Phase("source_search")),
+                *(2, 8, 6000.0),
+                memory_min="9MiB",
+            ),
+        ),
+        budget_bytes=64 * MIB,
+        device=Device(read_us=400.0, parallelism=32, iops=6000),
+        seconds=seconds,
+        change_s=change,
+        settle_s=min(25.0, seconds / 4),
+    )
+
+
+def real(seconds: float = 180.0) -> Scenario:
+    """The same in a virtual machine, one side after the other: the programs themselves.
+
+    guest_tenants.sh says what they do; how many operations are under way is up to them.
+    """
+    simulated = recorded(seconds)
+    asked = {"lookups": GUEST_LOOKUPS_OPS}
+    return replace(
+        simulated,
+        tenants=tuple(replace(t, throughput_ops=asked.get(t.name)) for t in simulated.tenants),
+        budget_bytes=64 * MIB,
+        device=Device(read_us=500.0, parallelism=32, iops=600),
+        settle_s=min(60.0, seconds / 4),
+    )

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures the parts that are named, all by default, and merges their rows into results.json."""
+
+import argparse
+import json
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from experiments.autopilot_simulated import memory, never_worse, phase
+from experiments.shared import table
+from experiments.shared.rows import ROOT, Row, commit, machine, merge
+
+EXPERIMENT = Path(__file__).resolve().parent
+COMMAND = "experiments/autopilot_simulated/run"
+TRACES = ROOT.parent / "shared" / "traces"
+HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
+# The autopilot on simulated nodes: results
+
+Written by `experiments/autopilot_simulated/run` from `results.json`; README.md says what is
+measured.
+"""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured, in the time of the node."""
+
+    traces: Path | None
+    most_traces: int | None = None
+    seconds: float = 240.0
+    runs: int = 3
+
+
+PARTS: dict[str, Callable[[Sizes], Sequence[Row]]] = {
+    "never_worse": lambda sizes: never_worse.measure(
+        sizes.traces, sizes.seconds, sizes.most_traces
+    ),
+    "memory": lambda sizes: memory.measure(sizes.seconds, sizes.runs),
+    "phase": lambda sizes: phase.measure(sizes.runs),
+}
+
+
+def main() -> int:
+    """0 when every part that was named was measured."""
+    parser = argparse.ArgumentParser(prog="run", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--traces", type=Path, help="a folder of further traces, *.u64.zst")
+    parser.add_argument("--quick", action="store_true", help="small; written to build/")
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+    arguments = parser.parse_args()
+    for name in arguments.names:
+        if name not in PARTS:
+            parser.error(f"unknown part {name!r} (known: {', '.join(PARTS)})")
+    # An agent that is stopped in the middle of a call is no news.
+    logging.getLogger("grpc._cython.cygrpc").setLevel(logging.CRITICAL)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    folder = arguments.traces or (TRACES if TRACES.is_dir() else None)
+    sizes = Sizes(None, 4, 60.0, 1) if arguments.quick else Sizes(folder)
+    out = ROOT / "build" / "autopilot-simulated" / "quick" if arguments.quick else EXPERIMENT
+    out.mkdir(parents=True, exist_ok=True)
+    rows = [row for name in arguments.names or PARTS for row in PARTS[name](sizes)]
+    origin = {"command": COMMAND, "commit": commit(), "machine": machine()}
+    results = merge(out / "results.json", rows, origin)
+    table.write(out / "table.md", HEAD, results)
+    if arguments.json:
+        print(json.dumps([asdict(row) for row in rows]))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Four tenants of different skew share a fixed memory: HOLPACA's Figures 5 and 6, scaled.
+
+Against a static equal split and against simulated annealing, policies left to each side's
+allocator: of these only `optimal` changes them.
+"""
+
+from collections.abc import Sequence
+from statistics import median
+
+from experiments.autopilot_simulated.rig import Run, Setup, Tenant, play
+from experiments.kernel_guest.guest_run import say
+from experiments.shared.rows import Row
+
+from cachepilot.planner.config import Config
+from cachepilot.planner.objectives import Objective, Objectives
+from cachepilot.sizes import parse_size
+
+PAGES = 40_000
+ALPHAS = {"zipf12": 1.2, "zipf09": 0.9, "zipf06": 0.6}
+LIMIT_BYTES = 16 << 20
+FLOOR = "2MiB"
+# Misses decide, as on the throttled disk of the paper.
+SERVICE_US = 20.0
+READ_US = 500.0
+IOPS = 4000
+STEADY_FROM = 0.6
+ALLOCATORS = ("static", "annealing", "optimal")
+GOALS = {"static": 1.5, "annealing": 1.05}
+
+
+def node(seconds: float, seed: int) -> Setup:
+    """The tenants: all alike but for how skewed their reads are."""
+    sources = {
+        name: {"kind": "zipf", "alpha": alpha, "pages": PAGES} for name, alpha in ALPHAS.items()
+    }
+    sources["uniform"] = {"kind": "uniform", "pages": PAGES}
+    tenants = [
+        Tenant(f"/{name}", LIMIT_BYTES, [{"source": source}], service_us=SERVICE_US)
+        for name, source in sources.items()
+    ]
+    budget = LIMIT_BYTES * len(tenants)
+    return Setup(tenants, budget, seconds, read_us=READ_US, iops=IOPS, seed=seed)
+
+
+def _throughput(run: Run, setup: Setup) -> float:
+    from_s = STEADY_FROM * setup.seconds
+    return sum(run.throughput_ops(one.cgroup, from_s, setup.seconds) for one in setup.tenants)
+
+
+def measure(seconds: float, runs: int) -> Sequence[Row]:
+    """`autopilot.simulated.memory.vs_static` and `.vs_annealing`, a ratio per seed."""
+    objectives = Objectives((Objective("*", memory_min=parse_size(FLOOR)),))
+    found: dict[str, list[float]] = {name: [] for name in ALLOCATORS}
+    for seed in range(1, runs + 1):
+        for name in ALLOCATORS:
+            setup = node(seconds, seed)
+            ops = _throughput(play(setup, objectives, Config(allocator=name, seed=seed)), setup)
+            say(f"memory, {name}, seed {seed}: {ops:,.0f} ops/s")
+            found[name].append(ops)
+    return [
+        Row.of_runs(
+            f"autopilot.simulated.memory.vs_{name}",
+            [ours / theirs for ours, theirs in zip(found["optimal"], found[name], strict=True)],
+            "ratio",
+            better="higher",
+            goal=goal,
+            reference=f"{name}, operations per second of four tenants together",
+            reference_value=median(found[name]),
+        )
+        for name, goal in GOALS.items()
+    ]

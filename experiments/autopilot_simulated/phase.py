@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How soon the policy follows a workload that changes, and how often it goes wrong on the way."""
+
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from experiments.autopilot_simulated.rig import Look, Setup, Tenant, play
+from experiments.kernel_guest.guest_run import say
+from experiments.shared.rows import Row
+
+from cachepilot import _models
+from cachepilot.manifest import policies
+from cachepilot.planner.objectives import Objective, Objectives
+
+PAGES = 60_000
+LOOP_PAGES = 24_000
+LIMIT_PAGES = 16_000
+PAGE_BYTES = 4096
+CHANGE_S = 120.0
+SECONDS = 240.0
+MARGIN = 0.02
+"""A policy whose miss ratio is so near to the best one's is as good as it."""
+GOAL_INTERVALS = 3.0
+CGROUP = "/changing"
+
+
+@cache
+def good_policies() -> frozenset[str]:
+    """Policies that are as good as the best for the second phase, by simulating all of them."""
+    keys = np.tile(np.arange(LOOP_PAGES, dtype=np.uint64), 8)
+    late = LOOP_PAGES * 4
+    found = {}
+    attachable = (one.name for one in policies().values() if not one.simulation_only)
+    for name in attachable:
+        hits = _models.simulate_hits(keys, name, LIMIT_PAGES)[late:]
+        found[name] = 1.0 - float(hits.mean())
+    best = min(found.values())
+    return frozenset(name for name, miss in found.items() if miss <= best + MARGIN)
+
+
+def node(seed: int) -> Setup:
+    """One tenant: skewed reads, then a loop that is half as large again as its memory."""
+    first = {"kind": "zipf", "alpha": 0.9, "pages": PAGES}
+    second = {"kind": "loop", "pages": LOOP_PAGES, "offset": 1_000_000}
+    phases: list[dict[str, Any]] = [{"seconds": CHANGE_S, "source": first}, {"source": second}]
+    tenant = Tenant(CGROUP, LIMIT_PAGES * PAGE_BYTES, phases)
+    return Setup([tenant], LIMIT_PAGES * PAGE_BYTES, SECONDS, seed=seed)
+
+
+def follow(looks: Sequence[Look]) -> tuple[float | None, int]:
+    """Seconds from when the new pages were seen once to a good policy that stays, and wrong swaps.
+
+    None when none was in place in the end.
+    """
+    after = [one for one in looks if one.time_s >= CHANGE_S]
+    begun = after[0].accesses_total
+    seen_s = next(one.time_s for one in after if one.accesses_total - begun >= LOOP_PAGES)
+    wrong = sum(
+        now.policy != before.policy and now.policy not in good_policies()
+        for before, now in pairwise(after)
+    )
+    if after[-1].policy not in good_policies():
+        return None, wrong
+    last_bad = [one.time_s for one in after if one.policy not in good_policies()]
+    return max(0.0, max(last_bad, default=seen_s) - seen_s), wrong
+
+
+def measure(runs: int) -> Sequence[Row]:
+    """`autopilot.phase.intervals` and `.wrong_swaps`, a value per seed."""
+    intervals, wrongs = [], []
+    for seed in range(1, runs + 1):
+        run = play(node(seed), Objectives((Objective("*"),)))
+        waited, wrong = follow(run.looks[CGROUP])
+        say(f"phase, seed {seed}: {waited} s, {wrong} wrong, {run.looks[CGROUP][-1].policy}")
+        intervals.append(SECONDS - CHANGE_S if waited is None else waited)
+        wrongs.append(float(wrong))
+    good = ", ".join(sorted(good_policies()))
+    return [
+        Row.of_runs(
+            "autopilot.phase.intervals",
+            intervals,
+            "intervals",
+            goal=GOAL_INTERVALS,
+            reference=f"after the new pages were seen once; good are {good}; simulated node",
+        ),
+        Row.of_runs("autopilot.phase.wrong_swaps", wrongs, "swaps", goal=1.0),
+    ]

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real control loop and the real agent over a simulated node in virtual time.
+
+The controller runs in this process, so that every snapshot is at hand; the agent is the program,
+and they speak gRPC over loopback. Minutes of the node's time take seconds.
+"""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from experiments.autopilot.children import free_port
+from experiments.autopilot.configs import toml_lines
+
+from cachepilot import agent
+from cachepilot.api.shapes import DecisionView, TenantView
+from cachepilot.control.config import ControllerConfig
+from cachepilot.control.loop import NodeLoop
+from cachepilot.control.main import Controller
+from cachepilot.planner.config import Config
+from cachepilot.planner.objectives import Objectives
+from cachepilot.v1 import session_pb2 as wire
+
+NODE = "node"
+STALLED_SECONDS = 120.0
+
+
+class RigError(Exception):
+    """The node did not come to its end; one line."""
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """A tenant of the simulated node; `phases` are tables of its configuration."""
+
+    cgroup: str
+    limit_bytes: int
+    phases: Sequence[Mapping[str, Any]]
+    concurrency: int = 4
+    accesses_per_op: int = 1
+    service_us: float = 200.0
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A node, its tenants, and how long it runs in its own time."""
+
+    tenants: Sequence[Tenant]
+    budget_bytes: int
+    seconds: float
+    read_us: float = 400.0
+    parallelism: int = 32
+    iops: int = 20_000
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Look:
+    """One tenant in one snapshot; totals count since the start."""
+
+    time_s: float
+    policy: str
+    limit_bytes: int
+    target_limit_bytes: int
+    ops_total: int
+    accesses_total: int
+    misses_total: int
+    trusted: bool
+
+
+@dataclass
+class Run:
+    """What happened: looks at each tenant by time, and what was decided, the oldest first."""
+
+    looks: dict[str, list[Look]] = field(default_factory=dict)
+    decisions: list[DecisionView] = field(default_factory=list)
+    tenants: list[TenantView] = field(default_factory=list)
+    start_s: float = 0.0
+
+    def throughput_ops(self, cgroup: str, from_s: float, to_s: float) -> float:
+        """Operations per second of a tenant between two times since the start."""
+        first, last = self._between(cgroup, from_s, to_s)
+        return (last.ops_total - first.ops_total) / (last.time_s - first.time_s)
+
+    def miss_ratio(self, cgroup: str, from_s: float, to_s: float) -> float:
+        """Of a tenant between two times since the start."""
+        first, last = self._between(cgroup, from_s, to_s)
+        accesses = last.accesses_total - first.accesses_total
+        return (last.misses_total - first.misses_total) / max(accesses, 1)
+
+    def _between(self, cgroup: str, from_s: float, to_s: float) -> tuple[Look, Look]:
+        inside = [one for one in self.looks[cgroup] if from_s <= one.time_s <= to_s]
+        if len(inside) < 2:
+            raise RigError(f"{cgroup}: fewer than two looks from {from_s:g} s to {to_s:g} s")
+        return inside[0], inside[-1]
+
+
+def agent_config(setup: Setup, folder: Path, port: int) -> str:
+    """The agent's configuration as text."""
+    top = {
+        "node": NODE,
+        "controller": f"http://127.0.0.1:{port}",
+        "kind": "simulated",
+        "state_dir": str(folder / "agent"),
+        "metrics": "",
+    }
+    node = {"budget_bytes": setup.budget_bytes, "pace": "virtual", "seed": setup.seed}
+    device = {"read_us": setup.read_us, "parallelism": setup.parallelism, "iops": setup.iops}
+    lines = [
+        *toml_lines(top),
+        "[simulated]",
+        *toml_lines(node),
+        "[simulated.device]",
+        *toml_lines(device),
+    ]
+    for tenant in setup.tenants:
+        lines += ["[[simulated.tenant]]"]
+        plain = {name: value for name, value in vars(tenant).items() if name != "phases"}
+        lines += toml_lines(plain)
+        for phase in tenant.phases:
+            lines += ["[[simulated.tenant.phase]]", *toml_lines(phase)]
+    return "\n".join(lines) + "\n"
+
+
+class _Recorder:
+    """Stands before a node's loop and keeps what passes, until the node's time is over."""
+
+    def __init__(self, run: Run, seconds: float, done: asyncio.Event) -> None:
+        self._run = run
+        self._seconds = seconds
+        self._done = done
+        self._event_loop = asyncio.get_running_loop()
+        self._before: NodeLoop | None = None
+
+    def before(self, loop: NodeLoop) -> NodeLoop:
+        """The same loop, whose snapshots are recorded. They come from threads."""
+        if loop is self._before:
+            return loop
+        self._before = loop
+        cycle = loop.cycle
+
+        def recorded(seen: wire.Snapshot) -> wire.Plan:
+            self._record(seen)
+            return cycle(seen)
+
+        loop.cycle = recorded  # type: ignore[method-assign]
+        return loop
+
+    def _record(self, seen: wire.Snapshot) -> None:
+        now_s = seen.time_us / 1e6
+        self._run.start_s = self._run.start_s or now_s
+        since_s = now_s - self._run.start_s
+        for one in seen.tenants:
+            look = Look(
+                since_s,
+                one.policy,
+                one.limit_bytes,
+                one.target_limit_bytes,
+                one.counters.read_calls_total,
+                one.counters.accesses_total,
+                one.counters.misses_total,
+                one.trusted,
+            )
+            self._run.looks.setdefault(one.cgroup, []).append(look)
+        if since_s >= self._seconds:
+            self._event_loop.call_soon_threadsafe(self._done.set)
+
+
+async def _play(setup: Setup, objectives: Objectives, planner: Config, folder: Path) -> Run:
+    run, done = Run(), asyncio.Event()
+    port = free_port()
+    config = ControllerConfig(
+        listen=f"127.0.0.1:{port}", store=folder / "controller.db", planner=planner
+    )
+    controller = Controller(config)
+    controller.service.set_objectives(objectives)
+    recorder = _Recorder(run, setup.seconds, done)
+    join = controller.fleet.join
+    controller.fleet.join = lambda name: recorder.before(join(name))  # type: ignore[method-assign]
+    await controller.start()
+    (folder / "agent").mkdir()
+    path = folder / "agent.toml"
+    path.write_text(agent_config(setup, folder, port), "utf-8")
+    program = agent.find(os.environ)
+    log = folder / "agent.log"
+    with log.open("wb") as out:
+        child = await asyncio.create_subprocess_exec(
+            program, "run", "--config", path, stdout=out, stderr=out
+        )
+        try:
+            await _finished(run, done, child, log)
+            run.decisions = controller.service.history(limit=10_000)[::-1]
+            run.tenants = controller.service.tenants()
+        finally:
+            if child.returncode is None:
+                child.kill()
+            await child.wait()
+            await controller.stop()
+    return run
+
+
+async def _finished(
+    run: Run, done: asyncio.Event, child: asyncio.subprocess.Process, log: Path
+) -> None:
+    """Waits until the node's time is over; RigError when the agent ends or says nothing more."""
+    waiting, ended = asyncio.create_task(done.wait()), asyncio.create_task(child.wait())
+    seen = -1
+    while not waiting.done():
+        await asyncio.wait(
+            {waiting, ended}, timeout=STALLED_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        )
+        looks = sum(map(len, run.looks.values()))
+        if not waiting.done() and (ended.done() or looks == seen):
+            last = log.read_text("utf-8", "replace").strip().splitlines()[-3:]
+            raise RigError(f"the agent did not come to its end: {' / '.join(last)}")
+        seen = looks
+    ended.cancel()
+
+
+def play(setup: Setup, objectives: Objectives, planner: Config | None = None) -> Run:
+    """Runs a node to its end; the same arguments give the same workload.
+
+    Raises InputError when no agent was built, RigError when it did not come to its end.
+    """
+    with tempfile.TemporaryDirectory(prefix="cachepilot-rig-") as folder:
+        return asyncio.run(_play(setup, objectives, planner or Config(), Path(folder)))

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node that is nothing but its curves, in virtual time: tenants in a closed loop on one device.
+
+It speaks the messages of the wire, so that the control loop cannot tell it from an agent.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cachepilot.sizes import PAGE_BYTES
+from cachepilot.v1 import session_pb2 as wire
+
+MIB = 1 << 20
+Curve = Callable[[float], float]
+"""The miss ratio at a size in bytes."""
+
+
+def scan(working_set_bytes: int, least: float = 0.0) -> Curve:
+    """All misses below the working set: what a recency order makes of a loop."""
+    return lambda size: least if size >= working_set_bytes else 1.0
+
+
+def linear(working_set_bytes: int, least: float = 0.0, most: float = 1.0) -> Curve:
+    """Falls evenly to `least` at the working set."""
+    return lambda size: max(least, most - (most - least) * size / working_set_bytes)
+
+
+def power(scale_bytes: int, exponent: float) -> Curve:
+    """A heavy tail, as Zipf's law makes it."""
+    return lambda size: (1 + size / scale_bytes) ** -exponent
+
+
+@dataclass
+class PlantTenant:
+    """One workload: `curves` are the truth by policy, `told` what the agent says of them."""
+
+    cgroup: str
+    curves: dict[str, Curve]
+    limit_bytes: int
+    told: dict[str, Curve] = field(default_factory=dict)
+    policy: str = "default"
+    service_us: float = 50.0
+    accesses_per_op: float = 1.0
+    threads: float = 4.0
+    floor_bytes: int = MIB
+    other_bytes: int = 0
+    error_bar: float = 0.01
+    distrust: str = ""
+    target_bytes: int = 0
+    cgroup_id: int = 1
+    miss: float | None = None
+    generation: int = 1
+    seen_generation: int = 0
+    totals: wire.Counters = field(default_factory=wire.Counters)
+    parts: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.target_bytes = self.target_bytes or self.limit_bytes
+
+    def change(self, curves: dict[str, Curve]) -> None:
+        """Another phase begins, and the curves show it."""
+        self.curves, self.told = curves, {}
+        self.generation += 1
+
+    def count(self, name: str, amount: float) -> None:
+        """Adds to a total; what is less than one is carried on."""
+        self.parts[name] = self.parts.get(name, 0.0) + amount
+        whole = int(self.parts[name])
+        self.parts[name] -= whole
+        setattr(self.totals, name, getattr(self.totals, name) + whole)
+
+
+@dataclass
+class Plant:
+    """A node of tenants. `shrink_bytes` is how fast a limit goes down per second."""
+
+    tenants: list[PlantTenant]
+    budget_bytes: int
+    sizes_bytes: Sequence[int]
+    miss_cost_us: float = 500.0
+    capacity_iops: float = 1e9
+    noise: float = 0.01
+    adapt_s: float = 1.0
+    shrink_bytes: int = 1 << 40
+    seed: int = 0
+    time_s: float = 1000.0
+    sequence: int = 0
+    epoch: int = 0
+    reads: float = 0.0
+    read_time_us: float = 0.0
+    refuse: dict[str, str] = field(default_factory=dict)
+    most_promised_bytes: int = 0
+    swaps: list[tuple[float, str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._random = np.random.default_rng(self.seed)
+
+    def of(self, cgroup: str) -> PlantTenant:
+        """The tenant of a path."""
+        return next(one for one in self.tenants if one.cgroup == cgroup)
+
+    def hello(self) -> wire.Hello:
+        """Who it says that it is; policies are those of which any tenant has a curve."""
+        names = sorted({name for one in self.tenants for name in one.curves} - {"default"})
+        return wire.Hello(
+            node="plant",
+            kind="simulated",
+            capabilities=["policies", "limits", "curves"],
+            policies=names,
+            budget_bytes=self.budget_bytes,
+            last_epoch=self.epoch,
+            incarnation=1,
+        )
+
+    def ops(self, tenant: PlantTenant, wait_us: float = 0.0) -> float:
+        """Operations per second of a tenant at the miss ratio that it has now."""
+        cost = tenant.accesses_per_op * (tenant.miss or 0.0) * (self.miss_cost_us + wait_us)
+        return 1e6 * tenant.threads / (tenant.service_us + cost)
+
+    def _wait_us(self) -> float:
+        """The wait at which the device serves all, by bisection."""
+        low, high = 0.0, 1e7
+
+        def reads(wait: float) -> float:
+            return sum(
+                self.ops(one, wait) * one.accesses_per_op * (one.miss or 0.0)
+                for one in self.tenants
+            )
+
+        if reads(0.0) <= self.capacity_iops:
+            return 0.0
+        for _ in range(50):
+            middle = (low + high) / 2
+            low, high = (middle, high) if reads(middle) > self.capacity_iops else (low, middle)
+        return high
+
+    def pass_time(self, elapsed_s: float = 1.0) -> None:
+        """Lets the tenants run for so long."""
+        self.time_s += elapsed_s
+        for one in self.tenants:
+            down = int(self.shrink_bytes * elapsed_s)
+            one.limit_bytes = max(one.target_bytes, one.limit_bytes - down)
+            truth = one.curves[one.policy](one.limit_bytes - one.other_bytes)
+            part = 1.0 if one.miss is None else 1 - math.exp(-elapsed_s / self.adapt_s)
+            one.miss = truth if one.miss is None else one.miss + (truth - one.miss) * part
+        wait_us = self._wait_us()
+        for one in self.tenants:
+            factor = 1 + self.noise * float(self._random.standard_normal())
+            ops = self.ops(one, wait_us) * max(factor, 0.1) * elapsed_s
+            accesses = ops * one.accesses_per_op
+            misses = accesses * (one.miss or 0.0)
+            one.count("accesses_total", accesses)
+            one.count("misses_total", misses)
+            one.count("block_reads_total", misses)
+            one.count("read_calls_total", ops)
+            one.count("read_time_us_total", one.threads * elapsed_s * 1e6 if ops > 0 else 0.0)
+            self.reads += misses
+            self.read_time_us += misses * (self.miss_cost_us + wait_us)
+
+    def _curves(self, one: PlantTenant) -> wire.Curves:
+        names = sorted(one.curves)
+        told = [one.told.get(name, one.curves[name]) for name in names]
+        rows = [[curve(size) for size in self.sizes_bytes] for curve in told]
+        flat = [value for row in rows for value in row]
+        return wire.Curves(
+            generation=one.generation,
+            policies=names,
+            sizes_bytes=self.sizes_bytes,
+            miss_ratio=flat,
+            error_bar=[one.error_bar] * len(flat),
+            sampled=1000,
+            rate=0.01,
+        )
+
+    def snapshot(self) -> wire.Snapshot:
+        """What the agent says of the time until now."""
+        self.sequence += 1
+        found = wire.Snapshot(
+            sequence=self.sequence,
+            time_us=int(self.time_s * 1e6),
+            budget_bytes=self.budget_bytes,
+            device=wire.Device(
+                capacity_iops=self.capacity_iops,
+                idle_read_us=self.miss_cost_us,
+                reads_total=int(self.reads),
+                read_time_us_total=int(self.read_time_us),
+            ),
+        )
+        for one in self.tenants:
+            told = found.tenants.add(
+                cgroup=one.cgroup,
+                cgroup_id=one.cgroup_id,
+                policy=one.policy,
+                limit_bytes=one.limit_bytes,
+                target_limit_bytes=one.target_bytes,
+                floor_bytes=one.floor_bytes,
+                current_bytes=one.limit_bytes,
+                file_bytes=one.limit_bytes - one.other_bytes,
+                anon_bytes=one.other_bytes,
+                counters=one.totals,
+                curves_generation=one.generation,
+                trusted=not one.distrust,
+                distrust=one.distrust,
+            )
+            if one.seen_generation != one.generation:
+                told.curves.CopyFrom(self._curves(one))
+                one.seen_generation = one.generation
+        return found
+
+    def forget_session(self) -> None:
+        """A new session begins: curves are sent again."""
+        self.sequence = 0
+        for one in self.tenants:
+            one.seen_generation = 0
+
+    def apply(self, plan: wire.Plan) -> wire.Ack:
+        """Does what a plan says; an old epoch is refused."""
+        if plan.epoch <= self.epoch:
+            return wire.Ack(epoch=plan.epoch, refused=f"epoch {plan.epoch} is old")
+        self.epoch = plan.epoch
+        ack = wire.Ack(epoch=plan.epoch)
+        for action in plan.actions:
+            one = self.of(action.cgroup)
+            result = ack.results.add(cgroup=one.cgroup, outcome=wire.Result.APPLIED)
+            if action.HasField("policy") and one.cgroup in self.refuse:
+                result.outcome = wire.Result.REFUSED
+                result.reason = self.refuse[one.cgroup]
+            elif action.HasField("policy"):
+                one.policy = action.policy
+                self.swaps.append((self.time_s, one.cgroup, action.policy))
+            if action.HasField("limit_bytes"):
+                assert action.limit_bytes % PAGE_BYTES == 0
+                one.target_bytes = action.limit_bytes
+                one.limit_bytes = max(one.limit_bytes, one.target_bytes)
+                if one.target_bytes < one.limit_bytes:
+                    result.outcome = wire.Result.STARTED
+            result.policy, result.limit_bytes = one.policy, one.target_bytes
+        promised = sum(max(one.limit_bytes, one.target_bytes) for one in self.tenants)
+        self.most_promised_bytes = max(self.most_promised_bytes, promised)
+        return ack

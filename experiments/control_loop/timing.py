@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times of repeated runs."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds of every run, by the wall clock and of the processor."""
+
+    wall_ms: list[float]
+    cpu_ms: list[float]

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node that is nothing but its curves under the real control loop, in virtual time."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cachepilot.control.config import ControllerConfig
+from cachepilot.control.fleet import Fleet
+from cachepilot.control.guard_config import GuardConfig
+from cachepilot.control.service import ControlService
+from cachepilot.control.store import Store
+from cachepilot.planner.objectives import Objective, Objectives
+
+from .plant import Plant
+
+EVERYBODY = (Objective("*"),)
+
+
+class World:
+    """A plant and a controller, in one virtual time."""
+
+    def __init__(
+        self,
+        path: Path,
+        plant: Plant,
+        objectives: Sequence[Objective] = EVERYBODY,
+        guard: GuardConfig | None = None,
+    ) -> None:
+        self.path, self.plant = path / "controller.db", plant
+        self.config = ControllerConfig(store=self.path, guard=guard or GuardConfig())
+        self.store = Store(self.path)
+        self.store.set_objectives(Objectives(tuple(objectives)))
+        self.begin()
+
+    def begin(self) -> None:
+        """The controller starts, or starts again."""
+        self.fleet = Fleet(self.config, self.store, lambda indicator: None)
+        self.service = ControlService(self.fleet)
+        self.loop = self.fleet.join("plant")
+        self.plant.forget_session()
+        self.loop.begin(self.plant.hello())
+
+    def restart(self) -> None:
+        """As after a kill: nothing is written any more."""
+        self.store.close()
+        self.store = Store(self.path)
+        self.begin()
+
+    def run(self, cycles: int) -> None:
+        """So many control intervals."""
+        for _ in range(cycles):
+            self.plant.pass_time()
+            plan = self.loop.cycle(self.plant.snapshot())
+            ack = self.plant.apply(plan)
+            if ack.refused:
+                raise RuntimeError(ack.refused)
+            self.loop.acknowledge(ack)
+            self.loop.after()
+            report = self.loop.report
+            if report is None or report.plan is None:
+                raise RuntimeError("no plan" if report is None else report.problem)
+
+    def events(self, cgroup: str | None = None) -> list[str]:
+        """What was decided, the oldest first."""
+        return [one.event for one in reversed(self.service.history(cgroup))]

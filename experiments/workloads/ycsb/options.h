@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line. */
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "keys.h"
+
+namespace ycsb
+{
+
+inline constexpr unsigned MAX_THREADS = 64;
+
+/* Shares of operations in per cent; they sum to 100. */
+struct Mix {
+	const char *name;
+	Distribution distribution;
+	unsigned read, update, insert, scan, read_modify_write;
+};
+
+struct Options {
+	std::string command; /* load, run or keys */
+	std::string database;
+	const Mix *mix;
+	uint64_t records = 100000;
+	uint64_t value_bytes = 1000;
+	double zipf = 0.99;
+	uint64_t seed = 1;
+	uint64_t seconds = 10;
+	uint64_t operations = 0; /* of a run, 0 for no limit; draws of `keys` */
+	uint64_t threads = 1;
+	uint64_t scan_threads = 0; /* that do nothing but SCANs, beside the others */
+	uint64_t scan_length = 100;
+	int64_t metrics_port = -1; /* on 127.0.0.1; 0 takes a free one; -1: none */
+	std::string cgroup;
+};
+
+/* What the command line says; ends the program with one line and status 2 when it is wrong. */
+Options parse(int argc, char **argv);
+
+} // namespace ycsb
