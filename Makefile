@@ -11,13 +11,14 @@ help: ## Show this list
 
 build: ## Install what is missing and build .venv/bin/cachepilot, the agent and build/bpf
 	@scripts/setup dev
+	@.venv/bin/python scripts/build_proto.py
 	@echo "==> building the extension (release)"
 	@.venv/bin/maturin develop --release --locked
 	@echo "==> building the agent and the policies for the kernel: build/bpf"
 	@scripts/build_agent.py
 
-run: build ## Simulate every policy on a recorded trace: a table and build/run/mrc.svg
-	@scripts/run
+run: build ## Show the autopilot beside the kernel's default, NODE=vm for a real kernel: build/run
+	@NODE="$(NODE)" scripts/run $(ARGS)
 
 test: build kernel ## Lint, then the tests of every language
 	@scripts/lint
@@ -36,6 +37,7 @@ test-kernel-long: build kernel ## The tests in the virtual machine that take min
 
 lint: ## Lint and check the format of every language
 	@scripts/setup dev
+	@.venv/bin/python scripts/build_proto.py
 	@scripts/lint
 
 format: ## Format every language in place

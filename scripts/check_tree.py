@@ -11,7 +11,20 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MAX_LINES = 400
 MARK = "SPDX-License-Identifier: "
-SUFFIXES = {".py", ".pyi", ".rs", ".c", ".h", ".sh", ".toml", ".yml", ".yaml", ".proto", ".patch"}
+SUFFIXES = {
+    ".py",
+    ".pyi",
+    ".rs",
+    ".c",
+    ".cc",
+    ".h",
+    ".sh",
+    ".toml",
+    ".yml",
+    ".yaml",
+    ".proto",
+    ".patch",
+}
 NAMES = {"Makefile", ".gitignore", ".clang-format"}
 LICENCES = {"bpf": "GPL-2.0-only OR BSD-2-Clause", "kernel": "GPL-2.0-only"}
 
