@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documentation as a reader uses it: the site builds, links lead somewhere, commands work."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from autopilot_processes import KV, LOOP, Autopilot
+
+from cachepilot import agent, cli
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+PAGES = (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
+COMMAND = re.compile(r"^(?:sudo )?(?:\.venv/bin/)?(cachepilot(?:-agent)? [^#\n>|]+)", re.MULTILINE)
+OBJECTIVES = """
+[[tenant]]
+cgroup = "/t/kv"
+throughput_ops = 100
+
+[[tenant]]
+cgroup = "*"
+"""
+EXAMPLES = {
+    "/autopilot/lookups": "/t/kv",
+    "/autopilot/search": "/t/loop",
+    "/autopilot/mixed": "/t/loop",
+    "'/db'": "/t/kv",
+    "/db": "/t/kv",
+    " --watch": "",
+}
+
+
+def _commands(page: Path) -> list[str]:
+    """Lines of a page's examples that call cachepilot, without comments and redirections."""
+    blocks = re.findall(r"```sh\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    return [found.strip() for block in blocks for found in COMMAND.findall(block)]
+
+
+def test_the_site_builds_without_a_warning() -> None:
+    done = subprocess.run(
+        [ROOT / "scripts" / "build_docs"], cwd=ROOT, check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "WARNING" not in done.stderr
+    assert (ROOT / "build" / "site" / "docs" / "first_hour.html").is_file()
+
+
+def _usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The help of the subcommand that `words` begin with."""
+    program, *rest = words
+    if program == "cachepilot-agent" or rest[0] in ("agent", "policy", "record", "doctor"):
+        rest = rest[1:] if rest[0] == "agent" else rest
+        names = rest[: 2 if rest[0] == "policy" else 1]
+        command = [str(agent.find(os.environ)), *names, "--help"]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    for count in (2, 1):
+        if cli.run([*rest[:count], "--help"]) == 0:
+            return capsys.readouterr().out
+        capsys.readouterr()
+    raise AssertionError(f"no such command: {shlex.join(words)}")
+
+
+@pytest.mark.parametrize(
+    ("page", "command"),
+    [(page.name, command) for page in PAGES for command in _commands(page)],
+    ids=lambda value: value[:60],
+)
+def test_commands_and_their_options_exist(
+    page: str, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = shlex.split(command)
+    usage = _usage(words, capsys)
+    end = words.index("--") if "--" in words else len(words)
+    for option in [word.split("=")[0] for word in words[:end] if word.startswith("--")]:
+        assert option in usage, f"{page}: {option}"
+
+
+@pytest.fixture(scope="module")
+def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
+    """A set-up that the examples can be tried on."""
+    found = Autopilot(tmp_path_factory.mktemp("docs"), OBJECTIVES, KV + LOOP)
+    try:
+        found.start("controller")
+        found.until(lambda: found.get("/nodes") is not None)
+        found.start("agent")
+        found.pass_intervals(30)
+        yield found
+    finally:
+        for name in list(found.running):
+            found.kill(name)
+        found.http.close()
+
+
+def _examples() -> list[str]:
+    asked = [*_commands(DOCS / "first_hour.md"), *_commands(DOCS / "operating.md")]
+    kinds = ("status", "explain", "history", "plan", "slo", "pin", "unpin")
+    return [command for command in asked if command.split()[1] in kinds]
+
+
+@pytest.mark.parametrize("command", _examples())
+def test_the_examples_work(pilot: Autopilot, command: str, tmp_path: Path) -> None:
+    for name, tenant in EXAMPLES.items():
+        command = command.replace(name, tenant)
+    if "slo apply" in command:
+        (tmp_path / "slos.yaml").write_text(_run(pilot, "slo get --openslo", tmp_path), "utf-8")
+    _run(pilot, command.removeprefix("cachepilot "), tmp_path)
+
+
+def _run(pilot: Autopilot, arguments: str, folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "cachepilot.cli", *shlex.split(arguments)],
+        cwd=folder,
+        env=os.environ | {"CACHEPILOT_CONTROLLER": f"http://{pilot.address}"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
