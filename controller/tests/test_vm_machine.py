@@ -16,6 +16,7 @@ def launch(**changes: Any) -> qemu.Launch:
     facts: dict[str, Any] = {
         "qemu": "/bin/qemu",
         "kernel": Path("/k/bzImage"),
+        "initrd": None,
         "init": Path("/c/guest_init"),
         "accelerator": "tcg",
         "folder": Path("/f"),
@@ -36,6 +37,7 @@ def words(machine: Machine, **changes: Any) -> str:
     [
         ({"kernel": "old"}, "--kernel old"),
         ({"filesystem": "btrfs"}, "--filesystem btrfs"),
+        ({"kernel": "debian", "filesystem": "xfs"}, "--filesystem xfs"),
         ({"cpus": 0}, "--cpus 0"),
         ({"cpus": 17}, "--cpus 17"),
         ({"memory_bytes": 1 << 20}, "--memory"),

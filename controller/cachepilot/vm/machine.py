@@ -56,6 +56,8 @@ class Machine:
     def __post_init__(self) -> None:
         _one_of("--kernel", self.kernel, VARIANTS)
         _one_of("--filesystem", self.filesystem, FILESYSTEMS)
+        if self.kernel == "debian" and self.filesystem == "xfs":
+            raise InputError("--filesystem xfs: the debian kernel is given ext4 alone")
         _in_range("--cpus", self.cpus, 1, MAX_CPUS)
         _in_range("--memory", self.memory_bytes, 128 * MIB, 1 << 40, " bytes (128M to 1T)")
         least = _LEAST_DISK_BYTES[self.filesystem]
