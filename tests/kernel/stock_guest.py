@@ -62,6 +62,8 @@ def overrun(agent: "subprocess.Popen[bytes]") -> None:
     while time.monotonic() < deadline:
         now = high()
         if risen and now == "max":
+            # What was done is still to be told to the controller.
+            time.sleep(STOPPED_SECONDS)
             return
         if now == RAISED:
             risen = True
@@ -77,6 +79,7 @@ def steered(program: str, config: str) -> None:
         subprocess.run(call.split(), check=True)
     FILE.write_bytes(os.urandom(FILE_MIB * MIB))
     os.sync()
+    Path("/proc/sys/vm/drop_caches").write_text("3")
     CGROUP.mkdir()
     child = reader()
     agent = subprocess.Popen([program, "run", "--config", config])
