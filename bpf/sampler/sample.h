@@ -122,8 +122,8 @@ static __always_inline void report(const struct event *event)
 
 /*
  * Reports an access to a page whose hash is below the threshold. A global function, which the
- * verifier looks at once: it follows the loop below page by page, and before 6.4 took minutes for
- * that when this was a part of it.
+ * verifier looks at once: it follows the loop below page by page, and when this was a part of it,
+ * that of 6.1 did not come to an end within minutes on an emulated CPU.
  */
 __attribute__((noinline)) int sample_page(struct event *event, u64 file, u64 index, u64 threshold)
 {

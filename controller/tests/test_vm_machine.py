@@ -96,6 +96,12 @@ def test_counting_instructions_leaves_one_emulated_cpu() -> None:
     assert "tsc_early_khz=1000000" in line
 
 
+def test_a_kernel_with_modules_gets_its_ram_disk() -> None:
+    assert "-initrd" not in words(Machine())
+    line = words(Machine(kernel="debian"), initrd=Path("/k/initrd"))
+    assert " -initrd /k/initrd " in line
+
+
 def test_words_to_append_come_last() -> None:
     line = qemu.kernel_command_line(Machine(append="numa=fake=2 quiet"), launch())
     assert line.endswith(" numa=fake=2 quiet")

@@ -37,8 +37,8 @@ static void load(const char *name)
 	int file = open(path, O_RDONLY | O_CLOEXEC);
 
 	/* EEXIST: it is there already. ENODEV: it is for a CPU that this one is not. */
-	if (file < 0 || (syscall(SYS_finit_module, file, "", 0) != 0 && errno != EEXIST &&
-			 errno != ENODEV))
+	if (file < 0 ||
+	    (syscall(SYS_finit_module, file, "", 0) != 0 && errno != EEXIST && errno != ENODEV))
 		stop(path);
 	close(file);
 }
