@@ -115,6 +115,7 @@ class Guard:
         decisions = self._forget(collected)
         cycle = _Cycle(collected, plan, objectives, elapsed_s, refused)
         for cgroup, state in self.state.tenants.items():
+            state.budget.pass_time(elapsed_s, self.config)
             if state.trial is not None or state.restore is not None:
                 decisions += self._advance(cgroup, state, cycle, orders)
         wishes = dict(orders)
@@ -123,7 +124,8 @@ class Guard:
             policy = state.restore or (None if state.trial is None else state.trial.to_policy)
             if policy is not None:
                 wishes[cgroup] = replace(wishes.get(cgroup, NO_WISH), policy=policy)
-        if not limits_fixed:
+        # Memory goes back also where what is held leaves no room for a plan: that frees it.
+        if not limits_fixed or self.state.memory.restore:
             look = MemoryLook(
                 collected,
                 plan,
@@ -132,6 +134,7 @@ class Guard:
                 step_bytes,
                 wishes.keys(),
                 ahead or (lambda: plan),
+                {name for name, wish in orders.items() if wish.limit_bytes is not None},
             )
             wanted, moved = memory_guard.step(
                 self.state.memory, look, self.state.tenants, self._recent, self.config
