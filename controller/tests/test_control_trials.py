@@ -249,3 +249,63 @@ def test_a_policy_that_costs_too_much_is_taken_back_before_it_adapted(tmp_path: 
     world.run(15)
     assert world.events() == [Event.TRIAL, Event.REVERTED]
     assert "it cost" in world.service.history("/scan")[0].why
+
+
+def test_the_default_takes_over_when_the_phase_of_a_policy_is_over(tmp_path: Path) -> None:
+    easy = {"default": flat(0.4), "mru": flat(0.2), "lfu": flat(0.5)}
+    world = one(tmp_path, curves=easy)
+    world.run(30)
+    tenant = world.plant.of("/scan")
+    assert tenant.policy == "mru" and world.events() == [Event.TRIAL, Event.KEPT]
+    begin_phase(tenant, {"default": flat(0.6), "mru": flat(0.95), "lfu": flat(0.3)})
+    world.run(1)
+    assert tenant.policy == "default"
+    assert "the phase that mru was chosen for is over" in world.service.history("/scan")[0].why
+    world.run(3)
+    learn(tenant)
+    world.run(1)
+    assert tenant.policy == "lfu"
+
+
+def test_a_phase_that_a_policy_does_well_in_changes_nothing(tmp_path: Path) -> None:
+    easy = {"default": flat(0.4), "mru": flat(0.2), "lfu": flat(0.5)}
+    world = one(tmp_path, curves=easy)
+    world.run(30)
+    tenant = world.plant.of("/scan")
+    begin_phase(tenant, {"default": flat(0.6), "mru": flat(0.25), "lfu": flat(0.5)})
+    world.run(10)
+    assert tenant.policy == "mru"
+    assert [name for _, _, name in world.plant.swaps] == ["mru"]
+
+
+def test_what_lost_nothing_delays_no_other_policy_that_promises_much(tmp_path: Path) -> None:
+    truth = {"default": flat(1.0), "mru": flat(1.0), "lfu": flat(0.3)}
+    told = {"mru": flat(0.1), "lfu": flat(0.35)}
+    world = one(tmp_path, curves=truth, told=told)
+    world.run(25)
+    assert [name for _, _, name in world.plant.swaps] == ["mru", "default", "lfu"]
+
+
+def test_what_is_measured_counts_for_a_policy_older_than_its_phase(tmp_path: Path) -> None:
+    """Curves of a phase tell what a policy gives that starts with it."""
+    easy = {"default": flat(0.3), "mru": flat(0.9), "lfu": flat(0.8)}
+    world = one(tmp_path, curves=easy)
+    world.run(15)
+    tenant = world.plant.of("/scan")
+    assert tenant.policy == "default"
+    begin_phase(tenant, {"default": flat(0.9), "mru": flat(0.4), "lfu": flat(0.8)})
+    world.run(4)
+    learn(tenant)
+    tenant.told = {"default": flat(0.42)}
+    world.run(1)
+    assert tenant.policy == "mru"
+
+
+def test_a_measured_gain_is_kept_however_little_curves_are_trusted(tmp_path: Path) -> None:
+    world = one(tmp_path)
+    world.run(5)
+    tenant = world.plant.of("/scan")
+    assert tenant.policy == "mru"
+    tenant.distrust = "predicts another miss ratio"
+    world.run(60)
+    assert tenant.policy == "mru" and world.events()[-1] == Event.KEPT

@@ -8,7 +8,7 @@ one per node for memory that moves between tenants; a tenant on trial keeps its 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from cachepilot.control import memory_guard, policy_guard
+from cachepilot.control import memory_guard, phase_guard, policy_guard
 from cachepilot.control.collect import Collected
 from cachepilot.control.constraints import constrained
 from cachepilot.control.decisions import Decision, Event, Reading, Setting
@@ -118,6 +118,7 @@ class Guard:
             state.budget.pass_time(elapsed_s, self.config)
             if state.trial is not None or state.restore is not None:
                 decisions += self._advance(cgroup, state, cycle, orders)
+        decisions += self._fall_back(cycle, orders)
         wishes = dict(orders)
         decisions += self._propose(cycle, wishes)
         for cgroup, state in self.state.tenants.items():
@@ -165,6 +166,8 @@ class Guard:
                 for tried in state.tried.values():
                     tried.until_s -= back_s
                 state.ended_s = None if state.ended_s is None else state.ended_s - back_s
+                if state.fell_back_s is not None:
+                    state.fell_back_s -= back_s
                 if state.trial is not None:
                     state.trial.waited_s = self.config.patience_s + self.config.effect_s
             return 0.0
@@ -212,6 +215,22 @@ class Guard:
         if ended is not None:
             return [ended]
         return self._frozen(state, look)
+
+    def _fall_back(self, cycle: "_Cycle", orders: Mapping[str, Wish]) -> list[Decision]:
+        """Takes policies back whose phase is over."""
+        decisions = []
+        for cgroup, state in self.state.tenants.items():
+            recent = self._recent[cgroup]
+            before, phase = state.told_phase, cycle.collected.seen[cgroup].wire.phase
+            if before == phase and recent.phase_age > phase_guard.FRESH_INTERVALS:
+                continue
+            look = cycle.look(cgroup)
+            phase_guard.note_phase(state, recent, look)
+            if orders.get(cgroup, NO_WISH).policy is None:
+                objective = cycle.objectives.of(cgroup)
+                found = phase_guard.fall_back(state, recent, look, objective, self.config)
+                decisions += [] if found is None else [found]
+        return decisions
 
     def _frozen(self, state: TenantState, look: Look) -> list[Decision]:
         """Says once that a trial waits because its curves are not to be trusted."""

@@ -41,10 +41,14 @@ class TenantState:
     cool_policy: str = ""
     cool_curves: dict[str, float] = field(default_factory=dict)
     cool_miss: float = 0.0
+    cool_was_free: bool = False
     tried: dict[str, Tried] = field(default_factory=dict)
     swaps_s: list[float] = field(default_factory=list)
     ended_s: float | None = None
     ended_phase: int = 0
+    told_phase: int | None = None
+    fell_back_s: float | None = None
+    fell_back_count: int = 0
     budget: TrialBudget = field(default_factory=TrialBudget)
     limit_cool_until_s: float = 0.0
     limit_cool_count: int = 0
@@ -62,6 +66,7 @@ class Recent:
     proposed: str = ""
     proposed_count: int = 0
     frozen: bool = False
+    phase_age: int = 1 << 30
     ordered: str = ""
 
 
@@ -154,6 +159,8 @@ def end(
     if outcome.back:
         state.budget.spend(trial.lost_s)
         if outcome.blamed:
+            ran_s = look.time_s - trial.started_s
+            state.cool_was_free = trial.lost_s <= ran_s * config.tolerance_pct / 100
             _cool(state, trial.to_policy, look, config)
         if look.seen.tenant.policy != trial.from_policy:
             state.restore = trial.from_policy
@@ -229,8 +236,9 @@ def may_begin(
     if was_tried(state, wanted.policy, seen, look.time_s, config):
         return False
     if look.time_s < state.cool_until_s and not new_phase:
-        moved_on = wanted.is_far and wanted.policy != state.cool_policy
-        if not (moved_on and has_moved_on(state, seen, config)):
+        other = wanted.is_far and wanted.policy != state.cool_policy
+        # Who lost nothing by the last trial does not wait for another policy that promises much.
+        if not (other and (state.cool_was_free or has_moved_on(state, seen, config))):
             return False
     dwells = state.ended_s is not None and look.time_s - state.ended_s < config.dwell_s
     if dwells and not wanted.is_far:

@@ -253,6 +253,12 @@ def _adapt(trial: PolicyTrial, sample: Sample, config: GuardConfig) -> Outcome |
     return None
 
 
+def _has_gained(trial: PolicyTrial, config: GuardConfig) -> bool:
+    """Whether what was measured speaks for it, whatever curves say."""
+    found = change(trial.baseline, stats(trial.samples), config)
+    return found.ops_better and not found.miss_worse and not trial.is_other_phase
+
+
 def _verdict(
     trial: PolicyTrial,
     seen: Seen,
@@ -270,7 +276,9 @@ def _verdict(
         return Outcome(Event.REVERTED, worse, back=True)
     if not trusted:
         reason = f"curves were not to be trusted ({seen.tenant.trust.reason})"
-        return _wait(trial, elapsed_s, reason, config)
+        outcome = _wait(trial, elapsed_s, reason, config)
+        if outcome is None or not _has_gained(trial, config):
+            return outcome
     before, after = trial.baseline, stats(trial.samples)
     why = (
         f"miss ratio {before.miss:.4f} -> {after.miss:.4f}, "
