@@ -309,3 +309,33 @@ def test_a_measured_gain_is_kept_however_little_curves_are_trusted(tmp_path: Pat
     tenant.distrust = "predicts another miss ratio"
     world.run(60)
     assert tenant.policy == "mru" and world.events()[-1] == Event.KEPT
+
+
+def test_memory_moves_no_further_than_was_promised_at_first(tmp_path: Path) -> None:
+    """Curves that promise ever more while memory moves do not lead a trial on."""
+    world = three(tmp_path, lies=False)
+    trial = None
+    for _ in range(40):
+        world.run(1)
+        trial = world.loop._guard.state.memory.trial
+        if trial is not None and trial.phase == "moving":
+            for donor in ("/liar", "/steady"):
+                end = trial.ends[donor]
+                assert world.plant.of(donor).target_bytes >= end
+                trial.ends[donor] = max(end, 100 * MIB)
+    assert min(world.plant.of(name).limit_bytes for name in ("/liar", "/steady")) == 100 * MIB
+
+
+def test_a_small_gain_of_a_policy_does_not_end_memory_on_trial(tmp_path: Path) -> None:
+    world = three(tmp_path, lies=False)
+    until_given(world)
+    hungry = world.plant.of("/hungry")
+    slightly = linear(400 * MIB)
+    hungry.curves["lfu"] = lambda size: max(0.0, slightly(size) - 0.03)
+    hungry.generation += 1
+    world.loop.begin(world.plant.hello())
+    while members(world):
+        world.run(1)
+        assert hungry.policy == "default"
+    world.run(20)
+    assert hungry.policy == "lfu"

@@ -247,6 +247,8 @@ class Guard:
         """Begins trials of what the plan proposes, those that promise most first."""
         candidates = []
         decisions = []
+        memory_trial = self.state.memory.trial
+        moving = () if memory_trial is None else tuple(memory_trial.members)
         running = sum(state.trial is not None for state in self.state.tenants.values())
         room = max(0, self.config.trials_at_once - running)
         for action in cycle.plan.actions:
@@ -270,7 +272,8 @@ class Guard:
                 wishes[cgroup] = replace(earlier, policy=action.policy, ordered=True)
                 continue
             wanted = policy_guard.proposal(look, action.policy, self.config)
-            if wanted is None:
+            # One whose memory is on trial would leave it; that is worth no small gain.
+            if wanted is None or (cgroup in moving and not wanted.is_far):
                 recent.proposed = ""
             elif policy_guard.may_begin(state, recent, look, wanted, self.config):
                 worth = cycle.objectives.of(cgroup).weight

@@ -79,6 +79,22 @@ def _is_urgent(look: MemoryLook, moves: Mapping[str, Action]) -> bool:
     return False
 
 
+def _step_of(trial: MemoryTrial, action: Action) -> int | None:
+    """The next limit of a tenant; None when it is not on the way that was begun.
+
+    It goes no further than where that was to lead: more was not promised, of donors above all.
+    """
+    limit, here = action.limit_bytes, action.present.limit_bytes
+    if trial.ways is None:
+        return limit
+    up = limit > here
+    if trial.ways.get(action.cgroup) is not up:
+        return None
+    end = trial.ends.get(action.cgroup, limit)
+    limit = min(limit, end) if up else max(limit, end)
+    return limit if (limit > here) is up and limit != here else None
+
+
 def _extend(
     trial: MemoryTrial,
     look: MemoryLook,
@@ -92,7 +108,8 @@ def _extend(
     for cgroup, action in moves.items():
         member = trial.members.get(cgroup)
         up = action.limit_bytes > action.present.limit_bytes
-        if trial.ways is not None and trial.ways.get(cgroup) is not up:
+        limit = _step_of(trial, action)
+        if limit is None:
             continue
         if member is None:
             end = trial.ends.get(cgroup, action.limit_bytes)
@@ -102,9 +119,9 @@ def _extend(
             trial.members[cgroup] = member
         elif up == member.is_donor:
             continue
-        member.to_bytes = action.limit_bytes
+        member.to_bytes = limit
         predict_member(member, look, look.collected.seen[cgroup])
-        wanted[cgroup] = action.limit_bytes
+        wanted[cgroup] = limit
     return wanted
 
 

@@ -83,7 +83,7 @@ class MemoryTrial:
     is gained. `ends` are the limits where that leads. `left` are tenants that were members: nothing
     is judged by them any more, but memory is taken back for all. `phases` are those of all tenants
     of the node. When one changes the window begins anew, at most `RESTARTS_MAX` times, and what
-    all do together is not compared any more: they share a device.
+    all do together is not compared any more: they share a device. Nor is it when anybody left.
     """
 
     started_s: float
@@ -214,7 +214,7 @@ def has_gained(trial: MemoryTrial, goal: Goal, config: GuardConfig) -> bool:
 
 def why_in_vain(trial: MemoryTrial, goal: Goal, config: GuardConfig) -> str | None:
     """Why memory goes back: a donor lost and nobody gained; None when it was not so, or must be."""
-    if trial.ways is None or goal is Goal.LEAST_MEMORY or trial.restarts > 0:
+    if trial.ways is None or goal is Goal.LEAST_MEMORY or trial.restarts > 0 or trial.left:
         return None
     if has_gained(trial, goal, config):
         return None
@@ -230,7 +230,7 @@ def worse_sum(trial: MemoryTrial, config: GuardConfig) -> str | None:
 
     Memory that an SLO asked for is not measured by the sum.
     """
-    if trial.restarts > 0:
+    if trial.restarts > 0 or trial.left:
         return None
     if any(one.slo_met is False and not one.is_donor for one in trial.members.values()):
         return None
