@@ -27,8 +27,6 @@ const PAGES_SEEN: f64 = 0.8;
 /// One begins anew after so many half-lives: a policy that was swapped in now would not have the
 /// state that one has that was there ever since.
 const REFRESH: u64 = 64;
-/// Samples after its working set was seen that a new phase needs to be told.
-const PHASE_SAMPLES: f64 = 48.0;
 /// Phases that are followed last so many times as long as it takes to see their working set.
 const SHORTEST_PHASE: u64 = 3;
 /// Of the room for pages and bytes, so much may be in use after the rate was raised.
@@ -69,6 +67,8 @@ pub struct TenantCurves {
     successor: Option<OnlineBank>,
     /// Whether the successor is for a new phase.
     new_phase: bool,
+    /// How often a new phase began.
+    phase: u64,
     budget: Budget,
     small: SmallRate,
     /// What the kernel lets through.
@@ -102,6 +102,7 @@ impl TenantCurves {
             bank: bank(config, budget.rate(), small.wanted(budget.rate()))?,
             successor: None,
             new_phase: false,
+            phase: 0,
             kernel_threshold: threshold(budget.rate()),
             config: config.clone(),
             budget,
@@ -168,6 +169,7 @@ impl TenantCurves {
         if changed && long {
             self.replace_successor()?;
             self.new_phase = true;
+            self.phase += 1;
         }
         Ok(())
     }
@@ -267,7 +269,7 @@ impl TenantCurves {
         // One that never saw its working set, as in a scan, knows pages that are gone for good.
         let known = if self.bank.learnt() { self.bank.working_set_pages() } else { 0.0 };
         let (need, pages, patience) = match self.new_phase {
-            true => (PHASE_SAMPLES, 0.0, PHASE_PATIENCE),
+            true => (TrustLimits::default().min_samples as f64, 0.0, PHASE_PATIENCE),
             false => (self.config.min_samples as f64 / 2.0, known * PAGES_SEEN, PATIENCE),
         };
         let seen = successor.learnt()
@@ -325,6 +327,12 @@ impl TenantCurves {
         self.published.curves().cloned()
     }
 
+    /// How often reuse distances changed so far: rises when a new phase begins.
+    #[must_use]
+    pub fn phase(&self) -> u64 {
+        self.phase
+    }
+
     /// Generation of the last curves, 0 when there are none.
     #[must_use]
     pub fn generation(&self) -> u64 {
@@ -334,9 +342,7 @@ impl TenantCurves {
     /// Compares the curves with what was measured since the last call: whether they may be acted
     /// on, and why not.
     pub fn judge(&mut self, measured: &Measured<'_>) -> (bool, &str) {
-        if self.published.curves().is_none() {
-            self.published.refresh(&mut self.bank);
-        }
+        self.published.refresh(&mut self.bank);
         let curves = self.published.curves();
         let pages = measured.size_bytes as f64 / super::PAGE_BYTES as f64;
         self.trust.update(&Window {

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cachepilot.control.counters import History, Sample, Totals, Window
 from cachepilot.control.device import DeviceModel
+from cachepilot.control.phase_memory import PhaseMemory
 from cachepilot.control.wire_curves import CurveStore, Measured
 from cachepilot.errors import InputError
 from cachepilot.planner.fitting import Observation, OnlineFit
@@ -86,6 +87,7 @@ class _Memory:
         self.cgroup_id = cgroup_id
         self.history = History()
         self.curves = CurveStore()
+        self.phase = PhaseMemory()
         self.indicator = Indicator()
         self.fit: OnlineFit | None = None
         self.prior = UNKNOWN_DEMAND
@@ -173,6 +175,7 @@ class Collector:
             except InputError as error:
                 memory.curves, memory.refused_curves = CurveStore(), str(error)
         sample = memory.history.sample(self._device.read_us)
+        memory.phase.take(tenant, sample)
         window = memory.history.window()
         demand = self._demand(tenant.cgroup, memory, sample, window, device)
         return self._seen(tenant, memory, sample, window, demand)
@@ -231,6 +234,8 @@ class Collector:
         measured = None
         if memory.curves.generation and tenant.curves_generation == memory.curves.generation:
             measured = memory.curves.at(other, held, usable)
+        if measured is not None:
+            measured = memory.phase.corrected(measured, tenant.policy, held)
         miss = 0.0 if window is None else window.miss_ratio
         found = Tenant(
             cgroup=tenant.cgroup,
