@@ -11,6 +11,8 @@
 #define GHOST_PCT 95
 /* Times are compared modulo 2^32: LIR pages that were idle for longer than this are demoted. */
 #define MAX_IDLE (1u << 30)
+/* Most pages of the queue that are spared because readahead brought them and nobody used them. */
+#define SPARED_UNUSED 128
 
 struct lirs_state {
 	u64 lir;   /* in order of the last access */
@@ -29,6 +31,10 @@ struct prune {
 	u64 excess;
 	u32 now;
 	u32 bottom;
+};
+
+struct spared {
+	u64 left;
 };
 
 POLICY_STATE(struct lirs_state);
@@ -119,8 +125,17 @@ static s64 prune_stack(struct folio *folio, void *data)
 	return CACHE_EXT_STOP;
 }
 
+/* The queue is short: what is in it may still be under way, or wait to be used. */
 static s64 evict_oldest(struct folio *folio, void *data)
 {
+	struct spared *spared = data;
+
+	if (cache_ext_folio_is_busy(folio))
+		return CACHE_EXT_KEEP;
+	if (spared->left && cache_ext_folio_is_unused(folio)) {
+		spared->left--;
+		return CACHE_EXT_KEEP;
+	}
 	return CACHE_EXT_EVICT;
 }
 
@@ -147,12 +162,14 @@ CACHE_EXT_HOOK(void, lirs_evict_folios, struct cache_ext_eviction_ctx *request,
 	       struct mem_cgroup *memcg)
 {
 	struct cache_ext_iter_opts opts = {.mode = CACHE_EXT_ITER_SIMPLE};
+	struct spared spared = {.left = SPARED_UNUSED};
 
 	STATE->requested = request->nr_requested;
 	prune(request);
-	bpf_cache_ext_list_iterate(STATE->queue, request, evict_oldest, NULL, &opts);
+	bpf_cache_ext_list_iterate(STATE->queue, request, evict_oldest, &spared, &opts);
+	spared.left = 0;
 	if (request->nr_proposed < request->nr_requested)
-		bpf_cache_ext_list_iterate(STATE->lir, request, evict_oldest, NULL, &opts);
+		bpf_cache_ext_list_iterate(STATE->lir, request, evict_oldest, &spared, &opts);
 }
 
 CACHE_EXT_OPS(lirs, .init = HOOK(lirs_init), .evict_folios = HOOK(lirs_evict_folios),
