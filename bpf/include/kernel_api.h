@@ -76,6 +76,11 @@ static __always_inline bool cache_ext_folio_is_unused(struct folio *folio)
 	return !FOLIO_FLAG(folio, referenced) && !FOLIO_FLAG(folio, active);
 }
 
+static __always_inline bool cache_ext_folio_is_mapped(struct folio *folio)
+{
+	return folio->_mapcount.counter >= 0;
+}
+
 #define cache_ext_folio_pages(folio) bpf_cache_ext_folio_pages(folio)
 #define cache_ext_current_task() ((u32)bpf_get_current_pid_tgid())
 #define cache_ext_clock_ns() bpf_ktime_get_ns()

@@ -46,8 +46,12 @@ enum pageflags {
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+typedef struct {
+	int counter;
+} atomic_t;
 struct folio {
 	unsigned long flags;
+	atomic_t _mapcount;
 };
 /* Nothing in it is accessed, but a mere name would not match the kernel's functions. */
 struct mem_cgroup {

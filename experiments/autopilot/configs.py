@@ -114,6 +114,8 @@ def kernel_agent_lines(
         "kind": "cache_ext",
         "state_dir": f"/tmp/cachepilot-agent-{name}",
         "metrics": "",
+        # An emulated CPU takes seconds to verify and compile a policy.
+        "apply_timeout_ms": 30_000,
     }
     kernel: dict[str, object] = {
         "match": list(matches),

@@ -34,7 +34,8 @@ struct prune {
 };
 
 struct spared {
-	u64 left;
+	u64 unused;
+	bool mapped;
 };
 
 POLICY_STATE(struct lirs_state);
@@ -132,8 +133,10 @@ static s64 evict_oldest(struct folio *folio, void *data)
 
 	if (cache_ext_folio_is_busy(folio))
 		return CACHE_EXT_KEEP;
-	if (spared->left && cache_ext_folio_is_unused(folio)) {
-		spared->left--;
+	if (spared->mapped && cache_ext_folio_is_mapped(folio))
+		return CACHE_EXT_KEEP;
+	if (spared->unused && cache_ext_folio_is_unused(folio)) {
+		spared->unused--;
 		return CACHE_EXT_KEEP;
 	}
 	return CACHE_EXT_EVICT;
@@ -162,12 +165,12 @@ CACHE_EXT_HOOK(void, lirs_evict_folios, struct cache_ext_eviction_ctx *request,
 	       struct mem_cgroup *memcg)
 {
 	struct cache_ext_iter_opts opts = {.mode = CACHE_EXT_ITER_SIMPLE};
-	struct spared spared = {.left = SPARED_UNUSED};
+	struct spared spared = {.unused = SPARED_UNUSED, .mapped = true};
 
 	STATE->requested = request->nr_requested;
 	prune(request);
 	bpf_cache_ext_list_iterate(STATE->queue, request, evict_oldest, &spared, &opts);
-	spared.left = 0;
+	spared = (struct spared){};
 	if (request->nr_proposed < request->nr_requested)
 		bpf_cache_ext_list_iterate(STATE->lir, request, evict_oldest, &spared, &opts);
 }

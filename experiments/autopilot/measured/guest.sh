@@ -59,6 +59,9 @@ begin() {
 	local side=$1 seconds=$2 name kind words
 	sync
 	echo 3 >/proc/sys/vm/drop_caches
+	# The programs' own pages are nobody's.
+	rg --version >/dev/null
+	"$YCSB" keys --operations 1 >/dev/null
 	echo +memory +io >"$root/$side/cgroup.subtree_control"
 	while read -r name kind words; do cgroup "$root/$side/$name"; done <"$TENANTS"
 	echo "$EPOCHREALTIME" >"$OUT/$side.begin"

@@ -33,7 +33,7 @@ def world() -> World:
             Side("tailored", 75, 40.0, pins=TAILORED),
             Side(
                 "autopilot",
-                140,
+                170,
                 45.0,
                 objectives=objectives("autopilot", {"*": {}}),
                 planner={"movement_share": 0.0},

@@ -20,13 +20,18 @@ class Run:
     document: Mapping[str, Any]
 
     def end_s(self, side: str) -> float:
-        """When the programs of a side were over."""
+        """When the programs of a side were over: the last second that all of them tell of.
+
+        A client that had to open its database first is ended before it has told of its last.
+        """
         found = self._side(side)
-        return float(found["begin_s"]) + float(found["seconds"])
+        seconds = float(found["seconds"])
+        told = [one[-1][0] for one in found["operations"].values() if len(one) > seconds / 2]
+        return min(float(found["begin_s"]) + seconds, *told)
 
     def window(self, side: str) -> tuple[float, float]:
-        """The steady seconds of a side; its last one may be cut short, and is left out."""
-        end = self.end_s(side) - 1.0
+        """The steady seconds of a side."""
+        end = self.end_s(side)
         return end - float(self._side(side)["window_s"]), end
 
     def looks(self, side: str, tenant: str) -> list[Mapping[str, Any]]:
