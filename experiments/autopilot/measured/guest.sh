@@ -42,9 +42,12 @@ files() {
 	sync
 }
 
-# Searches the tree over and over; a line with the time after each pass. Runs in the cgroup.
+# passes TREE ARGUMENT...: searches the tree over and over; a line with the time after each pass. Runs
+# in the cgroup.
 passes() {
-	while rg --threads 1 --no-mmap --no-config --count-matches "$2" "$1" >/dev/null; do
+	local tree=$1
+	shift
+	while rg --no-mmap --no-config --count-matches "$@" "$tree" >/dev/null; do
 		echo "$EPOCHREALTIME"
 	done
 }
@@ -69,7 +72,8 @@ begin() {
 		if [ "$kind" = search ]; then
 			(
 				echo "$BASHPID" >"$root/$side/$name/cgroup.procs"
-				passes "$scratch/$name" "$words"
+				# shellcheck disable=SC2086  # words
+				passes "$scratch/$name" $words
 			) >"$OUT/$side.$name" 2>&1 &
 		else
 			# The client joins its cgroup itself, once the database is open.

@@ -21,7 +21,7 @@ TENANTS = {
 }
 KEPT: dict[str, dict[str, float]] = {
     "one": {"zipf06": 200.0},
-    "two": {"zipf09": 400.0, "zipf06": 150.0},
+    "two": {"zipf09": 330.0, "zipf06": 140.0},
 }
 BEYOND = ("uniform", 20_000.0)
 WINDOWS_MET_PCT = 98.0
