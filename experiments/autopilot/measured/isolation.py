@@ -42,7 +42,7 @@ def world() -> World:
             ),
         ),
         budget_bytes=27 * MIB,
-        iops=300,
+        iops=150,
         records=40_000,
     )
 
