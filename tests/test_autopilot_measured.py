@@ -68,6 +68,7 @@ def side(seconds: int, rates: dict[str, float], **looks: Any) -> dict[str, Any]:
         return {
             "time_s": BEGIN_S + second,
             "throughput_ops": ops,
+            "device_iops": 100.0,
             "policy": "lfu" if second > 20 else "default",
             "limit_bytes": 12 * MIB,
             "floor_bytes": 8 * MIB,
@@ -88,7 +89,15 @@ def side(seconds: int, rates: dict[str, float], **looks: Any) -> dict[str, Any]:
 
 
 def run_of(experiment: str, sides: dict[str, dict[str, Any]]) -> record.Run:
-    return record.Run({"experiment": experiment, "commit": "c", "machine": "m", "sides": sides})
+    return record.Run(
+        {
+            "experiment": experiment,
+            "commit": "c",
+            "machine": "m",
+            "world": {"iops": 200},
+            "sides": sides,
+        }
+    )
 
 
 def values(rows: list[Any]) -> dict[str, float]:
@@ -164,6 +173,21 @@ def test_collecting_counts_the_runs_that_are_there(
     assert {one.runs for one in results.values()} == {2}
     assert results["autopilot.isolation.ycsb_gain_pct"].command.endswith("isolation --runs 2")
     assert "isolation.search_gain_pct" in (tmp_path / "table.md").read_text()
+
+
+def test_a_run_on_a_host_that_was_busy_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "FOLDER", tmp_path / "runs")
+    starved = isolated(150.0)
+    for look in starved.looks("default", "search"):
+        look["device_iops"] = 50.0  # type: ignore[index]
+    assert isolated(150.0).disk_share("default") == pytest.approx(1)
+    assert starved.disk_share("default") == pytest.approx(0.75)
+    record.write(starved.document, 1)
+    assert command.collect(tmp_path) == []
+    record.write(isolated(150.0).document, 2)
+    assert {row.runs for row in command.collect(tmp_path)} == {1}
 
 
 @pytest.mark.parametrize("build", [isolation.world, memory.world, qos.world])

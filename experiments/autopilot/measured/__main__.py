@@ -5,7 +5,8 @@
     experiments/autopilot/measure collect
 
 Every run is a file of build/autopilot/runs; `collect`, which also ends a measurement, makes
-results.json and table.md of whatever runs are there. Exit status: 0 when all runs came to their
+results.json and table.md of whatever runs are there, but for those in which the host was too busy.
+Exit status: 0 when all runs came to their
 end, 1 with the reason when one did not.
 """
 
@@ -56,7 +57,11 @@ def collect(folder: Path = EXPERIMENT) -> list[Row]:
     """Makes results.json and table.md of the runs that are there; the rows that were made."""
     made, results = [], []
     for name, experiment in EXPERIMENTS.items():
-        runs = record.read(name)
+        found = record.read(name)
+        runs = [run for run in found if not run.is_starved]
+        if len(runs) < len(found):
+            many = f"{len(found) - len(runs)} of {len(found)} runs"
+            say(f"{name}: {many} are left out: too little processor time to keep the disk busy")
         if not runs:
             continue
         rows = experiment.rows(runs)

@@ -24,19 +24,19 @@ GOALS = {"static": 1.5, "annealing": 1.05}
 
 
 def world() -> World:
-    """The three sides; four databases of 20 MiB, 48 MiB for all of them together."""
+    """The three sides; four databases of 10 MiB, 24 MiB for all of them together."""
 
     def steered(allocator: str) -> Side:
         stated = objectives(allocator, {"*": {"memory_min": FLOOR}})
-        return Side(allocator, 130, 40.0, stated, {"allocator": allocator})
+        return Side(allocator, 125, 40.0, stated, {"allocator": allocator})
 
     return World(
         experiment=NAME,
         tenants=[Tenant(name, "ycsb", words) for name, words in TENANTS.items()],
         sides=(Side("static", 60, 35.0), steered("annealing"), steered("optimal")),
-        budget_bytes=48 * MIB,
-        iops=300,
-        records=20_000,
+        budget_bytes=24 * MIB,
+        iops=150,
+        records=10_000,
     )
 
 

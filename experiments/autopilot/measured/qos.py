@@ -20,8 +20,8 @@ TENANTS = {
     "uniform": "--workload uniform",
 }
 KEPT: dict[str, dict[str, float]] = {
-    "one": {"zipf06": 200.0},
-    "two": {"zipf09": 330.0, "zipf06": 140.0},
+    "one": {"zipf06": 120.0},
+    "two": {"zipf09": 190.0, "zipf06": 95.0},
 }
 BEYOND = ("uniform", 20_000.0)
 WINDOWS_MET_PCT = 98.0
@@ -29,13 +29,13 @@ ERROR_PCT = 10.0
 
 
 def world() -> World:
-    """The three settings; three databases of 20 MiB, 30 MiB for all of them together."""
+    """The three settings; three databases of 10 MiB, 15 MiB for all of them together."""
 
     def side(name: str, promised: dict[str, float]) -> Side:
         stated = {one: {"throughput_ops": ops, "priority": 1} for one, ops in promised.items()} | {
             "*": {}
         }
-        return Side(name, 120, 55.0, objectives(name, stated))
+        return Side(name, 115, 50.0, objectives(name, stated))
 
     return World(
         experiment=NAME,
@@ -44,9 +44,9 @@ def world() -> World:
             *(side(name, promised) for name, promised in KEPT.items()),
             side("beyond", dict([BEYOND])),
         ),
-        budget_bytes=30 * MIB,
-        iops=300,
-        records=20_000,
+        budget_bytes=15 * MIB,
+        iops=150,
+        records=10_000,
     )
 
 

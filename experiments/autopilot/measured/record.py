@@ -11,6 +11,7 @@ from experiments.autopilot.measured.series import Total, mean, rate, rates
 from experiments.shared.rows import ROOT
 
 FOLDER = ROOT / "build" / "autopilot" / "runs"
+DISK_SHARE_MIN = 0.8
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,25 @@ class Run:
         """Read calls per second of the steady seconds, as the kernel counted them."""
         looks = [(one["time_s"], one["throughput_ops"]) for one in self.looks(side, tenant)]
         return mean(looks, *self.window(side))
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether the host gave the guest too little time, so that processors decided, not misses.
+
+        On the first side, which nobody steers, the tenants' reads are to keep the disk busy.
+        """
+        first = next(iter(self.document["sides"]))
+        return self.disk_share(first) < DISK_SHARE_MIN
+
+    def disk_share(self, side: str) -> float:
+        """Reads of all tenants in the steady seconds, as a share of what the disk can do."""
+        looks = self._side(side)["looks"]
+        window = self.window(side)
+        iops = sum(
+            mean(((one["time_s"], one["device_iops"]) for one in series), *window)
+            for series in looks.values()
+        )
+        return iops / float(self.document["world"]["iops"])
 
     def _side(self, side: str) -> Mapping[str, Any]:
         found: Mapping[str, Any] = self.document["sides"][side]
