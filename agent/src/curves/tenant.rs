@@ -27,6 +27,8 @@ const PAGES_SEEN: f64 = 0.8;
 /// One begins anew after so many half-lives: a policy that was swapped in now would not have the
 /// state that one has that was there ever since.
 const REFRESH: u64 = 64;
+/// A successor that learns begins anew when so many times the pages it has can be sampled.
+const OVERTAKEN: f64 = 4.0;
 /// Phases that are followed last so many times as long as it takes to see their working set.
 const SHORTEST_PHASE: u64 = 3;
 /// Of the room for pages and bytes, so much may be in use after the rate was raised.
@@ -197,7 +199,10 @@ impl TenantCurves {
     pub fn set_kernel_threshold(&mut self, threshold: u64) -> Result<()> {
         self.kernel_threshold = threshold;
         self.bank.lower(threshold)?;
+        let overtaken = self.successor.as_ref().is_some_and(|s| self.is_overtaken(s));
         match &mut self.successor {
+            // It knows little yet, and would have to know its working set before the next begins.
+            Some(_) if overtaken => self.replace_successor()?,
             Some(successor) => successor.lower(threshold)?,
             None => self.start_successor()?,
         }
@@ -230,6 +235,13 @@ impl TenantCurves {
         }
         self.small.start(self.successor.as_ref().unwrap_or(&self.bank));
         Ok(())
+    }
+
+    /// Whether a successor of the same phase samples far fewer pages than the kernel does now. At a
+    /// few hundred accesses per second the first rate is raised before anything was learnt.
+    fn is_overtaken(&self, successor: &OnlineBank) -> bool {
+        let rate = threshold_rate(self.kernel_threshold).min(self.budget.rate());
+        !self.new_phase && !successor.learnt() && rate >= OVERTAKEN * successor.rate()
     }
 
     fn flush(&mut self) -> Result<()> {

@@ -28,6 +28,9 @@ from cachepilot.v1 import session_pb2 as wire
 DEFAULT = "default"
 UNKNOWN_DEMAND = Demand(service_us=100.0, accesses_per_op=1.0)
 """Of a tenant that has done nothing yet."""
+READS_MIN = 5.0
+MISS_MIN = 0.02
+"""Device reads per second, and share of misses, from which a miss is held against device reads."""
 SERVICE_SHARE_MIN = 0.01
 """Of the time of an operation: the least that is taken to be service before a fit says more."""
 TRUSTED = Trust()
@@ -192,7 +195,7 @@ class Collector:
         if sample is not None and window is not None:
             cost_us = sample.device_read_us or device.miss_cost_us
             concurrency = memory.history.concurrency
-            accesses = window.accesses_per_op or memory.prior.accesses_per_op
+            accesses = _waits_per_op(window) or memory.prior.accesses_per_op
             time_us = US_PER_S * concurrency / sample.ops
             rest_us = time_us - accesses * sample.miss_ratio * cost_us
             service_us = max(rest_us, SERVICE_SHARE_MIN * time_us)
@@ -253,6 +256,18 @@ class Collector:
             trust=_trust(tenant, measured, window, memory.refused_curves),
         )
         return Seen(found, tenant, sample, window, measured, memory.indicator)
+
+
+def _waits_per_op(window: Window) -> float | None:
+    """Accesses per operation of which each that misses is a read of the device to wait for.
+
+    Readahead and large blocks bring several pages by one read: where enough is read, the reads that
+    the device counted say how many waits a miss is. None when nothing is known.
+    """
+    reads = window.block_reads
+    if reads < READS_MIN or window.miss_ratio < MISS_MIN or window.ops <= 0:
+        return window.accesses_per_op
+    return reads / window.ops / window.miss_ratio
 
 
 def _trust(
