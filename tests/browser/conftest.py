@@ -82,7 +82,7 @@ def begin(folder: Path, **more: str) -> Autopilot:
     found.start("controller")
     found.until(lambda: _answers(found))
     found.start("agent")
-    found.until(lambda: found.node()["connected"])
+    found.until(found.tenants)
     return found
 
 

@@ -13,11 +13,14 @@ interface Wanted {
   yMax: number | undefined;
   xText: (value: number) => string;
   yText: (value: number) => string;
+  yBinary: boolean;
   colors: CSSStyleDeclaration;
   point: () => Point | null;
   onCursor: (at: number | null) => void;
 }
 
+/** Steps of an axis of bytes, 1 byte to 1 PiB. */
+const BINARY = Array.from({ length: 51 }, (_, power) => 2 ** power);
 const FONT = "11px Inter, Segoe UI, Noto Sans, Liberation Sans, Arial, sans-serif";
 
 function series(wanted: Wanted): { series: uPlot.Series[]; bands: uPlot.Band[] } {
@@ -31,6 +34,7 @@ function series(wanted: Wanted): { series: uPlot.Series[]; bands: uPlot.Band[] }
       dash: line.dash ? [5, 4] : undefined,
       points: { show: false },
       fill: line.bars ? `${color}55` : undefined,
+      alpha: line.faint ? 0.55 : 1,
       paths: line.bars ? uPlot.paths.bars?.({ size: [0.9, 60], align: 1 }) : undefined,
       spanGaps: false,
     });
@@ -84,7 +88,6 @@ function drawPoint(chart: uPlot, wanted: Wanted): void {
 export function options(wanted: Wanted): uPlot.Options {
   const top = wanted.yMax;
   const xAxis = axis(wanted, wanted.xText);
-  if (wanted.time) delete xAxis.values;
   const x = wanted.logX ? { distr: 3 as const, log: 2 as const } : {};
   return {
     width: wanted.width,
@@ -96,8 +99,8 @@ export function options(wanted: Wanted): uPlot.Options {
       y: { range: (_, _low, high) => [0, top ?? Math.max(high > 0 ? 1.08 * high : 1, 1e-6)] },
     },
     axes: [
-      { ...xAxis, size: 26, space: 64 },
-      { ...axis(wanted, wanted.yText), size: 64 },
+      { ...xAxis, size: 26, space: 72 },
+      { ...axis(wanted, wanted.yText), size: 64, ...(wanted.yBinary ? { incrs: BINARY } : {}) },
     ],
     ...series(wanted),
     hooks: {

@@ -6,6 +6,7 @@ const MIB = 2 ** 20;
 
 export function bytes(value: number | null | undefined): string {
   if (value === null || value === undefined) return NONE;
+  if (value === 0) return "0";
   const size = Math.abs(value);
   const [unit, name] =
     size >= 2 ** 40
