@@ -8,6 +8,7 @@ from experiments.control_loop.world import World
 
 from cachepilot.api.course_shapes import Span
 from cachepilot.control.courses import POINTS
+from cachepilot.planner.objectives import Objective
 
 SIZES = tuple(MIB * size for size in (16, 64, 128, 256))
 
@@ -42,6 +43,18 @@ def test_a_change_of_policy_is_seen_where_it_was_made(tmp_path: Path) -> None:
     assert course.policy[0] == "default" and course.policy[-1] == "lfu"
     when = found.plant.swaps[0][0]
     assert course.time_s[course.policy.index("lfu")] == when + 1
+
+
+def test_what_changes_is_told(tmp_path: Path) -> None:
+    found = world(tmp_path)
+    told: list[tuple[str, str]] = []
+    found.service.changes.listen(lambda topic, node: told.append((topic, node)))
+    found.run(3)
+    assert told == [("node", "plant")] * 3
+    found.run(40)
+    assert told.count(("decisions", "plant")) >= 1
+    found.service.set_objective(Objective("/a"))
+    assert told[-1] == ("asked", "")
 
 
 def test_courses_are_bounded_and_the_day_is_means(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import httpx
 import pytest
 from autopilot_processes import KV, LOOP, Autopilot
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+expect.set_options(timeout=30_000)
 CHROMIUM = Path("/usr/bin/chromium")
 TIMEOUT_MS = 40_000
 NODE = """

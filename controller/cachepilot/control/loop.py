@@ -93,7 +93,7 @@ class NodeLoop:
         self.report: Report | None = None
         self.courses = Courses()
         self.acks_dropped_total = 0
-        self._changes = changes or Changes()
+        self._changes = Changes() if changes is None else changes
         self._config, self._store, self._asked = config, store, asked
         self._interval_s = config.interval_ms / 1000
         self._collector = Collector(row.name, scraped)
