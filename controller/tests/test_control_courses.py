@@ -50,7 +50,7 @@ def test_what_changes_is_told(tmp_path: Path) -> None:
     told: list[tuple[str, str]] = []
     found.service.changes.listen(lambda topic, node: told.append((topic, node)))
     found.run(3)
-    assert told == [("node", "plant")] * 3
+    assert [one for one in told if one[0] == "node"] == [("node", "plant")] * 3
     found.run(40)
     assert told.count(("decisions", "plant")) >= 1
     found.service.set_objective(Objective("/a"))

@@ -22,6 +22,7 @@ from cachepilot.api.shapes import Shape
 from cachepilot.errors import InputError
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
+    400: {"model": ErrorShape, "description": "The body is no text in UTF-8"},
     401: {"model": ErrorShape, "description": "Without a token that is known, where one is needed"},
     403: {"model": ErrorShape, "description": "A viewer's token, or a page of another site"},
     404: {"model": ErrorShape, "description": "No such node, tenant, objective or pin"},
