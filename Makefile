@@ -12,6 +12,7 @@ help: ## Show this list
 build: ## Install what is missing and build .venv/bin/cachepilot, the agent and build/bpf
 	@scripts/setup dev
 	@.venv/bin/python scripts/build_proto.py
+	@scripts/build_dashboard.py
 	@echo "==> building the extension (release)"
 	@.venv/bin/maturin develop --release --locked
 	@echo "==> building the agent and the policies for the kernel: build/bpf"
@@ -38,10 +39,12 @@ test-kernel-long: build kernel ## The tests in the virtual machine that take min
 lint: ## Lint and check the format of every language
 	@scripts/setup dev
 	@.venv/bin/python scripts/build_proto.py
+	@scripts/build_dashboard.py --packages
 	@scripts/lint
 
 format: ## Format every language in place
 	@scripts/setup dev
+	@scripts/build_dashboard.py --packages
 	@scripts/format
 
 kernel: ## Build the patched kernel and unpack Debian's for the virtual machine; then instant
@@ -73,4 +76,5 @@ scorecard: build ## Print every result in experiments/, those short of their goa
 clean: ## Remove everything that the build made
 	rm -rf target build dist .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find controller tests -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf controller/dashboard/node_modules controller/cachepilot/dashboard
 	rm -f controller/cachepilot/_models*.so

@@ -57,10 +57,19 @@ def _binary() -> Path:
 
 
 class Autopilot:
-    """A controller and an agent, as processes in one folder; either may be killed and started."""
+    """A controller and an agent, as processes in one folder; either may be killed and started.
+
+    `controller` is what else its configuration says.
+    """
 
     def __init__(
-        self, folder: Path, objectives: str, tenants: str = KV + LOOP, metrics: str = ""
+        self,
+        folder: Path,
+        objectives: str,
+        tenants: str = KV + LOOP,
+        metrics: str = "",
+        node: str = NODE,
+        controller: str = "",
     ) -> None:
         self.folder, self.binary = folder, _binary()
         ports = [free_port(), free_port()]
@@ -68,10 +77,10 @@ class Autopilot:
         self.http = httpx.Client(base_url=f"http://{self.address}/api/v1", timeout=10)
         listen = f'listen = "127.0.0.1:{ports[0]}"\nhttp = "127.0.0.1:{ports[1]}"\n'
         store = 'store = "c.db"\nobjectives = "objectives.toml"\n'
-        (folder / "controller.toml").write_text(listen + store)
+        (folder / "controller.toml").write_text(listen + store + controller)
         (folder / "objectives.toml").write_text(objectives)
         budget = sum(int(one) for one in re.findall(r"limit_bytes = (\d+)", tenants))
-        (folder / "simulation.toml").write_text(f"budget_bytes = {budget}\n{NODE}{tenants}")
+        (folder / "simulation.toml").write_text(f"budget_bytes = {budget}\n{node}{tenants}")
         (folder / "agent.toml").write_text(
             f'node = "n"\ncontroller = "http://127.0.0.1:{ports[0]}"\nkind = "simulated"\n'
             f'state_dir = "{folder / "agent"}"\nmetrics = "{metrics}"\nreconnect_max_ms = 100\n'

@@ -7,6 +7,8 @@ moving limits and policies as asked.
 
 from dataclasses import dataclass, field, replace
 
+from cachepilot.api.changes import Changes
+from cachepilot.api.course_shapes import CourseView, Span
 from cachepilot.api.service import UnknownError
 from cachepilot.api.shapes import (
     Consolidation,
@@ -194,6 +196,7 @@ class FakeService:
     stated: Objectives = STATED
     pins: list[Pin] = field(default_factory=list)
     all_tenants: list[TenantView] = field(default_factory=tenants)
+    changes: Changes = field(default_factory=Changes)
 
     def nodes(self) -> list[NodeView]:
         return [node("alpha"), node("beta", False, "no snapshot for 40 s")]
@@ -224,6 +227,18 @@ class FakeService:
             read_latency_total=[0, 0, 3],
         )
 
+    def course(self, cgroup: str, node: str | None, span: Span) -> CourseView:
+        found = self.tenant(cgroup, node).tenant
+        readings = {
+            name: [1.0, 2.0, None]
+            for name in CourseView.model_fields
+            if name.endswith(("_bytes", "_ops", "_per_s", "_share", "_ratio", "_us"))
+        }
+        return CourseView(
+            node=found.node, cgroup=cgroup, span=span, time_s=[1.0, 2.0, 3.0],
+            policy=["lfu"] * 3, latency=None, **readings,
+        )  # fmt: skip
+
     def objectives(self) -> Objectives:
         return self.stated
 
@@ -251,10 +266,19 @@ class FakeService:
         self.pins = left
 
     def history(
-        self, cgroup: str | None = None, node: str | None = None, limit: int = 100
+        self,
+        cgroup: str | None = None,
+        node: str | None = None,
+        limit: int = 100,
+        before: int | None = None,
+        event: str | None = None,
     ) -> list[DecisionView]:
         rows = [decision(1, "kept"), decision(2, "trial"), decision(3, "reverted", "/search")]
-        return [row for row in rows if cgroup in (None, row.cgroup)][:limit]
+        return [
+            row
+            for row in rows
+            if cgroup in (None, row.cgroup) and event in (None, row.event) and row.id != before
+        ][:limit]
 
     def what_if(self, question: WhatIf) -> WhatIfAnswer:
         rows = self.tenants(question.node)

@@ -32,6 +32,7 @@ def served(service: Service, access: Access | None = None, **tls: Any) -> Iterat
     try:
         yield f"{'https' if tls else 'http'}://127.0.0.1:{port}"
     finally:
+        app.state.events.close()
         server.should_exit = True
         thread.join(DEADLINE_SECONDS)
         assert not thread.is_alive()

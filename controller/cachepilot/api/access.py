@@ -16,8 +16,10 @@ from cachepilot.api.role import LOOKING, Role
 from cachepilot.errors import InputError
 from cachepilot.hosts import is_this_host
 
-OPEN_PATHS = frozenset({"/healthz"})
-"""Asked without a token: by probes, which have none."""
+OPEN_PATHS = frozenset({"/healthz", "/"})
+"""Asked without a token: by probes, and by browsers for the page, which then asks for one."""
+OPEN_BELOW = "/assets/"
+"""What the page loads."""
 ROLE_KEY = "cachepilot.role"
 """The entry of the ASGI scope that holds the role of whoever asks."""
 TOKEN_LENGTH = (32, 512)
@@ -91,6 +93,10 @@ def _digests(path: Path) -> list[bytes]:
     return [_digest(token) for token in read_tokens(path)]
 
 
+def _is_open(path: str) -> bool:
+    return path in OPEN_PATHS or path.startswith(OPEN_BELOW)
+
+
 def _netloc_host(netloc: str) -> str:
     try:
         return urlsplit(f"//{netloc}").hostname or ""
@@ -145,7 +151,7 @@ class Guarded:
         method, headers = scope["method"], Headers(scope=scope)
         if not self._access.needs_token:
             return _of_this_host(headers)
-        if scope["path"] in OPEN_PATHS and method in LOOKING:
+        if method in LOOKING and _is_open(scope["path"]):
             return Role.VIEWER
         return _of_token(self._access, method, headers)
 

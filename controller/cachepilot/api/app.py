@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The HTTP application: /api/v1, /metrics, /healthz, and the generated /openapi.json."""
+"""The HTTP application: /api/v1, /metrics, /healthz, /openapi.json, and the page at /."""
 
 from typing import Any
 
@@ -14,12 +14,15 @@ from cachepilot.api import routes
 from cachepilot.api.access import Access, Guarded
 from cachepilot.api.bounded_body import BoundedBody
 from cachepilot.api.error_shape import ErrorShape
+from cachepilot.api.events import Events
 from cachepilot.api.metrics import Exposition
+from cachepilot.api.page import add_page
 from cachepilot.api.service import Service, UnknownError
 from cachepilot.api.shapes import Shape
 from cachepilot.errors import InputError
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
+    400: {"model": ErrorShape, "description": "The body is no text in UTF-8"},
     401: {"model": ErrorShape, "description": "Without a token that is known, where one is needed"},
     403: {"model": ErrorShape, "description": "A viewer's token, or a page of another site"},
     404: {"model": ErrorShape, "description": "No such node, tenant, objective or pin"},
@@ -90,7 +93,8 @@ def create_app(
     `{"error": ...}`; a body above 1 MiB with 413; anything else that is raised with 500, and is
     raised on to the server, which logs it. Unknown keys are refused. What `process`
     registers, the control loop's own metrics among it, is part of /metrics. Without `access`
-    everybody on this host may ask everything, and nobody else anything.
+    everybody on this host may ask everything, and nobody else anything. `state.events` is to be
+    closed before a server is stopped: it holds streams open.
     """
     app = FastAPI(
         title="cachepilot controller",
@@ -107,6 +111,8 @@ def create_app(
     )
     app.add_middleware(BoundedBody)
     app.add_middleware(Guarded, access=access or Access())
-    app.include_router(routes.router(service), prefix="/api/v1", responses=REFUSALS)
+    app.state.events = events = Events(service.changes)
+    app.include_router(routes.router(service, events), prefix="/api/v1", responses=REFUSALS)
     _add_operations(app, service, process)
+    add_page(app)
     return app

@@ -4,10 +4,14 @@
 from asyncio import to_thread
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import StreamingResponse
 from fastapi.security import HTTPBearer
 
 from cachepilot.api.access import ROLE_KEY
+from cachepilot.api.course_shapes import CourseView, Span
+from cachepilot.api.events import Events, EventStream
+from cachepilot.api.fleet_view import PAGE_MAX, FleetView, Only, Order, fleet_view, select
 from cachepilot.api.objective_shapes import ObjectiveShape, ObjectivesShape
 from cachepilot.api.role import Role
 from cachepilot.api.service import Service
@@ -22,6 +26,7 @@ from cachepilot.api.shapes import (
     WhatIf,
     WhatIfAnswer,
 )
+from cachepilot.control.decisions import Event
 from cachepilot.errors import InputError
 
 HISTORY_MAX = 1000
@@ -33,7 +38,21 @@ SomeNode = Annotated[
 ]
 Pattern = Annotated[str, Query(description="The statement's cgroup, as it was given.")]
 Limit = Annotated[int, Query(ge=1, le=HISTORY_MAX, description="How many, the newest first.")]
-
+Search = Annotated[
+    str, Query(max_length=256, description="Words that node, cgroup or policy all have in them.")
+]
+Listed = Annotated[Only | None, Query(description="Only tenants of this kind.")]
+Sort = Annotated[Order | None, Query(description="By node and cgroup without it.")]
+Falling = Annotated[bool, Query(description="The greatest first.")]
+Offset = Annotated[int, Query(ge=0, le=1 << 31, description="How many to leave out.")]
+Page = Annotated[int | None, Query(ge=1, le=PAGE_MAX, description="How many; all without it.")]
+Before = Annotated[
+    int | None, Query(ge=1, le=(1 << 63) - 1, description="Only those of a lower id.")
+]
+Happened = Annotated[Event | None, Query(description="Only decisions of this event.")]
+SpanAsked = Annotated[Span, Query(description="How far back, and how fine.")]
+TOTAL = "X-Total-Count"
+"""The header with the number of tenants on all pages."""
 
 _BEARER = HTTPBearer(auto_error=False, description="Of a viewer or an operator, where needed.")
 """For the schema alone: what it describes was checked before any route is looked for."""
@@ -63,22 +82,62 @@ def _add_state(routes: APIRouter, service: Service) -> None:
         """Every node that was ever seen, by name."""
         return service.nodes()
 
+    @routes.get("/fleet", tags=["state"])
+    async def fleet() -> FleetView:
+        """Sums over all nodes and tenants."""
+        return fleet_view(service.nodes(), service.tenants())
+
     @routes.get("/tenants", tags=["state"])
-    async def tenants(node: SomeNode = None) -> list[TenantView]:
-        """Tenants of one node or of all, by node and cgroup."""
-        return service.tenants(node)
+    async def tenants(
+        response: Response,
+        node: SomeNode = None,
+        search: Search = "",
+        only: Listed = None,
+        sort: Sort = None,
+        falling: Falling = False,
+        offset: Offset = 0,
+        limit: Page = None,
+    ) -> list[TenantView]:
+        """Tenants, by node and cgroup if not otherwise sorted; X-Total-Count: of all pages."""
+        found = select(service.tenants(node), search, only, sort, falling)
+        response.headers[TOTAL] = str(len(found))
+        return found[offset:] if limit is None else found[offset : offset + limit]
 
     @routes.get("/tenants/detail", tags=["state"])
     async def tenant(cgroup: Cgroup, node: SomeNode = None) -> TenantDetail:
         """One tenant and why it has what it has."""
         return await to_thread(service.tenant, cgroup, node)
 
+    @routes.get("/tenants/course", tags=["state"])
+    async def course(
+        cgroup: Cgroup, node: SomeNode = None, span: SpanAsked = Span.RECENT
+    ) -> CourseView:
+        """How one tenant did of late: a column per reading, the oldest first."""
+        return service.course(cgroup, node, span)
+
     @routes.get("/history", tags=["state"])
     async def history(
-        cgroup: SomeCgroup = None, node: SomeNode = None, limit: Limit = 100
+        cgroup: SomeCgroup = None,
+        node: SomeNode = None,
+        limit: Limit = 100,
+        before: Before = None,
+        event: Happened = None,
     ) -> list[DecisionView]:
         """The last decisions, the newest first."""
-        return service.history(cgroup, node, limit)
+        return service.history(cgroup, node, limit, before, event)
+
+
+def _add_events(routes: APIRouter, events: Events) -> None:
+    @routes.get(
+        "/events",
+        tags=["state"],
+        response_class=StreamingResponse,
+        responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+    )
+    async def listen() -> EventStream:
+        """Server-sent events, without end: `change` says what to ask for again, `reload` all."""
+        events.require_room()
+        return EventStream(events.stream())
 
 
 def _add_objectives(routes: APIRouter, service: Service) -> None:
@@ -135,7 +194,7 @@ def _add_planning(routes: APIRouter, service: Service) -> None:
         return await to_thread(service.consolidation)
 
 
-def router(service: Service) -> APIRouter:
+def router(service: Service, events: Events) -> APIRouter:
     """All routes over `service`.
 
     They are coroutines, which call it on the loop's thread; what plans does so on another one.
@@ -143,6 +202,7 @@ def router(service: Service) -> APIRouter:
     routes = APIRouter(dependencies=[Depends(_known_parameters), Depends(_BEARER)])
     _add_access(routes)
     _add_state(routes, service)
+    _add_events(routes, events)
     _add_objectives(routes, service)
     _add_pins(routes, service)
     _add_planning(routes, service)

@@ -3,6 +3,8 @@
 
 from typing import Protocol
 
+from cachepilot.api.changes import Changes
+from cachepilot.api.course_shapes import CourseView, Span
 from cachepilot.api.shapes import (
     Consolidation,
     DecisionView,
@@ -31,6 +33,10 @@ class Service(Protocol):
     nowhere, InputError when it is on several.
     """
 
+    @property
+    def changes(self) -> Changes:
+        """Told of whatever changed in what the calls below answer."""
+
     def nodes(self) -> list[NodeView]:
         """Every node that was ever seen, by name."""
 
@@ -39,6 +45,9 @@ class Service(Protocol):
 
     def tenant(self, cgroup: str, node: str | None = None) -> TenantDetail:
         """One tenant and why it has what it has."""
+
+    def course(self, cgroup: str, node: str | None, span: Span) -> CourseView:
+        """How one tenant did of late."""
 
     def objectives(self) -> Objectives:
         """The objectives that hold."""
@@ -59,9 +68,14 @@ class Service(Protocol):
         """Takes the pin away; UnknownError when there is none."""
 
     def history(
-        self, cgroup: str | None = None, node: str | None = None, limit: int = 100
+        self,
+        cgroup: str | None = None,
+        node: str | None = None,
+        limit: int = 100,
+        before: int | None = None,
+        event: str | None = None,
     ) -> list[DecisionView]:
-        """The last decisions, the newest first."""
+        """The last decisions, the newest first: those of an id below `before`, of one event."""
 
     def what_if(self, question: WhatIf) -> WhatIfAnswer:
         """What would be planned if this were so; changes nothing."""

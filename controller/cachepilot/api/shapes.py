@@ -116,6 +116,8 @@ class TenantView(Shape):
     """
     file_bytes: int | None = None
     """The page cache's part of `current_bytes`."""
+    initial_limit_bytes: int | None = None
+    """The limit before the autopilot came; 0 for none."""
 
 
 class CurvesView(Shape):

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 
+from cachepilot.api.changes import Changes, Topic
 from cachepilot.api.shapes import Pin
 from cachepilot.control.collect import Scraped
 from cachepilot.control.config import ControllerConfig
@@ -27,6 +28,7 @@ class Fleet:
     def __init__(self, config: ControllerConfig, store: Store, scraped: Scraped) -> None:
         self.config, self.store = config, store
         self._scraped = scraped
+        self.changes = Changes()
         self._lock = threading.Lock()
         stored = store.objectives()
         if stored is None:
@@ -37,7 +39,7 @@ class Fleet:
         self._loops = {row.name: self._loop(row) for row in store.nodes()}
 
     def _loop(self, row: NodeRow) -> NodeLoop:
-        return NodeLoop(row, self.config, self.store, self.asked, self._scraped)
+        return NodeLoop(row, self.config, self.store, self.asked, self._scraped, self.changes)
 
     def asked(self) -> Asked:
         """What is asked now."""
@@ -63,6 +65,7 @@ class Fleet:
             changed = change(self._asked.objectives)
             self.store.set_objectives(changed)
             self._asked = replace(self._asked, objectives=changed)
+        self.changes.tell(Topic.ASKED)
 
     def set_pin(self, pin: Pin) -> None:
         """Adds a pin, or adds to that of the same cgroup and node; stored before this returns."""
@@ -73,10 +76,12 @@ class Fleet:
                     pin = earlier.model_copy(update=more)
             self.store.set_pin(pin)
             self._asked = replace(self._asked, pins=tuple(self.store.pins()))
+        self.changes.tell(Topic.ASKED)
 
     def delete_pin(self, cgroup: str, node: str | None) -> bool:
         """Removes a pin; False when there was none."""
         with self._lock:
             removed = self.store.delete_pin(cgroup, node)
             self._asked = replace(self._asked, pins=tuple(self.store.pins()))
-            return removed
+        self.changes.tell(Topic.ASKED)
+        return removed

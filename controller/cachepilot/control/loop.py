@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from cachepilot.api.changes import Changes, Topic
 from cachepilot.api.shapes import Pin
 from cachepilot.control import guard_state
 from cachepilot.control.apply import Applier
 from cachepilot.control.collect import Collected, Collector, Scraped
 from cachepilot.control.config import ControllerConfig
+from cachepilot.control.courses import Courses
 from cachepilot.control.decisions import Decision, Event, Setting
 from cachepilot.control.guard import Guard, GuardState
 from cachepilot.control.model_bias import ModelBias
@@ -82,13 +84,16 @@ class NodeLoop:
         store: Store,
         asked: Callable[[], Asked],
         scraped: Scraped,
+        changes: Changes | None = None,
     ) -> None:
         self.name = row.name
         self.hello = wire.Hello.FromString(row.hello) if row.hello else wire.Hello(node=row.name)
         self.last_seen_s = row.last_seen_s
         self.connected = False
         self.report: Report | None = None
+        self.courses = Courses()
         self.acks_dropped_total = 0
+        self._changes = Changes() if changes is None else changes
         self._config, self._store, self._asked = config, store, asked
         self._interval_s = config.interval_ms / 1000
         self._collector = Collector(row.name, scraped)
@@ -161,6 +166,7 @@ class NodeLoop:
             LOG.exception("node %s: the cycle of epoch %d failed", self.name, epoch)
             self._fail(seen, epoch, f"{type(error).__name__}: {error}")
         CYCLE_SECONDS.observe(time.perf_counter() - started)
+        self._changes.tell(Topic.NODE, self.name)
         return plan
 
     def _fail(self, seen: wire.Snapshot, epoch: int, problem: str) -> None:
@@ -261,6 +267,7 @@ class NodeLoop:
         self._store.save(
             self.name, epoch, collected.time_s, decisions, state, decision_totals=totals
         )
+        self._changes.tell(Topic.DECISIONS, self.name)
         many = len(collected.seen) > RECORD_TENANTS_MAX
         if many and collected.time_s - self._recorded_s < RECORD_EVERY_S:
             RECORDS_SKIPPED.labels(self.name).inc()
@@ -298,6 +305,8 @@ class NodeLoop:
     def _after(self) -> None:
         try:
             self._collector.refit()
+            if self.report is not None:
+                self.courses.take(self.report)
             self._cycles += 1
             if self._to_record is not None:
                 epoch, record = self._to_record
@@ -328,3 +337,4 @@ class NodeLoop:
         with self._turn:
             self.connected = False
             self._save()
+        self._changes.tell(Topic.NODE, self.name)

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import logging
 import signal
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import uvicorn
 
 from cachepilot.api.access import Access
 from cachepilot.api.app import create_app
+from cachepilot.api.events import Events
 from cachepilot.control.config import ControllerConfig, read_config, split_address
 from cachepilot.control.fleet import Fleet
 from cachepilot.control.scrape import Scraper
@@ -79,6 +81,15 @@ class Controller:
 class _Http(uvicorn.Server):
     """Signals are handled by the controller, which ends sessions of agents too."""
 
+    def __init__(self, config: uvicorn.Config, events: Events) -> None:
+        super().__init__(config)
+        self._events = events
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Ends streams first, for which it would wait."""
+        self._events.close()
+        await super().shutdown(sockets)
+
     @contextlib.contextmanager
     def capture_signals(self) -> Any:
         """Leaves signals alone."""
@@ -99,7 +110,8 @@ def _http(config: ControllerConfig, service: ControlService) -> _Http:
         uvicorn.Config(
             app, host=host, port=port, log_level="warning", lifespan="off",
             timeout_graceful_shutdown=2, **options,
-        )
+        ),
+        app.state.events,
     )  # fmt: skip
 
 

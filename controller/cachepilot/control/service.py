@@ -3,6 +3,8 @@
 
 from dataclasses import replace
 
+from cachepilot.api.changes import Changes
+from cachepilot.api.course_shapes import CourseView, Span
 from cachepilot.api.service import UnknownError
 from cachepilot.api.shapes import (
     Consolidation,
@@ -38,6 +40,12 @@ class ControlService:
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
+        self._made: dict[str, tuple[Report, list[TenantView]]] = {}
+
+    @property
+    def changes(self) -> Changes:
+        """Told of whatever changed."""
+        return self._fleet.changes
 
     def _reports(self, node: str | None = None) -> dict[str, Report]:
         """Of every node that was seen since the controller began, or of one."""
@@ -66,16 +74,27 @@ class ControlService:
 
     def tenants(self, node: str | None = None) -> list[TenantView]:
         """Tenants of one node or of all, by node and cgroup."""
-        return [
-            tenant_view(name, report, cgroup)
-            for name, report in self._reports(node).items()
-            for cgroup in report.collected.seen
-        ]
+        reports = self._reports(node)
+        return [one for name, report in reports.items() for one in self._rows(name, report)]
+
+    def _rows(self, node: str, report: Report) -> list[TenantView]:
+        """Rows of one node: made once per cycle, however many ask."""
+        made = self._made.get(node)
+        if made is None or made[0] is not report:
+            rows = [tenant_view(node, report, cgroup) for cgroup in report.collected.seen]
+            made = self._made[node] = report, rows
+        return made[1]
 
     def tenant(self, cgroup: str, node: str | None = None) -> TenantDetail:
         """One tenant and why it has what it has."""
         name, report = self._find(cgroup, node)
         return tenant_detail(name, report, cgroup, self._fleet.config.planner)
+
+    def course(self, cgroup: str, node: str | None, span: Span) -> CourseView:
+        """How one tenant did of late."""
+        name, report = self._find(cgroup, node)
+        seen = report.collected.seen[cgroup]
+        return self._fleet.loops()[name].courses.view(name, seen, span)
 
     def objectives(self) -> Objectives:
         """The objectives that hold."""
@@ -145,12 +164,17 @@ class ControlService:
             raise UnknownError(f"pin {cgroup}{where}: unknown (known: {known})")
 
     def history(
-        self, cgroup: str | None = None, node: str | None = None, limit: int = 100
+        self,
+        cgroup: str | None = None,
+        node: str | None = None,
+        limit: int = 100,
+        before: int | None = None,
+        event: str | None = None,
     ) -> list[DecisionView]:
-        """The last decisions, the newest first."""
+        """The last decisions, the newest first: those of an id below `before`, of one event."""
         if not 1 <= limit <= HISTORY_MAX:
             raise InputError(f"history: limit: {limit} (allowed: 1 to {HISTORY_MAX})")
-        return self._fleet.store.history(cgroup, node, limit)
+        return self._fleet.store.history(cgroup, node, limit, before, event)
 
     def what_if(self, question: WhatIf) -> WhatIfAnswer:
         """What would be planned if this were so; changes nothing."""

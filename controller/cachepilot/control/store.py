@@ -266,15 +266,25 @@ class Store:
         rows = self._rows("SELECT cgroup, event, count FROM decision_totals WHERE node = ?", node)
         return [DecisionTotal(*row) for row in rows]
 
-    def history(self, cgroup: str | None, node: str | None, limit: int) -> list[DecisionView]:
-        """The last decisions, the newest first."""
+    def history(
+        self,
+        cgroup: str | None,
+        node: str | None,
+        limit: int,
+        before: int | None = None,
+        event: str | None = None,
+    ) -> list[DecisionView]:
+        """The last decisions, the newest first: those of an id below `before`, of one event."""
         rows = self._rows(
             f"SELECT {', '.join(COLUMNS)} FROM decisions"
             " WHERE (?1 IS NULL OR cgroup = ?1) AND (?2 IS NULL OR node = ?2)"
+            " AND (?4 IS NULL OR id < ?4) AND (?5 IS NULL OR event = ?5)"
             " ORDER BY id DESC LIMIT ?3",
             cgroup,
             node,
             limit,
+            before,
+            event,
         )
         return [DecisionView(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
 

@@ -80,6 +80,7 @@ def tenant_view(node: str, report: Report, cgroup: str) -> TenantView:
         last_decision_s=None if last is None else last.time_s,
         decisions_total=report.decisions.get(cgroup, {}),
         file_bytes=told.file_bytes,
+        initial_limit_bytes=told.initial_limit_bytes,
     )
 
 

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fleet in a few numbers, and its tenants by page."""
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+
+from cachepilot.api.shapes import NodeView, Shape, TenantView
+
+PAGE_MAX = 1000
+
+
+class FleetView(Shape):
+    """Sums over all nodes and tenants."""
+
+    nodes: int
+    connected: int
+    frozen: int
+    """Nodes for which nothing is planned now."""
+    tenants: int
+    trials: int
+    pinned: int
+    untrusted: int
+    budget_bytes: int
+    limits_bytes: int
+    """Memory given: the sum of all limits."""
+    saved_bytes: int
+    """Of tenants that had a limit before the autopilot came: what they had, less what they have."""
+    throughput_ops: float
+    promises: int
+    promises_met: int
+    """Promises that are met now, of those that are measured."""
+    promises_unmeasured: int
+    attainment: float | None
+    """Share of the windows of the last hour in which promises were kept, all alike."""
+
+
+class Order(StrEnum):
+    """What tenants can be ordered by."""
+
+    CGROUP = "cgroup"
+    NODE = "node"
+    POLICY = "policy"
+    LIMIT = "limit_bytes"
+    CURRENT = "current_bytes"
+    HIT_RATIO = "hit_ratio"
+    THROUGHPUT = "throughput_ops"
+    LATENCY = "latency_p99_us"
+    ATTAINMENT = "attainment"
+    DECIDED = "last_decision_s"
+
+
+class Only(StrEnum):
+    """Which tenants are listed."""
+
+    PROMISED = "promised"
+    MISSED = "missed"
+    TRIAL = "trial"
+    PINNED = "pinned"
+    UNTRUSTED = "untrusted"
+
+
+def fleet_view(nodes: Sequence[NodeView], tenants: Sequence[TenantView]) -> FleetView:
+    """Sums of what was measured last."""
+    slos = [slo for tenant in tenants for slo in tenant.slos]
+    shares = [slo.attainment for slo in slos if slo.attainment is not None]
+    saved = sum(
+        tenant.initial_limit_bytes - tenant.target_limit_bytes
+        for tenant in tenants
+        if tenant.initial_limit_bytes and tenant.target_limit_bytes
+    )
+    return FleetView(
+        nodes=len(nodes),
+        connected=sum(node.connected for node in nodes),
+        frozen=sum(bool(node.problem) for node in nodes),
+        tenants=len(tenants),
+        trials=sum(tenant.trial is not None for tenant in tenants),
+        pinned=sum(_is_pinned(tenant) for tenant in tenants),
+        untrusted=sum(not tenant.trusted for tenant in tenants),
+        budget_bytes=sum(node.budget_bytes for node in nodes),
+        limits_bytes=sum(node.limits_bytes for node in nodes),
+        saved_bytes=saved,
+        throughput_ops=sum(tenant.throughput_ops or 0.0 for tenant in tenants),
+        promises=len(slos),
+        promises_met=sum(slo.met is True for slo in slos),
+        promises_unmeasured=sum(slo.met is None for slo in slos),
+        attainment=sum(shares) / len(shares) if shares else None,
+    )
+
+
+def _is_pinned(tenant: TenantView) -> bool:
+    return tenant.pinned_policy is not None or tenant.pinned_limit_bytes is not None
+
+
+def _is_listed(tenant: TenantView, only: Only | None) -> bool:
+    return {
+        None: True,
+        Only.PROMISED: bool(tenant.slos),
+        Only.MISSED: any(slo.met is False for slo in tenant.slos),
+        Only.TRIAL: tenant.trial is not None,
+        Only.PINNED: _is_pinned(tenant),
+        Only.UNTRUSTED: not tenant.trusted,
+    }[only]
+
+
+def _attainment(tenant: TenantView) -> float | None:
+    """The worst of its promises."""
+    return min((one.attainment for one in tenant.slos if one.attainment is not None), default=None)
+
+
+def _ordered(tenants: list[TenantView], order: Order, falling: bool) -> list[TenantView]:
+    """By one column; what is not known is last, whichever way."""
+
+    def value(tenant: TenantView) -> str | float | None:
+        if order is Order.ATTAINMENT:
+            return _attainment(tenant)
+        found: str | float | None = getattr(tenant, order)
+        return found
+
+    known = [(value(one), one) for one in tenants]
+    there = [pair for pair in known if pair[0] is not None]
+    # mypy cannot know that a column holds either texts or numbers.
+    there.sort(key=lambda pair: pair[0], reverse=falling)  # type: ignore[arg-type,return-value]
+    return [one for _, one in there] + [one for found, one in known if found is None]
+
+
+def select(
+    tenants: Iterable[TenantView],
+    search: str = "",
+    only: Only | None = None,
+    order: Order | None = None,
+    falling: bool = False,
+) -> list[TenantView]:
+    """Tenants whose node, cgroup or policy have every word of `search` in them, ordered.
+
+    Without an order they come as they are given: by node and cgroup.
+    """
+    words = search.lower().split()
+    found = [
+        tenant
+        for tenant in tenants
+        if _is_listed(tenant, only)
+        and all(word in f"{tenant.node} {tenant.cgroup} {tenant.policy}".lower() for word in words)
+    ]
+    return found if order is None else _ordered(found, order, falling)

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// How charts are drawn, as options of uPlot.
+
+import uPlot from "uplot";
+import type { Line, Point } from "../parts/Chart.svelte";
+
+interface Wanted {
+  lines: Line[];
+  time: boolean;
+  logX: boolean;
+  height: number;
+  width: number;
+  yMax: number | undefined;
+  xText: (value: number) => string;
+  yText: (value: number) => string;
+  yBinary: boolean;
+  colors: CSSStyleDeclaration;
+  point: () => Point | null;
+  onCursor: (at: number | null) => void;
+}
+
+/** Steps of an axis of bytes, 1 byte to 1 PiB. */
+const BINARY = Array.from({ length: 51 }, (_, power) => 2 ** power);
+const FONT = "11px Inter, Segoe UI, Noto Sans, Liberation Sans, Arial, sans-serif";
+
+function series(wanted: Wanted): { series: uPlot.Series[]; bands: uPlot.Band[] } {
+  const found: uPlot.Series[] = [{}];
+  const bands: uPlot.Band[] = [];
+  for (const line of wanted.lines) {
+    const color = wanted.colors.getPropertyValue(`--c${line.color}`).trim();
+    found.push({
+      stroke: color,
+      width: line.heavy ? 2.5 : 1.25,
+      dash: line.dash ? [5, 4] : undefined,
+      points: { show: false },
+      fill: line.bars ? `${color}55` : undefined,
+      alpha: line.faint ? 0.55 : 1,
+      paths: line.bars ? uPlot.paths.bars?.({ size: [0.9, 60], align: 1 }) : undefined,
+      spanGaps: false,
+    });
+    if (line.band !== undefined) {
+      const edge = { width: 0, points: { show: false } };
+      bands.push({ series: [found.length, found.length + 1], fill: `${color}26` });
+      found.push({ ...edge }, { ...edge });
+    }
+  }
+  return { series: found, bands };
+}
+
+function axis(wanted: Wanted, text: (value: number) => string): uPlot.Axis {
+  const grid = { stroke: wanted.colors.getPropertyValue("--line-soft").trim(), width: 1 };
+  return {
+    stroke: wanted.colors.getPropertyValue("--dim").trim(),
+    font: FONT,
+    grid,
+    ticks: { ...grid, size: 4 },
+    values: (_, values) => values.map((value) => (value === null ? "" : text(value))),
+  };
+}
+
+function drawPoint(chart: uPlot, wanted: Wanted): void {
+  const point = wanted.point();
+  if (point === null) return;
+  const [left, top] = [
+    chart.valToPos(point.x, "x", true),
+    chart.valToPos(point.y, "y", true),
+  ] as const;
+  const { ctx, bbox } = chart;
+  const size = devicePixelRatio;
+  ctx.save();
+  ctx.strokeStyle = wanted.colors.getPropertyValue("--text").trim();
+  ctx.setLineDash([3 * size, 3 * size]);
+  ctx.lineWidth = size;
+  ctx.beginPath();
+  ctx.moveTo(left, bbox.top);
+  ctx.lineTo(left, bbox.top + bbox.height);
+  ctx.stroke();
+  ctx.setLineDash([]);
+  ctx.fillStyle = wanted.colors.getPropertyValue(`--c${point.color}`).trim();
+  ctx.lineWidth = 1.5 * size;
+  ctx.beginPath();
+  ctx.arc(left, top, 5 * size, 0, 2 * Math.PI);
+  ctx.fill();
+  ctx.stroke();
+  ctx.restore();
+}
+
+export function options(wanted: Wanted): uPlot.Options {
+  const top = wanted.yMax;
+  const xAxis = axis(wanted, wanted.xText);
+  const x = wanted.logX ? { distr: 3 as const, log: 2 as const } : {};
+  return {
+    width: wanted.width,
+    height: wanted.height,
+    legend: { show: false },
+    cursor: { drag: { x: false, y: false }, points: { size: 6 } },
+    scales: {
+      x: { time: wanted.time, ...x },
+      y: { range: (_, _low, high) => [0, top ?? Math.max(high > 0 ? 1.08 * high : 1, 1e-6)] },
+    },
+    axes: [
+      { ...xAxis, size: 26, space: 72 },
+      { ...axis(wanted, wanted.yText), size: 64, ...(wanted.yBinary ? { incrs: BINARY } : {}) },
+    ],
+    ...series(wanted),
+    hooks: {
+      draw: [(chart) => drawPoint(chart, wanted)],
+      setCursor: [(chart) => wanted.onCursor(chart.cursor.idx ?? null)],
+    },
+  };
+}

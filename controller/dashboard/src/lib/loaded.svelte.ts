@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Something that is asked for again and again: one request at a time, the newest answer holds.
+
+import { untrack } from "svelte";
+import { Refused } from "./api";
+
+/** Between an answer and the next request of the same thing. */
+const GAP_MS = 150;
+
+export class Loaded<T> {
+  value = $state.raw<T | null>(null);
+  error = $state("");
+  #load: () => Promise<T>;
+  #isBusy = false;
+  #isDue = false;
+
+  constructor(load: () => Promise<T>) {
+    this.#load = load;
+  }
+
+  /** Asks now, or once the request that is under way was answered. */
+  refresh(): void {
+    untrack(() => {
+      if (this.#isBusy) this.#isDue = true;
+      else void this.#run();
+    });
+  }
+
+  /** Forgets what was answered: it is about something else. */
+  reset(): void {
+    this.value = null;
+    this.error = "";
+  }
+
+  async #run(): Promise<void> {
+    this.#isBusy = true;
+    do {
+      this.#isDue = false;
+      try {
+        const found = await this.#load();
+        // What was asked for may have changed meanwhile; then the next answer is the right one.
+        if (!this.#isDue || this.value !== null) this.value = found;
+        this.error = "";
+      } catch (error) {
+        this.error = error instanceof Refused ? error.message : String(error);
+      }
+      await new Promise((done) => setTimeout(done, GAP_MS));
+    } while (this.#isDue);
+    this.#isBusy = false;
+  }
+}

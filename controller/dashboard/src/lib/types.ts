@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the controller answers: the shapes of /openapi.json that the page uses.
+
+export interface Access {
+  role: "viewer" | "operator";
+  may_change: boolean;
+}
+
+export interface Fleet {
+  nodes: number;
+  connected: number;
+  frozen: number;
+  tenants: number;
+  trials: number;
+  pinned: number;
+  untrusted: number;
+  budget_bytes: number;
+  limits_bytes: number;
+  saved_bytes: number;
+  throughput_ops: number;
+  promises: number;
+  promises_met: number;
+  promises_unmeasured: number;
+  attainment: number | null;
+}
+
+export interface Node {
+  name: string;
+  kind: string;
+  kernel: string;
+  agent_version: string;
+  capabilities: string[];
+  policies: string[];
+  connected: boolean;
+  last_seen_s: number;
+  epoch: number;
+  budget_bytes: number;
+  limits_bytes: number;
+  device_capacity_iops: number;
+  device_iops: number;
+  tenants: number;
+  dropped_events_total: number;
+  problem: string;
+}
+
+export interface Slo {
+  kind: SloKind;
+  target: number;
+  measured: number | null;
+  predicted: number | null;
+  attainable: number | null;
+  attainable_ops: number | null;
+  state: string;
+  met: boolean | null;
+  attainment: number | null;
+  why: string;
+}
+
+export type SloKind = "throughput_ops" | "latency_p99_us" | "hit_ratio";
+
+export interface Trial {
+  started_s: number;
+  ends_s: number;
+  from_policy: string;
+  to_policy: string;
+  from_limit_bytes: number;
+  to_limit_bytes: number;
+  baseline_ops: number;
+  predicted_ops: number;
+}
+
+export interface Tenant {
+  node: string;
+  cgroup: string;
+  policy: string;
+  limit_bytes: number;
+  target_limit_bytes: number;
+  floor_bytes: number;
+  current_bytes: number;
+  file_bytes: number | null;
+  hit_ratio: number | null;
+  throughput_ops: number | null;
+  indicator: string;
+  latency_p99_us: number | null;
+  device_iops: number | null;
+  mode: string;
+  priority: number;
+  weight: number;
+  pinned_policy: string | null;
+  pinned_limit_bytes: number | null;
+  trusted: boolean;
+  distrust: string;
+  interference: string;
+  slos: Slo[];
+  trial: Trial | null;
+  last_decision: string;
+  last_decision_s: number | null;
+}
+
+export interface Curves {
+  policies: string[];
+  sizes_bytes: number[];
+  miss_ratio: number[][];
+  error_bar: number[][];
+  sampled: number;
+  rate: number;
+}
+
+export interface Detail {
+  tenant: Tenant;
+  curves: Curves | null;
+  demand: {
+    service_us: number;
+    accesses_per_op: number;
+    concurrency: number;
+    error_pct: number | null;
+  } | null;
+  predicted_miss_ratio: number | null;
+  predicted_ops: number | null;
+  best_policy: string | null;
+  why: string;
+  needed_for_slo_bytes: number | null;
+  needed_policy: string | null;
+}
+
+export type Column = (number | null)[];
+
+export interface Course {
+  time_s: number[];
+  policy: string[];
+  limit_bytes: Column;
+  current_bytes: Column;
+  throughput_ops: Column;
+  predicted_ops: Column;
+  miss_ratio: Column;
+  latency_p99_us: Column;
+  refaults_per_s: Column;
+  evictions_per_s: Column;
+  memory_stall_share: Column;
+  io_stall_share: Column;
+  latency: { elapsed_s: number; lower_bounds_us: number[]; counts: number[] } | null;
+}
+
+export interface Decision {
+  id: number;
+  time_s: number;
+  node: string;
+  cgroup: string;
+  epoch: number;
+  event: string;
+  from_policy: string;
+  to_policy: string;
+  from_limit_bytes: number;
+  to_limit_bytes: number;
+  baseline_ops: number | null;
+  predicted_ops: number | null;
+  measured_ops: number | null;
+  baseline_miss_ratio: number | null;
+  predicted_miss_ratio: number | null;
+  measured_miss_ratio: number | null;
+  why: string;
+}
+
+export interface Objective {
+  cgroup: string;
+  throughput_ops?: number;
+  latency_p99_us?: number;
+  hit_ratio?: number;
+  [key: string]: unknown;
+}
+
+export interface Objectives {
+  goal: string;
+  tenant: Objective[];
+}
+
+export interface Question {
+  node: string;
+  budget_bytes?: number;
+  policy: Record<string, string>;
+  limit_bytes: Record<string, number>;
+  throughput_ops: Record<string, number>;
+}
+
+export interface Answer {
+  node: string;
+  tenants: {
+    cgroup: string;
+    policy: string;
+    limit_bytes: number;
+    miss_ratio: number;
+    throughput_ops: number;
+    to_policy: string;
+    to_limit_bytes: number;
+    to_miss_ratio: number;
+    to_throughput_ops: number;
+    slos: Slo[];
+  }[];
+  unallocated_bytes: number;
+  device_share: number;
+  notes: string[];
+}
+
+export interface Consolidation {
+  tenants: {
+    node: string;
+    cgroup: string;
+    policy: string;
+    limit_bytes: number;
+    least_policy: string;
+    least_bytes: number;
+    kept: boolean;
+    more_of_this_kind: number;
+  }[];
+  drainable: string[];
+  moves: Record<string, Record<string, string>>;
+  notes: string[];
+}

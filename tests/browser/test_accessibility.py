@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""axe-core over every page, light and dark: nothing serious or critical."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from autopilot_processes import Autopilot
+from playwright.sync_api import Page, expect
+
+from .conftest import Open, begin, end
+
+AXE = Path(__file__).resolve().parents[2] / "controller/dashboard/node_modules/axe-core/axe.min.js"
+PAGES = {
+    "fleet": "",
+    "tenant": "#/tenant?node=n&cgroup=/t/kv",
+    "decisions": "#/decisions",
+    "what-if": "#/what-if?node=n",
+    "consolidation": "#/consolidation",
+}
+BAD = ("serious", "critical")
+OBJECTIVES = '[[tenant]]\ncgroup = "/t/kv"\nthroughput_ops = 1000000\n[[tenant]]\ncgroup = "*"\n'
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
+    found = begin(tmp_path_factory.mktemp("axe"), objectives=OBJECTIVES)
+    found.until(found.history)
+    yield found
+    end(found)
+
+
+def violations(page: Page) -> list[str]:
+    """What axe finds, a line each."""
+    # Not as a script of the page, which its content security policy would not run.
+    page.evaluate(AXE.read_text("utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{one['id']}: {node['html'][:120]}: {node['failureSummary']}"
+        for one in found["violations"]
+        if one["impact"] in BAD
+        for node in one["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_no_page_shuts_anybody_out(
+    shown: Autopilot, open_page: Open, name: str, scheme: str
+) -> None:
+    page = open_page(shown.address, PAGES[name], scheme)
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    expect(page.locator("main table tbody tr").first).to_be_visible()
+    assert violations(page) == []
+    if name == "decisions":
+        page.get_by_role("button", name="Why").first.click()
+        expect(page.get_by_role("dialog")).to_be_visible()
+        assert violations(page) == []
+
+
+def test_what_axe_would_find_is_found(shown: Autopilot, open_page: Open) -> None:
+    page = open_page(shown.address)
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    page.evaluate("document.querySelector('#search').labels[0].remove()")
+    page.evaluate("document.querySelector('#search').removeAttribute('placeholder')")
+    assert any(one.startswith("label:") for one in violations(page))

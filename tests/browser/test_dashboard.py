@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator does in the dashboard, against a real controller and agent."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from autopilot_processes import Autopilot
+from playwright.sync_api import Page, expect
+
+from .conftest import Open, begin, end
+
+TENANT = "#/tenant?node=n&cgroup=/t/loop"
+OBJECTIVES = '[[tenant]]\ncgroup = "/t/*"\nmemory_min = "8MiB"\n'
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
+    """One set-up for tests that leave it as they found it."""
+    found = begin(tmp_path_factory.mktemp("shared"), objectives=OBJECTIVES)
+    yield found
+    end(found)
+
+
+def _stated(pilot: Autopilot, cgroup: str) -> dict[str, Any] | None:
+    return next(
+        (one for one in pilot.get("/objectives")["tenant"] if one["cgroup"] == cgroup), None
+    )
+
+
+def _mark(page: Page) -> None:
+    """What is not there any more after a page was loaded again."""
+    page.evaluate("window.mark = 1")
+
+
+def _is_marked(page: Page) -> bool:
+    return bool(page.evaluate("window.mark === 1"))
+
+
+def test_an_slo_is_set_and_deleted(shared: Autopilot, open_page: Open) -> None:
+    page = open_page(shared.address, "#/tenant?node=n&cgroup=/t/kv")
+    page.get_by_label("Kind of SLO").select_option("throughput_ops")
+    page.get_by_label("op/s, at least").fill("50")
+    page.get_by_role("button", name="Set SLO").click()
+    row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name="throughput"))
+    expect(row).to_contain_text("50 op/s")
+    stated = _stated(shared, "/t/kv")
+    assert stated is not None and stated["throughput_ops"] == 50
+    expect(row).to_contain_text("met")
+    page.get_by_label("Kind of SLO").select_option("hit_ratio")
+    page.get_by_label("%, at least").fill("1")
+    page.get_by_role("button", name="Set SLO").click()
+    expect(page.get_by_role("rowheader", name="hit ratio")).to_be_visible()
+    stated = _stated(shared, "/t/kv")
+    assert stated is not None and (stated["throughput_ops"], stated["hit_ratio"]) == (50, 0.01)
+    page.get_by_role("button", name="Delete the SLO of throughput").click()
+    expect(row).to_have_count(0)
+    page.get_by_role("button", name="Delete the SLO of hit ratio").click()
+    expect(page.get_by_text("Nothing is promised to it.")).to_be_visible()
+    assert _stated(shared, "/t/kv") is None
+
+
+def test_what_is_refused_is_said(shared: Autopilot, open_page: Open) -> None:
+    page = open_page(shared.address, TENANT)
+    page.get_by_label("Limit, MiB").fill("1000000")
+    page.get_by_role("button", name="Pin", exact=True).first.click()
+    expect(page.get_by_text(re.compile("pin /t/loop: limit_bytes"))).to_be_visible()
+    assert shared.tenants()["/t/loop"]["pinned_limit_bytes"] is None
+
+
+def test_a_pin_of_somebody_else_arrives_by_itself(shared: Autopilot, open_page: Open) -> None:
+    page = open_page(shared.address, TENANT)
+    policy = page.get_by_test_id("policy")
+    expect(policy).to_be_visible()
+    _mark(page)
+    wanted = "mru" if policy.inner_text() != "mru" else "lfu"
+    shared.http.post("/pins", json={"cgroup": "/t/loop", "policy": wanted}).raise_for_status()
+    expect(policy).to_have_text(wanted)
+    expect(page.get_by_text(f"pinned to policy {wanted}")).to_be_visible()
+    assert _is_marked(page)
+    page.get_by_role("button", name="Unpin").click()
+    expect(page.get_by_text("the autopilot decides", exact=True)).to_be_visible()
+    assert shared.tenants()["/t/loop"]["pinned_policy"] is None
+
+
+def test_a_policy_and_a_limit_are_pinned_in_the_page(shared: Autopilot, open_page: Open) -> None:
+    page = open_page(shared.address, TENANT)
+    page.get_by_label("Policy", exact=True).select_option("s3fifo")
+    page.get_by_label("Limit, MiB").fill("12.5")
+    page.get_by_role("button", name="Pin", exact=True).first.click()
+    expect(page.get_by_text("pinned to policy s3fifo, limit 12.5 MiB").first).to_be_visible()
+    shared.until(lambda: shared.tenants()["/t/loop"]["policy"] == "s3fifo")
+    assert shared.tenants()["/t/loop"]["pinned_limit_bytes"] == 12_800 << 10
+    page.get_by_role("button", name="Unpin").click()
+    shared.until(lambda: shared.tenants()["/t/loop"]["pinned_limit_bytes"] is None)
+
+
+def test_a_decision_arrives_is_explained_and_reverted(pilot: Autopilot, open_page: Open) -> None:
+    page = open_page(pilot.address, "#/decisions")
+    expect(page.get_by_text("Nothing was decided yet.")).to_be_visible()
+    _mark(page)
+    why = page.get_by_role("button", name=re.compile("^Why: trial")).last
+    expect(why).to_be_visible(timeout=120_000)
+    assert _is_marked(page)
+    why.click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("rowheader", name="Throughput")).to_be_visible()
+    first = pilot.history()[0]
+    expect(dialog).to_contain_text(first["why"])
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(why).to_be_focused()
+    page.get_by_role("button", name=re.compile("^Revert trial")).last.click()
+    expect(dialog).to_contain_text("until it is unpinned")
+    dialog.get_by_role("button", name="Revert").click()
+    expect(page.get_by_text(re.compile(f"{first['cgroup']}: pinned to"))).to_be_visible()
+    row = pilot.tenants()[first["cgroup"]]
+    if first["from_policy"] != first["to_policy"]:
+        assert row["pinned_policy"] == first["from_policy"]
+        pilot.until(lambda: pilot.tenants()[first["cgroup"]]["policy"] == first["from_policy"])
+    else:
+        assert row["pinned_limit_bytes"] == first["from_limit_bytes"]
+
+
+def test_what_if_predicts_and_changes_nothing(shared: Autopilot, open_page: Open) -> None:
+    shared.until(lambda: shared.tenants()["/t/kv"]["trusted"])
+    page = open_page(shared.address, "#/what-if?node=n")
+    then = page.get_by_test_id("then /t/kv")
+    expect(then).to_contain_text(re.compile(r"\d"))
+    earlier = then.inner_text()
+    slider = page.get_by_label("Limit of /t/kv", exact=True)
+    slider.focus()
+    page.keyboard.press("Home")
+    expect(then).not_to_have_text(earlier)
+    expect(page.get_by_role("button", name="Let the limit of /t/kv be planned")).to_be_visible()
+    page.get_by_label("Policy of /t/loop").select_option("mru")
+    row = page.get_by_role("row").filter(has_text="/t/loop")
+    expect(row.get_by_role("cell", name="mru", exact=True)).to_be_visible()
+    page.get_by_label("Throughput SLO of /t/kv").fill("1000000")
+    expect(page.get_by_text(re.compile("throughput (unattainable|outbid)"))).to_be_visible()
+    page.get_by_label("Memory of the node", exact=True).press("End")
+    expect(page.get_by_text("now 32 MiB")).to_be_visible()
+    assert _stated(shared, "/t/kv") is None
+    assert all(row["pinned_policy"] is None for row in shared.tenants().values())
+
+
+def test_the_controller_searches_and_sorts(shared: Autopilot, open_page: Open) -> None:
+    page = open_page(shared.address)
+    expect(page.get_by_text("2 listed")).to_be_visible()
+    with page.expect_request(lambda asked: "search=loop" in asked.url):
+        page.get_by_label("Search node, cgroup and policy").fill("loop")
+    expect(page.get_by_text("1 listed")).to_be_visible()
+    page.get_by_label("Search node, cgroup and policy").fill("")
+    order = page.get_by_role("button", name="Tenant", exact=True)
+    order.click()
+    order.click()
+    links = page.locator("section[aria-labelledby=tenants-title] tbody a")
+    expect(links).to_have_text(["/t/loop", "/t/kv"])
+    expect(page.get_by_role("columnheader", name="Tenant").last).to_have_attribute(
+        "aria-sort", "descending"
+    )
+
+
+def test_the_keyboard_reaches_everything(shared: Autopilot, open_page: Open) -> None:
+    page = open_page(shared.address)
+    expect(page.get_by_text("2 listed")).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent") == "/t/kv":
+            break
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="/t/kv")).to_be_visible()
+
+
+def test_a_theme_that_was_chosen_stays(shared: Autopilot, open_page: Open) -> None:
+    page = open_page(shared.address, scheme="dark")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.get_by_role("button", name="Dark").click()
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+
+
+def test_a_controller_that_goes_away_is_said_and_found_again(
+    pilot: Autopilot, open_page: Open
+) -> None:
+    page = open_page(pilot.address)
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    pilot.kill("controller")
+    expect(page.get_by_text("connection lost")).to_be_visible()
+    pilot.start("controller")
+    expect(page.get_by_text("live", exact=True)).to_be_visible()

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures of every page; with CACHEPILOT_SCREENSHOTS=FOLDER they are left there."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from autopilot_processes import Autopilot
+from PIL import Image
+from playwright.sync_api import expect
+
+from .conftest import Open, begin, end
+
+ROOT = Path(__file__).resolve().parents[2]
+SIMULATION = (ROOT / "configs" / "simulation.toml").read_text("utf-8")
+TENANTS = SIMULATION[SIMULATION.index("[[tenant]]") :]
+OBJECTIVES = """
+[[tenant]]
+cgroup = "/tenants/kv"
+throughput_ops = 9000
+priority = 10
+
+[[tenant]]
+cgroup = "/tenants/reports"
+hit_ratio = 0.5
+
+[[tenant]]
+cgroup = "*"
+"""
+KEPT = "CACHEPILOT_SCREENSHOTS"
+PAGES = {
+    "fleet": "",
+    "tenant": "#/tenant?node=n&cgroup=/tenants/search",
+    "decisions": "#/decisions",
+    "what-if": "#/what-if?node=n",
+    "consolidation": "#/consolidation",
+}
+SIZE_MAX = 200 << 10
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
+    found = begin(tmp_path_factory.mktemp("pictures"), objectives=OBJECTIVES, tenants=TENANTS)
+    for _ in range(15 if os.environ.get(KEPT) else 3):
+        found.pass_intervals(20)
+    yield found
+    end(found)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_picture(shown: Autopilot, open_page: Open, name: str, tmp_path: Path) -> None:
+    page = open_page(shown.address, PAGES[name], width=1360)
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    expect(page.locator("main table tbody tr").first).to_be_visible()
+    if name == "what-if":
+        page.get_by_label("Limit of /tenants/kv", exact=True).fill(str(96 << 20))
+        expect(page.get_by_test_id("then /tenants/kv")).to_have_text(re.compile(r"\d"))
+    page.wait_for_timeout(1500)
+    folder = Path(os.environ.get(KEPT) or tmp_path)
+    path = folder / f"dashboard-{name}.png"
+    page.screenshot(path=path, full_page=name == "tenant")
+    Image.open(path).convert("RGB").quantize(128).save(path, optimize=True)
+    assert 10_000 < path.stat().st_size <= SIZE_MAX
