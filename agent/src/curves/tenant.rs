@@ -2,6 +2,7 @@
 //! The curves of one tenant: samples, their rates, and what is told of them.
 
 use super::budget::Budget;
+use super::measured::Measured;
 use super::predict::predict;
 use super::published::Published;
 use super::settings::CurvesConfig;
@@ -38,21 +39,6 @@ const PAGES_SHARE: f64 = 0.75;
 const LEAST_ROOM_BYTES: f64 = 65_536.0;
 /// The largest miniature cache is not made smaller than this to save memory.
 const FEWEST_PAGES: f64 = 16.0;
-
-/// What the kernel counted of a tenant in one window.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Measured<'a> {
-    /// Name of the policy as on the wire.
-    pub policy: &'a str,
-    /// Size of the page cache.
-    pub size_bytes: u64,
-    /// All accesses, sampled or not.
-    pub accesses: u64,
-    /// Those that missed.
-    pub misses: u64,
-    /// Sampled events that were lost on the way.
-    pub dropped: u64,
-}
 
 /// The curves of one tenant. It is fed ([`Self::feed`] or [`Self::feed_sampled`]), told of the
 /// time ([`Self::advance`]) and asked ([`Self::curves`], [`Self::judge`]).
