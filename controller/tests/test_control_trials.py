@@ -9,8 +9,11 @@ from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, linea
 from experiments.control_loop.world import World
 
 from cachepilot.api.shapes import Pin
-from cachepilot.control.decisions import Event
+from cachepilot.control.counters import Sample
+from cachepilot.control.decisions import Event, Reading
 from cachepilot.control.guard_config import GuardConfig
+from cachepilot.control.memory_trial import Member, MemoryTrial, worse_sum
+from cachepilot.control.verdict import stats
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512))
 
@@ -339,3 +342,28 @@ def test_a_small_gain_of_a_policy_does_not_end_memory_on_trial(tmp_path: Path) -
         assert hungry.policy == "default"
     world.run(20)
     assert hungry.policy == "lfu"
+
+
+def member(policy: str, limits: tuple[int, int], ops: tuple[float, float]) -> Member:
+    def at(amount: float, miss: float) -> Sample:
+        return Sample(0.0, 1.0, amount, miss, 1000, 100.0, 50.0)
+
+    before = stats([at(ops[0], 0.5)] * 4)
+    found = Member(1, policy, *limits, before, Reading(), 0.1, 1.0, None)
+    found.samples = [at(ops[1], 0.5 + (ops[0] - ops[1]) / 5000)] * 4
+    return found
+
+
+def test_those_who_give_are_not_summed_up_without_those_who_got_it() -> None:
+    members = {
+        "/giver": member("default", (128 * MIB, 64 * MIB), (1000.0, 900.0)),
+        "/taker": member("default", (128 * MIB, 192 * MIB), (1000.0, 1500.0)),
+    }
+    trial = MemoryTrial(0.0, members, ways={"/giver": False, "/taker": True})
+    assert worse_sum(trial, GuardConfig()) is None
+    taker = trial.members.pop("/taker")
+    assert worse_sum(trial, GuardConfig()) is not None
+    trial.members["/taker"] = taker
+    trial.leave("/taker")
+    assert worse_sum(trial, GuardConfig()) is None
+    assert trial.origins()["/taker"].limit_bytes == 128 * MIB

@@ -227,7 +227,7 @@ def may_begin(
     recent.proposed_count = recent.proposed_count + 1 if same else 1
     recent.proposed = wanted.policy
     needed = 1 if wanted.is_far else config.confirm_intervals
-    if recent.proposed_count < needed or wanted.gain_pct() < _least_gain_pct(recent, config):
+    if recent.proposed_count < needed or wanted.gain_pct() < config.min_gain_pct:
         return False
     # What was learnt of another phase must not hold back what this one asks for.
     new_phase = wanted.is_far and seen.wire.phase != state.ended_phase
@@ -243,12 +243,8 @@ def may_begin(
     dwells = state.ended_s is not None and look.time_s - state.ended_s < config.dwell_s
     if dwells and not wanted.is_far:
         return False
-    return may_swap(state, look.time_s, config)
-
-
-def _least_gain_pct(recent: Recent, config: GuardConfig) -> float:
-    """Of throughput: less cannot be told from noise, or is not worth a trial."""
-    return max(config.min_gain_pct, promise_noise_pct(tuple(recent.samples), config))
+    noise_pct = promise_noise_pct(tuple(recent.samples), config)
+    return wanted.gain_pct() >= noise_pct and may_swap(state, look.time_s, config)
 
 
 def begin(
