@@ -47,9 +47,10 @@ format: ## Format every language in place
 	@scripts/build_dashboard.py --packages
 	@scripts/format
 
-kernel: ## Build the patched kernel for the virtual machine; a second call is instant
+kernel: ## Build the patched kernel and unpack Debian's for the virtual machine; then instant
 	@scripts/setup kernel
 	@kernel/build patched
+	@kernel/build debian
 
 kernel-debug: ## Build the patched kernel with KASAN, lockdep and the other checks
 	@scripts/setup kernel

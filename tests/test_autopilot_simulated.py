@@ -2,6 +2,7 @@
 """The experiments of the autopilot on simulated nodes: what they play, and how they judge it."""
 
 import os
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -60,9 +61,22 @@ def test_groups_hold_every_trace_once() -> None:
     assert all(1 <= len(group) <= tenants.GROUP for group in grouped)
 
 
-def test_a_tenant_is_compared_at_the_memory_that_it_ends_with() -> None:
+def test_a_run_can_be_given_the_limits_of_another() -> None:
+    try:
+        agent.find(os.environ)
+    except InputError as error:
+        pytest.skip(str(error))
+    observed = Objectives((Objective("*", mode=Mode.OBSERVE),))
+    limits = [6 << 20 if t < 4 else 2 << 20 for t in range(9)]
+    looks = [replace(look(float(t), "lru", t), target_limit_bytes=limits[t]) for t in range(9)]
+    other = Run({"/uniform": looks, "/loop": [look(float(t), "lru", t) for t in range(9)]})
+    found = rig.play(SMALL, observed, limits_of=other).looks["/uniform"]
+    assert [one.target_limit_bytes for one in found[:9]] == [4 << 20, *limits[1:]]
+
+
+def test_a_tenant_is_compared_by_throughput_and_told_its_mean_limit() -> None:
     run = Run({"/a": [look(float(t), "lru", t) for t in range(10)]})
-    assert never_worse._steady_limit(run, "/a", 5.0) == 1 << 20
+    assert never_worse._mean_limit(run, "/a", 5.0) == 1 << 20
     worse = never_worse.Compared("/a", "mru", 1 << 20, ops=90.0, default_ops=100.0)
     assert worse.ratio == pytest.approx(0.9)
 

@@ -100,6 +100,12 @@ struct cache_ext_iter_opts {
  *                                         limit, the pages of the machine
  *   u64  bpf_cache_ext_page_key(folio)    hash of (device, inode + generation, index)
  *   u32  cache_ext_folio_pages(folio)
+ *   bool cache_ext_folio_is_busy(folio)   it cannot go now: being read or written, or not on the
+ *                                         kernel's LRU yet; never so in simulation
+ *   bool cache_ext_folio_is_unused(folio) read ahead, it seems, and not accessed since; never so
+ *                                         in simulation
+ *   bool cache_ext_folio_is_mapped(folio) a process has it in its address space, whose accesses are
+ *                                         not seen here; never so in simulation
  *   u32  cache_ext_current_task()         thread id
  *   u64  cache_ext_clock_ns()             monotonic
  *   u32  cache_ext_random()

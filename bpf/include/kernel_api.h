@@ -4,6 +4,7 @@
 #define CACHE_EXT_KERNEL_API_H
 
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
 /* Generated from the policy.toml beside the policy: struct policy_tunables and its defaults. */
@@ -60,6 +61,25 @@ volatile u32 cache_ext_zero_word;
 	SEC(".struct_ops.link") struct cache_ext_ops policy##_ops = {.name = #policy, hooks};      \
 	char LICENSE[] SEC("license") = "Dual BSD/GPL"
 #define HOOK(name) ((void *)(name))
+
+#define FOLIO_FLAG(folio, name)                                                                    \
+	((folio)->flags >> bpf_core_enum_value(enum pageflags, PG_##name) & 1)
+
+/* Being read or written, or in the batch of a processor that has not put it on the LRU yet. */
+static __always_inline bool cache_ext_folio_is_busy(struct folio *folio)
+{
+	return FOLIO_FLAG(folio, locked) || FOLIO_FLAG(folio, writeback) || !FOLIO_FLAG(folio, lru);
+}
+
+static __always_inline bool cache_ext_folio_is_unused(struct folio *folio)
+{
+	return !FOLIO_FLAG(folio, referenced) && !FOLIO_FLAG(folio, active);
+}
+
+static __always_inline bool cache_ext_folio_is_mapped(struct folio *folio)
+{
+	return folio->_mapcount.counter >= 0;
+}
 
 #define cache_ext_folio_pages(folio) bpf_cache_ext_folio_pages(folio)
 #define cache_ext_current_task() ((u32)bpf_get_current_pid_tgid())

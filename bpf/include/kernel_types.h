@@ -35,11 +35,25 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_UNSPEC
 };
 
+/* The bits of folio flags; only the names matter, CO-RE brings the kernel's numbers. */
+enum pageflags {
+	PG_locked,
+	PG_writeback,
+	PG_referenced,
+	PG_lru,
+	PG_active
+};
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-/* Nothing in them is accessed, but a mere name would not match the kernel's functions. */
+typedef struct {
+	int counter;
+} atomic_t;
 struct folio {
+	unsigned long flags;
+	atomic_t _mapcount;
 };
+/* Nothing in it is accessed, but a mere name would not match the kernel's functions. */
 struct mem_cgroup {
 };
 

@@ -3,11 +3,12 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear
 from experiments.control_loop.world import World
 
-from cachepilot.control.model_bias import BIAS_MAX, HEADROOM, ModelBias
+from cachepilot.control.model_bias import BIAS_MAX, HEADROOM, SCATTER_MAX, ModelBias, scatter
 from cachepilot.planner.objectives import Objective, Objectives
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512))
@@ -43,3 +44,12 @@ def test_curves_that_promise_no_more_than_is_measured_leave_it(tmp_path: Path, t
 
 def test_the_aim_is_bounded(tmp_path: Path) -> None:
     assert aimed_at(tmp_path, 0.01) <= BIAS_MAX * HEADROOM * TARGET * (1 + 1e-9)
+
+
+def test_windows_that_scatter_raise_the_aim_and_a_change_of_the_mean_does_not() -> None:
+    noise = np.random.default_rng(1).normal(0, 1, 40)
+    assert scatter((1000 + 50 * noise).tolist()) == pytest.approx(0.05, rel=0.4)
+    assert scatter((1000 + 500 * noise).tolist()) == SCATTER_MAX
+    assert scatter([1000.0] * 20 + [500.0] * 20) == 0
+    assert scatter(np.linspace(1000, 1400, 40).tolist()) < 0.01
+    assert scatter([1000.0, 2000.0]) == 0

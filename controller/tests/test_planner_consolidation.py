@@ -8,7 +8,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 from experiments.control_loop.instances import MIB, snapshot
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cachepilot.api.shapes import Consolidation, LeastMemory, Pin
@@ -184,6 +184,7 @@ def _after(fleet: Sequence[Snapshot], moves: Mapping[str, Mapping[str, str]]) ->
 
 @settings(max_examples=8)
 @given(st.integers(0, 10_000), st.integers(1, 5), st.sampled_from(CAPACITIES))
+@example(160, 4, 3000.0)
 def test_what_is_drained_fits_where_it_goes(seed: int, nodes: int, capacity: float) -> None:
     fleet = _fleet(seed, nodes, capacity)
     names = {name: 0.9 * ops for seen in fleet for name, ops in _present_ops(seen).items()}
@@ -196,8 +197,10 @@ def test_what_is_drained_fits_where_it_goes(seed: int, nodes: int, capacity: flo
             moves = found.moves[seen.node.name]
             assert set(moves) == {one.cgroup for one in seen.tenants}
             assert set(moves.values()).isdisjoint(found.moves)
+    # On a device that is short already, an SLO may be out of reach where the tenant is.
+    is_kept = {row.cgroup: row.kept for row in found.tenants}
     for seen in _after(fleet, found.moves):
-        assert _fits(seen, asked, [True] * len(seen.tenants))
+        assert _fits(seen, asked, [is_kept[one.cgroup] for one in seen.tenants])
 
 
 def _most_drained(found: Consolidation, fleet: Sequence[Snapshot]) -> int:

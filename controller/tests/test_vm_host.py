@@ -30,6 +30,13 @@ def test_a_kernel_that_is_not_built_is_named(
         host.kernel_image("debug")
 
 
+def test_a_ram_disk_is_used_where_the_kernel_has_one(tmp_path: Path) -> None:
+    image = tmp_path / "bzImage"
+    assert host.initial_ram_disk(image) is None
+    (tmp_path / "initrd").touch()
+    assert host.initial_ram_disk(image) == tmp_path / "initrd"
+
+
 def test_what_the_build_complains_of_is_passed_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

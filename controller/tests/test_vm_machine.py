@@ -16,6 +16,7 @@ def launch(**changes: Any) -> qemu.Launch:
     facts: dict[str, Any] = {
         "qemu": "/bin/qemu",
         "kernel": Path("/k/bzImage"),
+        "initrd": None,
         "init": Path("/c/guest_init"),
         "accelerator": "tcg",
         "folder": Path("/f"),
@@ -36,6 +37,7 @@ def words(machine: Machine, **changes: Any) -> str:
     [
         ({"kernel": "old"}, "--kernel old"),
         ({"filesystem": "btrfs"}, "--filesystem btrfs"),
+        ({"kernel": "debian", "filesystem": "xfs"}, "--filesystem xfs"),
         ({"cpus": 0}, "--cpus 0"),
         ({"cpus": 17}, "--cpus 17"),
         ({"memory_bytes": 1 << 20}, "--memory"),
@@ -92,6 +94,12 @@ def test_counting_instructions_leaves_one_emulated_cpu() -> None:
     assert "-smp 1" in line
     assert "kvm" not in line
     assert "tsc_early_khz=1000000" in line
+
+
+def test_a_kernel_with_modules_gets_its_ram_disk() -> None:
+    assert "-initrd" not in words(Machine())
+    line = words(Machine(kernel="debian"), initrd=Path("/k/initrd"))
+    assert " -initrd /k/initrd " in line
 
 
 def test_words_to_append_come_last() -> None:

@@ -2,11 +2,11 @@
 """The files that the controller and the agents of a scenario are started with."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from experiments.autopilot.scenario import TRACES, Scenario, Tenant
+from experiments.autopilot.scenario import TRACES, Device, Scenario, Tenant
 from experiments.autopilot.timeline import SIDES
 
 INTERVAL_MS = 1000
@@ -46,7 +46,7 @@ def controller_config(folder: Path, addresses: Addresses, objectives: Path) -> P
         "objectives": str(objectives),
         "interval_ms": INTERVAL_MS,
     }
-    return _write(folder / "controller.toml", toml_lines(values))
+    return write_config(folder / "controller.toml", toml_lines(values))
 
 
 def _tenant(tenant: Tenant, side: str, scenario: Scenario) -> list[str]:
@@ -89,41 +89,54 @@ def simulated_agent_config(
     lines += ["", "[simulated.device]", *toml_lines(asdict(scenario.device))]
     for tenant in scenario.tenants:
         lines += _tenant(tenant, side, scenario)
-    return _write(folder / f"{side}.toml", lines)
+    return write_config(folder / f"{side}.toml", lines)
 
 
 def kernel_agent_config(
     folder: Path, controller_host: str, addresses: Addresses, scenario: Scenario
 ) -> Path:
     """Writes guest.toml into `folder`: an agent on a kernel, whose tenants are those of SIDES."""
+    url = f"http://{controller_host}:{addresses.grpc_port}"
+    matches = [f"{side}/*" for side in SIDES]
+    lines = kernel_agent_lines("guest", url, matches, scenario.budget_bytes, scenario.device)
+    return write_config(folder / "guest.toml", lines)
+
+
+def kernel_agent_lines(
+    name: str, controller_url: str, matches: Sequence[str], budget_bytes: int, device: Device
+) -> list[str]:
+    """The configuration of an agent in a guest, for tenants that match, over `device`."""
     top: dict[str, object] = {
-        "node": "guest",
-        "controller": f"http://{controller_host}:{addresses.grpc_port}",
+        "node": name,
+        "controller": controller_url,
         # Beyond the guest, but not beyond this host: QEMU hands it to the loopback interface.
         "insecure": True,
         "kind": "cache_ext",
-        "state_dir": "/tmp/cachepilot-agent",
+        "state_dir": f"/tmp/cachepilot-agent-{name}",
         "metrics": "",
+        # An emulated CPU takes seconds to verify and compile a policy.
+        "apply_timeout_ms": 30_000,
     }
     kernel: dict[str, object] = {
-        "match": [f"{side}/*" for side in SIDES],
-        "budget_bytes": scenario.budget_bytes,
+        "match": list(matches),
+        "budget_bytes": budget_bytes,
         "margin_bytes": MARGIN_BYTES,
         "step_bytes": MARGIN_BYTES,
     }
-    device: dict[str, object] = {
-        "capacity_iops": float(scenario.device.iops),
-        "idle_read_us": scenario.device.read_us,
+    told: dict[str, object] = {
+        "capacity_iops": float(device.iops),
+        "idle_read_us": device.read_us,
     }
     # Tenants of a machine that is emulated do little: their samples are small as it is.
     curves: dict[str, object] = {"cell_events_per_s": 96_000.0, "min_samples": 100}
-    tables = {"kernel": kernel, "kernel.device": device, "curves": curves}
+    tables = {"kernel": kernel, "kernel.device": told, "curves": curves}
     lines = toml_lines(top)
-    for name, values in tables.items():
-        lines += ["", f"[{name}]", *toml_lines(values)]
-    return _write(folder / "guest.toml", lines)
+    for title, values in tables.items():
+        lines += ["", f"[{title}]", *toml_lines(values)]
+    return lines
 
 
-def _write(path: Path, lines: list[str]) -> Path:
+def write_config(path: Path, lines: Sequence[str]) -> Path:
+    """Writes a file of TOML that begins with its licence."""
     path.write_text("\n".join(["# SPDX-License-Identifier: Apache-2.0", *lines]) + "\n", "utf-8")
     return path

@@ -4,15 +4,17 @@
 import httpx
 from pydantic import TypeAdapter
 
-from cachepilot.api.shapes import NodeView, TenantView
+from cachepilot.api.shapes import DecisionView, NodeView, Pin, TenantDetail, TenantView
 
 TIMEOUT_SECONDS = 5.0
 _NODES = TypeAdapter(list[NodeView])
 _TENANTS = TypeAdapter(list[TenantView])
+_HISTORY = TypeAdapter(list[DecisionView])
+HISTORY_MAX = 1000
 
 
 class ControllerClient:
-    """Reads nodes and tenants; `httpx.HTTPError` when the controller does not answer."""
+    """Asks a controller, and pins; `httpx.HTTPError` when the controller does not answer."""
 
     def __init__(self, url: str) -> None:
         """`url` is the controller's, such as http://127.0.0.1:7071."""
@@ -29,3 +31,18 @@ class ControllerClient:
     def tenants(self) -> list[TenantView]:
         """Every tenant of every node."""
         return _TENANTS.validate_json(self._http.get("/tenants").raise_for_status().content)
+
+    def detail(self, cgroup: str) -> TenantDetail:
+        """One tenant, with its curves."""
+        found = self._http.get("/tenants/detail", params={"cgroup": cgroup}).raise_for_status()
+        return TenantDetail.model_validate_json(found.content)
+
+    def history(self) -> list[DecisionView]:
+        """The last decisions of all tenants, the newest first."""
+        found = self._http.get("/history", params={"limit": HISTORY_MAX}).raise_for_status()
+        return _HISTORY.validate_json(found.content)
+
+    def pin(self, cgroup: str, policy: str) -> None:
+        """Fixes the policy of a tenant."""
+        pin = Pin(cgroup=cgroup, policy=policy)
+        self._http.post("/pins", json=pin.model_dump(exclude_none=True)).raise_for_status()

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boots the patched kernel with a network and a throttled disk, and runs guest_tenants.sh in it.
+"""Boots the patched kernel with a network and a throttled disk, and runs a script in it.
 
     python -m experiments.autopilot.guest_machine FOLDER    FOLDER/guest.json has the orders
 
-A process of its own, so that whoever starts it keeps it like any other child. FOLDER can be written
-by the guest. Exit status: the script's, or 125 when the machine failed.
+The script is guest_tenants.sh unless the orders name another. A process of its own, so that whoever
+starts it keeps it like any other child. FOLDER can be written by the guest. Exit status: the
+script's, or 125 when the machine failed.
 """
 
 import json
@@ -55,8 +56,9 @@ def main() -> int:
     os.environ.update(orders["environment"])
     signal.signal(signal.SIGTERM, _stop)
     try:
+        script = orders.get("script", str(SCRIPT))
         guest = machine(folder, orders["iops"], orders["timeout_seconds"])
-        done = run(guest, ["bash", str(SCRIPT)], on_output=_show, on_errors=_show)
+        done = run(guest, ["bash", script], on_output=_show, on_errors=_show)
     except KeyboardInterrupt:
         return 130
     except (VmError, InputError) as error:

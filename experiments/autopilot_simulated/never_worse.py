@@ -2,7 +2,7 @@
 """Whether any tenant ends below what the kernel's default gives it with the same memory."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.autopilot_simulated.rig import Run, Setup, play
@@ -21,7 +21,10 @@ STEADY_FROM = 0.5
 
 @dataclass(frozen=True)
 class Compared:
-    """One tenant at its end, and under the default with the memory that it had then."""
+    """One tenant in its second half, and under the default with the limits that it had then.
+
+    `limit_bytes` is their mean.
+    """
 
     cgroup: str
     policy: str
@@ -35,24 +38,25 @@ class Compared:
         return self.ops / self.default_ops
 
 
-def _steady_limit(run: Run, cgroup: str, from_s: float) -> int:
+def _mean_limit(run: Run, cgroup: str, from_s: float) -> int:
     """The mean limit of a tenant from then on, whole pages."""
     limits = [one.limit_bytes for one in run.looks[cgroup] if one.time_s >= from_s]
     return int(sum(limits) / len(limits)) // 4096 * 4096
 
 
 def compare(setup: Setup) -> list[Compared]:
-    """Every tenant of a node: under the autopilot, then under the default with what it had."""
+    """Every tenant of a node: under the autopilot, then under the default with what it had.
+
+    Limits move at the same times in both: a mean limit would give more than they did on the way.
+    """
     from_s, to_s = STEADY_FROM * setup.seconds, setup.seconds
     steered = play(setup, AUTO)
-    limits = {one.cgroup: _steady_limit(steered, one.cgroup, from_s) for one in setup.tenants}
-    tenants = [replace(one, limit_bytes=limits[one.cgroup]) for one in setup.tenants]
-    default = play(replace(setup, tenants=tenants), OBSERVED)
+    default = play(setup, OBSERVED, limits_of=steered)
     return [
         Compared(
             one.cgroup,
             steered.looks[one.cgroup][-1].policy,
-            limits[one.cgroup],
+            _mean_limit(steered, one.cgroup, from_s),
             steered.throughput_ops(one.cgroup, from_s, to_s),
             default.throughput_ops(one.cgroup, from_s, to_s),
         )

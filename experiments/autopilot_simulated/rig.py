@@ -27,6 +27,8 @@ from cachepilot.v1 import session_pb2 as wire
 
 NODE = "node"
 STALLED_SECONDS = 120.0
+LOOK_SECONDS_MIN = 0.01
+"""Looks are further apart."""
 
 
 class RigError(Exception):
@@ -92,6 +94,12 @@ class Run:
         accesses = last.accesses_total - first.accesses_total
         return (last.misses_total - first.misses_total) / max(accesses, 1)
 
+    def limit_after(self, cgroup: str, time_s: float) -> int | None:
+        """The limit that a tenant was told at a time since the start; None at the end."""
+        later = (one for one in self.looks[cgroup] if one.time_s > time_s + LOOK_SECONDS_MIN)
+        look = next(later, None)
+        return None if look is None else look.target_limit_bytes
+
     def _between(self, cgroup: str, from_s: float, to_s: float) -> tuple[Look, Look]:
         inside = [one for one in self.looks[cgroup] if from_s <= one.time_s <= to_s]
         if len(inside) < 2:
@@ -127,10 +135,16 @@ def agent_config(setup: Setup, folder: Path, port: int) -> str:
 
 
 class _Recorder:
-    """Stands before a node's loop and keeps what passes, until the node's time is over."""
+    """Stands before a node's loop and keeps what passes, until the node's time is over.
 
-    def __init__(self, run: Run, seconds: float, done: asyncio.Event) -> None:
+    With the run `limits_of` every tenant gets the limits that it had there, at their time.
+    """
+
+    def __init__(
+        self, run: Run, seconds: float, done: asyncio.Event, limits_of: Run | None
+    ) -> None:
         self._run = run
+        self._limits_of = limits_of
         self._seconds = seconds
         self._done = done
         self._event_loop = asyncio.get_running_loop()
@@ -145,10 +159,21 @@ class _Recorder:
 
         def recorded(seen: wire.Snapshot) -> wire.Plan:
             self._record(seen)
-            return cycle(seen)
+            plan = cycle(seen)
+            self._set_limits(seen, plan)
+            return plan
 
         loop.cycle = recorded  # type: ignore[method-assign]
         return loop
+
+    def _set_limits(self, seen: wire.Snapshot, plan: wire.Plan) -> None:
+        if self._limits_of is None:
+            return
+        since_s = seen.time_us / 1e6 - self._run.start_s
+        for one in seen.tenants:
+            limit = self._limits_of.limit_after(one.cgroup, since_s)
+            if limit not in (None, one.target_limit_bytes):
+                plan.actions.add(cgroup=one.cgroup, cgroup_id=one.cgroup_id, limit_bytes=limit)
 
     def _record(self, seen: wire.Snapshot) -> None:
         now_s = seen.time_us / 1e6
@@ -170,7 +195,9 @@ class _Recorder:
             self._event_loop.call_soon_threadsafe(self._done.set)
 
 
-async def _play(setup: Setup, objectives: Objectives, planner: Config, folder: Path) -> Run:
+async def _play(
+    setup: Setup, objectives: Objectives, planner: Config, limits_of: Run | None, folder: Path
+) -> Run:
     run, done = Run(), asyncio.Event()
     port = free_port()
     config = ControllerConfig(
@@ -178,7 +205,7 @@ async def _play(setup: Setup, objectives: Objectives, planner: Config, folder: P
     )
     controller = Controller(config)
     controller.service.set_objectives(objectives)
-    recorder = _Recorder(run, setup.seconds, done)
+    recorder = _Recorder(run, setup.seconds, done, limits_of)
     join = controller.fleet.join
     controller.fleet.join = lambda name: recorder.before(join(name))  # type: ignore[method-assign]
     await controller.start()
@@ -221,10 +248,19 @@ async def _finished(
     ended.cancel()
 
 
-def play(setup: Setup, objectives: Objectives, planner: Config | None = None) -> Run:
+def play(
+    setup: Setup,
+    objectives: Objectives,
+    planner: Config | None = None,
+    limits_of: Run | None = None,
+) -> Run:
     """Runs a node to its end; the same arguments give the same workload.
+
+    With `limits_of`, a run of the same tenants, limits are those of that run at every time; it is
+    for objectives that change none.
 
     Raises InputError when no agent was built, RigError when it did not come to its end.
     """
     with tempfile.TemporaryDirectory(prefix="cachepilot-rig-") as folder:
-        return asyncio.run(_play(setup, objectives, planner or Config(), Path(folder)))
+        config = planner or Config()
+        return asyncio.run(_play(setup, objectives, config, limits_of, Path(folder)))

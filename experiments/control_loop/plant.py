@@ -49,6 +49,7 @@ class PlantTenant:
     other_bytes: int = 0
     error_bar: float = 0.01
     distrust: str = ""
+    phase: int = 0
     target_bytes: int = 0
     cgroup_id: int = 1
     miss: float | None = None
@@ -204,6 +205,7 @@ class Plant:
                 curves_generation=one.generation,
                 trusted=not one.distrust,
                 distrust=one.distrust,
+                phase=one.phase,
             )
             if one.seen_generation != one.generation:
                 told.curves.CopyFrom(self._curves(one))

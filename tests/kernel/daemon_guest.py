@@ -23,6 +23,8 @@ MIB = 1 << 20
 FILE_MIB = 24
 LIMIT_MIB = 16
 WITHIN_SECONDS = 60.0
+# QEMU hands 10.0.2.2 to the host's loopback interface, where the controller answers no other name.
+HEADERS = {"content-type": "application/json", "host": "localhost"}
 CALLS = ("ip link set eth0 up", "ip address add 10.0.2.15/24 dev eth0")
 
 
@@ -42,7 +44,7 @@ def policy(cgroup: str) -> str:
 
 def ask(url: str, what: dict[str, Any] | None = None) -> Any:
     body = None if what is None else json.dumps(what).encode()
-    request = urllib.request.Request(url, body, {"content-type": "application/json"})
+    request = urllib.request.Request(url, body, HEADERS)
     with urllib.request.urlopen(request, timeout=10) as answer:
         return json.loads(answer.read())
 

@@ -2,7 +2,8 @@
 """In the guest: known accesses to files while the agent counts and records them.
 
 Prints a line of JSON for each step: its name, what the agent told, and what the kernel's own
-counters of the cgroup say. Usage: sampler_guest.py AGENT FOLDER, where traces go to FOLDER.
+counters of the cgroup say. Usage: sampler_guest.py AGENT FOLDER [STEP...], where traces go to
+FOLDER; steps named are run alone.
 """
 
 import ctypes
@@ -164,13 +165,17 @@ def recorded(agent: str, trace: Path, step: Step, *options: str) -> dict[str, An
 
 
 def main() -> None:
-    agent, folder = sys.argv[1], Path(sys.argv[2])
+    agent, folder, named = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
     CGROUP.mkdir()
     FILE.write_bytes(bytes(FILE_PAGES * PAGE))
     os.sync()
     for name, step in STEPS.items():
+        if named and name not in named:
+            continue
         answer = recorded(agent, folder / f"{name}.cptrace", step)
         print(json.dumps({"step": name, **answer}), flush=True)
+    if named:
+        return
     answer = recorded(agent, folder / "sampled.cptrace", random_reads, "--rate", "0.0625")
     print(json.dumps({"step": "sampled", **answer}), flush=True)
     answer = recorded(agent, folder / "packed.cptrace.zst", sequential_reads)

@@ -3,6 +3,7 @@
 
 mod budget;
 mod drift;
+mod measured;
 mod predict;
 mod published;
 mod settings;
@@ -11,7 +12,8 @@ mod tenant;
 mod trust;
 
 pub use budget::Budget;
+pub use measured::Measured;
 pub use predict::{predict, publish};
 pub use settings::{CurvesConfig, CurvesSettings, PAGE_BYTES};
-pub use tenant::{Measured, TenantCurves};
+pub use tenant::TenantCurves;
 pub use trust::{Trust, TrustLimits, Window};

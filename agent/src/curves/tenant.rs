@@ -2,6 +2,7 @@
 //! The curves of one tenant: samples, their rates, and what is told of them.
 
 use super::budget::Budget;
+use super::measured::Measured;
 use super::predict::predict;
 use super::published::Published;
 use super::settings::CurvesConfig;
@@ -27,8 +28,8 @@ const PAGES_SEEN: f64 = 0.8;
 /// One begins anew after so many half-lives: a policy that was swapped in now would not have the
 /// state that one has that was there ever since.
 const REFRESH: u64 = 64;
-/// Samples after its working set was seen that a new phase needs to be told.
-const PHASE_SAMPLES: f64 = 48.0;
+/// A successor that learns begins anew when so many times the pages it has can be sampled.
+const OVERTAKEN: f64 = 4.0;
 /// Phases that are followed last so many times as long as it takes to see their working set.
 const SHORTEST_PHASE: u64 = 3;
 /// Of the room for pages and bytes, so much may be in use after the rate was raised.
@@ -38,21 +39,6 @@ const PAGES_SHARE: f64 = 0.75;
 const LEAST_ROOM_BYTES: f64 = 65_536.0;
 /// The largest miniature cache is not made smaller than this to save memory.
 const FEWEST_PAGES: f64 = 16.0;
-
-/// What the kernel counted of a tenant in one window.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Measured<'a> {
-    /// Name of the policy as on the wire.
-    pub policy: &'a str,
-    /// Size of the page cache.
-    pub size_bytes: u64,
-    /// All accesses, sampled or not.
-    pub accesses: u64,
-    /// Those that missed.
-    pub misses: u64,
-    /// Sampled events that were lost on the way.
-    pub dropped: u64,
-}
 
 /// The curves of one tenant. It is fed ([`Self::feed`] or [`Self::feed_sampled`]), told of the
 /// time ([`Self::advance`]) and asked ([`Self::curves`], [`Self::judge`]).
@@ -69,6 +55,8 @@ pub struct TenantCurves {
     successor: Option<OnlineBank>,
     /// Whether the successor is for a new phase.
     new_phase: bool,
+    /// How often a new phase began.
+    phase: u64,
     budget: Budget,
     small: SmallRate,
     /// What the kernel lets through.
@@ -102,6 +90,7 @@ impl TenantCurves {
             bank: bank(config, budget.rate(), small.wanted(budget.rate()))?,
             successor: None,
             new_phase: false,
+            phase: 0,
             kernel_threshold: threshold(budget.rate()),
             config: config.clone(),
             budget,
@@ -168,6 +157,7 @@ impl TenantCurves {
         if changed && long {
             self.replace_successor()?;
             self.new_phase = true;
+            self.phase += 1;
         }
         Ok(())
     }
@@ -195,7 +185,10 @@ impl TenantCurves {
     pub fn set_kernel_threshold(&mut self, threshold: u64) -> Result<()> {
         self.kernel_threshold = threshold;
         self.bank.lower(threshold)?;
+        let overtaken = self.successor.as_ref().is_some_and(|s| self.is_overtaken(s));
         match &mut self.successor {
+            // It knows little yet, and would have to know its working set before the next begins.
+            Some(_) if overtaken => self.replace_successor()?,
             Some(successor) => successor.lower(threshold)?,
             None => self.start_successor()?,
         }
@@ -228,6 +221,13 @@ impl TenantCurves {
         }
         self.small.start(self.successor.as_ref().unwrap_or(&self.bank));
         Ok(())
+    }
+
+    /// Whether a successor of the same phase samples far fewer pages than the kernel does now. At a
+    /// few hundred accesses per second the first rate is raised before anything was learnt.
+    fn is_overtaken(&self, successor: &OnlineBank) -> bool {
+        let rate = threshold_rate(self.kernel_threshold).min(self.budget.rate());
+        !self.new_phase && !successor.learnt() && rate >= OVERTAKEN * successor.rate()
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -267,7 +267,7 @@ impl TenantCurves {
         // One that never saw its working set, as in a scan, knows pages that are gone for good.
         let known = if self.bank.learnt() { self.bank.working_set_pages() } else { 0.0 };
         let (need, pages, patience) = match self.new_phase {
-            true => (PHASE_SAMPLES, 0.0, PHASE_PATIENCE),
+            true => (TrustLimits::default().min_samples as f64, 0.0, PHASE_PATIENCE),
             false => (self.config.min_samples as f64 / 2.0, known * PAGES_SEEN, PATIENCE),
         };
         let seen = successor.learnt()
@@ -325,6 +325,12 @@ impl TenantCurves {
         self.published.curves().cloned()
     }
 
+    /// How often reuse distances changed so far: rises when a new phase begins.
+    #[must_use]
+    pub fn phase(&self) -> u64 {
+        self.phase
+    }
+
     /// Generation of the last curves, 0 when there are none.
     #[must_use]
     pub fn generation(&self) -> u64 {
@@ -334,9 +340,7 @@ impl TenantCurves {
     /// Compares the curves with what was measured since the last call: whether they may be acted
     /// on, and why not.
     pub fn judge(&mut self, measured: &Measured<'_>) -> (bool, &str) {
-        if self.published.curves().is_none() {
-            self.published.refresh(&mut self.bank);
-        }
+        self.published.refresh(&mut self.bank);
         let curves = self.published.curves();
         let pages = measured.size_bytes as f64 / super::PAGE_BYTES as f64;
         self.trust.update(&Window {

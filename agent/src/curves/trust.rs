@@ -28,7 +28,7 @@ impl Default for TrustLimits {
             tolerance: 0.05,
             windows_to_lose: 5,
             windows_to_gain: 3,
-            min_samples: 100,
+            min_samples: 48,
             dropped_share: 0.02,
             min_accesses: 100,
         }

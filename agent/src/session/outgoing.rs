@@ -148,6 +148,7 @@ fn without_curves(tenant: &wire::Tenant) -> wire::Tenant {
         curves_generation: tenant.curves_generation,
         trusted: tenant.trusted,
         distrust: tenant.distrust.clone(),
+        phase: tenant.phase,
         interference: tenant.interference.clone(),
     }
 }

@@ -11,6 +11,8 @@
 #define GHOST_PCT 95
 /* Times are compared modulo 2^32: LIR pages that were idle for longer than this are demoted. */
 #define MAX_IDLE (1u << 30)
+/* Most pages of the queue that are spared because readahead brought them and nobody used them. */
+#define SPARED_UNUSED 128
 
 struct lirs_state {
 	u64 lir;   /* in order of the last access */
@@ -29,6 +31,11 @@ struct prune {
 	u64 excess;
 	u32 now;
 	u32 bottom;
+};
+
+struct spared {
+	u64 unused;
+	bool mapped;
 };
 
 POLICY_STATE(struct lirs_state);
@@ -119,8 +126,19 @@ static s64 prune_stack(struct folio *folio, void *data)
 	return CACHE_EXT_STOP;
 }
 
+/* The queue is short: what is in it may still be under way, or wait to be used. */
 static s64 evict_oldest(struct folio *folio, void *data)
 {
+	struct spared *spared = data;
+
+	if (cache_ext_folio_is_busy(folio))
+		return CACHE_EXT_KEEP;
+	if (spared->mapped && cache_ext_folio_is_mapped(folio))
+		return CACHE_EXT_KEEP;
+	if (spared->unused && cache_ext_folio_is_unused(folio)) {
+		spared->unused--;
+		return CACHE_EXT_KEEP;
+	}
 	return CACHE_EXT_EVICT;
 }
 
@@ -147,12 +165,14 @@ CACHE_EXT_HOOK(void, lirs_evict_folios, struct cache_ext_eviction_ctx *request,
 	       struct mem_cgroup *memcg)
 {
 	struct cache_ext_iter_opts opts = {.mode = CACHE_EXT_ITER_SIMPLE};
+	struct spared spared = {.unused = SPARED_UNUSED, .mapped = true};
 
 	STATE->requested = request->nr_requested;
 	prune(request);
-	bpf_cache_ext_list_iterate(STATE->queue, request, evict_oldest, NULL, &opts);
+	bpf_cache_ext_list_iterate(STATE->queue, request, evict_oldest, &spared, &opts);
+	spared = (struct spared){};
 	if (request->nr_proposed < request->nr_requested)
-		bpf_cache_ext_list_iterate(STATE->lir, request, evict_oldest, NULL, &opts);
+		bpf_cache_ext_list_iterate(STATE->lir, request, evict_oldest, &spared, &opts);
 }
 
 CACHE_EXT_OPS(lirs, .init = HOOK(lirs_init), .evict_folios = HOOK(lirs_evict_folios),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cachepilot.control.counters import History, Sample, Totals, Window
 from cachepilot.control.device import DeviceModel
+from cachepilot.control.phase_memory import PhaseMemory
 from cachepilot.control.wire_curves import CurveStore, Measured
 from cachepilot.errors import InputError
 from cachepilot.planner.fitting import Observation, OnlineFit
@@ -27,6 +28,9 @@ from cachepilot.v1 import session_pb2 as wire
 DEFAULT = "default"
 UNKNOWN_DEMAND = Demand(service_us=100.0, accesses_per_op=1.0)
 """Of a tenant that has done nothing yet."""
+READS_MIN = 5.0
+MISS_MIN = 0.02
+"""Device reads per second, and share of misses, from which a miss is held against device reads."""
 SERVICE_SHARE_MIN = 0.01
 """Of the time of an operation: the least that is taken to be service before a fit says more."""
 TRUSTED = Trust()
@@ -86,6 +90,7 @@ class _Memory:
         self.cgroup_id = cgroup_id
         self.history = History()
         self.curves = CurveStore()
+        self.phase = PhaseMemory()
         self.indicator = Indicator()
         self.fit: OnlineFit | None = None
         self.prior = UNKNOWN_DEMAND
@@ -173,6 +178,7 @@ class Collector:
             except InputError as error:
                 memory.curves, memory.refused_curves = CurveStore(), str(error)
         sample = memory.history.sample(self._device.read_us)
+        memory.phase.take(tenant, sample)
         window = memory.history.window()
         demand = self._demand(tenant.cgroup, memory, sample, window, device)
         return self._seen(tenant, memory, sample, window, demand)
@@ -189,7 +195,7 @@ class Collector:
         if sample is not None and window is not None:
             cost_us = sample.device_read_us or device.miss_cost_us
             concurrency = memory.history.concurrency
-            accesses = window.accesses_per_op or memory.prior.accesses_per_op
+            accesses = _waits_per_op(window) or memory.prior.accesses_per_op
             time_us = US_PER_S * concurrency / sample.ops
             rest_us = time_us - accesses * sample.miss_ratio * cost_us
             service_us = max(rest_us, SERVICE_SHARE_MIN * time_us)
@@ -231,6 +237,8 @@ class Collector:
         measured = None
         if memory.curves.generation and tenant.curves_generation == memory.curves.generation:
             measured = memory.curves.at(other, held, usable)
+        if measured is not None:
+            measured = memory.phase.corrected(measured, tenant.policy, held)
         miss = 0.0 if window is None else window.miss_ratio
         found = Tenant(
             cgroup=tenant.cgroup,
@@ -248,6 +256,18 @@ class Collector:
             trust=_trust(tenant, measured, window, memory.refused_curves),
         )
         return Seen(found, tenant, sample, window, measured, memory.indicator)
+
+
+def _waits_per_op(window: Window) -> float | None:
+    """Accesses per operation of which each that misses is a read of the device to wait for.
+
+    Readahead and large blocks bring several pages by one read: where enough is read, the reads that
+    the device counted say how many waits a miss is. None when nothing is known.
+    """
+    reads = window.block_reads
+    if reads < READS_MIN or window.miss_ratio < MISS_MIN or window.ops <= 0:
+        return window.accesses_per_op
+    return reads / window.ops / window.miss_ratio
 
 
 def _trust(

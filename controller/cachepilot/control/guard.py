@@ -8,7 +8,7 @@ one per node for memory that moves between tenants; a tenant on trial keeps its 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from cachepilot.control import memory_guard, policy_guard
+from cachepilot.control import memory_guard, phase_guard, policy_guard
 from cachepilot.control.collect import Collected
 from cachepilot.control.constraints import constrained
 from cachepilot.control.decisions import Decision, Event, Reading, Setting
@@ -115,15 +115,18 @@ class Guard:
         decisions = self._forget(collected)
         cycle = _Cycle(collected, plan, objectives, elapsed_s, refused)
         for cgroup, state in self.state.tenants.items():
+            state.budget.pass_time(elapsed_s, self.config)
             if state.trial is not None or state.restore is not None:
                 decisions += self._advance(cgroup, state, cycle, orders)
+        decisions += self._fall_back(cycle, orders)
         wishes = dict(orders)
         decisions += self._propose(cycle, wishes)
         for cgroup, state in self.state.tenants.items():
             policy = state.restore or (None if state.trial is None else state.trial.to_policy)
             if policy is not None:
                 wishes[cgroup] = replace(wishes.get(cgroup, NO_WISH), policy=policy)
-        if not limits_fixed:
+        # Memory goes back also where what is held leaves no room for a plan: that frees it.
+        if not limits_fixed or self.state.memory.restore:
             look = MemoryLook(
                 collected,
                 plan,
@@ -132,6 +135,7 @@ class Guard:
                 step_bytes,
                 wishes.keys(),
                 ahead or (lambda: plan),
+                {name for name, wish in orders.items() if wish.limit_bytes is not None},
             )
             wanted, moved = memory_guard.step(
                 self.state.memory, look, self.state.tenants, self._recent, self.config
@@ -162,6 +166,8 @@ class Guard:
                 for tried in state.tried.values():
                     tried.until_s -= back_s
                 state.ended_s = None if state.ended_s is None else state.ended_s - back_s
+                if state.fell_back_s is not None:
+                    state.fell_back_s -= back_s
                 if state.trial is not None:
                     state.trial.waited_s = self.config.patience_s + self.config.effect_s
             return 0.0
@@ -210,6 +216,22 @@ class Guard:
             return [ended]
         return self._frozen(state, look)
 
+    def _fall_back(self, cycle: "_Cycle", orders: Mapping[str, Wish]) -> list[Decision]:
+        """Takes policies back whose phase is over."""
+        decisions = []
+        for cgroup, state in self.state.tenants.items():
+            recent = self._recent[cgroup]
+            before, phase = state.told_phase, cycle.collected.seen[cgroup].wire.phase
+            if before == phase and recent.phase_age > phase_guard.FRESH_INTERVALS:
+                continue
+            look = cycle.look(cgroup)
+            phase_guard.note_phase(state, recent, look)
+            if orders.get(cgroup, NO_WISH).policy is None:
+                objective = cycle.objectives.of(cgroup)
+                found = phase_guard.fall_back(state, recent, look, objective, self.config)
+                decisions += [] if found is None else [found]
+        return decisions
+
     def _frozen(self, state: TenantState, look: Look) -> list[Decision]:
         """Says once that a trial waits because its curves are not to be trusted."""
         recent = self._recent[look.seen.tenant.cgroup]
@@ -225,6 +247,8 @@ class Guard:
         """Begins trials of what the plan proposes, those that promise most first."""
         candidates = []
         decisions = []
+        memory_trial = self.state.memory.trial
+        moving = () if memory_trial is None else tuple(memory_trial.members)
         running = sum(state.trial is not None for state in self.state.tenants.values())
         room = max(0, self.config.trials_at_once - running)
         for action in cycle.plan.actions:
@@ -248,7 +272,8 @@ class Guard:
                 wishes[cgroup] = replace(earlier, policy=action.policy, ordered=True)
                 continue
             wanted = policy_guard.proposal(look, action.policy, self.config)
-            if wanted is None:
+            # One whose memory is on trial would leave it; that is worth no small gain.
+            if wanted is None or (cgroup in moving and not wanted.is_far):
                 recent.proposed = ""
             elif policy_guard.may_begin(state, recent, look, wanted, self.config):
                 worth = cycle.objectives.of(cgroup).weight

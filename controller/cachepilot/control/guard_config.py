@@ -24,6 +24,8 @@ RANGES: dict[str, tuple[float, float]] = {
     "dwell_s": (0.0, 3600.0),
     "cool_down_s": (0.0, 86400.0),
     "cool_down_max_s": (0.0, 604800.0),
+    "trial_loss_pct": (0.0, 100.0),
+    "trial_loss_s": (0.1, 3600.0),
     "swaps_per_hour": (2, 3600),
     "trials_at_once": (1, 4096),
 }
@@ -35,10 +37,10 @@ class GuardConfig:
 
     A tenant is worse off when it is below its baseline by `tolerance_pct` of throughput or
     `miss_tolerance` of miss ratio, and by `noise_sigmas` standard errors on top.
-    A change of policy must be predicted to give `min_gain_pct`, for `confirm_intervals` in a row
-    unless curves differ far beyond their error bars, and is kept when the miss ratio fell by
-    `kept_gain_pct` of what was predicted. A policy that was taken back is not tried again before
-    its curve changed, or `cool_down_max_s` passed.
+    A change of policy must be predicted to give `min_gain_pct`, and more than noise would hide from
+    its verdict, for `confirm_intervals` in a row unless curves differ far beyond their error bars.
+    It is kept when the miss ratio fell by `kept_gain_pct` of what was predicted. A policy that was
+    taken back is not tried again before its curve changed, or `cool_down_max_s` passed.
     Where memory could go in the end must promise `memory_gain_pct` of the node's weighted
     throughput (of its limits, under `least_memory`), beyond error bars, for `confirm_intervals`.
     It is judged over `judge_intervals` once the cache has seen `turnovers` times its pages in
@@ -47,6 +49,8 @@ class GuardConfig:
     Trials wait `patience_s` for data. `dwell_s` lies between two changes, `cool_down_s` after one
     that was taken back, doubling up to `cool_down_max_s`. So does what lies between memory that
     moved without a measured gain and the next, and before a tenant's limit turns round.
+    Trials of policies that are taken back may cost a tenant `trial_loss_pct` of its throughput over
+    time; `trial_loss_s` seconds' worth is what it may lose beforehand, and one trial at most.
     `swaps_per_hour` bounds changes of policy per tenant, those that take back included, and
     `trials_at_once` trials of policies per node: they share a device.
     """
@@ -69,6 +73,8 @@ class GuardConfig:
     dwell_s: float = 10.0
     cool_down_s: float = 60.0
     cool_down_max_s: float = 3600.0
+    trial_loss_pct: float = 1.0
+    trial_loss_s: float = 6.0
     swaps_per_hour: int = 20
     trials_at_once: int = 16
 

@@ -40,6 +40,17 @@ def needs_memory(plan: Plan) -> frozenset[str]:
     return frozenset(one.cgroup for one in plan.slos if one.state is SloState.APPROACHING)
 
 
+def _falls_short(collected: Collected, plan: Plan) -> frozenset[str]:
+    """Tenants whose throughput is below what the plan aims at for their SLO, and reaches."""
+    return frozenset(
+        one.cgroup
+        for one in plan.slos
+        if one.kind == "throughput_ops"
+        and one.state is SloState.KEPT
+        and collected.seen[one.cgroup].tenant.indicators.throughput_ops < one.target
+    )
+
+
 def _is_out_of_bounds(tenant: Tenant, objective: Objective, budget_bytes: int) -> bool:
     low, high = tenant.floor_bytes, budget_bytes
     if objective.memory_min is not None:
@@ -69,7 +80,7 @@ def is_forced(
     budget = collected.snapshot.node.budget_bytes
     if sum(one.limit_bytes for one in collected.seen.values()) > budget:
         return True
-    needy = needs_memory(plan)
+    needy = needs_memory(plan) | _falls_short(collected, plan)
     for cgroup, action in moves.items():
         tenant, objective = collected.seen[cgroup].tenant, objectives.of(cgroup)
         if cgroup in needy and action.limit_bytes > action.present.limit_bytes:

@@ -9,10 +9,13 @@ from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_course import doubled_s, turned
 from cachepilot.control.memory_gain import Patience, is_forced, rest, ways, worth_it
 from cachepilot.control.memory_member import MemoryLook, member_of, predict_member
+from cachepilot.control.memory_return import RETURN_INTERVALS, returning
 from cachepilot.control.memory_trial import (
+    RESTARTS_MAX,
     SETTLED_INTERVALS,
     Member,
     MemoryTrial,
+    Origin,
     Phase,
     broken_slo,
     has_gained,
@@ -29,8 +32,6 @@ from cachepilot.sizes import PAGE_BYTES, human_bytes
 
 STEP_SHARE_MIN = 0.005
 """Of a limit: a smaller change is not made."""
-RESTORE_INTERVALS = 64
-"""Cycles after which what could not be given back is left as it is."""
 
 
 @dataclass
@@ -38,7 +39,7 @@ class MemoryState:
     """What is under way on one node; outlives a restart."""
 
     trial: MemoryTrial | None = None
-    restore: dict[str, int] = field(default_factory=dict)
+    restore: dict[str, Origin] = field(default_factory=dict)
     restore_cycles: int = 0
     patience: Patience = field(default_factory=Patience)
 
@@ -78,6 +79,22 @@ def _is_urgent(look: MemoryLook, moves: Mapping[str, Action]) -> bool:
     return False
 
 
+def _step_of(trial: MemoryTrial, action: Action) -> int | None:
+    """The next limit of a tenant; None when it is not on the way that was begun.
+
+    It goes no further than where that was to lead: more was not promised, of donors above all.
+    """
+    limit, here = action.limit_bytes, action.present.limit_bytes
+    if trial.ways is None:
+        return limit
+    up = limit > here
+    if trial.ways.get(action.cgroup) is not up:
+        return None
+    end = trial.ends.get(action.cgroup, limit)
+    limit = min(limit, end) if up else max(limit, end)
+    return limit if (limit > here) is up and limit != here else None
+
+
 def _extend(
     trial: MemoryTrial,
     look: MemoryLook,
@@ -91,7 +108,8 @@ def _extend(
     for cgroup, action in moves.items():
         member = trial.members.get(cgroup)
         up = action.limit_bytes > action.present.limit_bytes
-        if trial.ways is not None and trial.ways.get(cgroup) is not up:
+        limit = _step_of(trial, action)
+        if limit is None:
             continue
         if member is None:
             end = trial.ends.get(cgroup, action.limit_bytes)
@@ -101,9 +119,9 @@ def _extend(
             trial.members[cgroup] = member
         elif up == member.is_donor:
             continue
-        member.to_bytes = action.limit_bytes
+        member.to_bytes = limit
         predict_member(member, look, look.collected.seen[cgroup])
-        wanted[cgroup] = action.limit_bytes
+        wanted[cgroup] = limit
     return wanted
 
 
@@ -114,7 +132,28 @@ def _drop_missing(trial: MemoryTrial, look: MemoryLook) -> None:
         member = trial.members[cgroup]
         same = seen is not None and seen.wire.cgroup_id == member.cgroup_id
         if not same or cgroup in look.busy or seen.tenant.policy != member.policy:  # type: ignore[union-attr]
-            del trial.members[cgroup]
+            trial.leave(cgroup)
+
+
+def _phases(look: MemoryLook) -> dict[str, int]:
+    return {cgroup: seen.wire.phase for cgroup, seen in look.collected.seen.items()}
+
+
+def _follow_phases(trial: MemoryTrial, look: MemoryLook) -> None:
+    """Begins the window anew when the workload of a tenant changed, of a member or a neighbour.
+
+    What was measured of a member before its own change is no baseline: it leaves.
+    """
+    now = _phases(look)
+    changed = [name for name, phase in now.items() if trial.phases.get(name, phase) != phase]
+    trial.phases = now
+    for cgroup in changed:
+        if cgroup in trial.members:
+            trial.leave(cgroup)
+    if changed and trial.restarts < RESTARTS_MAX:
+        trial.restarts += 1
+        for member in trial.members.values():
+            member.samples.clear()
 
 
 def _blamed(cgroup: str, member: Member, look: MemoryLook, config: GuardConfig) -> Blame | None:
@@ -210,9 +249,9 @@ def _take_back(
     When one is to blame only its limit is: what can be moved without it may be tried soon.
     """
     assert state.trial is not None
-    state.restore = {name: one.from_bytes for name, one in state.trial.members.items()}
+    state.restore.update(state.trial.origins())
     state.restore_cycles = 0
-    for cgroup in state.restore if worse.cgroup is None else (worse.cgroup,):
+    for cgroup in state.trial.members if worse.cgroup is None else (worse.cgroup,):
         found = states[cgroup]
         found.limit_cool_count += 1
         until_s = look.time_s + doubled_s(found.limit_cool_count, config)
@@ -223,19 +262,14 @@ def _take_back(
     return _end(state, look, event, worse.why)
 
 
-def restoring(state: MemoryState, look: MemoryLook) -> Wanted:
+def _restoring(state: MemoryState, look: MemoryLook, states: Mapping[str, TenantState]) -> Wanted:
     """The next steps on the way back; empty when all are there, or it took too long."""
-    wanted: Wanted = {}
-    state.restore_cycles += 1
-    for cgroup, target in list(state.restore.items()):
-        seen = look.collected.seen.get(cgroup)
-        late = state.restore_cycles > RESTORE_INTERVALS
-        if seen is None or late or abs(seen.limit_bytes - target) < PAGE_BYTES:
-            del state.restore[cgroup]
-            continue
-        low, high = seen.limit_bytes - look.step_bytes, seen.limit_bytes + look.step_bytes
-        least = min(seen.tenant.floor_bytes, seen.limit_bytes)
-        wanted[cgroup] = max(least, min(max(target, low), high))
+    wanted = returning(state.restore, look, states)
+    tried = any(states[name].trial is not None for name in state.restore if name in states)
+    state.restore_cycles += not tried
+    if state.restore_cycles > RETURN_INTERVALS:
+        state.restore.clear()
+        return {}
     return wanted
 
 
@@ -248,12 +282,15 @@ def step(
 ) -> tuple[Wanted, list[Decision]]:
     """Lets one snapshot pass; returns limits to set, and decisions."""
     if state.restore:
-        return restoring(state, look), []
+        wanted = _restoring(state, look, states)
+        if any(cgroup in look.collected.seen for cgroup in state.restore):
+            return wanted, []
     moves = _moves(look, states)
     trial = state.trial
     if trial is None:
         return _begin(state, look, moves, states, recents, config)
     _drop_missing(trial, look)
+    _follow_phases(trial, look)
     if not trial.members:
         state.trial = None
         return {}, []
@@ -274,7 +311,7 @@ def _begin(
     recents: Mapping[str, Recent],
     config: GuardConfig,
 ) -> tuple[Wanted, list[Decision]]:
-    trial = MemoryTrial(look.time_s, {})
+    trial = MemoryTrial(look.time_s, {}, phases=_phases(look))
     if not moves:
         return {}, []
     if is_forced(look.collected, look.plan, look.objectives, moves):
@@ -335,7 +372,7 @@ def _watch(
         if not silent:
             for cgroup in trial.members:
                 states[cgroup].limit_cool_count = 0
-            if trial.ways is not None:
+            if trial.ways is not None and trial.restarts == 0:
                 gained = has_gained(trial, look.objectives.goal, config)
                 rest(state.patience, gained, look.collected, config)
             return _keep(state, look, states, "nobody is worse off than was predicted")

@@ -20,6 +20,7 @@ from cachepilot.planner.objectives import Objectives
 class MemoryLook:
     """One cycle of a node. `busy` are tenants whose limits must not change now.
 
+    Of them `ordered_limits` are those whose limit is an operator's.
     `ahead` says where memory alone is going in many cycles.
     """
 
@@ -30,6 +31,7 @@ class MemoryLook:
     step_bytes: int
     busy: Collection[str]
     ahead: Ahead
+    ordered_limits: Collection[str] = ()
 
     @property
     def time_s(self) -> float:

@@ -16,6 +16,7 @@ from cachepilot.control.verdict import Stats, change, ops_noise, stats
 from cachepilot.planner.objectives import Goal, Objective
 from cachepilot.sizes import PAGE_BYTES
 
+RESTARTS_MAX = 2
 SETTLED_INTERVALS = 2
 """Cycles without a step after which nothing more is expected to move."""
 
@@ -67,11 +68,22 @@ class Member:
 
 
 @dataclass
+class Origin:
+    """A limit that a tenant began with, and goes back to when memory does."""
+
+    cgroup_id: int
+    limit_bytes: int
+
+
+@dataclass
 class MemoryTrial:
     """What moves, by cgroup.
 
     `ways` are who is to get more (True) or less in the end. None when memory must move, whatever
-    is gained. `ends` are the limits where that leads.
+    is gained. `ends` are the limits where that leads. `left` are tenants that were members: nothing
+    is judged by them any more, but memory is taken back for all. `phases` are those of all tenants
+    of the node. When one changes the window begins anew, at most `RESTARTS_MAX` times, and what
+    all do together is not compared any more: they share a device. Nor is it when anybody left.
     """
 
     started_s: float
@@ -82,6 +94,19 @@ class MemoryTrial:
     settled_s: float = 0.0
     quiet: int = 0
     waited_s: float = 0.0
+    left: dict[str, Origin] = field(default_factory=dict)
+    phases: dict[str, int] = field(default_factory=dict)
+    restarts: int = 0
+
+    def leave(self, cgroup: str) -> None:
+        """A member cannot be compared any more. One that joined again began where it did first."""
+        member = self.members.pop(cgroup)
+        self.left.setdefault(cgroup, Origin(member.cgroup_id, member.from_bytes))
+
+    def origins(self) -> dict[str, Origin]:
+        """Where everybody began, those that left too."""
+        here = {name: Origin(one.cgroup_id, one.from_bytes) for name, one in self.members.items()}
+        return {**here, **self.left}
 
 
 def meets_slos(objective: Objective, reading: Stats, p99_us: float | None) -> bool | None:
@@ -189,7 +214,9 @@ def has_gained(trial: MemoryTrial, goal: Goal, config: GuardConfig) -> bool:
 
 def why_in_vain(trial: MemoryTrial, goal: Goal, config: GuardConfig) -> str | None:
     """Why memory goes back: a donor lost and nobody gained; None when it was not so, or must be."""
-    if trial.ways is None or goal is Goal.LEAST_MEMORY or has_gained(trial, goal, config):
+    if trial.ways is None or goal is Goal.LEAST_MEMORY or trial.restarts > 0 or trial.left:
+        return None
+    if has_gained(trial, goal, config):
         return None
     for cgroup, one in trial.members.items():
         found = change(one.baseline, stats(one.samples), config)
@@ -203,6 +230,8 @@ def worse_sum(trial: MemoryTrial, config: GuardConfig) -> str | None:
 
     Memory that an SLO asked for is not measured by the sum.
     """
+    if trial.restarts > 0 or trial.left:
+        return None
     if any(one.slo_met is False and not one.is_donor for one in trial.members.values()):
         return None
     before, after, noise = _sums(trial, config)

@@ -12,7 +12,8 @@ from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_course import FAR_BARS, Anchor, Course, doubled_s
 from cachepilot.control.policy_trial import Outcome, PolicyTrial, advance
 from cachepilot.control.predict import predicted
-from cachepilot.control.verdict import baseline
+from cachepilot.control.trial_budget import TrialBudget
+from cachepilot.control.verdict import baseline, promise_noise_pct
 from cachepilot.planner.snapshot import Device
 
 HOUR_S = 3600.0
@@ -40,9 +41,15 @@ class TenantState:
     cool_policy: str = ""
     cool_curves: dict[str, float] = field(default_factory=dict)
     cool_miss: float = 0.0
+    cool_was_free: bool = False
     tried: dict[str, Tried] = field(default_factory=dict)
     swaps_s: list[float] = field(default_factory=list)
     ended_s: float | None = None
+    ended_phase: int = 0
+    told_phase: int | None = None
+    fell_back_s: float | None = None
+    fell_back_count: int = 0
+    budget: TrialBudget = field(default_factory=TrialBudget)
     limit_cool_until_s: float = 0.0
     limit_cool_count: int = 0
     course: Course | None = None
@@ -59,6 +66,7 @@ class Recent:
     proposed: str = ""
     proposed_count: int = 0
     frozen: bool = False
+    phase_age: int = 1 << 30
     ordered: str = ""
 
 
@@ -147,8 +155,13 @@ def end(
     trial = state.trial
     assert trial is not None
     state.trial, state.ended_s = None, look.time_s
+    state.ended_phase = look.seen.wire.phase
     if outcome.back:
-        _cool(state, trial.to_policy, look, config)
+        state.budget.spend(trial.lost_s)
+        if outcome.blamed:
+            ran_s = look.time_s - trial.started_s
+            state.cool_was_free = trial.lost_s <= ran_s * config.tolerance_pct / 100
+            _cool(state, trial.to_policy, look, config)
         if look.seen.tenant.policy != trial.from_policy:
             state.restore = trial.from_policy
             state.restore_until_s = look.time_s + 4 * config.effect_s
@@ -214,18 +227,28 @@ def may_begin(
     recent.proposed_count = recent.proposed_count + 1 if same else 1
     recent.proposed = wanted.policy
     needed = 1 if wanted.is_far else config.confirm_intervals
-    if recent.proposed_count < needed or wanted.gain_pct() < config.min_gain_pct:
+    if recent.proposed_count < needed or wanted.gain_pct() < _least_gain_pct(recent, config):
+        return False
+    # What was learnt of another phase must not hold back what this one asks for.
+    new_phase = wanted.is_far and seen.wire.phase != state.ended_phase
+    if not state.budget.may_begin(config, overdraw=new_phase):
         return False
     if was_tried(state, wanted.policy, seen, look.time_s, config):
         return False
-    if look.time_s < state.cool_until_s:
-        moved_on = wanted.is_far and wanted.policy != state.cool_policy
-        if not (moved_on and has_moved_on(state, seen, config)):
+    if look.time_s < state.cool_until_s and not new_phase:
+        other = wanted.is_far and wanted.policy != state.cool_policy
+        # Who lost nothing by the last trial does not wait for another policy that promises much.
+        if not (other and (state.cool_was_free or has_moved_on(state, seen, config))):
             return False
     dwells = state.ended_s is not None and look.time_s - state.ended_s < config.dwell_s
     if dwells and not wanted.is_far:
         return False
     return may_swap(state, look.time_s, config)
+
+
+def _least_gain_pct(recent: Recent, config: GuardConfig) -> float:
+    """Of throughput: less cannot be told from noise, or is not worth a trial."""
+    return max(config.min_gain_pct, promise_noise_pct(tuple(recent.samples), config))
 
 
 def begin(
@@ -251,6 +274,8 @@ def begin(
         predicted=wanted.after,
         from_miss=from_miss,
         ahead_miss=ahead_miss,
+        phase=look.seen.wire.phase,
+        may_lose_s=state.budget.may_lose_s(config),
     )
     count_swap(state, look.time_s)
     why = (

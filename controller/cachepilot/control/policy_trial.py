@@ -7,7 +7,8 @@ from cachepilot.control.collect import Seen
 from cachepilot.control.counters import Sample
 from cachepilot.control.decisions import Decision, Event, Reading, Setting
 from cachepilot.control.guard_config import GuardConfig
-from cachepilot.control.verdict import Stats, change, stats, why_no_gain, why_worse
+from cachepilot.control.trial_budget import lost_s
+from cachepilot.control.verdict import Stats, change, is_jump, stats, why_no_gain, why_worse
 from cachepilot.sizes import PAGE_BYTES
 
 COLLAPSE_OPS = 0.5
@@ -18,6 +19,8 @@ COLLAPSE_INTERVALS = 3
 JUDGED_MAX = 60
 """Intervals at most that a verdict rests on."""
 HITS_MIN = 0.05
+RESTARTS_MAX = 2
+"""Of the window of one trial: a load that changes more often is not waited for."""
 
 
 @dataclass
@@ -26,7 +29,10 @@ class PolicyTrial:
 
     `from_miss` is what the curve of the baseline's policy said when it began: when that changes
     beyond its error bar, the workload did, and the baseline moves with it. `ahead_miss` is by how
-    much that curve was ahead of the baseline then: a phase had just begun.
+    much that curve was ahead of the baseline then: a phase had just begun. `phase` is the one that
+    its window is of, and `restarts` how often that began anew because the load changed.
+    `lost_s` is what it cost so far, in seconds of the baseline's throughput; it is taken back when
+    that is more than `may_lose_s`.
     """
 
     from_policy: str
@@ -42,6 +48,11 @@ class PolicyTrial:
     waited_s: float = 0.0
     adapted: bool = False
     samples: list[Sample] = field(default_factory=list)
+    phase: int = 0
+    is_other_phase: bool = False
+    restarts: int = 0
+    lost_s: float = 0.0
+    may_lose_s: float | None = None
 
     def ends_s(self, config: GuardConfig, interval_s: float) -> float:
         """When it will be judged at the latest, if data keeps coming."""
@@ -65,11 +76,15 @@ class PolicyTrial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of a trial; `back` when its baseline is to be restored."""
+    """The end of a trial; `back` when its baseline is to be restored.
+
+    Not `blamed` when it is the load's doing: the policy may be tried again.
+    """
 
     event: Event
     why: str
     back: bool
+    blamed: bool = True
 
 
 @dataclass(frozen=True)
@@ -127,7 +142,7 @@ def _is_collapse(trial: PolicyTrial) -> bool:
 def _judge(trial: PolicyTrial, shift: _Shift | None, config: GuardConfig) -> str | None:
     """Why the trial is to be taken back; None when it is better than its baseline."""
     before, after = trial.baseline, stats(trial.samples)
-    if shift is None and trial.ahead_miss == 0:
+    if shift is None and trial.ahead_miss == 0 and not trial.is_other_phase:
         promised = max(0.0, trial.from_miss - (trial.predicted.miss_ratio or 0.0))
         worse = why_worse(before, after, change(before, after, config))
         return worse or why_no_gain(before, after, promised, config)
@@ -171,7 +186,7 @@ def _wait(trial: PolicyTrial, elapsed_s: float, reason: str, config: GuardConfig
     if trial.waited_s <= config.patience_s:
         return None
     why = f"{reason} for more than {config.patience_s:g} s"
-    return Outcome(Event.ABANDONED, why, back=True)
+    return Outcome(Event.ABANDONED, why, back=True, blamed=not trial.is_other_phase)
 
 
 def _observe(
@@ -182,21 +197,53 @@ def _observe(
     config: GuardConfig,
 ) -> Outcome | None:
     assert seen.sample is not None
+    if seen.wire.phase != trial.phase:
+        return _restart(trial, seen)
     shift = _shift(trial, seen, config)
     if shift is not None and _superseded(trial, seen, allowed, config.miss_tolerance):
         why = "the workload changed: another policy is the best by far"
         return Outcome(Event.ABANDONED, why, back=False)
+    if trial.samples and trial.restarts < RESTARTS_MAX and is_jump(trial.samples[-1], seen.sample):
+        trial.samples.clear()
+        trial.restarts += 1
     trial.samples.append(seen.sample)
+    costly = _costs(trial, seen.sample)
+    if costly is not None:
+        return costly
     if not trial.adapted:
         return _adapt(trial, seen.sample, config)
     return _verdict(trial, seen, elapsed_s, shift, config)
+
+
+def _restart(trial: PolicyTrial, seen: Seen) -> Outcome | None:
+    """Another phase began: its window does too, and what was measured before is no baseline."""
+    assert seen.sample is not None
+    trial.phase, trial.is_other_phase = seen.wire.phase, True
+    if trial.restarts >= RESTARTS_MAX:
+        why = f"the workload changed {trial.restarts + 1} times while it was on trial"
+        return Outcome(Event.ABANDONED, why, back=True, blamed=False)
+    trial.restarts += 1
+    trial.samples.clear()
+    trial.effective_s, trial.accesses, trial.adapted = seen.sample.time_s, 0, False
+    return None
+
+
+def _costs(trial: PolicyTrial, sample: Sample) -> Outcome | None:
+    """Ends a trial that cost more than it may, however long it would have taken to adapt."""
+    if trial.is_other_phase:
+        return None
+    trial.lost_s += lost_s(sample, trial.baseline)
+    if trial.may_lose_s is None or trial.lost_s <= trial.may_lose_s:
+        return None
+    why = f"it cost {trial.lost_s:.1f} s of throughput (allowed: {trial.may_lose_s:.1f} s)"
+    return Outcome(Event.REVERTED, why, back=True)
 
 
 def _adapt(trial: PolicyTrial, sample: Sample, config: GuardConfig) -> Outcome | None:
     trial.accesses += sample.accesses
     passed_s = sample.time_s - (trial.effective_s or 0.0)
     turned = trial.accesses >= config.turnovers * trial.limit_bytes / PAGE_BYTES
-    if _is_collapse(trial):
+    if _is_collapse(trial) and not trial.is_other_phase:
         why = "throughput fell to less than half while it adapted"
         return Outcome(Event.REVERTED, why, back=True)
     del trial.samples[:-COLLAPSE_INTERVALS]
@@ -204,6 +251,12 @@ def _adapt(trial: PolicyTrial, sample: Sample, config: GuardConfig) -> Outcome |
         trial.adapted = True
         trial.samples.clear()
     return None
+
+
+def _has_gained(trial: PolicyTrial, config: GuardConfig) -> bool:
+    """Whether what was measured speaks for it, whatever curves say."""
+    found = change(trial.baseline, stats(trial.samples), config)
+    return found.ops_better and not found.miss_worse and not trial.is_other_phase
 
 
 def _verdict(
@@ -216,12 +269,16 @@ def _verdict(
     del trial.samples[:-JUDGED_MAX]
     if len(trial.samples) < config.judge_intervals or not _covers(trial, config):
         return None
-    worse = _judge(trial, shift, config)
+    trusted = seen.tenant.trust.trusted
+    # Only trusted curves tell what the baseline would be in another phase.
+    worse = None if trial.is_other_phase and not trusted else _judge(trial, shift, config)
     if worse is not None:
         return Outcome(Event.REVERTED, worse, back=True)
-    if not seen.tenant.trust.trusted:
+    if not trusted:
         reason = f"curves were not to be trusted ({seen.tenant.trust.reason})"
-        return _wait(trial, elapsed_s, reason, config)
+        outcome = _wait(trial, elapsed_s, reason, config)
+        if outcome is None or not _has_gained(trial, config):
+            return outcome
     before, after = trial.baseline, stats(trial.samples)
     why = (
         f"miss ratio {before.miss:.4f} -> {after.miss:.4f}, "

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one cycle left to be looked at: whole, and never changed once it is published."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cachepilot.api.shapes import SloView, TrialView
 from cachepilot.control.collect import Collected
 from cachepilot.control.guard import GuardState
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.slo_windows import SloWindows, is_met, measured, promises
-from cachepilot.planner.decision import Plan
+from cachepilot.planner.decision import Plan, SloOutcome, SloState
 from cachepilot.planner.objectives import Objectives
+from cachepilot.planner.slo_outcomes import meets
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,18 @@ def trial_views(
     return found
 
 
+def _as_promised(outcome: SloOutcome, target: float) -> SloOutcome:
+    """An outcome of what the planner aimed at, above the promise, as one of the promise itself."""
+    value, most = outcome.value, outcome.attainable
+    if outcome.state is not SloState.UNATTAINABLE or value is None or most is None:
+        return outcome
+    if not meets(outcome.kind, most, target):
+        return outcome
+    state = SloState.KEPT if meets(outcome.kind, value, target) else SloState.APPROACHING
+    why = f"{target:,.6g} asked, {most:,.6g} attainable: too near to keep it in every window"
+    return replace(outcome, state=state, why=why)
+
+
 def slo_views(
     collected: Collected, plan: Plan, objectives: Objectives, windows: SloWindows
 ) -> dict[str, list[SloView]]:
@@ -83,6 +96,7 @@ def slo_views(
     for cgroup, seen in collected.seen.items():
         for kind, target in promises(objectives.of(cgroup)):
             outcome = outcomes.get((cgroup, kind))
+            outcome = None if outcome is None else _as_promised(outcome, target)
             value = measured(kind, seen)
             total = windows.total(cgroup, kind)
             found.setdefault(cgroup, []).append(

@@ -80,6 +80,29 @@ def baseline(samples: Sequence[Sample], config: GuardConfig) -> Stats | None:
     return stats(alike)
 
 
+def is_jump(last: Sample, now: Sample) -> bool:
+    """Whether the load changed between two intervals: other throughput at the same miss ratio."""
+    same_miss = abs(now.miss_ratio - last.miss_ratio) <= ALIKE_MISS
+    return same_miss and abs(now.ops - last.ops) > ALIKE_OPS * last.ops
+
+
+def promise_noise_pct(samples: Sequence[Sample], config: GuardConfig) -> float:
+    """Percent of throughput that a change must bring for a verdict to tell it from noise.
+
+    As noisy after it as in the newest intervals of alike miss ratio, over as many as are judged at
+    least. 0 while fewer than two are known.
+    """
+    recent = samples[-config.baseline_intervals :]
+    miss = fmean(one.miss_ratio for one in recent[-2:]) if recent else 0.0
+    alike = [one.ops for one in recent if abs(one.miss_ratio - miss) <= ALIKE_MISS]
+    if len(alike) < 2:
+        return 0.0
+    mean, count = fmean(alike), len(alike)
+    variance = _variance(alike, mean) * count / (count - 1)
+    noise = _noise(variance, count, variance, config.judge_intervals)
+    return 100 * config.noise_sigmas * noise / mean
+
+
 def _noise(before: float, count_before: int, after: float, count_after: int) -> float:
     """The standard error of a difference of means (Welch)."""
     return math.sqrt(before / count_before + after / count_after)

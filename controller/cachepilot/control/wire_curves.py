@@ -15,6 +15,7 @@ from cachepilot.planner.snapshot import Curves, FloatArray
 from cachepilot.sizes import PAGE_BYTES, pages_up
 from cachepilot.v1 import session_pb2 as wire
 
+RAISE_MIN = 0.02
 STEP_SHARE = 0.02
 """Of the limit: by how much what is not page cache must change before curves move again."""
 
@@ -79,6 +80,19 @@ class Measured:
         if now is None or abs(now - then) <= least:
             return False
         return abs(now - then) > bars * self.error_at(policy, limit_bytes) + least
+
+    def raised(self, policy: str, limit_bytes: int, miss: float) -> "Measured":
+        """The same with the curve of `policy` higher by as much as it is below `miss` at a limit.
+
+        Itself when the error bar holds that.
+        """
+        now = self.miss_at(policy, limit_bytes)
+        if now is None or miss - now <= self.error_at(policy, limit_bytes) + RAISE_MIN:
+            return self
+        ratios = self.curves.miss_ratio.copy()
+        row = self.curves.policies.index(policy)
+        ratios[row] = np.minimum(1.0, ratios[row] + (miss - now))
+        return replace(self, curves=replace(self.curves, miss_ratio=ratios))
 
     def best_at(self, policies: Collection[str], limit_bytes: int) -> tuple[str, float] | None:
         """The policy among `policies` of the lowest miss ratio at a limit, and that ratio."""

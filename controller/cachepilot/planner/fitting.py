@@ -22,7 +22,10 @@ WINDOW = 128
 HALF_LIFE = 32.0
 """After so many observations one counts half."""
 PRIOR_WEIGHT = 0.05
-"""Of the measured accesses per operation, against one observation."""
+"""Of the measured accesses per operation, against one observation without noise."""
+PRIOR_ERROR = 0.3
+"""How far they may be off, relatively: where observations scatter more they decide instead."""
+PRIOR_WEIGHT_MAX = 3.0
 SERVICE_US_MIN = 1e-3
 ACCESSES_MIN = 1e-6
 
@@ -48,6 +51,16 @@ def predicted_ops(demand: Demand, observation: Observation) -> float:
     return US_PER_S * demand.concurrency / (demand.service_us + waits)
 
 
+def _prior_weight(log_seen: FloatArray) -> float:
+    """By how much observations scatter around the middle of their neighbours, over PRIOR_ERROR."""
+    if log_seen.size < 3:
+        return PRIOR_WEIGHT
+    off = np.abs(log_seen[1:-1] - (log_seen[:-2] + log_seen[2:]) / 2)
+    # Of normal variables the median of this is 0.6745 times the square root of 1.5.
+    weight = float(np.median(off)) / 0.826 / PRIOR_ERROR
+    return min(max(weight, PRIOR_WEIGHT), PRIOR_WEIGHT_MAX)
+
+
 def fit(observations: Sequence[Observation], prior: Demand) -> Demand:
     """The demand that explains the observations best, the newest last; the prior without any.
 
@@ -64,10 +77,12 @@ def fit(observations: Sequence[Observation], prior: Demand) -> Demand:
     log_seen = np.log(US_PER_S * prior.concurrency / ops)
     log_accesses = math.log(prior.accesses_per_op)
 
+    prior_weight = _prior_weight(log_seen)
+
     def residuals(parameters: FloatArray) -> FloatArray:
         service_us, accesses = np.exp(parameters)
         off = np.log(service_us + accesses * misses_us) - log_seen
-        away = PRIOR_WEIGHT * (parameters[1] - log_accesses)
+        away = prior_weight * (parameters[1] - log_accesses)
         return np.append(off * root_weight, away)
 
     rest_us = np.exp(log_seen) - prior.accesses_per_op * misses_us

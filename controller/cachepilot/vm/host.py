@@ -35,12 +35,19 @@ def kernel_image(variant: str) -> Path:
         [str(script), "--find", variant], capture_output=True, text=True, check=False
     )
     if found.returncode == _NOT_BUILT:
-        target = {"patched": "make kernel", "debug": "make kernel-debug"}.get(variant)
+        targets = {"patched": "make kernel", "debian": "make kernel", "debug": "make kernel-debug"}
+        target = targets.get(variant)
         advice = target or f"scripts/setup kernel, then kernel/build {variant}"
         raise VmError(f"the {variant} kernel is not built: run {advice}")
     if found.returncode != 0:
         raise VmError(found.stderr.strip() or f"{script}: status {found.returncode}")
     return Path(found.stdout.strip()) / "bzImage"
+
+
+def initial_ram_disk(kernel: Path) -> Path | None:
+    """The RAM disk beside a kernel's image that has its drivers in modules; None without one."""
+    initrd = kernel.with_name("initrd")
+    return initrd if initrd.exists() else None
 
 
 def qemu() -> str:

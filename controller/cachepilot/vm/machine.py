@@ -8,7 +8,7 @@ from pathlib import Path
 from cachepilot.errors import InputError
 
 MIB = 1 << 20
-VARIANTS = ("patched", "stock", "debug")
+VARIANTS = ("patched", "stock", "debug", "debian")
 FILESYSTEMS = ("ext4", "xfs", "none")
 MAX_CPUS = 16
 """CONFIG_NR_CPUS of kernel/config/vm.config."""
@@ -22,7 +22,7 @@ _LEAST_DISK_BYTES = {"ext4": 16 * MIB, "xfs": 300 * MIB, "none": MIB}
 class Machine:
     """A virtual machine; the defaults are those of `cachepilot vm run`.
 
-    kernel: patched, stock or debug; built by `kernel/build` beforehand.
+    kernel: patched, stock, debug or debian (Debian's own); from `kernel/build` beforehand.
     cpus: virtual CPUs, 1 to 16.
     memory_bytes: memory of the guest.
     disk_bytes: scratch disk, empty, /dev/vda in the guest.
@@ -56,6 +56,8 @@ class Machine:
     def __post_init__(self) -> None:
         _one_of("--kernel", self.kernel, VARIANTS)
         _one_of("--filesystem", self.filesystem, FILESYSTEMS)
+        if self.kernel == "debian" and self.filesystem == "xfs":
+            raise InputError("--filesystem xfs: the debian kernel is given ext4 alone")
         _in_range("--cpus", self.cpus, 1, MAX_CPUS)
         _in_range("--memory", self.memory_bytes, 128 * MIB, 1 << 40, " bytes (128M to 1T)")
         least = _LEAST_DISK_BYTES[self.filesystem]

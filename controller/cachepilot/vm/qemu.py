@@ -21,12 +21,14 @@ _KERNEL_WORDS = (
 class Launch:
     """What one run of QEMU is made of, beside the machine.
 
+    initrd: what loads the kernel's modules before the root is mounted; None where it has none.
     ports: file descriptors that it writes the ports to, in the order of PORTS.
     slow: whether a server with latency stands between QEMU and the image.
     """
 
     qemu: str
     kernel: Path
+    initrd: Path | None
     init: Path
     accelerator: str
     folder: Path
@@ -51,6 +53,7 @@ def arguments(machine: Machine, launch: Launch) -> list[str]:
         *_processors(machine, launch.accelerator),
         *("-m", f"{machine.memory_bytes // MIB}M"),
         *("-kernel", str(launch.kernel), "-append", kernel_command_line(machine, launch)),
+        *(("-initrd", str(launch.initrd)) if launch.initrd is not None else ()),
         *("-chardev", f"file,id=console,path={launch.console_log}", "-serial", "chardev:console"),
         # The first virtio device: the guest names the ports by its number, 0.
         *_ports(launch),

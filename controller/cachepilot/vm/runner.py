@@ -145,6 +145,7 @@ def started(
         launch = qemu.Launch(
             qemu=emulator_path,
             kernel=kernel,
+            initrd=host.initial_ram_disk(kernel),
             init=host.guest_init(),
             accelerator=chosen,
             folder=folder,

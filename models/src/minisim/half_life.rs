@@ -14,6 +14,10 @@ const MIN_SAMPLED: u64 = 64;
 /// share by at most two.
 const TOO_SHORT: f64 = 0.55;
 const TOO_LONG: f64 = 0.25;
+/// Sampled accesses after which it is asked how many were to pages new to the generation, and the
+/// share of them from which on the working set was seen.
+const WINDOW: u32 = 128;
+const FEW_NEW: f64 = 0.1;
 
 /// A half-life that follows the working set: long enough that within one the pages are accessed
 /// twice on average, so that what a loop or a scan does is seen, and no longer, so that a phase
@@ -26,6 +30,8 @@ pub(super) struct HalfLife {
     value: u64,
     least: u64,
     most: u64,
+    /// Sampled accesses of the window, and those of them to new pages.
+    window: (u32, u32),
     settled: bool,
     fixed: bool,
 }
@@ -41,6 +47,7 @@ impl HalfLife {
             value: least,
             least,
             most,
+            window: (0, 0),
             settled: false,
             fixed: least == most,
         }
@@ -58,20 +65,28 @@ impl HalfLife {
 
     pub(super) fn note(&mut self, page: u64) {
         self.sampled += 1;
-        if self.seen.len() < MAX_PAGES {
-            self.seen.insert(page);
+        let is_new = self.seen.len() < MAX_PAGES && self.seen.insert(page);
+        self.window.0 += 1;
+        self.window.1 += u32::from(is_new);
+        if self.window.0 == WINDOW {
+            let share = f64::from(self.window.1) / f64::from(WINDOW);
+            self.settled |= share <= FEW_NEW && self.seen.len() < MAX_PAGES;
+            self.window = (0, 0);
         }
     }
 
-    /// Counts accesses, sampled or not; the half-life from now on.
+    /// Counts accesses, sampled or not; the half-life from now on. A generation that was too short
+    /// goes on for as long again: what it saw is not seen anew.
     pub(super) fn advance(&mut self, accesses: u64) -> u64 {
         self.accesses += accesses;
         let full = self.seen.len() >= MAX_PAGES;
         if self.sampled >= MIN_SAMPLED && (full || self.accesses >= self.value) {
             let share = self.seen.len() as f64 / self.sampled as f64;
-            if share > TOO_SHORT && !full {
+            if share > TOO_SHORT && !full && self.value < self.most {
                 self.value = (self.value * 2).min(self.most);
-            } else if share < TOO_LONG {
+                return self.value;
+            }
+            if share < TOO_LONG {
                 self.value = (self.value / 2).max(self.least);
             }
             self.settled |= share <= TOO_SHORT;
@@ -82,7 +97,8 @@ impl HalfLife {
         self.value
     }
 
-    /// Whether a generation was long enough once.
+    /// Whether the working set was seen once: a generation was long enough, or met hardly a page
+    /// that was new to it.
     pub(super) fn settled(&self) -> bool {
         self.settled
     }
@@ -114,6 +130,17 @@ mod tests {
         assert!((3000..=12_800).contains(&slow), "{slow}");
         assert!(half_life.settled());
         assert_eq!(after(100_000, &mut half_life, |i| page_hash(i) % 8), 100);
+    }
+
+    #[test]
+    fn a_loop_is_known_soon_after_its_first_pass() {
+        for pages in [700, 3000, 5000] {
+            let mut half_life = HalfLife::new(100, 100_000);
+            after(pages, &mut half_life, |i| i % pages);
+            assert!(!half_life.settled());
+            after(2 * u64::from(WINDOW), &mut half_life, |i| i % pages);
+            assert!(half_life.settled(), "{pages}");
+        }
     }
 
     #[test]

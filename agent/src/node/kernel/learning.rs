@@ -25,6 +25,8 @@ pub(super) struct Learnt {
     pub trusted: bool,
     /// Why not, one line.
     pub distrust: String,
+    /// Rises when a new phase begins.
+    pub phase: u64,
 }
 
 /// Sampled accesses of one tenant, in order, and what is learnt from them.
@@ -127,7 +129,7 @@ impl Learning {
             broken => broken,
         };
         let (trusted, distrust) = (trusted && distrust.is_empty(), distrust.to_owned());
-        Learnt { trusted, distrust, curves: curves.curves() }
+        Learnt { trusted, distrust, curves: curves.curves(), phase: curves.phase() }
     }
 }
 

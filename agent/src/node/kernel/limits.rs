@@ -12,6 +12,7 @@ use super::memory::Usage;
 use super::writer::{WriteError, Writer};
 use crate::wire::result::Outcome;
 use std::io;
+use std::path::Path;
 
 const HIGH: &str = "memory.high";
 const RECLAIM: &str = "memory.reclaim";
@@ -79,7 +80,7 @@ impl Limit {
     pub fn set(&mut self, with: &mut Steering<'_>, wanted: Option<u64>, usage: &Usage) -> Verdict {
         let (actual, max) = match self.read_both(with.fs) {
             Ok(both) => both,
-            Err(error) => return failed(&error),
+            Err(verdict) => return verdict,
         };
         self.remark.clear();
         self.target = None;
@@ -235,12 +236,16 @@ impl Limit {
                 }
                 (Outcome::Failed, format!("{HIGH} is {} after {text} was written", shown(actual)))
             }
-            Err(error) => failed(&error),
+            Err(error) => failed(&file, &error),
         }
     }
 
-    fn read_both(&self, fs: &CgroupFs) -> io::Result<(Option<u64>, Option<u64>)> {
-        Ok((fs.limit(&self.cgroup, HIGH)?, fs.limit(&self.cgroup, "memory.max")?))
+    fn read_both(&self, fs: &CgroupFs) -> Result<(Option<u64>, Option<u64>), Verdict> {
+        let read = |name: &str| {
+            let found = fs.limit(&self.cgroup, name);
+            found.map_err(|error| failed(&fs.file(&self.cgroup, name), &error))
+        };
+        Ok((read(HIGH)?, read("memory.max")?))
     }
 }
 
@@ -256,9 +261,14 @@ fn refusal(wanted: u64, usage: &Usage, max: Option<u64>) -> Option<String> {
     Some(format!("{wanted} is above memory.max, which is {max}"))
 }
 
-fn failed(error: &io::Error) -> Verdict {
+fn failed(file: &Path, error: &io::Error) -> Verdict {
     let gone = [Some(libc::ENOENT), Some(libc::ENODEV)].contains(&error.raw_os_error());
-    (if gone { Outcome::Gone } else { Outcome::Failed }, error.to_string())
+    // A text that is no number is told with its file already.
+    let reason = match error.raw_os_error() {
+        Some(_) => format!("{}: {error}", file.display()),
+        None => error.to_string(),
+    };
+    (if gone { Outcome::Gone } else { Outcome::Failed }, reason)
 }
 
 fn whole_pages(bytes: u64) -> u64 {

@@ -162,6 +162,32 @@ fn refused_writes_and_removed_cgroups_are_told() {
     assert_eq!(bench.limit.set(&mut with, Some(80 * MIB), &usage).0, Outcome::Gone);
 }
 
+/// A kernel that answers every write with the same error.
+fn refuse<const ERRNO: i32>(_: &Path, _: &str) -> io::Result<()> {
+    Err(io::Error::from_raw_os_error(ERRNO))
+}
+
+#[test]
+fn each_error_of_a_write_is_told_with_its_file() {
+    type Refuse = fn(&Path, &str) -> io::Result<()>;
+    let refusals: [(Refuse, &str); 3] = [
+        (refuse::<{ libc::ENOSPC }>, "No space left on device"),
+        (refuse::<{ libc::EBUSY }>, "busy"),
+        (refuse::<{ libc::EPERM }>, "Operation not permitted"),
+    ];
+    for (write, said) in refusals {
+        let mut bench = Bench::new();
+        bench.writer = Writer::with(Duration::from_secs(10), write);
+        for (wanted, file) in [(24 * MIB, RECLAIM), (100 * MIB, HIGH)] {
+            let (outcome, reason) = bench.set(Some(wanted));
+            assert_eq!(outcome, Outcome::Failed);
+            let path = bench.fake.path("/a", file).display().to_string();
+            assert!(reason.starts_with(&path) && reason.contains(said), "{reason}");
+            assert_eq!((bench.high().as_str(), bench.limit.target()), ("max", None));
+        }
+    }
+}
+
 #[test]
 fn without_memory_reclaim_the_limit_does_it() {
     let mut bench = Bench::new();

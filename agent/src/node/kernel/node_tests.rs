@@ -296,5 +296,5 @@ fn a_refused_write_is_told_with_its_file() {
     assert!(result.outcome() == Outcome::Failed && result.reason.contains("memory.reclaim"));
     bench.fake.refuse("/a", "memory.high");
     let result = node.apply(&bench.action("/a", None, Some(100 * MIB)));
-    assert!(result.outcome() == Outcome::Failed && !result.reason.is_empty());
+    assert!(result.outcome() == Outcome::Failed && result.reason.contains("/a/memory.high: "));
 }

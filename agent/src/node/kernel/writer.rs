@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
@@ -49,10 +49,14 @@ impl std::fmt::Display for WriteError {
     }
 }
 
+/// How a text gets into a file.
+type Write = fn(&Path, &str) -> io::Result<()>;
+
 /// All writes of a node.
 #[derive(Debug)]
 pub struct Writer {
     timeout: Duration,
+    write: Write,
     pending: HashMap<u64, (PathBuf, Receiver<io::Result<()>>)>,
 }
 
@@ -60,7 +64,13 @@ impl Writer {
     /// Waits for at most `timeout` for each write.
     #[must_use]
     pub fn new(timeout: Duration) -> Self {
-        Self { timeout, pending: HashMap::new() }
+        Self::with(timeout, write_now)
+    }
+
+    /// Writes by `write` instead of to the file, which tests need for errors that only a kernel
+    /// can give.
+    pub(super) fn with(timeout: Duration, write: Write) -> Self {
+        Self { timeout, write, pending: HashMap::new() }
     }
 
     /// Whether a write for this cgroup is still under way.
@@ -82,11 +92,11 @@ impl Writer {
             return Err(WriteError::Pending(file.into()));
         }
         let (sender, receiver) = sync_channel(1);
-        let (path, text) = (file.to_path_buf(), text.to_owned());
+        let (path, text, write) = (file.to_path_buf(), text.to_owned(), self.write);
         thread::Builder::new()
             .name("cgroup write".into())
             // Nobody may be waiting any more.
-            .spawn(move || drop(sender.send(write_now(&path, &text))))
+            .spawn(move || drop(sender.send(write(&path, &text))))
             .map_err(|error| WriteError::Refused(file.into(), error))?;
         match receiver.recv_timeout(self.timeout) {
             Ok(result) => result.map_err(|error| WriteError::Refused(file.into(), error)),
@@ -130,6 +140,10 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).unwrap(), "5");
         let error = writer.write(1, dir.path(), "5").unwrap_err();
         assert!(!error.is_gone(), "{error}");
+        let full = dir.path().join("memory.reclaim");
+        std::os::unix::fs::symlink("/dev/full", &full).unwrap();
+        let error = writer.write(1, &full, "5").unwrap_err();
+        assert!(error.to_string().contains("memory.reclaim: No space left"), "{error}");
     }
 
     /// A full pipe stands for a kernel that reclaims for long.

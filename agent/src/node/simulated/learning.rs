@@ -64,6 +64,7 @@ impl Learning {
         (tenant.trusted, tenant.distrust) = (self.trusted, self.distrust.clone());
         tenant.curves = self.curves.curves();
         tenant.curves_generation = self.curves.generation();
+        tenant.phase = self.curves.phase();
         Ok(())
     }
 

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A policy whose phase is over: the kernel's default until the curves of the next one are known.
+
+A policy was chosen by the curves of one phase. In another it has no claim, and what it kept may be
+worth nothing: policies that resist scans keep it for ever, and so do those that are swapped in
+later and find it there. The default drops what nobody reads within one turnover of the cache.
+"""
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from cachepilot.control.collect import DEFAULT
+from cachepilot.control.counters import Sample
+from cachepilot.control.decisions import Decision, Event, Reading, Setting
+from cachepilot.control.guard_config import GuardConfig
+from cachepilot.control.memory_course import doubled_s
+from cachepilot.control.policy_guard import Look, Recent, TenantState, count_swap, may_swap
+from cachepilot.planner.objectives import Mode, Objective
+
+FRESH_INTERVALS = 3
+"""After a phase was told; before that many it may have gone unnoticed."""
+WORSE_MISS = 0.1
+"""A miss ratio that rose by so much is another one, whatever the tolerance."""
+
+
+def _before(samples: Sequence[Sample], config: GuardConfig) -> float | None:
+    """The miss ratio before the phase; None when nothing is known of it."""
+    old = samples[: -FRESH_INTERVALS - 1][-config.baseline_intervals :]
+    return fmean(one.miss_ratio for one in old) if old else None
+
+
+def note_phase(state: TenantState, recent: Recent, look: Look) -> None:
+    """Counts the intervals since a phase was told."""
+    phase = look.seen.wire.phase
+    recent.phase_age += 1
+    if state.told_phase is None or phase == state.told_phase:
+        state.told_phase = phase
+        return
+    state.told_phase, recent.phase_age = phase, 0
+
+
+def fall_back(
+    state: TenantState, recent: Recent, look: Look, objective: Objective, config: GuardConfig
+) -> Decision | None:
+    """Returns a tenant to the default when a phase began that its policy is much worse in.
+
+    Not on a load that does so again and again: the time in between doubles.
+    """
+    seen, tenant, sample = look.seen, look.seen.tenant, look.seen.sample
+    busy = state.trial is not None or state.restore is not None
+    if busy or tenant.policy == DEFAULT or sample is None or recent.phase_age > FRESH_INTERVALS:
+        return None
+    free = objective.mode is Mode.AUTO and objective.fixed is None and DEFAULT in look.allowed
+    if not free or tenant.trust.trusted or not may_swap(state, look.time_s, config):
+        return None
+    if state.fell_back_s is not None:
+        waited_s = look.time_s - state.fell_back_s
+        if waited_s < doubled_s(state.fell_back_count, config):
+            return None
+        if waited_s > config.cool_down_max_s:
+            state.fell_back_count = 0
+    before = _before(tuple(recent.samples), config)
+    if before is None or sample.miss_ratio <= before + WORSE_MISS:
+        return None
+    state.fell_back_s, state.fell_back_count = look.time_s, state.fell_back_count + 1
+    state.restore, state.restore_until_s = DEFAULT, look.time_s + 4 * config.effect_s
+    count_swap(state, look.time_s)
+    return Decision(
+        time_s=look.time_s,
+        cgroup=tenant.cgroup,
+        event=Event.REVERTED,
+        before=Setting(tenant.policy, seen.limit_bytes),
+        after=Setting(DEFAULT, seen.limit_bytes),
+        why=f"the phase that {tenant.policy} was chosen for is over: "
+        f"miss ratio {before:.4f} -> {sample.miss_ratio:.4f}",
+        baseline=Reading(None, before),
+        measured=Reading(sample.ops, sample.miss_ratio),
+    )

@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# One run in the guest: the same programs over the same files, side after side. Each side has
+# cgroups of its own below /SIDE and an agent of its own, which reports to a controller of its own.
+# Takes its orders from the environment:
+#
+#   AGENT, YCSB    the agent and the YCSB client
+#   TENANTS        a file of lines NAME KIND ARGUMENT...; KIND is ycsb or search
+#   SIDES          a file of lines NAME SECONDS CONFIG; CONFIG is the agent's
+#   LIMIT_BYTES    what each cgroup has at first
+#   RECORDS        records of each database
+#   SOURCES        a folder of the host that is searched
+#   OUT            where SIDE.begin (when its programs began, seconds since 1970) and what programs
+#                  print (SIDE.TENANT) go
+set -euo pipefail
+
+scratch=/mnt/scratch
+root=/sys/fs/cgroup
+
+say() { printf '==> %s\n' "$*"; }
+
+# QEMU's user network: the guest is 10.0.2.15, the host's loopback is behind 10.0.2.2.
+network() {
+	ip link set eth0 up
+	ip address add 10.0.2.15/24 dev eth0
+}
+
+# Each tenant has files of its own: a page belongs to the cgroup that touches it first.
+files() {
+	local name kind first=
+	while read -r name kind _; do
+		say "files of $name"
+		if [ "$kind" = search ]; then
+			cp -r "$SOURCES" "$scratch/$name"
+		elif [ -n "$first" ]; then
+			cp -r "$scratch/$first" "$scratch/$name"
+		else
+			first=$name
+			"$YCSB" load "$scratch/$name" --records "$RECORDS"
+		fi
+	done <"$TENANTS"
+	sync
+}
+
+# passes TREE ARGUMENT...: searches the tree over and over; a line with the time after each pass. Runs
+# in the cgroup.
+passes() {
+	local tree=$1
+	shift
+	while rg --no-mmap --no-config --count-matches "$@" "$tree" >/dev/null; do
+		echo "$EPOCHREALTIME"
+	done
+}
+
+cgroup() {
+	mkdir "$1"
+	echo "$LIMIT_BYTES" >"$1/memory.high"
+	[ ! -e "$1/memory.swap.max" ] || echo 0 >"$1/memory.swap.max"
+}
+
+begin() {
+	local side=$1 seconds=$2 name kind words
+	sync
+	echo 3 >/proc/sys/vm/drop_caches
+	# The programs' own pages are nobody's.
+	rg --version >/dev/null
+	"$YCSB" keys --operations 1 >/dev/null
+	echo +memory +io >"$root/$side/cgroup.subtree_control"
+	while read -r name kind words; do cgroup "$root/$side/$name"; done <"$TENANTS"
+	echo "$EPOCHREALTIME" >"$OUT/$side.begin"
+	while read -r name kind words; do
+		if [ "$kind" = search ]; then
+			(
+				echo "$BASHPID" >"$root/$side/$name/cgroup.procs"
+				# shellcheck disable=SC2086  # words
+				passes "$scratch/$name" $words
+			) >"$OUT/$side.$name" 2>&1 &
+		else
+			# The client joins its cgroup itself, once the database is open.
+			# shellcheck disable=SC2086  # words
+			"$YCSB" run "$scratch/$name" --records "$RECORDS" --seconds "$seconds" \
+				--cgroup "$root/$side/$name" $words >"$OUT/$side.$name" 2>&1 &
+		fi
+		started+=($!)
+	done <"$TENANTS"
+}
+
+finish() {
+	local side=$1 name
+	while read -r name _; do
+		echo 1 >"$root/$side/$name/cgroup.kill"
+		until rmdir "$root/$side/$name" 2>/dev/null; do sleep 0.1; done
+	done <"$TENANTS"
+	wait "${started[@]}" 2>/dev/null || true
+	sleep 2
+	kill "$agent"
+	wait "$agent" || say "the agent ended with status $?"
+	rmdir "$root/$side"
+}
+
+# stay SECONDS: until so many are over; fails with the agent, if that ends first.
+stay() {
+	local end=$((SECONDS + $1))
+	while ((SECONDS < end)); do
+		kill -0 "$agent" 2>/dev/null || {
+			wait "$agent" || say "the agent ended with status $?"
+			exit 1
+		}
+		sleep 1
+	done
+}
+
+network
+echo +memory +io >"$root/cgroup.subtree_control"
+echo 0 >/sys/kernel/mm/lru_gen/enabled
+files
+while read -r side seconds config <&3; do
+	say "side $side, $seconds s"
+	started=()
+	mkdir "$root/$side"
+	"$AGENT" run --config "$config" >"$OUT/$side.agent.log" 2>&1 &
+	agent=$!
+	# So that the first accesses are sampled already.
+	sleep 3
+	begin "$side" "$seconds"
+	stay "$seconds"
+	cat "$root/$side"/*/memory.cache_ext >"$OUT/$side.cache_ext" 2>/dev/null || true
+	finish "$side"
+done 3<"$SIDES"
+sync
+say "done"

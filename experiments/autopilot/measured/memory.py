@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Four tenants of different skew share a fixed memory: HOLPACA's Figures 5 and 6, scaled.
+
+`static` is the equal split that nobody changes; `annealing` and `optimal` are the allocators, all
+else being the same. Of these only `optimal` changes policies.
+"""
+
+from collections.abc import Sequence
+from statistics import median
+
+from experiments.autopilot.measured.record import Run
+from experiments.autopilot.measured.world import MIB, Side, Tenant, World, objectives
+from experiments.shared.rows import Row
+
+NAME = "memory"
+TENANTS = {
+    "zipf12": "--workload c --zipf 1.2",
+    "zipf09": "--workload c --zipf 0.9",
+    "zipf06": "--workload c --zipf 0.6",
+    "uniform": "--workload uniform",
+}
+FLOOR = "2MiB"
+GOALS = {"static": 1.5, "annealing": 1.05}
+
+
+def world() -> World:
+    """The three sides; four databases of 10 MiB, 24 MiB for all of them together."""
+
+    def steered(allocator: str) -> Side:
+        stated = objectives(allocator, {"*": {"memory_min": FLOOR}})
+        return Side(allocator, 125, 40.0, stated, {"allocator": allocator})
+
+    return World(
+        experiment=NAME,
+        tenants=[Tenant(name, "ycsb", words) for name, words in TENANTS.items()],
+        sides=(Side("static", 60, 35.0), steered("annealing"), steered("optimal")),
+        budget_bytes=24 * MIB,
+        iops=150,
+        records=10_000,
+    )
+
+
+def total_ops(run: Run, side: str) -> float:
+    """Operations per second of all tenants together, steady."""
+    return sum(run.ops(side, tenant) for tenant in TENANTS)
+
+
+def over_floor(run: Run) -> float:
+    """The least limit over the floor of its tenant, over both steered sides."""
+    return min(
+        float(look["limit_bytes"]) / float(look["floor_bytes"])
+        for side in ("annealing", "optimal")
+        for tenant in TENANTS
+        for look in run.looks(side, tenant)
+        if look["floor_bytes"] > 0
+    )
+
+
+def rows(runs: Sequence[Run]) -> list[Row]:
+    """`autopilot.memory.*`, a value per run."""
+    ours = [total_ops(run, "optimal") for run in runs]
+    found = []
+    for side, goal in GOALS.items():
+        theirs = [total_ops(run, side) for run in runs]
+        found.append(
+            Row.of_runs(
+                f"autopilot.memory.vs_{side}",
+                [mine / other for mine, other in zip(ours, theirs, strict=True)],
+                "ratio",
+                better="higher",
+                goal=goal,
+                reference=f"{side}, operations per second of four tenants together",
+                reference_value=median(theirs),
+            )
+        )
+    found.append(
+        Row.of_runs(
+            "autopilot.memory.limit_over_floor",
+            [over_floor(run) for run in runs],
+            "ratio",
+            better="higher",
+            goal=1.0,
+            reference="the least limit of any tenant at any time over its floor",
+        )
+    )
+    return found

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Throughput that is promised: HOLPACA's Figure 7, in three settings.
+
+`one` and `two` can be kept, though the equal split keeps none of them; `beyond` asks for more than
+all of the memory gives, which is to be named as such, with what is attainable.
+"""
+
+from collections.abc import Sequence
+from statistics import fmean, median
+
+from experiments.autopilot.measured.record import Run
+from experiments.autopilot.measured.series import share_met
+from experiments.autopilot.measured.world import MIB, Side, Tenant, World, objectives
+from experiments.shared.rows import Row
+
+NAME = "qos"
+TENANTS = {
+    "zipf09": "--workload c --zipf 0.9",
+    "zipf06": "--workload c --zipf 0.6",
+    "uniform": "--workload uniform",
+}
+KEPT: dict[str, dict[str, float]] = {
+    "one": {"zipf06": 120.0},
+    "two": {"zipf09": 190.0, "zipf06": 95.0},
+}
+BEYOND = ("uniform", 20_000.0)
+WINDOWS_MET_PCT = 98.0
+ERROR_PCT = 10.0
+
+
+def world() -> World:
+    """The three settings; three databases of 10 MiB, 15 MiB for all of them together."""
+
+    def side(name: str, promised: dict[str, float]) -> Side:
+        stated = {one: {"throughput_ops": ops, "priority": 1} for one, ops in promised.items()} | {
+            "*": {}
+        }
+        return Side(name, 115, 50.0, objectives(name, stated))
+
+    return World(
+        experiment=NAME,
+        tenants=[Tenant(name, "ycsb", words) for name, words in TENANTS.items()],
+        sides=(
+            *(side(name, promised) for name, promised in KEPT.items()),
+            side("beyond", dict([BEYOND])),
+        ),
+        budget_bytes=15 * MIB,
+        iops=150,
+        records=10_000,
+    )
+
+
+def windows_met_pct(run: Run) -> float:
+    """Of all one-second windows after warm-up, of all promises that can be kept."""
+    met = [
+        share_met([ops], promised)
+        for side, promises in KEPT.items()
+        for tenant, promised in promises.items()
+        for ops in run.seconds(side, tenant)
+    ]
+    return 100 * fmean(met)
+
+
+def _beyond(run: Run) -> list[tuple[str, float]]:
+    """State and attainable throughput as told in each look of the steady seconds."""
+    tenant, _ = BEYOND
+    from_s, to_s = run.window("beyond")
+    return [
+        (slo["state"], slo["attainable_ops"])
+        for look in run.looks("beyond", tenant)
+        if from_s <= look["time_s"] <= to_s
+        for slo in look["slos"]
+        if slo["attainable_ops"] is not None
+    ]
+
+
+def attainable_error_pct(run: Run) -> float:
+    """By how much the attainable throughput that is told is off what was measured."""
+    told = median(ops for _, ops in _beyond(run))
+    return 100 * abs(told / run.ops("beyond", BEYOND[0]) - 1)
+
+
+def named_pct(run: Run) -> float:
+    """Of the looks of the steady seconds, those that name the promise infeasible."""
+    return 100 * fmean(state == "unattainable" for state, _ in _beyond(run))
+
+
+def rows(runs: Sequence[Run]) -> list[Row]:
+    """`autopilot.qos.*`, a value per run."""
+    told = "`beyond`, which asks for more than there is"
+    return [
+        Row.of_runs(
+            "autopilot.qos.windows_met_pct",
+            [windows_met_pct(run) for run in runs],
+            "%",
+            better="higher",
+            goal=WINDOWS_MET_PCT,
+            reference="one-second windows after warm-up, of promises that can be kept",
+        ),
+        Row.of_runs(
+            "autopilot.qos.attainable_error_pct",
+            [attainable_error_pct(run) for run in runs],
+            "%",
+            goal=ERROR_PCT,
+            reference=f"{told}; measured, operations per second",
+            reference_value=median(run.ops("beyond", BEYOND[0]) for run in runs),
+        ),
+        Row.of_runs(
+            "autopilot.qos.infeasible_named_pct",
+            [named_pct(run) for run in runs],
+            "%",
+            better="higher",
+            goal=100.0,
+            reference=told,
+        ),
+    ]

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In the guest, on a kernel without cache_ext: what the agent sees and does there.
+
+Prints a line of JSON for each step: what the doctor finds, the accesses of sampler_guest.py that
+are named, and how the agent ends that a controller on the host steered meanwhile.
+Usage: stock_guest.py AGENT CONFIG FOLDER STEP..., where traces go to FOLDER.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+CGROUP = Path("/sys/fs/cgroup/t-a")
+FILE = Path("/mnt/scratch/t-a")
+MIB = 1 << 20
+FILE_MIB = 24
+RAISED = str(40 * MIB)
+WITHIN_SECONDS = 300.0
+STOPPED_SECONDS = 3.0
+CALLS = ("ip link set eth0 up", "ip address add 10.0.2.15/24 dev eth0")
+
+
+def tell(step: str, **what: Any) -> None:
+    print(json.dumps({"step": step, **what}), flush=True)
+
+
+def examine(agent: str) -> None:
+    """What the doctor says of this host."""
+    command = [agent, "doctor", "--dir", "/mnt/scratch", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    report = json.loads(done.stdout)
+    checks = {check["name"]: check for check in report["checks"]}
+    tell("doctor", status=done.returncode, healthy=report["healthy"], checks=checks)
+
+
+def reader() -> int:
+    """A process of the tenant that reads its file over and over."""
+    child = os.fork()
+    if child == 0:
+        (CGROUP / "cgroup.procs").write_text(str(os.getpid()))
+        fd = os.open(FILE, os.O_RDONLY)
+        while True:
+            if not os.read(fd, 1 << 14):
+                os.lseek(fd, 0, os.SEEK_SET)
+                time.sleep(0.02)
+    return child
+
+
+def high() -> str:
+    return (CGROUP / "memory.high").read_text().strip()
+
+
+def overrun(agent: "subprocess.Popen[bytes]") -> None:
+    """From the limit's rise to its end the agent stands still now and then: its ring runs full."""
+    deadline = time.monotonic() + WITHIN_SECONDS
+    risen = False
+    while time.monotonic() < deadline:
+        now = high()
+        if risen and now == "max":
+            # What was done is still to be told to the controller.
+            time.sleep(STOPPED_SECONDS)
+            return
+        if now == RAISED:
+            risen = True
+            agent.send_signal(signal.SIGSTOP)
+            time.sleep(STOPPED_SECONDS)
+            agent.send_signal(signal.SIGCONT)
+        time.sleep(STOPPED_SECONDS)
+    raise SystemExit(f"the controller's plans did not come to their end: memory.high is {high()}")
+
+
+def steered(program: str, config: str) -> None:
+    for call in CALLS:
+        subprocess.run(call.split(), check=True)
+    FILE.write_bytes(os.urandom(FILE_MIB * MIB))
+    os.sync()
+    Path("/proc/sys/vm/drop_caches").write_text("3")
+    CGROUP.mkdir()
+    child = reader()
+    agent = subprocess.Popen([program, "run", "--config", config])
+    try:
+        overrun(agent)
+    finally:
+        agent.terminate()
+        status = agent.wait()
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    tell("ended", status=status, high=high(), max=(CGROUP / "memory.max").read_text().strip())
+
+
+def main() -> None:
+    program, config, folder, *steps = sys.argv[1:]
+    examine(program)
+    sampler = [sys.executable, str(Path(__file__).with_name("sampler_guest.py"))]
+    subprocess.run([*sampler, program, folder, *steps], check=True)
+    steered(program, config)
+
+
+main()

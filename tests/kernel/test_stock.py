@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent on Debian's own kernel: it sees and sizes tenants there, and says what it cannot do.
+
+The controller is the test: it speaks the contract with the agent in the guest, and its plans ask
+for what it wants to see refused, done or lost.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from cachepilot import agent
+from cachepilot.v1 import session_pb2 as wire
+from cachepilot.vm import Machine, Result, host, run
+
+HERE = Path(__file__).parent
+BUILD = HERE.parents[1] / "kernel" / "build"
+MIB = 1 << 20
+FILE_PAGES = 24 * 256
+LIMIT, RAISED = 16 * MIB, 40 * MIB
+HOST = "10.0.2.2"
+NETWORK = ("-netdev", "user,id=net0", "-device", "virtio-net-pci,netdev=net0")
+ACCESSES = ("random", "mapped", "sends", "reclaims")
+NO_SPLICES = "splices: the kernel has no filemap_splice_read"
+
+Told = dict[str, Any]
+Story = Generator[dict[str, Any] | None, wire.Tenant, None]
+
+
+class Controller:
+    """Sends each snapshot's tenant to a story, and what the story answers as a plan."""
+
+    def __init__(self, story: Callable[[], Story]) -> None:
+        self.hello = wire.Hello()
+        self.snapshots: list[wire.Snapshot] = []
+        self.results: list[wire.Result] = []
+        self._story, self._begun = story(), False
+        self._server = grpc.server(ThreadPoolExecutor(2))
+        method: Any = grpc.stream_stream_rpc_method_handler(self._session)
+        handler = grpc.method_handlers_generic_handler("cachepilot.v1.Fleet", {"Session": method})
+        self._server.add_generic_rpc_handlers((handler,))
+        self.port = self._server.add_insecure_port("127.0.0.1:0")
+
+    def __enter__(self) -> "Controller":
+        self._server.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.stop(None)
+
+    def _session(self, said: Iterator[bytes], _: grpc.ServicerContext) -> Iterator[bytes]:
+        welcome = wire.Welcome(interval_ms=500)
+        yield wire.ControllerMessage(welcome=welcome).SerializeToString()
+        for message in map(wire.AgentMessage.FromString, said):
+            match message.WhichOneof("message"):
+                case "hello":
+                    self.hello = message.hello
+                case "ack":
+                    self.results += message.ack.results
+                case "snapshot":
+                    plan = self._plan(message.snapshot)
+                    yield wire.ControllerMessage(plan=plan).SerializeToString()
+
+    def _plan(self, snapshot: wire.Snapshot) -> wire.Plan:
+        self.snapshots.append(snapshot)
+        plan = wire.Plan(epoch=len(self.snapshots), snapshot=snapshot.sequence)
+        for tenant in snapshot.tenants:
+            if not self._begun:
+                next(self._story)
+                self._begun = True
+            wanted = next_wish(self._story, tenant)
+            if wanted is not None:
+                plan.actions.add(cgroup=tenant.cgroup, cgroup_id=tenant.cgroup_id, **wanted)
+        return plan
+
+
+def next_wish(story: Story, tenant: wire.Tenant) -> dict[str, Any] | None:
+    try:
+        return story.send(tenant)
+    except StopIteration:
+        return None
+
+
+def until(holds: Callable[[wire.Tenant], bool]) -> Story:
+    while not holds((yield None)):
+        pass
+
+
+def story() -> Story:
+    """A policy that cannot be, a limit down and up, lost events, and the limit taken away."""
+    yield from until(lambda seen: seen.counters.accesses_total > FILE_PAGES)
+    yield {"policy": "lfu"}
+    yield {"limit_bytes": LIMIT}
+    yield from until(lambda seen: seen.limit_bytes == seen.target_limit_bytes == LIMIT)
+    yield {"limit_bytes": RAISED}
+    yield from until(lambda seen: seen.distrust.endswith("of the sampled events were dropped"))
+    yield {"limit_bytes": 0}
+
+
+def write_config(folder: Path, port: int) -> Path:
+    """An agent that is to find out by itself what this kernel can do."""
+    path = folder / "agent.toml"
+    path.write_text(
+        f"""node = "guest"
+controller = "http://{HOST}:{port}"
+insecure = true
+kind = "auto"
+state_dir = "/tmp/agent"
+metrics = ""
+connect_timeout_ms = 60000
+plan_timeout_ms = 60000
+apply_timeout_ms = 10000
+stuck_timeout_ms = 600000
+[kernel]
+match = ["t-*"]
+budget_bytes = {64 * MIB}
+margin_bytes = {2 * MIB}
+step_bytes = {4 * MIB}
+ring_bytes = 65536
+""",
+        "utf-8",
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Controller, Result]:
+    """What the controller and the guest saw, in one boot."""
+    if shutil.which(host.QEMU) is None:
+        pytest.skip(f"{host.QEMU} is not installed, and scripts/setup kernel could not install it")
+    subprocess.run([str(BUILD), "debian"], stdout=subprocess.DEVNULL, check=True)
+    folder = tmp_path_factory.mktemp("stock")
+    program = agent.find(os.environ)
+    # One CPU: on several the emulator trips over code that the kernel patches.
+    machine = Machine(
+        kernel="debian",
+        cpus=1,
+        shares=(folder,),
+        disk_bytes=256 * MIB,
+        environment=agent.environment_for(program, os.environ),
+        qemu=NETWORK,
+        timeout_seconds=900,
+    )
+    script = HERE / "stock_guest.py"
+    with Controller(story) as controller:
+        config = write_config(folder, controller.port)
+        words = ["/usr/bin/python3", script, program, config, folder, *ACCESSES]
+        result = run(machine, [str(word) for word in words])
+    assert result.returncode == 0, result.output[-2000:] + result.errors
+    return controller, result
+
+
+@pytest.fixture(scope="module")
+def controller(seen: tuple[Controller, Result]) -> Controller:
+    return seen[0]
+
+
+@pytest.fixture(scope="module")
+def steps(seen: tuple[Controller, Result]) -> dict[str, Told]:
+    lines = map(json.loads, seen[1].output.splitlines())
+    return {line["step"]: line for line in lines}
+
+
+def test_doctor_names_what_is_missing_and_what_to_do(steps: dict[str, Told]) -> None:
+    told = steps["doctor"]
+    assert (told["status"], told["healthy"]) == (0, True)
+    without = {name: check for name, check in told["checks"].items() if check["status"] != "works"}
+    assert {name: check["status"] for name, check in without.items()} == {
+        name: "without" for name in ("cache_ext", "splices", "policies")
+    }
+    assert without["splices"]["detail"] == NO_SPLICES
+    for name in ("cache_ext", "policies"):
+        assert "cache_ext" in without[name]["detail"]
+        assert "docs/kernel.md" in without[name]["next_step"]
+
+
+# accesses, misses, readahead pages, those through mappings, read calls
+EXPECTED = {"random": (2000, 1000, 0, 0, 2000), "mapped": (512, 512, 0, 512, 0)}
+
+
+@pytest.mark.parametrize("step", EXPECTED)
+def test_accesses_are_counted_to_the_page(steps: dict[str, Told], step: str) -> None:
+    told = steps[step]
+    keys = ("accesses", "misses", "readahead_pages", "mmap_accesses", "read_calls")
+    assert tuple(told[key] for key in keys) == EXPECTED[step]
+
+
+def test_only_the_splices_are_missing_and_counted_as_reads(steps: dict[str, Told]) -> None:
+    assert steps["sends"]["accesses"] == 16
+    for step in ACCESSES:
+        told = steps[step]
+        assert told["missing"] == [NO_SPLICES]
+        assert told["dropped_events"] == told["unsampled_pages"] == told["untracked_calls"] == 0
+        assert told["records"] == told["accesses"]
+
+
+def test_evictions_and_refaults_are_the_kernels_own(steps: dict[str, Told]) -> None:
+    told = steps["reclaims"]
+    assert told["evictions"] == told["stat"]["pgsteal"] >= 2048
+    assert told["refaults"] == told["stat"]["workingset_refault_file"] > 1000
+
+
+def test_the_agent_says_that_there_are_no_policies(controller: Controller) -> None:
+    hello = controller.hello
+    assert (hello.kind, list(hello.policies)) == ("stock", [])
+    assert {"limits", "curves", "reads", "misses", "evictions"} <= set(hello.capabilities)
+    assert not {"policies", "splices"} & set(hello.capabilities)
+
+
+def test_a_policy_is_refused_with_the_reason(controller: Controller) -> None:
+    refused = controller.results[0]
+    assert (refused.outcome, refused.policy) == (wire.Result.REFUSED, "default")
+    assert "this kernel has no cache_ext" in refused.reason
+
+
+def test_tenants_are_found_and_learnt(controller: Controller) -> None:
+    assert {tenant.cgroup for s in controller.snapshots for tenant in s.tenants} == {"/t-a"}
+    curves = [t.curves for s in controller.snapshots for t in s.tenants if t.HasField("curves")]
+    assert curves and "default" in curves[-1].policies
+
+
+def test_limits_go_down_by_reclaim_and_up_at_once(
+    controller: Controller, steps: dict[str, Told]
+) -> None:
+    outcomes = [result.outcome for result in controller.results[1:]]
+    assert outcomes == [wire.Result.STARTED, wire.Result.APPLIED, wire.Result.APPLIED]
+    tenants = [tenant for snapshot in controller.snapshots for tenant in snapshot.tenants]
+    limits = [tenant.limit_bytes for tenant in tenants]
+    down = [limit for limit in limits[: limits.index(RAISED)] if limit]
+    assert down[-1] == LIMIT and all(a >= b for a, b in pairwise(down))
+    reached = next(tenant for tenant in tenants if tenant.limit_bytes == LIMIT)
+    assert reached.counters.evictions_total > (24 - 16) * 256 // 2
+    assert (steps["ended"]["high"], steps["ended"]["max"]) == ("max", "max")
+    assert steps["ended"]["status"] == 0
+
+
+def test_a_ring_that_ran_full_is_counted_and_its_curves_are_not_trusted(
+    controller: Controller,
+) -> None:
+    lost = [s for s in controller.snapshots if s.loss.dropped_events_total > 0]
+    assert lost
+    first = next(t for s in lost for t in s.tenants if t.distrust.endswith("were dropped"))
+    assert not first.trusted

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel, installed into a fresh virtual environment, away from the source tree.
+
+Its dependencies are those of the environment that runs the tests, so that no network is needed: a
+`.pth` file shows their folder, whose own `.pth` files (the source tree's among them) are not read.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _run(*command: object, cwd: Path) -> str:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL"))}
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from what `make build` has compiled already."""
+    folder = tmp_path_factory.mktemp("wheel")
+    maturin = Path(sys.executable).with_name("maturin")
+    interpreter = ("--interpreter", sys.executable)
+    _run(maturin, "build", "--release", "--locked", *interpreter, "--out", folder, cwd=ROOT)
+    (built,) = folder.glob("cachepilot-*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def fresh(wheel: Path) -> Path:
+    """The folder of programs of an environment in which the wheel was installed."""
+    folder = wheel.parent / "environment"
+    venv.create(folder, with_pip=True)
+    programs = folder / "bin"
+    arguments = ("--no-deps", "--no-index", "--disable-pip-version-check", "--quiet", wheel)
+    _run(programs / "python", "-m", "pip", "install", *arguments, cwd=folder)
+    (site,) = folder.glob("lib/python3*/site-packages")
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", "utf-8")
+    return programs
+
+
+def test_the_extension_is_the_installed_one(fresh: Path, tmp_path: Path) -> None:
+    program = "import cachepilot, cachepilot._models as m; print(cachepilot.__file__, m.__file__)"
+    for path in _run(fresh / "python", "-c", program, cwd=tmp_path).split():
+        assert Path(path).is_relative_to(fresh.parent)
+
+
+def test_curves_are_made_where_no_source_tree_is(fresh: Path, tmp_path: Path) -> None:
+    (tmp_path / "loop.u64").write_bytes(b"".join(i.to_bytes(8, "little") for i in range(64)) * 8)
+    command = ("mrc", "loop.u64", "--policy", "lru", "--method", "exact", "--json")
+    said = json.loads(_run(fresh / "cachepilot", *command, cwd=tmp_path))
+    (curve,) = said
+    ratios = dict(zip(curve["sizes_pages"], curve["miss_ratio"], strict=True))
+    assert ratios[63] == 1.0
+    assert ratios[64] == 1 / 8
+
+
+def test_the_controller_reads_its_configuration(fresh: Path, tmp_path: Path) -> None:
+    config = tmp_path / "controller.toml"
+    config.write_text((ROOT / "configs" / "controller.toml").read_text("utf-8"), "utf-8")
+    command = ("controller", "check-config", "--config", config)
+    assert _run(fresh / "cachepilot", *command, cwd=tmp_path).strip()
+
+
+def test_licences_are_in_the_wheel(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    for licence in ("LICENSE", *(f"LICENSES/{path.name}" for path in ROOT.glob("LICENSES/*"))):
+        assert any(name.endswith(f"licenses/{licence}") for name in names), licence
