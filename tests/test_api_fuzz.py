@@ -80,8 +80,8 @@ def test_every_operation_answers_as_its_schema_says(
 ) -> None:
     url = str(client.base_url).rstrip("/")
     schema = schemathesis.openapi.from_url(f"{url}/openapi.json", headers=HERE)
-    operations = [one.ok() for one in schema.get_all_operations()]
-    asked = [one for one in operations if one.path != ENDLESS]
+    found: list[Any] = list(schema.get_all_operations())
+    asked = [one.ok() for one in found if one.ok().path != ENDLESS]
     assert len(asked) >= 16
     for operation in asked:
         # Where nothing can be wrong there is no request that does not fit.

@@ -51,7 +51,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_picture(shown: Autopilot, open_page: Open, name: str, tmp_path: Path) -> None:
-    page = open_page(shown.address, PAGES[name], width=1360)
+    page = open_page(shown.address, PAGES[name], width=1440)
     expect(page.get_by_text("live", exact=True)).to_be_visible()
     expect(page.locator("main table tbody tr").first).to_be_visible()
     if name == "what-if":
@@ -61,5 +61,5 @@ def test_a_picture(shown: Autopilot, open_page: Open, name: str, tmp_path: Path)
     folder = Path(os.environ.get(KEPT) or tmp_path)
     path = folder / f"dashboard-{name}.png"
     page.screenshot(path=path, full_page=name == "tenant")
-    Image.open(path).convert("RGB").quantize(128).save(path, optimize=True)
+    Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
     assert 10_000 < path.stat().st_size <= SIZE_MAX
