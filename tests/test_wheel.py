@@ -84,3 +84,10 @@ def test_licences_are_in_the_wheel(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for licence in ("LICENSE", *(f"LICENSES/{path.name}" for path in ROOT.glob("LICENSES/*"))):
         assert any(name.endswith(f"licenses/{licence}") for name in names), licence
+
+
+def test_the_dashboard_is_in_the_wheel(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "cachepilot/dashboard/index.html" in names
+    assert any(name.endswith(".js") for name in names)
+    assert not any("node_modules" in name for name in names)
