@@ -118,6 +118,7 @@ while read -r side seconds config <&3; do
 	say "side $side, $seconds s"
 	started=()
 	mkdir "$root/$side"
+	# shellcheck disable=SC2153 # of the environment
 	"$AGENT" run --config "$config" >"$OUT/$side.agent.log" 2>&1 &
 	agent=$!
 	# So that the first accesses are sampled already.

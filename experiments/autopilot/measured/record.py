@@ -27,7 +27,7 @@ class Run:
         """
         found = self._side(side)
         seconds = float(found["seconds"])
-        told = [one[-1][0] for one in found["operations"].values() if len(one) > seconds / 2]
+        told = [float(one[-1][0]) for one in found["operations"].values() if len(one) > seconds / 2]
         return min(float(found["begin_s"]) + seconds, *told)
 
     def window(self, side: str) -> tuple[float, float]:
