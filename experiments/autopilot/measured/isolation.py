@@ -27,8 +27,8 @@ def world() -> World:
     return World(
         experiment=NAME,
         tenants=(
-            Tenant("ycsb", "ycsb", "--workload c --threads 4 --seed 1"),
-            Tenant("search", "search", "--threads 4 include"),
+            Tenant("ycsb", "ycsb", "--workload c --threads 2 --seed 1"),
+            Tenant("search", "search", "--threads 2 include"),
         ),
         sides=(
             Side("default", 65, 40.0),
