@@ -95,6 +95,7 @@ def run_of(experiment: str, sides: dict[str, dict[str, Any]]) -> record.Run:
             "commit": "c",
             "machine": "m",
             "world": {"iops": 200},
+            "load": [[BEGIN_S, 4.0, 3.0, 2.0]],
             "sides": sides,
         }
     )
@@ -184,6 +185,10 @@ def test_a_run_on_a_host_that_was_busy_is_left_out(
         look["device_iops"] = 50.0  # type: ignore[index]
     assert isolated(150.0).disk_share("default") == pytest.approx(1)
     assert starved.disk_share("default") == pytest.approx(0.75)
+    crowded = isolated(150.0)
+    assert not crowded.is_starved
+    crowded.document["load"].append([BEGIN_S + 20, 13.0, 9.0, 5.0])
+    assert crowded.is_starved
     record.write(starved.document, 1)
     assert command.collect(tmp_path) == []
     record.write(isolated(150.0).document, 2)

@@ -174,6 +174,16 @@ def test_an_slo_that_cannot_be_kept_is_named_with_what_is_attainable(tmp_path: P
     assert slo.attainable_ops == pytest.approx(best, rel=0.1)
 
 
+def test_an_slo_that_cannot_be_kept_gets_what_there_is(tmp_path: Path) -> None:
+    big = PlantTenant("/big", {"default": power(8 * MIB, 0.8)}, 128 * MIB, threads=64)
+    small = PlantTenant("/small", {"default": linear(400 * MIB)}, 128 * MIB)
+    plant = Plant([big, small], 256 * MIB, SIZES)
+    world = World(tmp_path, plant, [Objective("/small", throughput_ops=1e9), Objective("*")])
+    world.run(40)
+    assert world.service.tenant("/small").tenant.slos[0].state == "unattainable"
+    assert small.limit_bytes > 160 * MIB
+
+
 def test_a_pin_is_obeyed_without_a_trial_and_given_up(tmp_path: Path) -> None:
     plant = two_tenants()
     plant.of("/hungry").curves["lfu"] = linear(190 * MIB)

@@ -41,12 +41,15 @@ def needs_memory(plan: Plan) -> frozenset[str]:
 
 
 def _falls_short(collected: Collected, plan: Plan) -> frozenset[str]:
-    """Tenants whose throughput is below what the plan aims at for their SLO, and reaches."""
+    """Tenants whose throughput is below what the plan aims at for their SLO.
+
+    Also where it cannot reach that: whoever states an SLO wants all that there is for it.
+    """
     return frozenset(
         one.cgroup
         for one in plan.slos
         if one.kind == "throughput_ops"
-        and one.state is SloState.KEPT
+        and one.state in (SloState.KEPT, SloState.UNATTAINABLE)
         and collected.seen[one.cgroup].tenant.indicators.throughput_ops < one.target
     )
 

@@ -35,7 +35,7 @@ def world() -> World:
         stated = {one: {"throughput_ops": ops, "priority": 1} for one, ops in promised.items()} | {
             "*": {}
         }
-        return Side(name, 115, 50.0, objectives(name, stated))
+        return Side(name, 100, 40.0, objectives(name, stated))
 
     return World(
         experiment=NAME,
