@@ -7,6 +7,7 @@ Its dependencies are those of the environment that runs the tests, so that no ne
 
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -84,3 +85,11 @@ def test_licences_are_in_the_wheel(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for licence in ("LICENSE", *(f"LICENSES/{path.name}" for path in ROOT.glob("LICENSES/*"))):
         assert any(name.endswith(f"licenses/{licence}") for name in names), licence
+
+
+def test_the_page_is_in_the_wheel(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    page = archive.read("cachepilot/dashboard/index.html").decode()
+    loaded = re.findall(r'(?:src|href)="\./(assets/[^"]+)"', page)
+    assert len(loaded) >= 3
+    assert {f"cachepilot/dashboard/{name}" for name in loaded} <= set(archive.namelist())

@@ -196,4 +196,4 @@ def test_a_controller_that_goes_away_is_said_and_found_again(
     pilot.kill("controller")
     expect(page.get_by_text("connection lost")).to_be_visible()
     pilot.start("controller")
-    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    expect(page.get_by_text("live", exact=True)).to_be_visible(timeout=90_000)
