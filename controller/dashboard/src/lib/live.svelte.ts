@@ -7,7 +7,7 @@ import { session } from "./session.svelte";
 import type { Access } from "./types";
 
 const RETRY_MS = 1000;
-const RETRY_MAX_MS = 10_000;
+const RETRY_MAX_MS = 4_000;
 /** The controller beats every 15 s. */
 const SILENCE_MS = 40_000;
 
