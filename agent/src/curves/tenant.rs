@@ -14,8 +14,7 @@ use cachepilot_models::minisim::{OnlineBank, OnlineConfig};
 use cachepilot_models::policy::Requests;
 use std::time::Duration;
 
-/// Pages are sampled at this rate before the load of a tenant is known: 100,000 accesses per
-/// second stay within the default budget.
+/// Pages are sampled at this rate at first: 100,000 accesses per second are within the budget.
 const FIRST_RATE: f64 = 1.0 / 64.0;
 /// The longest half-life, in accesses per page of the largest size.
 const LONGEST_HALF_LIFE: u64 = 4;
@@ -24,14 +23,13 @@ const PHASE_PATIENCE: u64 = 4;
 const PATIENCE: u64 = 8;
 /// One for the same phase has before seen this share of the pages that its predecessor knows.
 const PAGES_SEEN: f64 = 0.8;
-/// One begins anew after so many half-lives: a policy that was swapped in now would not have the
-/// state that one has that was there ever since.
+/// One begins anew after so many half-lives: the old one's policies have state that new ones lack.
 const REFRESH: u64 = 64;
-/// A successor that learns begins anew when so many times the pages it has can be sampled.
+/// A successor begins anew when so many times its pages are sampled before it knows anything.
 const OVERTAKEN: f64 = 4.0;
 /// Samples after its working set was seen that a new phase needs to be told.
 const PHASE_SAMPLES: f64 = 48.0;
-/// Phases that are followed last so many times as long as it takes to see their working set.
+/// Phases that are followed last so many times as long as their working set takes to be seen.
 const SHORTEST_PHASE: u64 = 3;
 /// Of the room for pages and bytes, so much may be in use after the rate was raised.
 const ROOM_SHARE: f64 = 0.9;
@@ -175,7 +173,7 @@ impl TenantCurves {
     }
 
     fn replace_successor(&mut self) -> Result<()> {
-        let rate = threshold_rate(self.kernel_threshold).min(self.budget.rate());
+        let rate = self.full_rate();
         let mut successor = bank(&self.config, rate, self.small.wanted(rate))?;
         successor.set_duty(self.small.duty(&successor))?;
         self.small.start(&successor);
@@ -197,14 +195,11 @@ impl TenantCurves {
     pub fn set_kernel_threshold(&mut self, threshold: u64) -> Result<()> {
         self.kernel_threshold = threshold;
         self.bank.lower(threshold)?;
-        let overtaken = self.successor.as_ref().is_some_and(|s| self.is_overtaken(s));
-        match &mut self.successor {
-            // It knows little yet, and would have to know its working set before the next begins.
-            Some(_) if overtaken => self.replace_successor()?,
-            Some(successor) => successor.lower(threshold)?,
-            None => self.start_successor()?,
+        if self.is_overtaken() {
+            return self.replace_successor();
         }
-        Ok(())
+        let Some(successor) = &mut self.successor else { return self.start_successor() };
+        Ok(successor.lower(threshold)?)
     }
 
     /// Lets `elapsed` pass: keeps rates within budgets and memory within its bound. The caller then
@@ -235,11 +230,16 @@ impl TenantCurves {
         Ok(())
     }
 
-    /// Whether a successor of the same phase samples far fewer pages than the kernel does now. At a
-    /// few hundred accesses per second the first rate is raised before anything was learnt.
-    fn is_overtaken(&self, successor: &OnlineBank) -> bool {
-        let rate = threshold_rate(self.kernel_threshold).min(self.budget.rate());
-        !self.new_phase && !successor.learnt() && rate >= OVERTAKEN * successor.rate()
+    /// Whether a successor of the same phase that knows little yet has far fewer pages than the
+    /// kernel samples now: at a few hundred accesses per second it would hold up the next for long.
+    fn is_overtaken(&self) -> bool {
+        let rate = self.full_rate();
+        let is_behind = |s: &OnlineBank| !s.learnt() && rate >= OVERTAKEN * s.rate();
+        !self.new_phase && self.successor.as_ref().is_some_and(is_behind)
+    }
+
+    fn full_rate(&self) -> f64 {
+        (self.kernel_threshold as f64 / 2f64.powi(64)).min(self.budget.rate())
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -262,7 +262,7 @@ impl TenantCurves {
     /// Another bank when the kernel samples more than the present one, the budget of the small
     /// sample allows more, or the present one is old.
     fn start_successor(&mut self) -> Result<()> {
-        let rate = threshold_rate(self.kernel_threshold).min(self.budget.rate());
+        let rate = self.full_rate();
         let higher = rate > self.bank.rate() * 1.01
             || self.small.wanted(rate) > self.bank.small_rate() * 1.01;
         let old = self.bank.accesses() > REFRESH * self.bank.half_life();
@@ -380,10 +380,6 @@ impl TenantCurves {
     pub fn bytes(&self) -> u64 {
         self.bank.bytes() + self.successor.as_ref().map_or(0, OnlineBank::bytes)
     }
-}
-
-fn threshold_rate(threshold: u64) -> f64 {
-    threshold as f64 / 2f64.powi(64)
 }
 
 fn bank(config: &CurvesConfig, rate: f64, small_rate: f64) -> Result<OnlineBank> {
