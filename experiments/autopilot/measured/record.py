@@ -30,8 +30,9 @@ class Run:
         """
         found = self._side(side)
         seconds = float(found["seconds"])
-        told = [one[-1][0] for one in found["operations"].values() if len(one) > seconds / 2]
-        return min(float(found["begin_s"]) + seconds, *told)
+        told = [float(one[-1][0]) for one in found["operations"].values() if len(one) > seconds / 2]
+        end_s = float(found["begin_s"]) + seconds
+        return min([end_s, *told])
 
     def window(self, side: str) -> tuple[float, float]:
         """The steady seconds of a side."""
