@@ -31,7 +31,8 @@ class Run:
         found = self._side(side)
         seconds = float(found["seconds"])
         told = [float(one[-1][0]) for one in found["operations"].values() if len(one) > seconds / 2]
-        return min(float(found["begin_s"]) + seconds, *told)
+        end_s = float(found["begin_s"]) + seconds
+        return min([end_s, *told])
 
     def window(self, side: str) -> tuple[float, float]:
         """The steady seconds of a side."""
