@@ -12,17 +12,9 @@
 # It does not end by itself: the host has then seen the last of what it wants to see.
 set -euo pipefail
 
-scratch=/mnt/scratch
-root=/sys/fs/cgroup
+# shellcheck source-path=SCRIPTDIR source=guest_common.sh
+. "$(dirname "$0")/guest_common.sh"
 tenants=(lookups mixed search batch)
-
-say() { printf '==> %s\n' "$*"; }
-
-# QEMU's user network: the guest is 10.0.2.15, the host's loopback is behind 10.0.2.2.
-network() {
-	ip link set eth0 up
-	ip address add 10.0.2.15/24 dev eth0
-}
 
 # Each tenant has files of its own: a page belongs to the cgroup that touches it first.
 files() {
@@ -95,21 +87,8 @@ finish() {
 	rmdir "$root/$side"
 }
 
-# stay SECONDS: until so many are over; ends with the agent, if that ends first.
-stay() {
-	local end=$((SECONDS + $1))
-	while ((SECONDS < end)); do
-		kill -0 "$agent" 2>/dev/null || {
-			wait "$agent" || say "the agent ended with status $?"
-			exit 1
-		}
-		sleep 1
-	done
-}
-
 network
-echo +memory +io >"$root/cgroup.subtree_control"
-echo 0 >/sys/kernel/mm/lru_gen/enabled
+prepare_kernel
 files
 say "starting the agent"
 # shellcheck disable=SC2153  # given by the host
@@ -119,8 +98,8 @@ for side in default autopilot; do
 	say "side $side, $RUN_SECONDS s"
 	started=()
 	start "$side"
-	stay "$RUN_SECONDS"
+	stay "$RUN_SECONDS" "$agent"
 	[ "$side" = autopilot ] || finish "$side"
 done
 say "done"
-stay 1000000
+stay 1000000 "$agent"

@@ -14,16 +14,8 @@
 #                  print (SIDE.TENANT) go
 set -euo pipefail
 
-scratch=/mnt/scratch
-root=/sys/fs/cgroup
-
-say() { printf '==> %s\n' "$*"; }
-
-# QEMU's user network: the guest is 10.0.2.15, the host's loopback is behind 10.0.2.2.
-network() {
-	ip link set eth0 up
-	ip address add 10.0.2.15/24 dev eth0
-}
+# shellcheck source-path=SCRIPTDIR source=../guest_common.sh
+. "$(dirname "$0")/../guest_common.sh"
 
 # Each tenant has files of its own: a page belongs to the cgroup that touches it first.
 files() {
@@ -98,21 +90,8 @@ finish() {
 	rmdir "$root/$side"
 }
 
-# stay SECONDS: until so many are over; fails with the agent, if that ends first.
-stay() {
-	local end=$((SECONDS + $1))
-	while ((SECONDS < end)); do
-		kill -0 "$agent" 2>/dev/null || {
-			wait "$agent" || say "the agent ended with status $?"
-			exit 1
-		}
-		sleep 1
-	done
-}
-
 network
-echo +memory +io >"$root/cgroup.subtree_control"
-echo 0 >/sys/kernel/mm/lru_gen/enabled
+prepare_kernel
 files
 while read -r side seconds config <&3; do
 	say "side $side, $seconds s"
@@ -124,7 +103,7 @@ while read -r side seconds config <&3; do
 	# So that the first accesses are sampled already.
 	sleep 3
 	begin "$side" "$seconds"
-	stay "$seconds"
+	stay "$seconds" "$agent"
 	cat "$root/$side"/*/memory.cache_ext >"$OUT/$side.cache_ext" 2>/dev/null || true
 	finish "$side"
 done 3<"$SIDES"
