@@ -31,8 +31,8 @@ class Sizes:
     """What is read, by how many repeats; see kernel_overhead for the file and the cgroups."""
 
     cgroup_pct: tuple[int, ...] = (50, 125)
-    reads_per_job: int = 50_000
-    repeats: int = 3
+    reads_per_job: int = 30_000
+    repeats: int = 2
 
 
 @dataclass(frozen=True)
