@@ -144,7 +144,7 @@ def test_what_if_predicts_and_changes_nothing(shared: Autopilot, open_page: Open
     page.get_by_label("Throughput SLO of /t/kv").fill("1000000")
     # Its limit was set above: what it would need for this it may not be given.
     expect(page.get_by_text("throughput held")).to_be_visible()
-    page.get_by_label("Memory of the node", exact=True).press("End")
+    page.get_by_role("slider", name="Memory of the node", exact=True).press("End")
     expect(page.get_by_text("now 32 MiB")).to_be_visible()
     assert _stated(shared, "/t/kv") is None
     assert all(row["pinned_policy"] is None for row in shared.tenants().values())
