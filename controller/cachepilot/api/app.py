@@ -87,7 +87,8 @@ def create_app(
 ) -> FastAPI:
     """The application over `service`, which is called on the event loop's thread.
 
-    A tenant's details, what-if and consolidation are asked for on another thread: they compute.
+    A tenant's details, history, what-if and consolidation are asked for on another thread: they
+    compute, or read from a disk.
 
     UnknownError is answered with 404, other InputErrors with 422, each with one line
     `{"error": ...}`; a body above 1 MiB with 413; anything else that is raised with 500, and is

@@ -124,7 +124,7 @@ def _add_state(routes: APIRouter, service: Service) -> None:
         event: Happened = None,
     ) -> list[DecisionView]:
         """The last decisions, the newest first."""
-        return service.history(cgroup, node, limit, before, event)
+        return await to_thread(service.history, cgroup, node, limit, before, event)
 
 
 def _add_events(routes: APIRouter, events: Events) -> None:
@@ -197,7 +197,8 @@ def _add_planning(routes: APIRouter, service: Service) -> None:
 def router(service: Service, events: Events) -> APIRouter:
     """All routes over `service`.
 
-    They are coroutines, which call it on the loop's thread; what plans does so on another one.
+    They are coroutines, which call it on the loop's thread; what plans or reads the store does so
+    on another one.
     """
     routes = APIRouter(dependencies=[Depends(_known_parameters), Depends(_BEARER)])
     _add_access(routes)
