@@ -85,6 +85,18 @@ class _Http(uvicorn.Server):
         super().__init__(config)
         self._events = events
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begins to listen; InputError when the address cannot be had.
+
+        It would end the process, and from inside a task nothing could keep it from that.
+        """
+        try:
+            await super().startup(sockets)
+        except SystemExit:
+            host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
+            problem = f"http: {host}:{self.config.port}: cannot be listened on"
+            raise InputError(problem) from None
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Ends streams first, for which it would wait."""
         self._events.close()
@@ -125,11 +137,7 @@ async def serve(config: ControllerConfig, stop: asyncio.Event) -> None:
     try:
         await asyncio.wait({stopping, web}, return_when=asyncio.FIRST_COMPLETED)
         http.should_exit = True
-        # It ends the process when it cannot listen; that is for the caller to say.
-        try:
-            await web
-        except SystemExit:
-            raise InputError(f"http: {config.http}: cannot be listened on") from None
+        await web
     finally:
         stopping.cancel()
         await controller.stop()
