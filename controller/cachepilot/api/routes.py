@@ -10,6 +10,7 @@ from fastapi.security import HTTPBearer
 
 from cachepilot.api.access import ROLE_KEY
 from cachepilot.api.course_shapes import CourseView, Span
+from cachepilot.api.error_shape import ErrorShape
 from cachepilot.api.events import Events, EventStream
 from cachepilot.api.fleet_view import PAGE_MAX, FleetView, Only, Order, fleet_view, select
 from cachepilot.api.objective_shapes import ObjectiveShape, ObjectivesShape
@@ -132,7 +133,14 @@ def _add_events(routes: APIRouter, events: Events) -> None:
         "/events",
         tags=["state"],
         response_class=StreamingResponse,
-        responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+        responses={
+            200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
+            503: {
+                "model": ErrorShape,
+                "description": "As many listen as may",
+                "headers": {"Retry-After": {"schema": {"type": "integer"}}},
+            },
+        },
     )
     async def listen() -> EventStream:
         """Server-sent events, without end: `change` says what to ask for again, `reload` all."""
