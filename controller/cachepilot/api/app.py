@@ -13,12 +13,14 @@ from cachepilot import _models
 from cachepilot.api import routes
 from cachepilot.api.access import Access, Guarded
 from cachepilot.api.bounded_body import BoundedBody
+from cachepilot.api.changes import Topic
 from cachepilot.api.error_shape import ErrorShape
 from cachepilot.api.events import RETRY_AFTER_S, Events, TooManyClientsError
 from cachepilot.api.metrics import Exposition
 from cachepilot.api.page import add_page
 from cachepilot.api.service import Service, UnknownError
 from cachepilot.api.shapes import Shape
+from cachepilot.api.shared_answer import SharedAnswer
 from cachepilot.errors import InputError
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -102,6 +104,7 @@ def create_app(
     `process` registers, the control loop's own metrics among it, is part of /metrics. Without
     `access` everybody on this host may ask everything, and nobody else anything.
     `state.events` is to be closed before a server is stopped: it holds streams open.
+    `state.consolidated`, which has a thread of its own, is closed after that.
     """
     app = FastAPI(
         title="cachepilot controller",
@@ -120,7 +123,11 @@ def create_app(
     app.add_middleware(BoundedBody)
     app.add_middleware(Guarded, access=access or Access())
     app.state.events = events = Events(service.changes)
-    app.include_router(routes.router(service, events), prefix="/api/v1", responses=REFUSALS)
+    app.state.consolidated = consolidated = SharedAnswer(
+        service.consolidation, lambda: service.changes.count(Topic.ASKED)
+    )
+    router = routes.router(service, events, consolidated)
+    app.include_router(router, prefix="/api/v1", responses=REFUSALS)
     _add_operations(app, service, process)
     add_page(app)
     return app

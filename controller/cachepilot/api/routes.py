@@ -27,6 +27,7 @@ from cachepilot.api.shapes import (
     WhatIf,
     WhatIfAnswer,
 )
+from cachepilot.api.shared_answer import SharedAnswer
 from cachepilot.control.decisions import Event
 from cachepilot.errors import InputError
 
@@ -190,7 +191,9 @@ def _add_pins(routes: APIRouter, service: Service) -> None:
         service.unpin(cgroup, node)
 
 
-def _add_planning(routes: APIRouter, service: Service) -> None:
+def _add_planning(
+    routes: APIRouter, service: Service, consolidated: SharedAnswer[Consolidation]
+) -> None:
     @routes.post("/what-if", tags=["planning"])
     async def what_if(question: WhatIf) -> WhatIfAnswer:
         """What would be planned if this were so; changes nothing."""
@@ -198,11 +201,16 @@ def _add_planning(routes: APIRouter, service: Service) -> None:
 
     @routes.get("/consolidation", tags=["planning"])
     async def consolidation() -> Consolidation:
-        """Least memory per tenant, how many more fit, and which nodes can be drained."""
-        return await to_thread(service.consolidation)
+        """Least memory per tenant, how many more fit, and which nodes can be drained.
+
+        Up to 5 s old, but never older than what operators last asked for.
+        """
+        return await consolidated.get()
 
 
-def router(service: Service, events: Events) -> APIRouter:
+def router(
+    service: Service, events: Events, consolidated: SharedAnswer[Consolidation]
+) -> APIRouter:
     """All routes over `service`.
 
     They are coroutines, which call it on the loop's thread; what plans or reads the store does so
@@ -214,5 +222,5 @@ def router(service: Service, events: Events) -> APIRouter:
     _add_events(routes, events)
     _add_objectives(routes, service)
     _add_pins(routes, service)
-    _add_planning(routes, service)
+    _add_planning(routes, service, consolidated)
     return routes

@@ -15,6 +15,7 @@ import uvicorn
 from cachepilot.api.access import Access
 from cachepilot.api.app import create_app
 from cachepilot.api.events import Events
+from cachepilot.api.shared_answer import SharedAnswer
 from cachepilot.control.config import ControllerConfig, read_config, split_address
 from cachepilot.control.fleet import Fleet
 from cachepilot.control.scrape import Scraper
@@ -81,9 +82,9 @@ class Controller:
 class _Http(uvicorn.Server):
     """Signals are handled by the controller, which ends sessions of agents too."""
 
-    def __init__(self, config: uvicorn.Config, events: Events) -> None:
+    def __init__(self, config: uvicorn.Config, events: Events, answers: SharedAnswer[Any]) -> None:
         super().__init__(config)
-        self._events = events
+        self._events, self._answers = events, answers
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begins to listen; InputError when the address cannot be had.
@@ -101,6 +102,7 @@ class _Http(uvicorn.Server):
         """Ends streams first, for which it would wait."""
         self._events.close()
         await super().shutdown(sockets)
+        self._answers.close()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Any:
@@ -124,6 +126,7 @@ def _http(config: ControllerConfig, service: ControlService) -> _Http:
             timeout_graceful_shutdown=2, **options,
         ),
         app.state.events,
+        app.state.consolidated,
     )  # fmt: skip
 
 
