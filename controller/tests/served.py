@@ -35,4 +35,5 @@ def served(service: Service, access: Access | None = None, **tls: Any) -> Iterat
         app.state.events.close()
         server.should_exit = True
         thread.join(DEADLINE_SECONDS)
+        app.state.consolidated.close()
         assert not thread.is_alive()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The HTTP interface over a service of literals: answers, refusals, bounds, the schema."""
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from cachepilot.api.app import create_app
 from cachepilot.api.bounded_body import BODY_MAX_BYTES
-from cachepilot.api.shapes import NodeView, Pin
+from cachepilot.api.shapes import DecisionView, NodeView, Pin
 from cachepilot.planner.objectives import Goal, Objectives
 
 API = "/api/v1"
@@ -36,6 +37,23 @@ def test_state_is_answered(client: TestClient, service: FakeService) -> None:
     assert detail == service.tenant("/db").model_dump(mode="json")
     assert len(client.get(f"{API}/history", params={"limit": 1}).json()) == 1
     assert client.get(f"{API}/consolidation").json()["drainable"] == ["beta"]
+
+
+def test_history_is_read_beside_the_loop() -> None:
+    threads: dict[str, int] = {}
+
+    class Noting(FakeService):
+        def nodes(self) -> list[NodeView]:
+            threads["nodes"] = threading.get_ident()
+            return super().nodes()
+
+        def history(self, *asked: Any) -> list[DecisionView]:
+            threads["history"] = threading.get_ident()
+            return super().history(*asked)
+
+    with TestClient(create_app(Noting()), HERE) as client:
+        assert {client.get(f"{API}/{one}").status_code for one in ("nodes", "history")} == {200}
+    assert threads["history"] != threads["nodes"]
 
 
 def test_objectives_are_the_keys_of_the_file(client: TestClient, service: FakeService) -> None:

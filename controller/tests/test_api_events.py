@@ -110,6 +110,23 @@ async def test_clients_are_bounded_and_forgotten(monkeypatch: pytest.MonkeyPatch
     events.require_room()
 
 
+def test_one_too_many_is_told_to_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CLIENTS_MAX", 1)
+    with served(FakeService()) as url:
+        with httpx.stream("GET", url + PATH, timeout=10) as first:
+            lines = first.iter_lines()
+            next(lines)
+            answer = httpx.get(url + PATH, timeout=10)
+        told = httpx.get(f"{url}/openapi.json").json()["paths"][PATH]["get"]["responses"]
+    assert answer.status_code == 503
+    assert int(answer.headers["retry-after"]) > 0
+    assert list(answer.json()) == ["error"] and "1 listen already" in answer.json()["error"]
+    content = told["503"]["content"]
+    assert list(content) == ["application/json"]
+    assert content["application/json"]["schema"]["$ref"].endswith("/ErrorShape")
+    assert list(told["503"]["headers"]) == ["Retry-After"]
+
+
 def test_one_who_goes_away_is_forgotten() -> None:
     service = FakeService()
     with served(service) as url:

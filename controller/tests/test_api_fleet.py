@@ -9,6 +9,7 @@ from fake_service import MIB, FakeService, slo, tenant
 from starlette.testclient import TestClient
 
 from cachepilot.api.app import create_app
+from cachepilot.api.fleet_view import Only, select
 
 HERE = "http://localhost"
 
@@ -76,6 +77,17 @@ def test_kinds_of_tenants(client: TestClient) -> None:
     assert _names(client, only="missed")[0] == [f"/fleet/t{n:03}" for n in range(0, 50, 10)]
     assert _names(client, only="pinned")[0] == ["/fleet/t003"]
     assert _names(client, only="trial")[1] == _names(client, only="untrusted")[1] == 0
+
+
+def test_nothing_of_a_tenant_is_looked_at_that_is_not_asked_for() -> None:
+    class Pinned:
+        """Has what `pinned` needs and nothing else."""
+
+        pinned_policy, pinned_limit_bytes = "mru", None
+
+    rows: list[Any] = [Pinned(), Pinned()]
+    assert select(rows) == rows
+    assert select(rows, only=Only.PINNED) == rows
 
 
 def test_the_fleet_in_sums(client: TestClient) -> None:

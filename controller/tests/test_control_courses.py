@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Courses under the real loop: what was set, measured and predicted, for every interval."""
 
+import json
 from pathlib import Path
 
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear
 from experiments.control_loop.world import World
 
-from cachepilot.api.course_shapes import Span
+from cachepilot.api.course_shapes import CourseView, Span
 from cachepilot.control.courses import POINTS
 from cachepilot.planner.objectives import Objective
 
@@ -74,8 +75,40 @@ def test_courses_are_bounded_and_the_day_is_means(tmp_path: Path) -> None:
     recent = found.service.course("/a", None, Span.RECENT)
     assert len(recent.time_s) == POINTS and recent.time_s[-1] == 2000.0 + 3 * POINTS - 1
     day = found.service.course("/a", None, Span.DAY)
-    assert 2 <= len(day.time_s) <= 4
-    assert all(abs((mean or 0) / MIB - 0.5) < 0.01 for mean in day.current_bytes[1:])
+    assert day.time_s == [1002, 1501, 2300, 2600]
+    assert all(abs((mean or 0) / MIB - 0.5) < 0.01 for mean in day.current_bytes[2:])
+
+
+def _readings(course: CourseView, at: int) -> list[float | None]:
+    values = course.model_dump(exclude={"node", "cgroup", "span", "time_s", "policy", "latency"})
+    return [column[at] for column in values.values()]
+
+
+def test_an_outage_is_not_bridged(tmp_path: Path) -> None:
+    found = world(tmp_path)
+    found.run(5)
+    found.plant.of("/a").totals.refaults_total += 50
+    found.plant.time_s += 999
+    found.run(2)
+    recent = found.service.course("/a", None, Span.RECENT)
+    assert recent.time_s == [1001, 1002, 1003, 1004, 1005, 1505, 2005, 2006]
+    day = found.service.course("/a", None, Span.DAY)
+    # What was summed is told as of when it was last seen, not as of the end of the outage.
+    assert day.time_s == [1005, 1505]
+    assert day.current_bytes[0] is not None and (day.throughput_ops[0] or 0) > 0
+    for course in (recent, day):
+        at = course.time_s.index(1505)
+        assert set(_readings(course, at)) == {None} and course.policy[at] == course.policy[at - 1]
+        told = json.loads(course.model_dump_json())
+        assert told["limit_bytes"][at] is None and told["time_s"][at] == 1505
+
+
+def test_what_is_only_slow_is_no_outage(tmp_path: Path) -> None:
+    found = world(tmp_path)
+    found.run(2)
+    found.plant.time_s += 58
+    found.run(1)
+    assert found.service.course("/a", None, Span.RECENT).time_s == [1001, 1002, 1061]
 
 
 def test_the_last_minute_of_latencies(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The store: bounded, and whole after a kill at any time."""
 
+import itertools
 import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 from cachepilot.api.shapes import Pin
 from cachepilot.control.decisions import Decision, Event, Setting
 from cachepilot.control.slo_windows import Row
-from cachepilot.control.store import DAY_S, Store, StoreError
+from cachepilot.control.store import DAY_S, Store, StoreError, history_query
 from cachepilot.planner.objectives import Goal, Mode, Objective, Objectives
 from cachepilot.sizes import parse_size
 
@@ -103,6 +105,61 @@ def test_history_is_filtered_the_newest_first_and_dropped_when_old(tmp_path: Pat
     store.prune()
     assert [one.epoch for one in store.history(None, None, 10)] == [2]
     assert store.record("n", 1) is None
+
+
+def _plan(path: Path, *asked: str | int | None) -> str:
+    """How SQLite would answer cgroup, node, before and event."""
+    cgroup, node, before, event = asked
+    query, values = history_query(cgroup, node, 5, before, event)  # type: ignore[arg-type]
+    with sqlite3.connect(path) as db:
+        return "; ".join(row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {query}", values))
+
+
+def test_history_reads_what_it_answers_however_it_is_asked(tmp_path: Path) -> None:
+    path = tmp_path / "c.db"
+    Store(path).close()
+    with sqlite3.connect(path) as db:
+        names = db.execute("SELECT name FROM sqlite_master WHERE name LIKE 'decisions_of_%'")
+        for (name,) in names.fetchall():
+            db.execute(f"DROP INDEX {name}")
+    # A file of before there were these indexes gets them.
+    store = Store(path)
+    for number in range(40):
+        what = Event.KEPT if number % 2 else Event.TRIAL
+        one = Decision(number, f"/{number % 3}", what, Setting("a", 1), Setting("b", 2), "w")
+        store.save(f"n{number % 4}", number, 0.0, [one])
+    every = store.history(None, None, 100)
+    parts = (None, "/1"), (None, "n1"), (None, 30), (None, "kept")
+    for cgroup, node, before, event in itertools.product(*parts):
+        found = _plan(path, cgroup, node, before, event)
+        assert "TEMP B-TREE" not in found
+        # Without any condition it walks back from the last, as far as the limit.
+        bare = all(one is None for one in (cgroup, node, before, event))
+        assert found.startswith("SCAN" if bare else "SEARCH"), found
+        wanted = [
+            one.id
+            for one in every
+            if cgroup in (None, one.cgroup)
+            and node in (None, one.node)
+            and (before is None or one.id < before)
+            and event in (None, one.event)
+        ]
+        assert [one.id for one in store.history(cgroup, node, 5, before, event)] == wanted[:5]
+
+
+@pytest.mark.parametrize(
+    ("asked", "index"),
+    [
+        (("/a", None, None, None), "decisions_of_cgroup (cgroup=?)"),
+        ((None, "n", None, None), "decisions_of_node (node=?)"),
+        ((None, None, None, "kept"), "decisions_of_event (event=?)"),
+        ((None, "n", 7, "kept"), "decisions_of_node_and_event (node=? AND event=? AND id<?)"),
+        (("/a", "n", 7, None), "decisions_of (cgroup=? AND node=? AND id<?)"),
+    ],
+)
+def test_history_has_an_index(tmp_path: Path, asked: tuple[str | None, ...], index: str) -> None:
+    Store(tmp_path / "c.db").close()
+    assert index in _plan(tmp_path / "c.db", *asked)
 
 
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:

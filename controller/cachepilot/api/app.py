@@ -13,12 +13,14 @@ from cachepilot import _models
 from cachepilot.api import routes
 from cachepilot.api.access import Access, Guarded
 from cachepilot.api.bounded_body import BoundedBody
+from cachepilot.api.changes import Topic
 from cachepilot.api.error_shape import ErrorShape
-from cachepilot.api.events import Events
+from cachepilot.api.events import RETRY_AFTER_S, Events, TooManyClientsError
 from cachepilot.api.metrics import Exposition
 from cachepilot.api.page import add_page
 from cachepilot.api.service import Service, UnknownError
 from cachepilot.api.shapes import Shape
+from cachepilot.api.shared_answer import SharedAnswer
 from cachepilot.errors import InputError
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -45,6 +47,12 @@ def _refusal(status: int, message: str) -> JSONResponse:
 
 async def _on_input_error(_request: Request, error: Exception) -> Response:
     return _refusal(404 if isinstance(error, UnknownError) else 422, str(error))
+
+
+async def _on_too_many(_request: Request, error: Exception) -> Response:
+    answer = _refusal(503, str(error))
+    answer.headers["Retry-After"] = str(RETRY_AFTER_S)
+    return answer
 
 
 async def _on_validation_error(_request: Request, error: Exception) -> Response:
@@ -87,14 +95,16 @@ def create_app(
 ) -> FastAPI:
     """The application over `service`, which is called on the event loop's thread.
 
-    A tenant's details, what-if and consolidation are asked for on another thread: they compute.
+    A tenant's details, history, what-if and consolidation are asked for on another thread: they
+    compute, or read from a disk.
 
-    UnknownError is answered with 404, other InputErrors with 422, each with one line
-    `{"error": ...}`; a body above 1 MiB with 413; anything else that is raised with 500, and is
-    raised on to the server, which logs it. Unknown keys are refused. What `process`
-    registers, the control loop's own metrics among it, is part of /metrics. Without `access`
-    everybody on this host may ask everything, and nobody else anything. `state.events` is to be
-    closed before a server is stopped: it holds streams open.
+    UnknownError is answered with 404, TooManyClientsError with 503, other InputErrors with 422,
+    each with one line `{"error": ...}`; a body above 1 MiB with 413; anything else that is raised
+    with 500, and is raised on to the server, which logs it. Unknown keys are refused. What
+    `process` registers, the control loop's own metrics among it, is part of /metrics. Without
+    `access` everybody on this host may ask everything, and nobody else anything.
+    `state.events` is to be closed before a server is stopped: it holds streams open.
+    `state.consolidated`, which has a thread of its own, is closed after that.
     """
     app = FastAPI(
         title="cachepilot controller",
@@ -104,6 +114,7 @@ def create_app(
         redoc_url=None,
         exception_handlers={
             InputError: _on_input_error,
+            TooManyClientsError: _on_too_many,
             RequestValidationError: _on_validation_error,
             HTTPException: _on_http_error,
             Exception: _on_failure,
@@ -112,7 +123,11 @@ def create_app(
     app.add_middleware(BoundedBody)
     app.add_middleware(Guarded, access=access or Access())
     app.state.events = events = Events(service.changes)
-    app.include_router(routes.router(service, events), prefix="/api/v1", responses=REFUSALS)
+    app.state.consolidated = consolidated = SharedAnswer(
+        service.consolidation, lambda: service.changes.count(Topic.ASKED)
+    )
+    router = routes.router(service, events, consolidated)
+    app.include_router(router, prefix="/api/v1", responses=REFUSALS)
     _add_operations(app, service, process)
     add_page(app)
     return app

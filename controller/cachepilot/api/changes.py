@@ -24,10 +24,15 @@ class Changes:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._listeners: tuple[Listener, ...] = ()
+        self._told = dict.fromkeys(Topic, 0)
 
     def __len__(self) -> int:
         """How many listen."""
         return len(self._listeners)
+
+    def count(self, topic: Topic) -> int:
+        """How often this topic was told of."""
+        return self._told[topic]
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Tells `listener` from now on, until what is returned is called."""
@@ -42,5 +47,7 @@ class Changes:
 
     def tell(self, topic: Topic, node: str = "") -> None:
         """Tells all that listen now, on this thread."""
+        with self._lock:
+            self._told[topic] += 1
         for listener in self._listeners:
             listener(topic, node)

@@ -24,6 +24,8 @@ class LatencyView(Shape):
 class CourseView(Shape):
     """A column per reading and an entry per point; null where it was not known.
 
+    An outage of the node or of the controller's session is one point with nothing but nulls.
+
     All is measured but `predicted_ops`: what the model gives for the policy and the limit that
     held. Stalls are shares of time in which some task of the cgroup waited (PSI).
     """

@@ -20,6 +20,8 @@ CLIENTS_MAX = 256
 PENDING_MAX = 256
 """Changes that wait for one client; about one node and topic there is one at most."""
 HEARTBEAT_S = 15.0
+RETRY_AFTER_S = 30
+"""When one for whom there was no room is to ask again."""
 PAUSE_S = 0.1
 """Between two messages to one client at least."""
 
@@ -87,7 +89,7 @@ class Client:
 
 
 class TooManyClientsError(InputError):
-    """More listen than are allowed."""
+    """More listen than are allowed: nothing is wrong with the request, only with when it came."""
 
 
 class EventStream(StreamingResponse):

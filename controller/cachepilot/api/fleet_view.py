@@ -92,14 +92,20 @@ def _is_pinned(tenant: TenantView) -> bool:
 
 
 def _is_listed(tenant: TenantView, only: Only | None) -> bool:
-    return {
-        None: True,
-        Only.PROMISED: bool(tenant.slos),
-        Only.MISSED: any(slo.met is False for slo in tenant.slos),
-        Only.TRIAL: tenant.trial is not None,
-        Only.PINNED: _is_pinned(tenant),
-        Only.UNTRUSTED: not tenant.trusted,
-    }[only]
+    """Looks at what is asked for alone: it is asked of every tenant of the fleet."""
+    match only:
+        case None:
+            return True
+        case Only.PROMISED:
+            return bool(tenant.slos)
+        case Only.MISSED:
+            return any(slo.met is False for slo in tenant.slos)
+        case Only.TRIAL:
+            return tenant.trial is not None
+        case Only.PINNED:
+            return _is_pinned(tenant)
+        case Only.UNTRUSTED:
+            return not tenant.trusted
 
 
 def _attainment(tenant: TenantView) -> float | None:

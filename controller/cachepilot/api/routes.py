@@ -10,6 +10,7 @@ from fastapi.security import HTTPBearer
 
 from cachepilot.api.access import ROLE_KEY
 from cachepilot.api.course_shapes import CourseView, Span
+from cachepilot.api.error_shape import ErrorShape
 from cachepilot.api.events import Events, EventStream
 from cachepilot.api.fleet_view import PAGE_MAX, FleetView, Only, Order, fleet_view, select
 from cachepilot.api.objective_shapes import ObjectiveShape, ObjectivesShape
@@ -26,6 +27,7 @@ from cachepilot.api.shapes import (
     WhatIf,
     WhatIfAnswer,
 )
+from cachepilot.api.shared_answer import SharedAnswer
 from cachepilot.control.decisions import Event
 from cachepilot.errors import InputError
 
@@ -124,7 +126,7 @@ def _add_state(routes: APIRouter, service: Service) -> None:
         event: Happened = None,
     ) -> list[DecisionView]:
         """The last decisions, the newest first."""
-        return service.history(cgroup, node, limit, before, event)
+        return await to_thread(service.history, cgroup, node, limit, before, event)
 
 
 def _add_events(routes: APIRouter, events: Events) -> None:
@@ -132,7 +134,14 @@ def _add_events(routes: APIRouter, events: Events) -> None:
         "/events",
         tags=["state"],
         response_class=StreamingResponse,
-        responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+        responses={
+            200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}},
+            503: {
+                "model": ErrorShape,
+                "description": "As many listen as may",
+                "headers": {"Retry-After": {"schema": {"type": "integer"}}},
+            },
+        },
     )
     async def listen() -> EventStream:
         """Server-sent events, without end: `change` says what to ask for again, `reload` all."""
@@ -182,7 +191,9 @@ def _add_pins(routes: APIRouter, service: Service) -> None:
         service.unpin(cgroup, node)
 
 
-def _add_planning(routes: APIRouter, service: Service) -> None:
+def _add_planning(
+    routes: APIRouter, service: Service, consolidated: SharedAnswer[Consolidation]
+) -> None:
     @routes.post("/what-if", tags=["planning"])
     async def what_if(question: WhatIf) -> WhatIfAnswer:
         """What would be planned if this were so; changes nothing."""
@@ -190,14 +201,20 @@ def _add_planning(routes: APIRouter, service: Service) -> None:
 
     @routes.get("/consolidation", tags=["planning"])
     async def consolidation() -> Consolidation:
-        """Least memory per tenant, how many more fit, and which nodes can be drained."""
-        return await to_thread(service.consolidation)
+        """Least memory per tenant, how many more fit, and which nodes can be drained.
+
+        Up to 5 s old, but never older than what operators last asked for.
+        """
+        return await consolidated.get()
 
 
-def router(service: Service, events: Events) -> APIRouter:
+def router(
+    service: Service, events: Events, consolidated: SharedAnswer[Consolidation]
+) -> APIRouter:
     """All routes over `service`.
 
-    They are coroutines, which call it on the loop's thread; what plans does so on another one.
+    They are coroutines, which call it on the loop's thread; what plans or reads the store does so
+    on another one.
     """
     routes = APIRouter(dependencies=[Depends(_known_parameters), Depends(_BEARER)])
     _add_access(routes)
@@ -205,5 +222,5 @@ def router(service: Service, events: Events) -> APIRouter:
     _add_events(routes, events)
     _add_objectives(routes, service)
     _add_pins(routes, service)
-    _add_planning(routes, service)
+    _add_planning(routes, service, consolidated)
     return routes

@@ -22,6 +22,8 @@ POINTS = 300
 DAY_STEP_S = 300.0
 LATENCY_STEP_S, LATENCY_LOOKS = 10.0, 7
 """Histograms are kept every so many seconds, so many of them: what is shown spans a minute."""
+GAP_S = 60.0
+"""Longer than this, and than two steps, is an outage: its two sides are not to look joined."""
 NAN = float("nan")
 
 
@@ -49,19 +51,27 @@ class _Counted(NamedTuple):
 
 
 class _Ring:
-    """The last POINTS points. With a step, each is the mean of what was seen during it."""
+    """The last POINTS points. With a step, each is the mean of what was seen during it.
 
-    def __init__(self, step_s: float) -> None:
+    An outage is one point of which nothing is known, half way through it.
+    """
+
+    def __init__(self, interval_s: float, step_s: float = 0.0) -> None:
         self._step_s = step_s
+        self._gap_s = max(2 * interval_s, 2 * step_s, GAP_S)
         self._times = np.full(POINTS, NAN)
         self._values = np.full((POINTS, len(_Values._fields)), NAN, np.float32)
         self._policies = np.zeros(POINTS, np.uint8)
         self._count = 0
         self._since_s: float | None = None
+        self._last: tuple[float, int] | None = None
         self._sums = [0.0] * len(_Values._fields)
         self._known = [0] * len(_Values._fields)
 
     def take(self, time_s: float, policy: int, values: _Values) -> None:
+        if self._last is not None and time_s - self._last[0] > self._gap_s:
+            self._break(*self._last, time_s)
+        self._last = time_s, policy
         if self._step_s == 0:
             self._add(time_s, policy, values)
             return
@@ -72,10 +82,20 @@ class _Ring:
         if self._since_s is None:
             self._since_s = time_s
         if time_s - self._since_s >= self._step_s:
-            pairs = zip(self._sums, self._known, strict=True)
-            self._add(time_s, policy, [total / known if known else NAN for total, known in pairs])
+            self._flush(time_s, policy)
             self._since_s = time_s
-            self._sums, self._known = [0.0] * len(self._sums), [0] * len(self._known)
+
+    def _break(self, last_s: float, policy: int, time_s: float) -> None:
+        """Ends what was summed at the last time it was seen, and notes the outage."""
+        if any(self._known):
+            self._flush(last_s, policy)
+        self._since_s = None
+        self._add((last_s + time_s) / 2, policy, [NAN] * len(_Values._fields))
+
+    def _flush(self, time_s: float, policy: int) -> None:
+        pairs = zip(self._sums, self._known, strict=True)
+        self._add(time_s, policy, [total / known if known else NAN for total, known in pairs])
+        self._sums, self._known = [0.0] * len(self._sums), [0] * len(self._known)
 
     def _add(self, time_s: float, policy: int, values: "_Values | list[float]") -> None:
         at = self._count % POINTS
@@ -96,9 +116,9 @@ class _Ring:
 class _Course:
     """One tenant."""
 
-    def __init__(self, cgroup_id: int) -> None:
+    def __init__(self, cgroup_id: int, interval_s: float) -> None:
         self.cgroup_id = cgroup_id
-        self.rings = {Span.RECENT: _Ring(0.0), Span.DAY: _Ring(DAY_STEP_S)}
+        self.rings = {Span.RECENT: _Ring(interval_s), Span.DAY: _Ring(interval_s, DAY_STEP_S)}
         self.policies: list[str] = []
         self.last: _Counted | None = None
         self.latency: deque[tuple[float, list[int]]] = deque(maxlen=LATENCY_LOOKS)
@@ -169,9 +189,13 @@ def _latency(course: _Course, now_s: float, total: list[int]) -> LatencyView | N
 
 
 class Courses:
-    """All tenants of one node; `take` on one thread, `view` on any."""
+    """All tenants of one node; `take` on one thread, `view` on any.
 
-    def __init__(self) -> None:
+    A cycle is expected every `interval_s`.
+    """
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval_s = interval_s
         self._courses: dict[str, _Course] = {}
         self._time_s = -math.inf
         self._lock = threading.Lock()
@@ -193,14 +217,16 @@ class Courses:
         for cgroup, seen in known.items():
             course = self._courses.get(cgroup)
             if course is None or course.cgroup_id != seen.wire.cgroup_id:
-                course = self._courses[cgroup] = _Course(seen.wire.cgroup_id)
+                course = self._courses[cgroup] = _Course(seen.wire.cgroup_id, self._interval_s)
             with self._lock:
                 course.take(time_s, seen, predicted.get(cgroup) if seen.window else None)
 
     def view(self, node: str, seen: Seen, span: Span) -> CourseView:
         """The course of one tenant; empty before its first cycle ended."""
         with self._lock:
-            course = self._courses.get(seen.tenant.cgroup) or _Course(seen.wire.cgroup_id)
+            course = self._courses.get(seen.tenant.cgroup) or _Course(
+                seen.wire.cgroup_id, self._interval_s
+            )
             times, policies, values = course.rings[span].points()
             latency = _latency(course, self._time_s, list(seen.wire.counters.read_latency_total))
             names = list(course.policies)

@@ -91,7 +91,7 @@ class NodeLoop:
         self.last_seen_s = row.last_seen_s
         self.connected = False
         self.report: Report | None = None
-        self.courses = Courses()
+        self.courses = Courses(config.interval_ms / 1000)
         self.acks_dropped_total = 0
         self._changes = Changes() if changes is None else changes
         self._config, self._store, self._asked = config, store, asked

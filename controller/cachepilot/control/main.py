@@ -15,6 +15,7 @@ import uvicorn
 from cachepilot.api.access import Access
 from cachepilot.api.app import create_app
 from cachepilot.api.events import Events
+from cachepilot.api.shared_answer import SharedAnswer
 from cachepilot.control.config import ControllerConfig, read_config, split_address
 from cachepilot.control.fleet import Fleet
 from cachepilot.control.scrape import Scraper
@@ -81,14 +82,27 @@ class Controller:
 class _Http(uvicorn.Server):
     """Signals are handled by the controller, which ends sessions of agents too."""
 
-    def __init__(self, config: uvicorn.Config, events: Events) -> None:
+    def __init__(self, config: uvicorn.Config, events: Events, answers: SharedAnswer[Any]) -> None:
         super().__init__(config)
-        self._events = events
+        self._events, self._answers = events, answers
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begins to listen; InputError when the address cannot be had.
+
+        It would end the process, and from inside a task nothing could keep it from that.
+        """
+        try:
+            await super().startup(sockets)
+        except SystemExit:
+            host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
+            problem = f"http: {host}:{self.config.port}: cannot be listened on"
+            raise InputError(problem) from None
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Ends streams first, for which it would wait."""
         self._events.close()
         await super().shutdown(sockets)
+        self._answers.close()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Any:
@@ -112,6 +126,7 @@ def _http(config: ControllerConfig, service: ControlService) -> _Http:
             timeout_graceful_shutdown=2, **options,
         ),
         app.state.events,
+        app.state.consolidated,
     )  # fmt: skip
 
 
@@ -125,11 +140,7 @@ async def serve(config: ControllerConfig, stop: asyncio.Event) -> None:
     try:
         await asyncio.wait({stopping, web}, return_when=asyncio.FIRST_COMPLETED)
         http.should_exit = True
-        # It ends the process when it cannot listen; that is for the caller to say.
-        try:
-            await web
-        except SystemExit:
-            raise InputError(f"http: {config.http}: cannot be listened on") from None
+        await web
     finally:
         stopping.cancel()
         await controller.stop()

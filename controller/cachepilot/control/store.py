@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What outlives the controller, in SQLite: objectives, pins, epochs, trials, decisions, totals.
 
-Every call is one transaction, so a crash leaves either all of it or nothing. The journal is a
-write-ahead log: readers never wait for the writer.
+Every call is one transaction, so a crash leaves either all of it or nothing. There is one
+connection under one lock: calls wait for one another, so none may read more than it answers.
 """
 
 import sqlite3
@@ -46,6 +46,10 @@ CREATE TABLE IF NOT EXISTS decisions (
   baseline_miss_ratio REAL, predicted_miss_ratio REAL, measured_miss_ratio REAL,
   why TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS decisions_of ON decisions (cgroup, node, id);
+CREATE INDEX IF NOT EXISTS decisions_of_cgroup ON decisions (cgroup, id);
+CREATE INDEX IF NOT EXISTS decisions_of_node ON decisions (node, id);
+CREATE INDEX IF NOT EXISTS decisions_of_event ON decisions (event, id);
+CREATE INDEX IF NOT EXISTS decisions_of_node_and_event ON decisions (node, event, id);
 CREATE TABLE IF NOT EXISTS records (
   node TEXT NOT NULL, epoch INTEGER NOT NULL, stored_s REAL NOT NULL, record BLOB NOT NULL,
   PRIMARY KEY (node, epoch));
@@ -77,6 +81,23 @@ class NodeRow:
     hello: bytes | None
     last_seen_s: float
     guard: str | None
+
+
+def history_query(
+    cgroup: str | None, node: str | None, limit: int, before: int | None, event: str | None
+) -> tuple[str, list[str | int]]:
+    """The query of `Store.history` and its values.
+
+    A condition that is not asked for is left out: as "or is null" it would keep SQLite from its
+    indexes, each of which is in the order of the answer.
+    """
+    asked: dict[str, str | int | None] = {
+        "cgroup = ?": cgroup, "node = ?": node, "id < ?": before, "event = ?": event,
+    }  # fmt: skip
+    given = {condition: value for condition, value in asked.items() if value is not None}
+    where = f" WHERE {' AND '.join(given)}" if given else ""
+    query = f"SELECT {', '.join(COLUMNS)} FROM decisions{where} ORDER BY id DESC LIMIT ?"
+    return query, [*given.values(), limit]
 
 
 class Store:
@@ -275,17 +296,8 @@ class Store:
         event: str | None = None,
     ) -> list[DecisionView]:
         """The last decisions, the newest first: those of an id below `before`, of one event."""
-        rows = self._rows(
-            f"SELECT {', '.join(COLUMNS)} FROM decisions"
-            " WHERE (?1 IS NULL OR cgroup = ?1) AND (?2 IS NULL OR node = ?2)"
-            " AND (?4 IS NULL OR id < ?4) AND (?5 IS NULL OR event = ?5)"
-            " ORDER BY id DESC LIMIT ?3",
-            cgroup,
-            node,
-            limit,
-            before,
-            event,
-        )
+        query, values = history_query(cgroup, node, limit, before, event)
+        rows = self._rows(query, *values)
         return [DecisionView(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
 
 

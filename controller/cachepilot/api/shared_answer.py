@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One answer for all who ask: what is dear to compute is computed once at a time, by one thread."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+FRESH_S = 5.0
+"""How long an answer is given again."""
+
+T = TypeVar("T")
+
+
+class SharedAnswer(Generic[T]):
+    """What `compute` returns, for whoever asks; asked on one event loop.
+
+    An answer serves all who ask while it is computed and for `fresh_s` after that, unless
+    `version` changed since it was begun. A failure is told to those who waited for it alone.
+    """
+
+    def __init__(
+        self,
+        compute: Callable[[], T],
+        version: Callable[[], int],
+        fresh_s: float = FRESH_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._compute, self._version = compute, version
+        self._fresh_s, self._clock = fresh_s, clock
+        self._executor = ThreadPoolExecutor(1, "shared-answer")
+        self._answer: asyncio.Future[T] | None = None
+        self._begun_as = 0
+        self._ended_s = 0.0
+
+    def _timed(self) -> T:
+        try:
+            return self._compute()
+        finally:
+            self._ended_s = self._clock()
+
+    def _is_fresh(self, answer: asyncio.Future[T]) -> bool:
+        if not answer.done():
+            return True
+        has_failed = answer.cancelled() or answer.exception() is not None
+        return not has_failed and self._clock() - self._ended_s < self._fresh_s
+
+    async def get(self) -> T:
+        """The answer; raises what `compute` raised."""
+        wanted = self._version()
+        # One that was begun before the change is left to end: two at a time would be dearer.
+        while self._answer is not None and not self._answer.done() and self._begun_as < wanted:
+            await asyncio.wait([self._answer])
+        answer = self._answer
+        if answer is None or self._begun_as < wanted or not self._is_fresh(answer):
+            self._begun_as = wanted
+            loop = asyncio.get_running_loop()
+            answer = self._answer = loop.run_in_executor(self._executor, self._timed)
+        # Who goes away does not take it from the others.
+        return await asyncio.shield(answer)
+
+    def close(self) -> None:
+        """Nothing is computed any more, but for what is under way."""
+        self._executor.shutdown(wait=False, cancel_futures=True)

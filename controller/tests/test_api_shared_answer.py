@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One computation for all who ask: while it runs, for a while after, until something is changed."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+from fake_service import FakeService
+
+from cachepilot.api.app import create_app
+from cachepilot.api.changes import Topic
+from cachepilot.api.shapes import Consolidation
+from cachepilot.api.shared_answer import FRESH_S, SharedAnswer
+from cachepilot.errors import InputError
+
+MANY = 50
+WAIT_S = 10.0
+
+
+@dataclass
+class Slow:
+    """Computes its own number once it may."""
+
+    may: threading.Event = field(default_factory=threading.Event)
+    begun: int = 0
+    version: int = 0
+    now_s: float = 0.0
+    fails: bool = False
+
+    def compute(self) -> int:
+        self.begun += 1
+        number = self.begun
+        assert self.may.wait(WAIT_S)
+        if self.fails:
+            raise InputError("no answer")
+        return number
+
+
+@pytest.fixture
+def slow() -> Slow:
+    return Slow()
+
+
+@pytest.fixture
+def shared(slow: Slow) -> Iterator[SharedAnswer[int]]:
+    answer = SharedAnswer(slow.compute, lambda: slow.version, clock=lambda: slow.now_s)
+    yield answer
+    slow.may.set()
+    answer.close()
+
+
+async def _until_begun(slow: Slow, times: int) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while slow.begun < times:
+            await asyncio.sleep(0.001)
+
+
+async def test_all_share_one_and_who_goes_away_takes_nothing(
+    slow: Slow, shared: SharedAnswer[int]
+) -> None:
+    asking = [asyncio.create_task(shared.get()) for _ in range(MANY)]
+    await _until_begun(slow, 1)
+    asking[0].cancel()
+    slow.may.set()
+    assert await asyncio.gather(*asking[1:]) == [1] * (MANY - 1)
+    slow.now_s += FRESH_S - 0.01
+    assert await shared.get() == 1
+    slow.now_s += 0.02
+    assert await shared.get() == 2
+
+
+async def test_what_was_begun_before_a_change_is_not_told_after_it(
+    slow: Slow, shared: SharedAnswer[int]
+) -> None:
+    before = asyncio.create_task(shared.get())
+    await _until_begun(slow, 1)
+    slow.version += 1
+    after = [asyncio.create_task(shared.get()) for _ in range(MANY)]
+    await asyncio.sleep(0.01)
+    assert slow.begun == 1
+    slow.may.set()
+    assert await before == 1
+    assert await asyncio.gather(*after) == [2] * MANY
+    slow.version += 1
+    assert await shared.get() == 3
+
+
+async def test_a_failure_is_not_kept(slow: Slow, shared: SharedAnswer[int]) -> None:
+    slow.may.set()
+    slow.fails = True
+    with pytest.raises(InputError, match="no answer"):
+        await shared.get()
+    slow.fails = False
+    assert await shared.get() == 2
+
+
+class Counting(FakeService):
+    """Counts how often it consolidates."""
+
+    asked = 0
+
+    def consolidation(self) -> Consolidation:
+        self.asked += 1
+        return super().consolidation()
+
+
+async def test_consolidation_is_computed_once_for_many() -> None:
+    service = Counting()
+    transport = httpx.ASGITransport(create_app(service))
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:7071") as client:
+        for expected in (1, 1, 2):
+            if expected == 2:
+                service.changes.tell(Topic.ASKED)
+            asking = (client.get("/api/v1/consolidation") for _ in range(MANY))
+            answers = await asyncio.gather(*asking)
+            assert {one.status_code for one in answers} == {200}
+            assert service.asked == expected
