@@ -61,6 +61,34 @@ def test_an_slo_is_set_and_deleted(shared: Autopilot, open_page: Open) -> None:
     assert _stated(shared, "/t/kv") is None
 
 
+def test_an_slo_under_a_glob_keeps_all_that_the_glob_says(
+    shared: Autopilot, open_page: Open
+) -> None:
+    before = shared.get("/objectives")
+    more = {"throughput_ops": 70, "hit_ratio": 0.01}
+    glob = {"cgroup": "/t/k*", "mode": "observe", "indicator": "accesses", "memory_min": "9MiB"}
+    stated = {**before, "tenant": [{**glob, **more}, *before["tenant"]]}
+    shared.http.put("/objectives", json=stated).raise_for_status()
+    try:
+        page = open_page(shared.address, "#/tenant?node=n&cgroup=/t/kv")
+        # Of the glob alone: it is taken from this cgroup, not from the others.
+        page.get_by_role("button", name="Delete the SLO of throughput").click()
+        expect(page.get_by_text("/t/kv: the SLO of throughput is gone")).to_be_visible()
+        expect(page.get_by_role("rowheader", name="throughput")).to_have_count(0)
+        assert _stated(shared, "/t/kv") == {**glob, "cgroup": "/t/kv", "hit_ratio": 0.01}
+        assert _stated(shared, "/t/k*") == {**glob, **more}
+        # What somebody else asks meanwhile is not undone.
+        shared.http.post("/objectives", json={**glob, "cgroup": "/t/kv", "weight": 3})
+        page.get_by_label("op/s, at least").fill("60")
+        page.get_by_role("button", name="Set SLO").click()
+        expect(page.get_by_text("/t/kv: the SLO of throughput is set")).to_be_visible()
+        wanted = {**glob, "cgroup": "/t/kv", "weight": 3, "throughput_ops": 60}
+        assert _stated(shared, "/t/kv") == wanted
+        assert shared.tenants()["/t/kv"]["mode"] == "observe"
+    finally:
+        shared.http.put("/objectives", json=before).raise_for_status()
+
+
 def test_what_is_refused_is_said(shared: Autopilot, open_page: Open) -> None:
     page = open_page(shared.address, TENANT)
     page.get_by_label("Limit, MiB").fill("1000000")
