@@ -173,6 +173,22 @@ def test_what_if_predicts_and_changes_nothing(shared: Autopilot, open_page: Open
     assert all(row["pinned_policy"] is None for row in shared.tenants().values())
 
 
+def test_what_if_asks_again_once_the_controller_is_back(pilot: Autopilot, open_page: Open) -> None:
+    page = open_page(pilot.address, "#/what-if?node=n")
+    then, figure = page.get_by_test_id("then /t/kv"), re.compile(r"\d")
+    expect(then).to_contain_text(figure)
+    pilot.kill("controller")
+    expect(page.get_by_text("connection lost")).to_be_visible()
+    slider = page.get_by_label("Limit of /t/kv", exact=True)
+    slider.focus()
+    page.keyboard.press("Home")
+    expect(page.get_by_role("alert")).to_have_text("the controller does not answer")
+    expect(then).not_to_contain_text(figure)
+    pilot.start("controller")
+    expect(then).to_contain_text(figure, timeout=90_000)
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
 def test_the_controller_searches_and_sorts(shared: Autopilot, open_page: Open) -> None:
     page = open_page(shared.address)
     expect(page.get_by_text("2 listed")).to_be_visible()
