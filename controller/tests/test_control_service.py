@@ -10,10 +10,12 @@ import pytest
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear
 from experiments.control_loop.world import World
 
+from cachepilot.api.objective_shapes import ObjectiveShape
 from cachepilot.api.service import Service, UnknownError
 from cachepilot.api.shapes import Pin
 from cachepilot.errors import InputError
-from cachepilot.planner.objectives import Objective
+from cachepilot.planner.objectives import Objective, Objectives
+from cachepilot.planner.objectives_file import parse_objectives
 
 SIZES = tuple(MIB * size for size in (16, 64, 128, 256))
 
@@ -57,6 +59,25 @@ def test_objectives_change_one_by_one_and_are_stored(world: World) -> None:
         world.service.delete_objective("/a")
     world.restart()
     assert [one.pattern for one in world.service.objectives().tenants] == ["*", "/b"]
+
+
+def test_the_statement_that_holds_is_told_whole(world: World) -> None:
+    told = '[[tenant]]\ncgroup = "/?"\nmode = "observe"\nindicator = "block_reads"\n'
+    told += 'memory_min = "8MiB"\npolicies = ["lfu"]\n'
+    glob = parse_objectives(told, "o.toml").tenants[0]
+    service = world.service
+    service.set_objectives(Objectives((glob,)))
+    detail = service.tenant("/a")
+    assert detail.stated == detail.inherited == ObjectiveShape.of(glob)
+    assert detail.stated is not None and detail.stated.objective() == glob
+    # One that is of exactly its path comes first, at once, and what it hides is told.
+    service.set_objective(Objective("/a", weight=3))
+    detail = service.tenant("/a")
+    assert detail.stated == ObjectiveShape(cgroup="/a", weight=3)
+    assert detail.inherited == ObjectiveShape.of(glob)
+    service.set_objectives(Objectives((Objective("/other"),)))
+    detail = service.tenant("/a")
+    assert detail.stated is None and detail.inherited is None
 
 
 def test_what_is_not_there_is_named_with_what_is(world: World) -> None:

@@ -61,6 +61,34 @@ def test_an_slo_is_set_and_deleted(shared: Autopilot, open_page: Open) -> None:
     assert _stated(shared, "/t/kv") is None
 
 
+def test_an_slo_under_a_glob_keeps_all_that_the_glob_says(
+    shared: Autopilot, open_page: Open
+) -> None:
+    before = shared.get("/objectives")
+    more = {"throughput_ops": 70, "hit_ratio": 0.01}
+    glob = {"cgroup": "/t/k*", "mode": "observe", "indicator": "accesses", "memory_min": "9MiB"}
+    stated = {**before, "tenant": [{**glob, **more}, *before["tenant"]]}
+    shared.http.put("/objectives", json=stated).raise_for_status()
+    try:
+        page = open_page(shared.address, "#/tenant?node=n&cgroup=/t/kv")
+        # Of the glob alone: it is taken from this cgroup, not from the others.
+        page.get_by_role("button", name="Delete the SLO of throughput").click()
+        expect(page.get_by_text("/t/kv: the SLO of throughput is gone")).to_be_visible()
+        expect(page.get_by_role("rowheader", name="throughput")).to_have_count(0)
+        assert _stated(shared, "/t/kv") == {**glob, "cgroup": "/t/kv", "hit_ratio": 0.01}
+        assert _stated(shared, "/t/k*") == {**glob, **more}
+        # What somebody else asks meanwhile is not undone.
+        shared.http.post("/objectives", json={**glob, "cgroup": "/t/kv", "weight": 3})
+        page.get_by_label("op/s, at least").fill("60")
+        page.get_by_role("button", name="Set SLO").click()
+        expect(page.get_by_text("/t/kv: the SLO of throughput is set")).to_be_visible()
+        wanted = {**glob, "cgroup": "/t/kv", "weight": 3, "throughput_ops": 60}
+        assert _stated(shared, "/t/kv") == wanted
+        assert shared.tenants()["/t/kv"]["mode"] == "observe"
+    finally:
+        shared.http.put("/objectives", json=before).raise_for_status()
+
+
 def test_what_is_refused_is_said(shared: Autopilot, open_page: Open) -> None:
     page = open_page(shared.address, TENANT)
     page.get_by_label("Limit, MiB").fill("1000000")
@@ -115,16 +143,11 @@ def test_a_decision_arrives_is_explained_and_reverted(pilot: Autopilot, open_pag
     expect(dialog).to_contain_text("until it is unpinned")
     dialog.get_by_role("button", name="Revert").click()
     expect(page.get_by_text(re.compile(f"{first['cgroup']}: pinned to"))).to_be_visible()
-    policy_moved = first["from_policy"] != first["to_policy"]
-    pinned, before = (
-        ("pinned_policy", first["from_policy"])
-        if policy_moved
-        else ("pinned_limit_bytes", first["from_limit_bytes"])
-    )
-    # The table shows the pin with the next interval.
-    pilot.until(lambda: pilot.tenants()[first["cgroup"]][pinned] == before)
-    if policy_moved:
-        pilot.until(lambda: pilot.tenants()[first["cgroup"]]["policy"] == before)
+    # A tenant tells its pin from the next interval on.
+    key = "policy" if first["from_policy"] != first["to_policy"] else "limit_bytes"
+    pilot.until(lambda: pilot.tenants()[first["cgroup"]][f"pinned_{key}"] == first[f"from_{key}"])
+    if key == "policy":
+        pilot.until(lambda: pilot.tenants()[first["cgroup"]]["policy"] == first["from_policy"])
 
 
 def test_what_if_predicts_and_changes_nothing(shared: Autopilot, open_page: Open) -> None:
@@ -142,12 +165,30 @@ def test_what_if_predicts_and_changes_nothing(shared: Autopilot, open_page: Open
     row = page.get_by_role("row").filter(has_text="/t/loop")
     expect(row.get_by_role("cell", name="mru", exact=True).last).to_be_visible()
     page.get_by_label("Throughput SLO of /t/kv").fill("1000000")
-    # Its limit was set above: what it would need for this it may not be given.
-    expect(page.get_by_text("throughput held")).to_be_visible()
+    # A limit that was fixed leaves nothing to plan for the promise.
+    expect(page.get_by_text("throughput held", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Let the limit of /t/kv be planned").click()
+    expect(page.get_by_text(re.compile("throughput (unattainable|outbid)"))).to_be_visible()
     page.get_by_role("slider", name="Memory of the node", exact=True).press("End")
     expect(page.get_by_text("now 32 MiB")).to_be_visible()
     assert _stated(shared, "/t/kv") is None
     assert all(row["pinned_policy"] is None for row in shared.tenants().values())
+
+
+def test_what_if_asks_again_once_the_controller_is_back(pilot: Autopilot, open_page: Open) -> None:
+    page = open_page(pilot.address, "#/what-if?node=n")
+    then, figure = page.get_by_test_id("then /t/kv"), re.compile(r"\d")
+    expect(then).to_contain_text(figure)
+    pilot.kill("controller")
+    expect(page.get_by_text("connection lost")).to_be_visible()
+    slider = page.get_by_label("Limit of /t/kv", exact=True)
+    slider.focus()
+    page.keyboard.press("Home")
+    expect(page.get_by_role("alert")).to_have_text("the controller does not answer")
+    expect(then).not_to_contain_text(figure)
+    pilot.start("controller")
+    expect(then).to_contain_text(figure, timeout=90_000)
+    expect(page.get_by_role("alert")).to_have_count(0)
 
 
 def test_the_controller_searches_and_sorts(shared: Autopilot, open_page: Open) -> None:

@@ -6,6 +6,7 @@ Numbers that were measured stand beside those that a model predicted, and say wh
 
 from pydantic import BaseModel, ConfigDict
 
+from cachepilot.api.objective_shapes import ObjectiveShape
 from cachepilot.api.role import Role
 
 
@@ -159,6 +160,10 @@ class TenantDetail(Shape):
     """The least memory that keeps every SLO under `needed_policy`; None when none would."""
     read_latency_total: list[int]
     needed_policy: str | None = None
+    stated: ObjectiveShape | None = None
+    """The statement that holds for it now, of its path or of a glob; None when none names it."""
+    inherited: ObjectiveShape | None = None
+    """The statement that would hold without one of exactly its path."""
 
 
 class DecisionView(Shape):

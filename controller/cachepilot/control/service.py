@@ -88,7 +88,8 @@ class ControlService:
     def tenant(self, cgroup: str, node: str | None = None) -> TenantDetail:
         """One tenant and why it has what it has."""
         name, report = self._find(cgroup, node)
-        return tenant_detail(name, report, cgroup, self._fleet.config.planner)
+        objectives = self._fleet.asked().objectives
+        return tenant_detail(name, report, cgroup, self._fleet.config.planner, objectives)
 
     def course(self, cgroup: str, node: str | None, span: Span) -> CourseView:
         """How one tenant did of late."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is shown of nodes and tenants, made of the last report of a node."""
 
+from cachepilot.api.objective_shapes import ObjectiveShape
 from cachepilot.api.shapes import (
     CurvesView,
     DemandView,
@@ -15,7 +16,7 @@ from cachepilot.control.report import Report
 from cachepilot.planner.config import Config
 from cachepilot.planner.decision import Action
 from cachepilot.planner.explanation import explain
-from cachepilot.planner.objectives import Fixed, Objective
+from cachepilot.planner.objectives import UNNAMED, Fixed, Objective, Objectives
 
 
 def node_view(loop: NodeLoop) -> NodeView:
@@ -84,8 +85,13 @@ def tenant_view(node: str, report: Report, cgroup: str) -> TenantView:
     )
 
 
-def tenant_detail(node: str, report: Report, cgroup: str, config: Config) -> TenantDetail:
-    """All that is known of one tenant; KeyError when the node has none of that path."""
+def tenant_detail(
+    node: str, report: Report, cgroup: str, config: Config, stated: Objectives
+) -> TenantDetail:
+    """All that is known of one tenant; KeyError when the node has none of that path.
+
+    `stated` is what operators state now, which the report's cycle need not know yet.
+    """
     seen = report.collected.seen[cgroup]
     action = _action(report, cgroup)
     known = explain(report.collected.snapshot, report.objectives, config, cgroup)
@@ -100,7 +106,13 @@ def tenant_detail(node: str, report: Report, cgroup: str, config: Config) -> Ten
         needed_for_slo_bytes=known.needed_for_slo_bytes,
         needed_policy=known.needed_policy,
         read_latency_total=list(seen.wire.counters.read_latency_total),
+        stated=_stated(stated.of(cgroup)),
+        inherited=_stated(stated.of_globs(cgroup)),
     )
+
+
+def _stated(objective: Objective) -> ObjectiveShape | None:
+    return None if objective is UNNAMED else ObjectiveShape.of(objective)
 
 
 def _why(report: Report, seen: Seen, action: Action | None, objective: Objective) -> str:

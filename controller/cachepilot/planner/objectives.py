@@ -152,11 +152,12 @@ class Objectives:
         """The statement that holds for `cgroup`; UNNAMED when there is none."""
         found = self._found.get(cgroup)
         if found is None:
-            found = self._exact.get(cgroup)
-            if found is None:
-                globs = (one for glob, one in self._globs if glob.match(cgroup))
-                found = next(globs, UNNAMED)
+            found = self._exact.get(cgroup) or self.of_globs(cgroup)
             if len(self._found) >= REMEMBERED_MAX:
                 self._found.clear()
             self._found[cgroup] = found
         return found
+
+    def of_globs(self, cgroup: str) -> Objective:
+        """What would hold without a statement of exactly this path; UNNAMED when nothing would."""
+        return next((one for glob, one in self._globs if glob.match(cgroup)), UNNAMED)

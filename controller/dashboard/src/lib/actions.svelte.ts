@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an operator does, and the line that says what came of it.
 
-import { post, Refused, remove } from "./api";
-import { bytes } from "./format";
-import type { Decision, Objective } from "./types";
+import { get, post, Refused, remove } from "./api";
+import { bytes, sloNames } from "./format";
+import type { Decision, Detail, Objective, SloKind } from "./types";
 
 class Notice {
   text = $state("");
@@ -59,12 +59,44 @@ export function unpin(node: string, cgroup: string): Promise<boolean> {
   });
 }
 
-export function setObjective(objective: Objective): Promise<boolean> {
-  return attempt(`${objective.cgroup}: the objective is set`, () => post("objectives", objective));
+/** Adds a promise to what holds for this cgroup now, be it stated of its path or of a glob. */
+export function setSlo(
+  node: string,
+  cgroup: string,
+  kind: SloKind,
+  target: number,
+): Promise<boolean> {
+  return attempt(`${cgroup}: the SLO of ${sloNames[kind]} is set`, async () => {
+    const { stated } = await get<Detail>("tenants/detail", { node, cgroup });
+    await post("objectives", { ...stated, cgroup, [kind]: target });
+  });
 }
 
-export function deleteObjective(cgroup: string): Promise<boolean> {
-  return attempt(`${cgroup}: the objective is gone`, () => remove("objectives", { cgroup }));
+/** Two statements that ask the same; a key without a value is one that is not there. */
+function isSame(one: Objective, other: Objective): boolean {
+  const [first, second] = [one, other].map((statement) =>
+    JSON.stringify(
+      Object.entries(statement)
+        .filter(([, value]) => value !== null && value !== undefined)
+        .sort(([a], [b]) => a.localeCompare(b)),
+    ),
+  );
+  return first === second;
+}
+
+/**
+ * Takes one promise away and nothing else. The statement of the cgroup itself goes with it where
+ * what is left is what would hold anyway.
+ */
+export function dropSlo(node: string, cgroup: string, kind: SloKind): Promise<boolean> {
+  return attempt(`${cgroup}: the SLO of ${sloNames[kind]} is gone`, async () => {
+    const { stated, inherited } = await get<Detail>("tenants/detail", { node, cgroup });
+    if (stated === null || (stated[kind] ?? null) === null) return;
+    const left = { ...stated, cgroup, [kind]: null };
+    if (stated.cgroup === cgroup && isSame(left, { ...inherited, cgroup }))
+      await remove("objectives", { cgroup });
+    else await post("objectives", left);
+  });
 }
 
 /** What a decision changed, as it was before. */

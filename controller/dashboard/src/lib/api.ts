@@ -38,6 +38,8 @@ async function request(
   query?: Query,
   body?: unknown,
 ): Promise<Response> {
+  // What is answered to a token says nothing of one that was entered meanwhile.
+  const sent = session.token;
   let answer: Response;
   try {
     answer = await fetch(address(path, query), {
@@ -52,7 +54,7 @@ async function request(
   }
   if (answer.ok) return answer;
   const why = await reason(answer);
-  if (answer.status === 401) session.forget(why);
+  if (answer.status === 401 && session.token === sent) session.forget(why);
   throw new Refused(answer.status, why);
 }
 

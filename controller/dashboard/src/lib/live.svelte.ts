@@ -52,8 +52,9 @@ function takeEvents(text: string): string {
 }
 
 async function read(ending: AbortController): Promise<void> {
+  const sent = session.token;
   const answer = await fetch("/api/v1/events", { headers: headers(), signal: ending.signal });
-  if (answer.status === 401) session.forget("the token is not known");
+  if (answer.status === 401 && session.token === sent) session.forget("the token is not known");
   if (!answer.ok || answer.body === null) throw new Error(`events: ${answer.status}`);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   live.status = "live";
@@ -75,6 +76,7 @@ export function listen(): () => void {
     while (!stopped) {
       try {
         const access = await get<Access>("access");
+        if (stopped) return;
         session.role = access.role;
         session.mayChange = access.may_change;
         ending = new AbortController();

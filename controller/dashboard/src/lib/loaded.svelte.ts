@@ -6,6 +6,11 @@ import { Refused } from "./api";
 
 /** Between an answer and the next request of the same thing. */
 const GAP_MS = 150;
+/**
+ * Between two requests that only an interval of a node is the cause of: many nodes have many. A
+ * little less than the default interval, so that what one node alone tells is never late.
+ */
+const INTERVAL_GAP_MS = 900;
 
 export class Loaded<T> {
   value = $state.raw<T | null>(null);
@@ -13,6 +18,8 @@ export class Loaded<T> {
   #load: () => Promise<T>;
   #isBusy = false;
   #isDue = false;
+  #askedMs = -Infinity;
+  #later: ReturnType<typeof setTimeout> | undefined;
 
   constructor(load: () => Promise<T>) {
     this.#load = load;
@@ -26,6 +33,13 @@ export class Loaded<T> {
     });
   }
 
+  /** Asks when the last request is long enough ago, for what every interval of every node changes. */
+  refreshLater(): void {
+    const wait = this.#askedMs + INTERVAL_GAP_MS - performance.now();
+    if (wait <= 0) this.refresh();
+    else this.#later ??= setTimeout(() => this.refresh(), wait);
+  }
+
   /** Forgets what was answered: it is about something else. */
   reset(): void {
     this.value = null;
@@ -36,6 +50,9 @@ export class Loaded<T> {
     this.#isBusy = true;
     do {
       this.#isDue = false;
+      clearTimeout(this.#later);
+      this.#later = undefined;
+      this.#askedMs = performance.now();
       try {
         const found = await this.#load();
         // What was asked for may have changed meanwhile; then the next answer is the right one.

@@ -121,6 +121,8 @@ export interface Detail {
   why: string;
   needed_for_slo_bytes: number | null;
   needed_policy: string | null;
+  stated: Objective | null;
+  inherited: Objective | null;
 }
 
 export type Column = (number | null)[];
@@ -163,15 +165,10 @@ export interface Decision {
 
 export interface Objective {
   cgroup: string;
-  throughput_ops?: number;
-  latency_p99_us?: number;
-  hit_ratio?: number;
+  throughput_ops?: number | null;
+  latency_p99_us?: number | null;
+  hit_ratio?: number | null;
   [key: string]: unknown;
-}
-
-export interface Objectives {
-  goal: string;
-  tenant: Objective[];
 }
 
 export interface Question {
