@@ -27,9 +27,13 @@ OBJECTIVES = '[[tenant]]\ncgroup = "*"\nmemory_min = "8MiB"\n'
 Open = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium, without a window."""
+    """Debian's Chromium, without a window.
+
+    Of a module, not of all tests: while it is there an event loop runs in this thread, in which
+    tests that come later could not run their own.
+    """
     if not CHROMIUM.exists():
         pytest.skip("there is no /usr/bin/chromium: scripts/setup dev")
     with sync_playwright() as playwright:
