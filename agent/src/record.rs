@@ -3,6 +3,8 @@
 
 use crate::bpf::sampler::{Sampler, SamplerSizes};
 use crate::bpf::sampler_layout::{Counts, Losses};
+use crate::bpf::source::AccessSource;
+use crate::bpf::watch::Watch;
 use crate::cgroup::Cgroup;
 use crate::error::{Error, Result};
 use cachepilot_models::hash::threshold;
@@ -16,10 +18,19 @@ const MAX_RING_MIB: u32 = 1024;
 /// The only slot: a recording has one tenant.
 const SLOT: u32 = 0;
 
+/// Who counts and samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Counting {
+    /// The sampler's programs: on any kernel, and beside an agent.
+    #[default]
+    Programs,
+    /// The patched kernel itself, which costs less; one can ask it at a time.
+    Kernel,
+}
+
 /// A recording that is under way.
-#[derive(Debug)]
 pub struct Recorder {
-    sampler: Sampler,
+    sampler: Box<dyn AccessSource>,
     path: PathBuf,
     threshold: u64,
     tracked: Vec<u64>,
@@ -46,16 +57,20 @@ impl Recorder {
     /// # Errors
     /// [`Error::Setting`] for a value out of range, [`Error::Sampler`] and the like when this
     /// machine cannot.
-    pub fn start(cgroup: &Path, rate: f64, ring_mib: u32) -> Result<Self> {
+    pub fn start(cgroup: &Path, counting: Counting, rate: f64, ring_mib: u32) -> Result<Self> {
         if !(rate > 0.0 && rate <= 1.0) {
             return Err(refused("rate", rate, "allowed: above 0, up to 1"));
         }
         if !ring_mib.is_power_of_two() || ring_mib > MAX_RING_MIB {
             return Err(refused("ring_mib", ring_mib, "allowed: a power of two, up to 1024"));
         }
-        let path = Cgroup::open(cgroup)?.path;
+        let cgroup = Cgroup::open(cgroup)?;
         let sizes = SamplerSizes { max_tenants: 1, ring_bytes: ring_mib * MIB };
-        let (sampler, threshold) = (Sampler::open(sizes)?, threshold(rate));
+        let sampler: Box<dyn AccessSource> = match counting {
+            Counting::Programs => Box::new(Sampler::open(sizes)?),
+            Counting::Kernel => Box::new(unwatched(&cgroup, sizes)?),
+        };
+        let (path, threshold) = (cgroup.path, threshold(rate));
         let mut recorder =
             Self { sampler, path, threshold, tracked: Vec::new(), records: Vec::new() };
         recorder.follow()?;
@@ -111,6 +126,17 @@ pub fn create(out: &Path) -> Result<RecordWriter> {
     Ok(RecordWriter::create(out, Header::FULL)?)
 }
 
+/// The kernel's own counts, unless an agent has them counted already.
+fn unwatched(cgroup: &Cgroup, sizes: SamplerSizes) -> Result<Watch> {
+    let watch = Watch::open(sizes)?;
+    if watch.is_watched(cgroup.id)? {
+        let path = cgroup.path.display();
+        let text = format!("{path}: watched for somebody else; record it with --counting programs");
+        return Err(Error::Sampler(text));
+    }
+    Ok(watch)
+}
+
 fn refused(key: &str, value: impl std::fmt::Display, message: &str) -> Error {
     Error::Setting { text: format!("{key}={value}"), message: message.into() }
 }
@@ -121,7 +147,9 @@ mod tests {
 
     #[test]
     fn values_out_of_range_are_refused_before_anything_is_loaded() {
-        let refused = |rate, mib| Recorder::start(Path::new("/nowhere"), rate, mib).unwrap_err();
+        let refused = |rate, mib| {
+            Recorder::start(Path::new("/nowhere"), Counting::Programs, rate, mib).err().unwrap()
+        };
         for rate in [0.0, -1.0, 1.5, f64::NAN] {
             assert!(refused(rate, 16).to_string().contains("rate="), "{rate}");
         }

@@ -37,6 +37,13 @@ struct cpu_losses {
 	u64 untracked_calls;
 };
 
+/* What the agent asks of a kernel that counts by itself: of which cgroup, below which hash. */
+struct watch_request {
+	u64 cgroup;
+	u64 threshold;
+};
+
+/* The kernel's CACHE_EXT_WRITE and CACHE_EXT_MMAP. */
 #define EVENT_WRITE 1
 #define EVENT_MMAP 2
 

@@ -3,14 +3,7 @@
 #ifndef CACHEPILOT_SAMPLER_SAMPLE_H
 #define CACHEPILOT_SAMPLER_SAMPLE_H
 
-#include "kernel_types.h"
-
-#include <bpf/bpf_helpers.h>
-
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_tracing.h>
-
-#include "layout.h"
+#include "ring.h"
 
 #define PAGE_SHIFT 12
 /* Most pages of one call that are looked at for sampling: 4 MiB. */
@@ -50,34 +43,11 @@ struct {
 } counts SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__type(key, u32);
-	__type(value, struct cpu_losses);
-	__uint(max_entries, 1);
-} losses SEC(".maps");
-
-struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct task_state);
 } tasks SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 22);
-} events SEC(".maps");
-
-/* A preempting task may be in another program on the same counts. */
-#define ADD(counter, value) __sync_fetch_and_add(&(counter), value)
-
-#define LOSE(counter, value)                                                                       \
-	do {                                                                                       \
-		u32 zero_ = 0;                                                                     \
-		struct cpu_losses *losses_ = bpf_map_lookup_elem(&losses, &zero_);                 \
-		if (losses_)                                                                       \
-			ADD(losses_->counter, value);                                              \
-	} while (0)
 
 static __always_inline struct cgroup_entry *entry_of(u64 cgroup)
 {
@@ -106,18 +76,6 @@ static __always_inline u64 page_hash(u64 key)
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
 	x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
 	return x ^ (x >> 31);
-}
-
-static __always_inline void report(const struct event *event)
-{
-	struct event *slot = bpf_ringbuf_reserve(&events, sizeof(*slot), 0);
-
-	if (!slot) {
-		LOSE(dropped_events, 1);
-		return;
-	}
-	*slot = *event;
-	bpf_ringbuf_submit(slot, BPF_RB_NO_WAKEUP);
 }
 
 /*

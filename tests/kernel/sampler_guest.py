@@ -2,8 +2,8 @@
 """In the guest: known accesses to files while the agent counts and records them.
 
 Prints a line of JSON for each step: its name, what the agent told, and what the kernel's own
-counters of the cgroup say. Usage: sampler_guest.py AGENT FOLDER [STEP...], where traces go to
-FOLDER; steps named are run alone.
+counters of the cgroup say. Usage: sampler_guest.py AGENT FOLDER COUNTING [STEP...], where traces
+go to FOLDER, COUNTING is that of `record`, and steps named are run alone.
 """
 
 import ctypes
@@ -165,20 +165,22 @@ def recorded(agent: str, trace: Path, step: Step, *options: str) -> dict[str, An
 
 
 def main() -> None:
-    agent, folder, named = sys.argv[1], Path(sys.argv[2]), sys.argv[3:]
+    agent, folder, named = sys.argv[1], Path(sys.argv[2]), sys.argv[4:]
+    counting = ("--counting", sys.argv[3])
     CGROUP.mkdir()
     FILE.write_bytes(bytes(FILE_PAGES * PAGE))
     os.sync()
     for name, step in STEPS.items():
         if named and name not in named:
             continue
-        answer = recorded(agent, folder / f"{name}.cptrace", step)
+        answer = recorded(agent, folder / f"{name}.cptrace", step, *counting)
         print(json.dumps({"step": name, **answer}), flush=True)
     if named:
         return
-    answer = recorded(agent, folder / "sampled.cptrace", random_reads, "--rate", "0.0625")
+    rate = (*counting, "--rate", "0.0625")
+    answer = recorded(agent, folder / "sampled.cptrace", random_reads, *rate)
     print(json.dumps({"step": "sampled", **answer}), flush=True)
-    answer = recorded(agent, folder / "packed.cptrace.zst", sequential_reads)
+    answer = recorded(agent, folder / "packed.cptrace.zst", sequential_reads, *counting)
     print(json.dumps({"step": "packed", **answer}), flush=True)
 
 

@@ -97,7 +97,7 @@ def main() -> None:
     program, config, folder, *steps = sys.argv[1:]
     examine(program)
     sampler = [sys.executable, str(Path(__file__).with_name("sampler_guest.py"))]
-    subprocess.run([*sampler, program, folder, *steps], check=True)
+    subprocess.run([*sampler, program, folder, "programs", *steps], check=True)
     steered(program, config)
 
 

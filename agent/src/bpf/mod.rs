@@ -5,11 +5,14 @@ pub mod link;
 pub mod messages;
 pub mod object;
 pub mod ops_layout;
+pub mod ring;
 pub mod sampler;
 pub mod sampler_layout;
 pub mod sampler_parts;
+pub mod source;
 pub mod support;
 pub mod tunables;
+pub mod watch;
 
 use std::io;
 

@@ -2,27 +2,17 @@
 //! The sampler in the kernel: loaded, attached as far as this kernel allows, and read.
 
 use super::messages::{self, Recording};
+use super::ring::{Ring, kernel_types, map_of, recursions};
 use super::sampler_layout::{self as layout, Counts, Event, Losses};
 use super::sampler_parts::{PARTS, Programs, Target, choose, functions};
 use crate::error::{Error, Result};
-use libbpf_rs::btf::Btf;
-use libbpf_rs::{
-    Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, RingBuffer, RingBufferBuilder,
-};
+use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
 use std::ffi::OsStr;
-use std::os::fd::AsFd;
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// `bpf/sampler`, compiled; empty when there was no compiler.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sampler.bpf.o"));
-const TYPES: &str = "/sys/kernel/btf/vmlinux";
-/// The sampler takes a page for 4 KiB, as everything else here does.
-const PAGE_BYTES: i64 = 4096;
 /// Cgroups that can be tracked.
 pub const MAX_CGROUPS: u32 = 4096;
-/// Events that are kept until they are taken; more are counted as dropped.
-const MAX_PENDING: usize = 1 << 20;
 
 /// How much the sampler may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,18 +34,11 @@ pub struct PartState {
 
 /// The sampler, attached; it goes away with this value.
 pub struct Sampler {
-    ring: RingBuffer<'static>,
-    pending: Arc<Mutex<Pending>>,
+    ring: Ring,
     links: Vec<Link>,
     object: Object,
     parts: Vec<PartState>,
     cpus: usize,
-}
-
-#[derive(Default)]
-struct Pending {
-    events: Vec<Event>,
-    dropped: u64,
 }
 
 impl std::fmt::Debug for Sampler {
@@ -70,7 +53,7 @@ impl Sampler {
     /// # Errors
     /// [`Error::NotRoot`] or [`Error::Sampler`] when nothing at all can be sampled.
     pub fn open(sizes: SamplerSizes) -> Result<Self> {
-        let types = check()?;
+        let types = kernel_types(OBJECT)?;
         let recording = Recording::start();
         let failed = |source: libbpf_rs::Error| {
             let said = messages::decisive(&recording.text(), 1).pop();
@@ -90,10 +73,9 @@ impl Sampler {
             let reasons: Vec<String> = parts.into_iter().filter_map(|p| p.missing).collect();
             return Err(Error::Sampler(reasons.join("; ")));
         }
-        let pending = Arc::new(Mutex::new(Pending::default()));
-        let ring = ring_of(&object, Arc::clone(&pending)).map_err(failed)?;
+        let ring = Ring::of(&object).map_err(failed)?;
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed)?;
-        Ok(Self { ring, pending, links, object, parts, cpus })
+        Ok(Self { ring, links, object, parts, cpus })
     }
 
     /// What works here and what does not.
@@ -148,9 +130,7 @@ impl Sampler {
     /// # Errors
     /// What the kernel says.
     pub fn drain(&self) -> Result<Vec<Event>> {
-        self.ring.consume().map_err(|e| Error::Sampler(format!("events: {e}")))?;
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(std::mem::take(&mut pending.events))
+        self.ring.drain()
     }
 
     /// What could not be seen so far.
@@ -158,18 +138,13 @@ impl Sampler {
     /// # Errors
     /// What the kernel says.
     pub fn losses(&self) -> Result<Losses> {
-        let found = self.map("losses")?.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
-        let cpus = found.map_err(|e| Error::Sampler(format!("losses: {e}")))?;
-        let mut losses = Losses::from_cpus(cpus.unwrap_or_default().iter());
-        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        losses.dropped_events += pending.dropped;
-        losses.untracked_calls += self.object.progs().map(|p| recursions(&p)).sum::<u64>();
+        let mut losses = self.ring.losses(&self.object)?;
+        losses.untracked_calls += recursions(&self.object);
         Ok(losses)
     }
 
     fn map(&self, name: &str) -> Result<Map<'_>> {
-        let map = self.object.maps().find(|map| map.name() == OsStr::new(name));
-        map.ok_or_else(|| Error::Sampler(format!("its object file has no map {name}")))
+        map_of(&self.object, name)
     }
 }
 
@@ -180,27 +155,7 @@ impl Drop for Sampler {
     }
 }
 
-/// The kernel's types, when sampling is possible at all.
-fn check() -> Result<Btf<'static>> {
-    // SAFETY: these calls have plain arguments and cannot fail.
-    let (user, page_bytes) = unsafe { (libc::geteuid(), libc::sysconf(libc::_SC_PAGESIZE)) };
-    if user != 0 {
-        return Err(Error::NotRoot);
-    }
-    let refuse = |reason: &str| Err(Error::Sampler(reason.into()));
-    if OBJECT.is_empty() {
-        return refuse("this agent was built without it (clang was missing)");
-    }
-    if page_bytes != PAGE_BYTES {
-        return refuse("pages of this kernel are not of 4 KiB");
-    }
-    if !Path::new(TYPES).exists() {
-        return refuse("the kernel describes no types (CONFIG_DEBUG_INFO_BTF)");
-    }
-    Btf::from_vmlinux().or_else(|_| refuse("the kernel's types cannot be read"))
-}
-
-fn set_sizes(open: &mut OpenObject, sizes: SamplerSizes) -> libbpf_rs::Result<()> {
+pub(super) fn set_sizes(open: &mut OpenObject, sizes: SamplerSizes) -> libbpf_rs::Result<()> {
     let wanted =
         [("cgroups", MAX_CGROUPS), ("counts", sizes.max_tenants), ("events", sizes.ring_bytes)];
     for mut map in open.maps_mut() {
@@ -232,41 +187,23 @@ fn attach(object: &Object, chosen: &[Programs]) -> (Vec<Link>, Vec<PartState>) {
     (links, states)
 }
 
-fn attach_one(object: &Object, name: &str, target: Target) -> std::result::Result<Link, String> {
+pub(super) fn attach_one(
+    object: &Object,
+    name: &str,
+    target: Target,
+) -> std::result::Result<Link, String> {
     let mut programs = object.progs_mut();
     let program = programs.find(|program| program.name() == OsStr::new(name));
     let program = program.ok_or_else(|| format!("no program {name}"))?;
     program.attach().map_err(|e| format!("{target:?}: {e}"))
 }
 
-fn ring_of(
-    object: &Object,
-    pending: Arc<Mutex<Pending>>,
-) -> libbpf_rs::Result<RingBuffer<'static>> {
-    let map = object.maps().find(|map| map.name() == OsStr::new("events"));
-    let map = map.ok_or_else(|| libbpf_rs::Error::from(std::io::Error::other("no map events")))?;
-    let mut builder = RingBufferBuilder::new();
-    builder.add(&map, move |bytes| {
-        let mut pending = pending.lock().unwrap_or_else(PoisonError::into_inner);
-        match Event::parse(bytes) {
-            Some(event) if pending.events.len() < MAX_PENDING => pending.events.push(event),
-            _ => pending.dropped += 1,
-        }
-        0
-    })?;
-    builder.build()
-}
-
-/// How often the kernel left out a program because it was running on that CPU already.
-fn recursions(program: &libbpf_rs::Program<'_>) -> u64 {
-    crate::verify::program_info(program.as_fd()).map_or(0, |info| info.recursion_misses)
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
     use crate::wire::latency_bucket;
-    use libbpf_rs::btf::{HasSize, types as kinds};
+    use libbpf_rs::btf::{Btf, HasSize, types as kinds};
+    use std::path::Path;
 
     pub fn types(dir: &Path) -> Btf<'static> {
         let file = dir.join("sampler.bpf.o");

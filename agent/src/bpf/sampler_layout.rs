@@ -14,6 +14,11 @@ const FIRST_LATENCY: usize = 9;
 pub const COUNTS_BYTES: usize = (FIRST_LATENCY + LATENCY_BUCKETS) * WORD;
 /// Bytes of `struct cgroup_entry`.
 pub const ENTRY_BYTES: usize = 16;
+/// Bytes of `struct watch_request`.
+pub const REQUEST_BYTES: usize = 16;
+/// Bytes of the kernel's `struct cache_ext_counts`: counts, pages not looked at, calls whose
+/// duration is not known yet.
+pub const KERNEL_COUNTS_BYTES: usize = COUNTS_BYTES + 2 * WORD;
 /// Bytes of `struct event`.
 pub const EVENT_BYTES: usize = 48;
 
@@ -48,7 +53,33 @@ impl Default for Counts {
     }
 }
 
+impl std::ops::AddAssign<&Self> for Counts {
+    fn add_assign(&mut self, other: &Self) {
+        self.accesses += other.accesses;
+        self.misses += other.misses;
+        self.refaults += other.refaults;
+        self.evictions += other.evictions;
+        self.readahead_pages += other.readahead_pages;
+        self.mmap_accesses += other.mmap_accesses;
+        self.write_accesses += other.write_accesses;
+        self.read_calls += other.read_calls;
+        self.read_time_ns += other.read_time_ns;
+        for (sum, of_bucket) in self.latency.iter_mut().zip(other.latency) {
+            *sum += of_bucket;
+        }
+    }
+}
+
 impl Counts {
+    /// Those that the kernel keeps itself, and the pages that it did not look at for sampling;
+    /// `None` when there are too few bytes.
+    #[must_use]
+    pub fn from_kernel(bytes: &[u8]) -> Option<(Self, u64)> {
+        let bytes = bytes.get(..KERNEL_COUNTS_BYTES)?.to_vec();
+        let unsampled_pages = u64_at(&bytes, COUNTS_BYTES);
+        Some((Self::from_cpus([bytes].iter()), unsampled_pages))
+    }
+
     /// Adds up the values of all CPUs, each [`COUNTS_BYTES`] long.
     pub fn from_cpus<'a>(cpus: impl Iterator<Item = &'a Vec<u8>>) -> Self {
         let words = sum_words::<{ FIRST_LATENCY + LATENCY_BUCKETS }>(cpus);
@@ -125,6 +156,15 @@ impl Event {
         };
         Some(Self { record, mmap: flags & EVENT_MMAP != 0 })
     }
+}
+
+/// `struct watch_request`: what is asked of a kernel that counts by itself.
+#[must_use]
+pub fn encode_request(cgroup_id: u64, threshold: u64) -> [u8; REQUEST_BYTES] {
+    let mut bytes = [0; REQUEST_BYTES];
+    bytes[..8].copy_from_slice(&cgroup_id.to_ne_bytes());
+    bytes[8..].copy_from_slice(&threshold.to_ne_bytes());
+    bytes
 }
 
 /// The value of a cgroup in the map of tracked ones.

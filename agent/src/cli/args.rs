@@ -77,9 +77,19 @@ pub struct RecordOptions {
     /// Room for events in the kernel, MiB, a power of two.
     #[arg(long, value_name = "MIB", default_value_t = 16)]
     pub ring_mib: u32,
+    /// Who counts: programs, on any kernel; or the patched kernel itself, when no agent asks it to.
+    #[arg(long, value_enum, default_value_t = CountingOption::Programs)]
+    pub counting: CountingOption,
     /// Print JSON on stdout.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Who counts accesses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CountingOption {
+    Programs,
+    Kernel,
 }
 
 #[derive(Debug, Args)]

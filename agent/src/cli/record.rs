@@ -2,10 +2,10 @@
 //! `record ...`: until the time is up or a signal comes, the accesses of a cgroup go to a file.
 
 use super::Failure;
-use super::args::RecordOptions;
+use super::args::{CountingOption, RecordOptions};
 use super::policy::print_json;
 use cachepilot_agent::Error;
-use cachepilot_agent::record::{Recorded, Recorder, create};
+use cachepilot_agent::record::{Counting, Recorded, Recorder, create};
 use serde_json::json;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,12 @@ extern "C" fn stop(_signal: libc::c_int) {
 
 pub fn run(options: &RecordOptions, out: &mut impl Write) -> Result<(), Failure> {
     let mut writer = create(&options.out)?;
-    let mut recorder = Recorder::start(&options.cgroup.dir, options.rate, options.ring_mib)?;
+    let counting = match options.counting {
+        CountingOption::Programs => Counting::Programs,
+        CountingOption::Kernel => Counting::Kernel,
+    };
+    let RecordOptions { rate, ring_mib, .. } = *options;
+    let mut recorder = Recorder::start(&options.cgroup.dir, counting, rate, ring_mib)?;
     stop_on_signals()?;
     eprintln!("recording {}", options.cgroup.dir.display());
     let began = Instant::now();

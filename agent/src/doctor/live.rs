@@ -3,8 +3,9 @@
 
 use super::canary::{Canary, MAPPED_PAGES, READ_PAGES, SENT_PAGES, WRITTEN_PAGES, forget_cached};
 use super::{Check, LIVE, Options};
-use crate::bpf::sampler::{Sampler, SamplerSizes};
+use crate::bpf::sampler::SamplerSizes;
 use crate::bpf::sampler_layout::{Counts, Event};
+use crate::bpf::source::{self, AccessSource};
 use crate::check_kernel;
 use crate::error::Result;
 use crate::policies::Policies;
@@ -22,9 +23,9 @@ const POLICIES: [&str; 2] = ["lru", "mru"];
 
 /// All of them, those after the canary itself.
 pub fn checks(canary: &Canary, options: &Options) -> Vec<Check> {
-    let sampler = Sampler::open(SIZES);
+    let sampler = source::open(SIZES);
     let mut checks = match &sampler {
-        Ok(sampler) => accesses(canary, sampler),
+        Ok(sampler) => accesses(canary, sampler.as_ref()),
         Err(error) => {
             let step = "use a kernel from 5.15 on with BTF, fentry (CONFIG_FUNCTION_TRACER, \
                         CONFIG_BPF_EVENTS) and no lockdown";
@@ -34,7 +35,7 @@ pub fn checks(canary: &Canary, options: &Options) -> Vec<Check> {
     };
     checks.extend(limits(canary));
     match &sampler {
-        Ok(sampler) => checks.extend(evictions(canary, sampler)),
+        Ok(sampler) => checks.extend(evictions(canary, sampler.as_ref())),
         Err(_) => checks.extend(LIVE[9..11].iter().map(|name| Check::untried(name, LIVE[1]))),
     }
     checks.push(policies(canary, options));
@@ -42,14 +43,14 @@ pub fn checks(canary: &Canary, options: &Options) -> Vec<Check> {
 }
 
 /// One run of the canary: what was counted, and the events of it.
-fn observed(canary: &Canary, sampler: &Sampler) -> Result<(Counts, Vec<Event>)> {
+fn observed(canary: &Canary, sampler: &dyn AccessSource) -> Result<(Counts, Vec<Event>)> {
     let io = |e| crate::Error::io(&canary.cgroup.path)(e);
     sampler.track(canary.cgroup.id, SLOT, ALL_PAGES)?;
     canary.sing().map_err(io)?;
     Ok((sampler.counts(SLOT)?, sampler.drain()?))
 }
 
-fn accesses(canary: &Canary, sampler: &Sampler) -> Vec<Check> {
+fn accesses(canary: &Canary, sampler: &dyn AccessSource) -> Vec<Check> {
     let (counts, events) = match observed(canary, sampler) {
         Ok(observed) => observed,
         Err(error) => {
@@ -76,7 +77,7 @@ fn accesses(canary: &Canary, sampler: &Sampler) -> Vec<Check> {
 }
 
 /// Whether a hook saw at least as much as the canary did.
-fn fired(sampler: &Sampler, name: &str, seen: u64, least: u64) -> Check {
+fn fired(sampler: &dyn AccessSource, name: &str, seen: u64, least: u64) -> Check {
     let part = sampler.parts().iter().find(|part| part.name == name);
     if let Some(reason) = part.and_then(|part| part.missing.clone()) {
         let step = "use a newer kernel, or do without these counts";
@@ -127,7 +128,7 @@ fn limits(canary: &Canary) -> Vec<Check> {
 }
 
 /// What the reclaim above did; then the canary comes back for it.
-fn evictions(canary: &Canary, sampler: &Sampler) -> Vec<Check> {
+fn evictions(canary: &Canary, sampler: &dyn AccessSource) -> Vec<Check> {
     let evicted = sampler.counts(SLOT).map(|counts| counts.evictions);
     let refaulted = observed(canary, sampler).map(|(counts, _)| counts.refaults);
     [("evictions", evicted), ("refaults", refaulted)]

@@ -17,8 +17,7 @@ pub mod limits;
 pub mod memory;
 pub mod policy;
 pub mod sampling;
-pub mod source;
-mod tenant;
+pub mod tenant;
 pub mod tenants;
 pub mod writer;
 
@@ -28,11 +27,11 @@ use self::host::{Device, Host};
 use self::ledger::Ledger;
 use self::policy::{CacheExt, PolicyControl};
 use self::sampling::Sampling;
-use self::source::AccessSource;
 use self::tenant::Tenant;
 use self::writer::Writer;
 use super::{Identity, Node, Observation, Pace};
-use crate::bpf::sampler::{Sampler, SamplerSizes};
+use crate::bpf::sampler::SamplerSizes;
+use crate::bpf::source::{self, AccessSource};
 use crate::cgroup;
 use crate::curves::{CurvesConfig, CurvesSettings};
 use crate::error::{Error, Result};
@@ -101,8 +100,8 @@ impl KernelNode {
             }
         };
         let sizes = SamplerSizes { max_tenants: config.max_tenants, ring_bytes: config.ring_bytes };
-        let source = match Sampler::open(sizes) {
-            Ok(sampler) => Some(Box::new(sampler) as Box<dyn AccessSource>),
+        let source = match source::open(sizes) {
+            Ok(source) => Some(source),
             Err(error) => {
                 tracing::warn!(%error, "accesses cannot be sampled: no curves");
                 None

@@ -3,10 +3,10 @@
 
 use super::learning::{Having, Learning};
 use super::memory::Usage;
-use super::source::AccessSource;
 use super::tenant::add_counts;
 use super::tenants::Found;
 use crate::bpf::sampler_layout::Losses;
+use crate::bpf::source::AccessSource;
 use crate::curves::{CurvesConfig, PAGE_BYTES, TenantCurves};
 use crate::error::Result;
 use crate::wire;
@@ -78,7 +78,8 @@ impl Sampling {
     /// Names of what is seen here.
     #[must_use]
     pub fn seen(&self) -> Vec<&'static str> {
-        self.source.seen()
+        let parts = self.source.parts().iter();
+        parts.filter(|part| part.missing.is_none()).map(|part| part.name).collect()
     }
 
     /// Takes tenants as they are now: new ones are tracked, those that are gone make room.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::*;
+use crate::bpf::sampler::PartState;
 use crate::bpf::sampler_layout::{Counts, Event, Losses};
 use crate::error::Error;
 use cachepilot_models::hash::page_hash;
@@ -67,8 +68,8 @@ impl AccessSource for Source {
     fn losses(&self) -> Result<Losses> {
         Ok(self.0.lock().unwrap().losses)
     }
-    fn seen(&self) -> Vec<&'static str> {
-        vec!["reads"]
+    fn parts(&self) -> &[PartState] {
+        &[PartState { name: "reads", missing: None }]
     }
 }
 

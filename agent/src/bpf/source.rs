@@ -1,11 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where accesses come from.
 
-use crate::bpf::sampler::Sampler;
-use crate::bpf::sampler_layout::{Counts, Event, Losses};
+use super::sampler::{PartState, Sampler, SamplerSizes};
+use super::sampler_layout::{Counts, Event, Losses};
+use super::watch::Watch;
 use crate::error::Result;
 
-/// Where accesses come from: the sampler in the kernel, or what stands for it.
+/// What counts and samples: this kernel itself if it can, as that costs least; else the sampler.
+///
+/// # Errors
+/// Those of [`Sampler::open`].
+pub fn open(sizes: SamplerSizes) -> Result<Box<dyn AccessSource>> {
+    match Watch::open(sizes) {
+        Ok(watch) => Ok(Box::new(watch)),
+        Err(reason) => {
+            tracing::debug!(%reason, "the kernel does not count by itself");
+            Ok(Box::new(Sampler::open(sizes)?))
+        }
+    }
+}
+
+/// Where accesses come from: the kernel's own counts, the sampler, or what stands for them.
 pub trait AccessSource: Send {
     /// Tracks a cgroup as part of the tenant in `slot`; sets its threshold anew.
     ///
@@ -34,8 +49,8 @@ pub trait AccessSource: Send {
     /// # Errors
     /// What the kernel says.
     fn losses(&self) -> Result<Losses>;
-    /// Names of what it sees here.
-    fn seen(&self) -> Vec<&'static str>;
+    /// What it sees here and what it does not.
+    fn parts(&self) -> &[PartState];
 }
 
 impl AccessSource for Sampler {
@@ -57,7 +72,7 @@ impl AccessSource for Sampler {
     fn losses(&self) -> Result<Losses> {
         Sampler::losses(self)
     }
-    fn seen(&self) -> Vec<&'static str> {
-        self.parts().iter().filter(|part| part.missing.is_none()).map(|part| part.name).collect()
+    fn parts(&self) -> &[PartState] {
+        Sampler::parts(self)
     }
 }
