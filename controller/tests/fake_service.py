@@ -259,6 +259,10 @@ class FakeService:
         self.tenant(pin.cgroup, pin.node)
         self.pins.append(pin)
 
+    def revert(self, decision: int) -> Pin:
+        """Refuses: nothing that was decided here changed anything."""
+        raise UnknownError(f"decision {decision}: unknown")
+
     def unpin(self, cgroup: str, node: str | None = None) -> None:
         left = [pin for pin in self.pins if (pin.cgroup, pin.node) != (cgroup, node)]
         if len(left) == len(self.pins):

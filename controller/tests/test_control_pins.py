@@ -7,8 +7,10 @@ import pytest
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear, scan
 from experiments.control_loop.world import World
 
-from cachepilot.api.shapes import Pin, WhatIf
+from cachepilot.api.service import UnknownError
+from cachepilot.api.shapes import DecisionView, Pin, WhatIf
 from cachepilot.control.decisions import Event
+from cachepilot.control.store import Store
 from cachepilot.errors import InputError
 from cachepilot.planner.objectives import Mode, Objective
 
@@ -104,3 +106,75 @@ def test_a_limit_that_is_not_whole_pages_is_refused_at_once(tmp_path: Path) -> N
     with pytest.raises(InputError, match=r"pin /a: limit_bytes: 4097 \(allowed: whole pages"):
         world.service.pin(Pin(cgroup="/a", limit_bytes=4097))
     world.run(1)
+
+
+def a_kept_policy(path: Path, wall: list[float]) -> tuple[World, DecisionView]:
+    """A world whose wall clock is `wall[0]`, and the decision that kept "mru" for /a."""
+    curves = {"default": scan(200 * MIB), "mru": linear(200 * MIB)}
+    world = World(path, Plant([PlantTenant("/a", curves, 64 * MIB)], 128 * MIB, SIZES))
+    world.store.close()
+    world.store = Store(world.path, clock=lambda: wall[0])
+    world.begin()
+    for _ in range(40):
+        world.run(5)
+        kept = world.service.history("/a", event=Event.KEPT)
+        if any(one.from_policy != one.to_policy for one in kept):
+            break
+    return world, next(one for one in kept if one.from_policy != one.to_policy)
+
+
+def test_a_revert_holds_for_the_longest_cool_down_and_ends_by_itself(tmp_path: Path) -> None:
+    wall = [1e9]
+    world, decision = a_kept_policy(tmp_path, wall)
+    tenant = world.plant.of("/a")
+    before, after = decision.from_policy, decision.to_policy
+    assert (tenant.policy, before == after) == (after, False)
+    pin = world.service.revert(decision.id)
+    hold_s = world.config.guard.cool_down_max_s
+    assert pin.until_s == wall[0] + hold_s
+    world.run(2)
+    assert tenant.policy == before
+    assert world.service.tenant("/a").tenant.pinned_until_s == pin.until_s
+    wall[0] += hold_s - 1
+    world.restart()
+    world.store = Store(world.path, clock=lambda: wall[0])
+    world.begin()
+    world.run(60)
+    assert tenant.policy == before
+    wall[0] += 2
+    world.run(1)
+    assert world.service.tenant("/a").tenant.pinned_until_s is None
+    assert world.store.pins() == []
+    for _ in range(40):
+        world.run(5)
+        if tenant.policy != before:
+            break
+    assert tenant.policy == after, "the autopilot decides again"
+
+
+def test_a_revert_leaves_what_an_operator_pinned(tmp_path: Path) -> None:
+    wall = [1e9]
+    world, decision = a_kept_policy(tmp_path, wall)
+    with pytest.raises(UnknownError, match="decision 12345: unknown"):
+        world.service.revert(12345)
+    world.service.pin(Pin(cgroup="/a", limit_bytes=64 * MIB))
+    pins = world.store.pins()
+    with pytest.raises(InputError, match="/a is pinned: unpin it first"):
+        world.service.revert(decision.id)
+    assert world.store.pins() == pins
+    world.service.unpin("/a")
+    world.service.revert(decision.id)
+    world.service.pin(Pin(cgroup="/a", node="plant", policy=decision.to_policy))
+    assert [one.until_s for one in world.store.pins()] == [None], "a pin is for good"
+
+
+@pytest.mark.parametrize("until_s", [1e9, 0.0, 4e9, float("nan")])
+def test_a_pin_that_ends_at_no_sensible_time_is_refused(tmp_path: Path, until_s: float) -> None:
+    world = a_world(tmp_path)
+    world.store.close()
+    world.store = Store(world.path, clock=lambda: 1e9)
+    world.begin()
+    world.run(1)
+    with pytest.raises(InputError, match="pin /a: until_s"):
+        world.service.pin(Pin(cgroup="/a", policy="lfu", until_s=until_s))
+    assert world.store.pins() == []

@@ -69,7 +69,10 @@ def test_what_is_asked_outlives_a_restart(tmp_path: Path) -> None:
         ),
         Goal.LEAST_MEMORY,
     )
-    pins = [Pin(cgroup="/a", policy="lfu"), Pin(cgroup="/a", node="n", limit_bytes=4096)]
+    pins = [
+        Pin(cgroup="/a", policy="lfu"),
+        Pin(cgroup="/a", node="n", limit_bytes=4096, until_s=5.5),
+    ]
     store.set_objectives(asked)
     for pin in (*pins, *pins):
         store.set_pin(pin)

@@ -2,6 +2,7 @@
 """What an operator does in the dashboard, against a real controller and agent."""
 
 import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -140,12 +141,14 @@ def test_a_decision_arrives_is_explained_and_reverted(pilot: Autopilot, open_pag
     expect(dialog).to_have_count(0)
     expect(why).to_be_focused()
     page.get_by_role("button", name=re.compile("^Revert trial")).last.click()
-    expect(dialog).to_contain_text("until it is unpinned")
+    expect(dialog).to_contain_text("then the autopilot decides again")
     dialog.get_by_role("button", name="Revert").click()
-    expect(page.get_by_text(re.compile(f"{first['cgroup']}: pinned to"))).to_be_visible()
+    expect(page.get_by_text(re.compile(f"{first['cgroup']}: back to"))).to_be_visible()
     # A tenant tells its pin from the next interval on.
     key = "policy" if first["from_policy"] != first["to_policy"] else "limit_bytes"
     pilot.until(lambda: pilot.tenants()[first["cgroup"]][f"pinned_{key}"] == first[f"from_{key}"])
+    hold_s = pilot.tenants()[first["cgroup"]]["pinned_until_s"] - time.time()
+    assert 3000 < hold_s <= 3600
     if key == "policy":
         pilot.until(lambda: pilot.tenants()[first["cgroup"]]["policy"] == first["from_policy"])
 

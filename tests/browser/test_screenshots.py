@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from autopilot_processes import Autopilot
-from PIL import Image
+from PIL import Image, ImageStat
 from playwright.sync_api import expect
 
 from .conftest import Open, begin, end
@@ -37,6 +37,9 @@ PAGES = {
     "what-if": "#/what-if?node=n",
     "consolidation": "#/consolidation",
 }
+DARK = ("fleet", "tenant")
+"""Pages that are kept in both themes."""
+PICTURES = [*((name, "light") for name in PAGES), *((name, "dark") for name in DARK)]
 SIZE_MAX = 200 << 10
 
 
@@ -49,9 +52,11 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
     end(found)
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_a_picture(shown: Autopilot, open_page: Open, name: str, tmp_path: Path) -> None:
-    page = open_page(shown.address, PAGES[name], width=1440)
+@pytest.mark.parametrize(("name", "scheme"), PICTURES)
+def test_a_picture(
+    shown: Autopilot, open_page: Open, name: str, scheme: str, tmp_path: Path
+) -> None:
+    page = open_page(shown.address, PAGES[name], scheme=scheme, width=1440)
     expect(page.get_by_text("live", exact=True)).to_be_visible()
     expect(page.locator("main table tbody tr").first).to_be_visible()
     if name == "what-if":
@@ -59,7 +64,10 @@ def test_a_picture(shown: Autopilot, open_page: Open, name: str, tmp_path: Path)
         expect(page.get_by_test_id("then /tenants/kv")).to_have_text(re.compile(r"\d"))
     page.wait_for_timeout(1500)
     folder = Path(os.environ.get(KEPT) or tmp_path)
-    path = folder / f"dashboard-{name}.png"
+    path = folder / f"dashboard-{name}{'-dark' if scheme == 'dark' else ''}.png"
     page.screenshot(path=path, full_page=name == "tenant")
-    Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
+    picture = Image.open(path).convert("RGB")
+    brightness = ImageStat.Stat(picture.convert("L")).mean[0]
+    assert (brightness < 128) is (scheme == "dark")
+    picture.quantize(256).save(path, optimize=True)
     assert 10_000 < path.stat().st_size <= SIZE_MAX

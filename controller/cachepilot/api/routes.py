@@ -22,6 +22,7 @@ from cachepilot.api.shapes import (
     DecisionView,
     NodeView,
     Pin,
+    Revert,
     TenantDetail,
     TenantView,
     WhatIf,
@@ -184,6 +185,11 @@ def _add_pins(routes: APIRouter, service: Service) -> None:
             raise InputError(f"limit_bytes: {pin.limit_bytes} (allowed: above 0)")
         service.pin(pin)
         return pin
+
+    @routes.post("/reverts", tags=["pins"])
+    async def revert(wanted: Revert) -> Pin:
+        """Puts back what a decision changed and holds it for the guard's longest cool-down."""
+        return service.revert(wanted.decision)
 
     @routes.delete("/pins", tags=["pins"], status_code=204)
     async def unpin(cgroup: Cgroup, node: SomeNode = None) -> None:

@@ -64,6 +64,12 @@ class Service(Protocol):
     def pin(self, pin: Pin) -> None:
         """Fixes the policy, the limit or both of a tenant until it is unpinned."""
 
+    def revert(self, decision: int) -> Pin:
+        """Puts back what a decision changed, as a pin that ends by itself; returns the pin.
+
+        UnknownError when there is no such decision, or its tenant is gone.
+        """
+
     def unpin(self, cgroup: str, node: str | None = None) -> None:
         """Takes the pin away; UnknownError when there is none."""
 

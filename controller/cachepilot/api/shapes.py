@@ -4,7 +4,9 @@
 Numbers that were measured stand beside those that a model predicted, and say which they are.
 """
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from cachepilot.api.objective_shapes import ObjectiveShape
 from cachepilot.api.role import Role
@@ -103,6 +105,8 @@ class TenantView(Shape):
     weight: float
     pinned_policy: str | None
     pinned_limit_bytes: int | None
+    pinned_until_s: float | None = None
+    """When the pin ends by itself, in seconds since 1970; None: not before it is unpinned."""
     trusted: bool
     distrust: str
     interference: str
@@ -196,6 +200,15 @@ class Pin(Shape):
     node: str | None = None
     policy: str | None = None
     limit_bytes: int | None = None
+    until_s: float | None = None
+    """When it ends by itself, in seconds since 1970; None: not before it is unpinned."""
+
+
+class Revert(Shape):
+    """A decision that is to be undone."""
+
+    decision: Annotated[int, Field(ge=1, le=2**53)]
+    """Its `id` in the history."""
 
 
 class WhatIf(Shape):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """All nodes, and what is asked of them."""
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -35,15 +36,33 @@ class Fleet:
             path = config.objectives
             stored = Objectives() if path is None else read_objectives(path)
             store.set_objectives(stored)
-        self._asked = Asked(stored, tuple(store.pins()))
+        self._asked = Asked(stored)
+        self._take_pins()
         self._loops = {row.name: self._loop(row) for row in store.nodes()}
 
     def _loop(self, row: NodeRow) -> NodeLoop:
         return NodeLoop(row, self.config, self.store, self.asked, self._scraped, self.changes)
 
     def asked(self) -> Asked:
-        """What is asked now."""
+        """What is asked now; a pin whose time is over is gone."""
+        if self.store.now_s() >= self._pin_ends_s:
+            self._end_pins()
         return self._asked
+
+    def _end_pins(self) -> None:
+        with self._lock:
+            now_s = self.store.now_s()
+            for pin in self._asked.pins:
+                if pin.until_s is not None and pin.until_s <= now_s:
+                    self.store.delete_pin(pin.cgroup, pin.node)
+            self._take_pins()
+        self.changes.tell(Topic.ASKED)
+
+    def _take_pins(self) -> None:
+        pins = tuple(self.store.pins())
+        ends_s = (pin.until_s for pin in pins if pin.until_s is not None)
+        self._pin_ends_s = min(ends_s, default=math.inf)
+        self._asked = replace(self._asked, pins=pins)
 
     def loops(self) -> dict[str, NodeLoop]:
         """Every node that was ever seen, by name."""
@@ -73,15 +92,15 @@ class Fleet:
             for earlier in self._asked.pins:
                 if (earlier.cgroup, earlier.node) == (pin.cgroup, pin.node):
                     more = pin.model_dump(exclude_none=True)
-                    pin = earlier.model_copy(update=more)
+                    pin = earlier.model_copy(update={**more, "until_s": pin.until_s})
             self.store.set_pin(pin)
-            self._asked = replace(self._asked, pins=tuple(self.store.pins()))
+            self._take_pins()
         self.changes.tell(Topic.ASKED)
 
     def delete_pin(self, cgroup: str, node: str | None) -> bool:
         """Removes a pin; False when there was none."""
         with self._lock:
             removed = self.store.delete_pin(cgroup, node)
-            self._asked = replace(self._asked, pins=tuple(self.store.pins()))
+            self._take_pins()
         self.changes.tell(Topic.ASKED)
         return removed

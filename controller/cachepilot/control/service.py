@@ -27,6 +27,8 @@ from cachepilot.planner.what_if import what_if
 from cachepilot.sizes import pages_down
 
 HISTORY_MAX = 10_000
+PIN_MAX_S = 30 * 86_400.0
+REVERT_LEAST_S = 1.0
 NAMES_SHOWN = 10
 
 
@@ -134,6 +136,10 @@ class ControlService:
         """Fixes the policy, the limit or both of a tenant until it is unpinned."""
         if pin.policy is None and pin.limit_bytes is None:
             raise InputError(f"pin {pin.cgroup}: needs a policy, a limit_bytes, or both")
+        now_s = self._fleet.store.now_s()
+        if pin.until_s is not None and not now_s < pin.until_s <= now_s + PIN_MAX_S:
+            allowed = f"after {now_s:.0f}, the time now, by {PIN_MAX_S:.0f} at most"
+            raise InputError(f"pin {pin.cgroup}: until_s: {pin.until_s} (allowed: {allowed})")
         names = [self._find(pin.cgroup, pin.node)[0]] if pin.node else self._everywhere(pin.cgroup)
         for name in names:
             hello = self._fleet.loops()[name].hello
@@ -150,6 +156,30 @@ class ControlService:
                     f"(allowed: {', '.join(can)})"
                 )
         self._fleet.set_pin(pin)
+
+    def revert(self, decision: int) -> Pin:
+        """Puts back what a decision changed, as a pin that ends by itself; returns the pin.
+
+        It holds as long as the guard remembers a policy that it took back itself.
+        """
+        found = self._fleet.store.history(None, None, 1, decision + 1, None)
+        if not found or found[0].id != decision:
+            raise UnknownError(f"decision {decision}: unknown")
+        one = found[0]
+        policy = one.from_policy if one.from_policy != one.to_policy else None
+        limit = one.from_limit_bytes if one.from_limit_bytes != one.to_limit_bytes else None
+        if policy is None and limit is None:
+            raise InputError(f"decision {decision}: it changed nothing (allowed: one that did)")
+        for pin in self._fleet.asked().pins:
+            if pin.cgroup == one.cgroup and pin.node in (None, one.node) and pin.until_s is None:
+                raise InputError(f"decision {decision}: {one.cgroup} is pinned: unpin it first")
+        hold_s = max(REVERT_LEAST_S, self._fleet.config.guard.cool_down_max_s)
+        until_s = self._fleet.store.now_s() + hold_s
+        pin = Pin(
+            cgroup=one.cgroup, node=one.node, policy=policy, limit_bytes=limit, until_s=until_s
+        )
+        self.pin(pin)
+        return pin
 
     def _everywhere(self, cgroup: str) -> list[str]:
         found = [name for name, one in self._reports().items() if cgroup in one.collected.seen]

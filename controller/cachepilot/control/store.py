@@ -34,6 +34,9 @@ CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS pins (
   node TEXT NOT NULL, cgroup TEXT NOT NULL, policy TEXT, limit_bytes INTEGER,
   PRIMARY KEY (node, cgroup));
+CREATE TABLE IF NOT EXISTS pin_ends (
+  node TEXT NOT NULL, cgroup TEXT NOT NULL, until_s REAL NOT NULL,
+  PRIMARY KEY (node, cgroup));
 CREATE TABLE IF NOT EXISTS nodes (
   name TEXT PRIMARY KEY, epoch INTEGER NOT NULL DEFAULT 0, hello BLOB,
   last_seen_s REAL NOT NULL DEFAULT 0, guard TEXT);
@@ -142,6 +145,10 @@ class Store:
         with self._lock:
             return self._db.execute(query, values).fetchall()
 
+    def now_s(self) -> float:
+        """Seconds since 1970, by the clock that ages what is stored."""
+        return self._clock()
+
     def prune(self) -> None:
         """Drops what is older than is to be kept, and what is beyond the bound."""
         oldest = self._clock() - self._keep_s
@@ -171,24 +178,28 @@ class Store:
 
     def pins(self) -> list[Pin]:
         """Every pin."""
-        rows = self._rows("SELECT node, cgroup, policy, limit_bytes FROM pins ORDER BY 1, 2")
-        return [
-            Pin(node=row[0] or None, cgroup=row[1], policy=row[2], limit_bytes=row[3])
-            for row in rows
-        ]
+        rows = self._rows(
+            "SELECT node, cgroup, policy, limit_bytes, until_s"
+            " FROM pins LEFT JOIN pin_ends USING (node, cgroup) ORDER BY 1, 2"
+        )
+        keys = ("node", "cgroup", "policy", "limit_bytes", "until_s")
+        return [Pin(**dict(zip(keys, (row[0] or None, *row[1:]), strict=True))) for row in rows]
 
     def set_pin(self, pin: Pin) -> None:
         """Adds a pin, or replaces that of the same cgroup and node."""
         values = (pin.node or "", pin.cgroup, pin.policy, pin.limit_bytes)
         with self._transaction() as db:
             db.execute("INSERT OR REPLACE INTO pins VALUES (?, ?, ?, ?)", values)
+            db.execute("DELETE FROM pin_ends WHERE node = ? AND cgroup = ?", values[:2])
+            if pin.until_s is not None:
+                db.execute("INSERT INTO pin_ends VALUES (?, ?, ?)", (*values[:2], pin.until_s))
 
     def delete_pin(self, cgroup: str, node: str | None) -> bool:
         """Removes a pin; False when there was none."""
         with self._transaction() as db:
-            found = db.execute(
-                "DELETE FROM pins WHERE cgroup = ? AND node = ?", (cgroup, node or "")
-            )
+            of = (cgroup, node or "")
+            db.execute("DELETE FROM pin_ends WHERE cgroup = ? AND node = ?", of)
+            found = db.execute("DELETE FROM pins WHERE cgroup = ? AND node = ?", of)
             return found.rowcount > 0
 
     def reserve_epochs(self, node: str, above: int) -> tuple[int, int]:

@@ -72,6 +72,7 @@ def tenant_view(node: str, report: Report, cgroup: str) -> TenantView:
         weight=objective.weight,
         pinned_policy=fixed.policy,
         pinned_limit_bytes=fixed.limit_bytes,
+        pinned_until_s=fixed.until_s,
         trusted=tenant.trust.trusted,
         distrust=tenant.trust.reason,
         interference=told.interference,

@@ -62,11 +62,13 @@ class Indicator:
 class Fixed:
     """What an operator fixed of one tenant by hand: its policy, its limit, or both.
 
-    It holds in every mode and whatever is known of the tenant, but for its floor.
+    It holds in every mode and whatever is known of the tenant, but for its floor. `until_s` is only
+    told: what is over is not among what is asked.
     """
 
     policy: str | None = None
     limit_bytes: int | None = None
+    until_s: float | None = None
 
 
 @dataclass(frozen=True)

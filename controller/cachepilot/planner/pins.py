@@ -25,7 +25,8 @@ def fixed(objective: Objective, cgroup: str, more: Fixed) -> Objective:
     before = objective.fixed or Fixed()
     policy = before.policy if more.policy is None else more.policy
     limit = before.limit_bytes if more.limit_bytes is None else more.limit_bytes
-    return replace(objective, pattern=cgroup, fixed=Fixed(policy, limit))
+    until_s = before.until_s if more.until_s is None else more.until_s
+    return replace(objective, pattern=cgroup, fixed=Fixed(policy, limit, until_s))
 
 
 def with_pins(objectives: Objectives, pins: Sequence[Pin], node: str) -> Objectives:
@@ -40,5 +41,5 @@ def with_pins(objectives: Objectives, pins: Sequence[Pin], node: str) -> Objecti
         if pin.limit_bytes is not None:
             require_whole_pages(f"pin {pin.cgroup}: limit_bytes", pin.limit_bytes)
         base = found.get(pin.cgroup) or objectives.of(pin.cgroup)
-        found[pin.cgroup] = fixed(base, pin.cgroup, Fixed(pin.policy, pin.limit_bytes))
+        found[pin.cgroup] = fixed(base, pin.cgroup, Fixed(pin.policy, pin.limit_bytes, pin.until_s))
     return replace(objectives, pinned=tuple(found.values()))

@@ -47,6 +47,13 @@ export function pin(node: string, cgroup: string, setting: Setting): Promise<boo
   );
 }
 
+/** Puts back what a decision changed, for as long as the guard shuns what it took back itself. */
+export function revert(decision: Decision): Promise<boolean> {
+  return attempt(`${decision.cgroup}: back to ${settingText(before(decision))}`, () =>
+    post("reverts", { decision: decision.id }),
+  );
+}
+
 /** Pins of one node and those of all nodes look alike in a tenant; the first that is there goes. */
 export function unpin(node: string, cgroup: string): Promise<boolean> {
   return attempt(`${cgroup}: the autopilot decides again`, async () => {

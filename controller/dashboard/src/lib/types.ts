@@ -88,6 +88,7 @@ export interface Tenant {
   weight: number;
   pinned_policy: string | null;
   pinned_limit_bytes: number | null;
+  pinned_until_s: number | null;
   trusted: boolean;
   distrust: string;
   interference: string;
