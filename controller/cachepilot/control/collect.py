@@ -22,6 +22,7 @@ from cachepilot.planner.snapshot import (
     Trust,
 )
 from cachepilot.planner.throughput import US_PER_S
+from cachepilot.quick_records import quickly_made
 from cachepilot.sizes import PAGE_BYTES, pages_up
 from cachepilot.v1 import session_pb2 as wire
 
@@ -46,6 +47,7 @@ def _not_scraped(_: Indicator) -> float | None:
     return None
 
 
+@quickly_made
 @dataclass(frozen=True)
 class Seen:
     """One tenant as it was seen: what the planner gets, and what the other steps need."""

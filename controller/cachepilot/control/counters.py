@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from cachepilot.control.latency import quantile_us
 from cachepilot.planner.throughput import US_PER_S
+from cachepilot.quick_records import quickly_made
 
 WINDOW = 5
 """Intervals that the indicators are smoothed over."""
@@ -44,7 +45,8 @@ class Sample:
     reads_per_call: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@quickly_made
+@dataclass(frozen=True)
 class Window:
     """The smoothed readings of a tenant: per second, but for the miss ratio and the p99."""
 
@@ -72,6 +74,8 @@ class History:
     def __init__(self) -> None:
         self._totals: deque[Totals] = deque(maxlen=WINDOW + 1)
         self._in_flight: deque[float] = deque(maxlen=CONCURRENCY_WINDOW)
+        self.concurrency = 1.0
+        """Operations in flight in the busiest interval of late, by Little's law; at least 1."""
         self.resets = 0
 
     def take(self, now: Totals) -> None:
@@ -83,13 +87,17 @@ class History:
                 self.resets += 1
             else:
                 busy_us = now.read_time_us - last.read_time_us
-                self._in_flight.append(busy_us / (US_PER_S * (now.time_s - last.time_s)))
+                self._note(busy_us / (US_PER_S * (now.time_s - last.time_s)))
         self._totals.append(now)
 
-    @property
-    def concurrency(self) -> float:
-        """Operations in flight in the busiest interval of late, by Little's law; at least 1."""
-        return max(1.0, max(self._in_flight, default=1.0))
+    def _note(self, in_flight: float) -> None:
+        noted = self._in_flight
+        leaves = noted[0] if len(noted) == CONCURRENCY_WINDOW else 0.0
+        noted.append(in_flight)
+        if in_flight >= self.concurrency:
+            self.concurrency = in_flight
+        elif leaves >= self.concurrency:
+            self.concurrency = max(1.0, *noted)
 
     def sample(self, device_read_us: float | None) -> Sample | None:
         """The last interval; None when it is the first, or nothing was accessed or done in it."""

@@ -7,6 +7,7 @@ Steps that go on in the same direction extend the trial; it is judged as one.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from statistics import fmean
 
 from cachepilot.control.counters import Sample
 from cachepilot.control.decisions import Decision, Event, Reading, Setting
@@ -143,10 +144,15 @@ def worse_donor(member: Member, config: GuardConfig) -> str | None:
     """Why a donor fell beyond what was predicted of it; None when it did not."""
     if not member.is_donor or not member.samples:
         return None
-    after = stats(member.samples)
-    miss = member.predicted.miss_ratio or 0.0
+    miss, anchor = member.predicted.miss_ratio or 0.0, member.anchor
     # A curve that was off by so much before the move is off by as much after it.
-    allowed = max(miss, member.baseline.miss) + member.error_bar + 2 * config.miss_tolerance
+    margin = member.error_bar + 2 * config.miss_tolerance
+    allowed = max(miss, member.baseline.miss) + margin
+    first = allowed if anchor is None else max(anchor.promised_miss, anchor.baseline.miss) + margin
+    # Of hundreds of donors in every cycle nearly all miss no more than is allowed.
+    if fmean(one.miss_ratio for one in member.samples) <= min(allowed, first):
+        return None
+    after = stats(member.samples)
     fell = change(member.baseline, after, config)
     if fell.miss_worse and after.miss > allowed and not fell.ops_better:
         return f"gave memory: miss ratio {after.miss:.4f}, {miss:.4f} predicted"

@@ -15,6 +15,7 @@ from cachepilot.control.predict import predicted
 from cachepilot.control.trial_budget import TrialBudget
 from cachepilot.control.verdict import baseline, promise_noise_pct
 from cachepilot.planner.snapshot import Device
+from cachepilot.quick_records import quickly_made
 
 HOUR_S = 3600.0
 SAMPLES_KEPT = 64
@@ -70,6 +71,7 @@ class Recent:
     ordered: str = ""
 
 
+@quickly_made
 @dataclass(frozen=True)
 class Look:
     """One tenant in one cycle; `allowed` are the policies that it may have."""
@@ -141,7 +143,7 @@ def was_tried(
     if tried is None:
         return False
     names = (policy, seen.tenant.policy)
-    then = {name: miss for name, miss in tried.curves.items() if name in names}
+    then = {name: tried.curves[name] for name in names if name in tried.curves}
     if time_s < tried.until_s and not is_new_phase(then, seen, config):
         return True
     del state.tried[policy]
@@ -189,6 +191,7 @@ def step(state: TenantState, look: Look, config: GuardConfig) -> Decision | None
     return None if outcome is None else end(state, seen.tenant.cgroup, outcome, look, config)
 
 
+@quickly_made
 @dataclass(frozen=True)
 class Proposal:
     """A change of policy that curves speak for, at the present limit."""
@@ -243,8 +246,8 @@ def may_begin(
     dwells = state.ended_s is not None and look.time_s - state.ended_s < config.dwell_s
     if dwells and not wanted.is_far:
         return False
-    noise_pct = promise_noise_pct(tuple(recent.samples), config)
-    return wanted.gain_pct() >= noise_pct and may_swap(state, look.time_s, config)
+    may = may_swap(state, look.time_s, config)
+    return may and wanted.gain_pct() >= promise_noise_pct(tuple(recent.samples), config)
 
 
 def begin(

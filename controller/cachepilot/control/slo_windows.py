@@ -41,6 +41,8 @@ def measured(kind: str, seen: Seen) -> float | None:
 
 def promises(objective: Objective) -> list[tuple[str, float]]:
     """Kinds and targets of what is promised."""
+    if not objective.has_slo:
+        return []
     kinds = ("throughput_ops", "latency_p99_us", "hit_ratio")
     found = [(kind, getattr(objective, kind)) for kind in kinds]
     return [(kind, target) for kind, target in found if target is not None]

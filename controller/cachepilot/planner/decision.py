@@ -4,6 +4,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from cachepilot.quick_records import quickly_made
+
 
 class Held(StrEnum):
     """Why a tenant keeps what it has whatever its curves say; NOT when it does not.
@@ -19,6 +21,7 @@ class Held(StrEnum):
     RECOMMEND = "recommend"
 
 
+@quickly_made
 @dataclass(frozen=True)
 class Setting:
     """A policy and a limit, and what they are predicted to give."""
@@ -29,6 +32,7 @@ class Setting:
     throughput_ops: float
 
 
+@quickly_made
 @dataclass(frozen=True)
 class Action:
     """What one tenant gets; equal to what it has when nothing is to be changed.

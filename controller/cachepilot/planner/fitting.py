@@ -41,8 +41,9 @@ class Observation:
     @property
     def is_usable(self) -> bool:
         """Whether anything happened that a model could be fitted to."""
-        numbers = (self.throughput_ops, self.miss_ratio, self.miss_cost_us)
-        return all(map(math.isfinite, numbers)) and self.throughput_ops > 0 <= min(numbers)
+        most = math.inf
+        rates = 0 < self.throughput_ops < most and 0 <= self.miss_ratio < most
+        return rates and 0 <= self.miss_cost_us < most
 
 
 def predicted_ops(demand: Demand, observation: Observation) -> float:

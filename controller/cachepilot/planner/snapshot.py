@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cachepilot.errors import InputError
+from cachepilot.quick_records import quickly_made
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -107,6 +108,7 @@ class Trust:
     reason: str = ""
 
 
+@quickly_made
 @dataclass(frozen=True)
 class Demand:
     """What one operation of a tenant asks for, as fitted; see `cachepilot.planner.fitting`.
@@ -136,6 +138,7 @@ class Demand:
             )
 
 
+@quickly_made
 @dataclass(frozen=True)
 class Indicators:
     """Present readings: operations and device reads per second, miss ratio, p99 of an operation."""
@@ -158,6 +161,7 @@ class Indicators:
             _require_positive("indicators", latency_p99_us=self.latency_p99_us)
 
 
+@quickly_made
 @dataclass(frozen=True)
 class Tenant:
     """One managed cgroup: what it has now, the least it may have, and what is known of it.
