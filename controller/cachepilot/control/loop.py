@@ -28,6 +28,7 @@ from cachepilot.control.plan_step import Planned, plan_ahead, plan_step
 from cachepilot.control.protection import protected
 from cachepilot.control.report import LastDecision, Report, slo_views, trial_views
 from cachepilot.control.slo_windows import SloWindows
+from cachepilot.control.standing import Standing, standing
 from cachepilot.control.store import NodeRow, Store
 from cachepilot.control.timing import (
     CYCLE_SECONDS,
@@ -37,6 +38,7 @@ from cachepilot.control.timing import (
 )
 from cachepilot.control.totals import DecisionTotals
 from cachepilot.errors import InputError
+from cachepilot.planner.decision import Plan
 from cachepilot.planner.objectives import Objectives
 from cachepilot.planner.pins import with_pins
 from cachepilot.planner.record import Record, to_json
@@ -192,7 +194,9 @@ class NodeLoop:
         first = self._guard.held_first(collected)
         collected = protected(collected, objectives, first, config.least_share)
         with _timed("plan"):
-            narrowed = self._guard.constrain(collected, objectives)
+            goals_ops = self._bias.goals_ops(collected, objectives)
+            stands = standing(collected, objectives, goals_ops)
+            narrowed = self._guard.constrain(collected, objectives, stands)
             narrowed = self._bias.aimed(collected, narrowed, self._wait_us())
             can_limit = "limits" in self.hello.capabilities
             planned = plan_step(collected, narrowed, config.planner, can_limit)
@@ -207,6 +211,7 @@ class NodeLoop:
                 orders(planned.plan, planned.objectives),
                 planned.limits_fixed,
                 lambda: plan_ahead(collected, planned.snapshot, narrowed, config.planner),
+                lambda: self._lifted(collected, planned, objectives, stands),
             )
             decisions += guarded.decisions
         with _timed("apply"):
@@ -215,6 +220,14 @@ class NodeLoop:
             self._keep(collected, planned, objectives, decisions, epoch)
         self._publish(collected, planned, objectives, epoch)
         return actions
+
+    def _lifted(
+        self, collected: Collected, planned: Planned, objectives: Objectives, stands: Standing
+    ) -> Plan:
+        """Where memory alone would go if no policy were on trial."""
+        free = self._guard.constrain(collected, objectives, stands, lifted=True)
+        free = self._bias.raised(collected, free)
+        return plan_ahead(collected, planned.snapshot, free, self._config.planner)
 
     def _wait_us(self) -> float:
         """What a device read waits, as the last plan had it."""
