@@ -92,11 +92,11 @@ def without_turn(
 def without_giving(
     objective: Objective, seen: Seen, collected: Collected, promised: Promised
 ) -> Objective:
-    """With the limit at present as the least of who misses its own SLO, whatever is predicted.
+    """With the limit at present as the least of who hardly keeps its SLO, whatever is predicted.
 
     Unless it is for one of a higher priority.
     """
-    if seen.tenant.cgroup not in promised.standing.short:
+    if seen.tenant.cgroup not in promised.standing.tight:
         return objective
     budget = collected.snapshot.node.budget_bytes
     low, high = (

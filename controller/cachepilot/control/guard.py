@@ -71,14 +71,14 @@ class Guard:
         # What is long known to be infeasible holds no memory that others could keep theirs with.
         before_s = collected.time_s - self.config.cool_down_s
         lost = {name for name, since_s in self._lost_since_s.items() if since_s < before_s}
-        short = standing.short - lost
+        keeping = replace(standing, short=standing.short - lost, tight=standing.tight - lost)
         return constrained(
             collected,
             objectives,
             self.state.tenants,
             self.state.memory.restore,
             self._needy & collected.seen.keys(),
-            replace(standing, short=short),
+            keeping,
             self.config,
             lifted,
         )
@@ -148,6 +148,7 @@ class Guard:
                 ahead,
                 {name for name, wish in orders.items() if wish.limit_bytes is not None},
                 self._standing,
+                self._is_clearing(collected.time_s),
             )
             wanted, moved = memory_guard.step(
                 self.state.memory, look, self.state.tenants, self._recent, self.config
@@ -241,6 +242,8 @@ class Guard:
             held,
             lifted,
             may_move=memory.trial is None and not rests,
+            is_next=memory.trial is None
+            and memory.patience.agreed >= self.config.confirm_intervals - 1,
         )
         decisions = []
         for cgroup, why in make_room.to_end(
@@ -251,6 +254,12 @@ class Guard:
             state = self.state.tenants[cgroup]
             decisions.append(policy_guard.end(state, cgroup, outcome, look, self.config))
         return decisions
+
+    def _is_clearing(self, time_s: float) -> bool:
+        """Whether who is to give or get memory has not yet its earlier policy back."""
+        if time_s >= self._room.kept_until_s:
+            return False
+        return any(state.restore is not None for state in self.state.tenants.values())
 
     def _propose(self, cycle: Cycle, wishes: dict[str, Wish]) -> list[Decision]:
         """Begins trials of policies that nothing comes before."""

@@ -37,7 +37,10 @@ class Room:
 
 @dataclass(frozen=True)
 class Asked:
-    """One cycle. `held` is where memory alone goes now, `lifted` where it would without trials."""
+    """One cycle. `held` is where memory alone goes now, `lifted` where it would without trials.
+
+    `may_move` is whether memory that promises enough may move, `is_next` whether it is about to.
+    """
 
     collected: Collected
     objectives: Objectives
@@ -45,6 +48,7 @@ class Asked:
     held: Ahead
     lifted: Ahead
     may_move: bool
+    is_next: bool = False
 
 
 def promises_much(wanted: Proposal) -> bool:
@@ -104,7 +108,8 @@ def to_end(
     time_s = asked.collected.time_s
     running = any(one.trial is not None for one in states.values())
     wanted = asked.standing.short or (asked.may_move and asked.objectives.goal is Goal.THROUGHPUT)
-    if not running or not wanted or time_s < room.ask_again_s:
+    early = time_s < room.ask_again_s and not asked.is_next
+    if not running or not wanted or early:
         return {}
     plan = asked.lifted()
     trials = _in_the_way(plan, states)
@@ -114,7 +119,8 @@ def to_end(
         room.agreed, room.ask_again_s = 0, time_s + ASK_S
         return {}
     room.agreed += 1
-    if room.agreed < config.confirm_intervals:
+    # Memory that is about to move has been confirmed: it would come from whoever is free.
+    if room.agreed < config.confirm_intervals and not (asked.is_next and for_more):
         return {}
     room.agreed, room.kept_until_s = 0, time_s + config.dwell_s
     why = "memory promises far more" if needy is None else f"memory for the SLO of {needy}"

@@ -97,6 +97,11 @@ def _step_of(trial: MemoryTrial, action: Action) -> int | None:
     return limit if (limit > here) is up and limit != here else None
 
 
+def _may_turn(trial: MemoryTrial, cgroup: str) -> bool:
+    """Whether who was to get more may give after all: for an SLO that needs what it took."""
+    return bool(trial.serves) and cgroup not in trial.serves
+
+
 def _extend(
     trial: MemoryTrial,
     look: MemoryLook,
@@ -121,7 +126,7 @@ def _extend(
             trial.members[cgroup] = member
             if up and cgroup in look.standing.short:
                 trial.serves.add(cgroup)
-        elif up == member.is_donor:
+        elif up if member.is_donor else not (up or _may_turn(trial, cgroup)):
             continue
         member.to_bytes = limit
         predict_member(member, look, look.collected.seen[cgroup])
@@ -320,7 +325,7 @@ def _begin(
     config: GuardConfig,
 ) -> tuple[Wanted, list[Decision]]:
     trial = MemoryTrial(look.time_s, {}, phases=_phases(look))
-    if not moves:
+    if not moves or look.is_clearing:
         return {}, []
     if is_forced(look.collected, look.plan, look.objectives, moves):
         end = look.ahead()

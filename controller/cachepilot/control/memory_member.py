@@ -23,6 +23,7 @@ class MemoryLook:
 
     Of them `ordered_limits` are those whose limit is an operator's.
     `ahead` says where memory alone is going in many cycles. `standing` is how promises do.
+    While it `is_clearing`, trials of policies were ended for memory that is to move next.
     """
 
     collected: Collected
@@ -34,6 +35,7 @@ class MemoryLook:
     ahead: Ahead
     ordered_limits: Collection[str] = ()
     standing: Standing = NOBODY
+    is_clearing: bool = False
 
     @property
     def time_s(self) -> float:

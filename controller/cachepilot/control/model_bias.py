@@ -69,6 +69,7 @@ class ModelBias:
 
     def __init__(self) -> None:
         self._bias: dict[str, float] = {}
+        self._accuracy: dict[str, float] = {}
         self._windows: dict[str, _Windows] = {}
 
     def aimed(self, collected: Collected, objectives: Objectives, wait_us: float) -> Objectives:
@@ -77,6 +78,7 @@ class ModelBias:
         if all(one.throughput_ops is None for one in stated):
             return objectives
         self._bias = {name: one for name, one in self._bias.items() if name in collected.seen}
+        self._accuracy = {n: one for n, one in self._accuracy.items() if n in collected.seen}
         self._windows = {n: one for n, one in self._windows.items() if n in collected.seen}
         for cgroup, seen in collected.seen.items():
             objective = objectives.of(cgroup)
@@ -111,6 +113,10 @@ class ModelBias:
                 found[cgroup] = target * (1.0 if windows is None else windows.above)
         return found
 
+    def accuracy(self) -> dict[str, float]:
+        """Measured over predicted throughput, of those of whom it was learnt."""
+        return dict(self._accuracy)
+
     def _watched(self, cgroup: str, seen: Seen) -> _Windows:
         """As last seen while nothing was changed: on the way to another limit the mean moves."""
         setting = (seen.tenant.policy, seen.limit_bytes)
@@ -139,5 +145,8 @@ class ModelBias:
         # What cannot be trusted teaches nothing: a change of phase is no error of the model.
         if not tenant.trust.trusted:
             return
+        right = self._accuracy.get(cgroup, 1.0)
+        found = min(max(measured / now.ops, 1 / BIAS_MAX), BIAS_MAX)
+        self._accuracy[cgroup] = right + GAIN * (found - right)
         ratio = min(max(now.ops / measured, 1.0), BIAS_MAX)
         self._bias[cgroup] = before + GAIN * (ratio - before)

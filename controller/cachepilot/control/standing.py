@@ -8,20 +8,24 @@ from cachepilot.control.collect import Collected
 from cachepilot.planner.objectives import Mode, Objective, Objectives
 from cachepilot.planner.slo_outcomes import UNITS, measured, meets
 
-NEAR = 1.1
-"""Above what keeps a promise by less, a trial that goes wrong breaks it."""
+NEAR = 1.25
+"""Above what keeps a promise by less, a trial that goes wrong may break it."""
+AMPLE = 1.1
+"""So far above it, memory may be given back although it came lately."""
 
 
 @dataclass(frozen=True)
 class Standing:
     """Tenants of one node with promises.
 
-    `short` fall short of one; `near` are those, and those that a trial could make fall short;
-    `ample` are far above all that they are promised, which is throughput alone.
+    `short` fall short of one; `tight` are those, and those with nothing to give; `near` are those,
+    and those that a trial could make fall short;
+    `ample` are above all that they are promised, which is throughput alone, with some to spare.
     """
 
     short: frozenset[str] = frozenset()
     near: frozenset[str] = frozenset()
+    tight: frozenset[str] = frozenset()
     ample: frozenset[str] = frozenset()
 
     def priority(self, objectives: Objectives) -> int | None:
@@ -50,7 +54,7 @@ def standing(
     collected: Collected, objectives: Objectives, goals_ops: Mapping[str, float]
 ) -> Standing:
     """Of every tenant that something is measured of; `goals_ops` are means that keep windows."""
-    short, near, ample = set(), set(), set()
+    short, near, tight, ample = set(), set(), set(), set()
     for cgroup, seen in collected.seen.items():
         objective = objectives.of(cgroup)
         if not objective.has_slo or objective.mode is not Mode.AUTO or seen.window is None:
@@ -62,6 +66,8 @@ def standing(
             short.add(cgroup)
         if reached < NEAR:
             near.add(cgroup)
+        if reached < AMPLE:
+            tight.add(cgroup)
         elif reached < float("inf"):
             ample.add(cgroup)
-    return Standing(frozenset(short), frozenset(near), frozenset(ample))
+    return Standing(frozenset(short), frozenset(near), frozenset(tight), frozenset(ample))
