@@ -267,7 +267,12 @@ class Guard:
         agreed = memory.trial is None and memory.patience.agreed > 0
         made = cycle.collected.time_s < self._room.kept_until_s
         waits = proposals.waits_for_memory(cycle.plan, self._standing)
-        before = Before(self._standing, agreed or made or waits, proposals.moving(memory))
+        before = Before(
+            self._standing,
+            agreed or made or waits,
+            proposals.moving(memory),
+            proposals.lost(cycle.plan),
+        )
         return proposals.propose(
             cycle, wishes, self.state.tenants, self._recent, before, self.config
         )

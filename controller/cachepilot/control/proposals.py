@@ -84,12 +84,14 @@ def _ordered(action: Action, look: Look, recent: Recent) -> list[Decision]:
 class Before:
     """What comes before a policy that promises little, and who is on memory trial.
 
-    `is_memory_due` is whether memory promises much, or a promise that is missed waits for it.
+    `is_memory_due` is whether memory promises much, or a promise that is missed waits for it. Of
+    those that are `lost` memory alone cannot keep the promise.
     """
 
     standing: Standing
     is_memory_due: bool
     moving: frozenset[str]
+    lost: frozenset[str] = frozenset()
 
     def comes_first(self, action: Action, wanted: Proposal) -> bool:
         """Whether a trial may not begin now."""
@@ -97,7 +99,7 @@ class Before:
             return False
         if action.cgroup in self.moving:
             return not wanted.is_far
-        if action.cgroup in self.standing.short:
+        if action.cgroup in self.lost & self.standing.short:
             return action.limit_bytes > action.present.limit_bytes
         return self.is_memory_due or action.cgroup in self.standing.near
 
@@ -108,6 +110,12 @@ def waits_for_memory(plan: Plan, standing: Standing) -> bool:
     due = {one.cgroup for one in plan.slos if one.state in unknown}
     due |= {one.cgroup for one in plan.actions if one.limit_bytes > one.present.limit_bytes}
     return not due.isdisjoint(standing.short)
+
+
+def lost(plan: Plan) -> frozenset[str]:
+    """Who gets no memory that would keep its SLO."""
+    states = (SloState.OUTBID, SloState.UNATTAINABLE)
+    return frozenset(one.cgroup for one in plan.slos if one.state in states)
 
 
 def moving(memory: MemoryState) -> frozenset[str]:
