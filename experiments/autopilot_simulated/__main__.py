@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from experiments.autopilot_simulated import memory, never_worse, phase
+from experiments.autopilot_simulated import memory, never_worse, phase, qos
 from experiments.shared import table
 from experiments.shared.rows import ROOT, Row, commit, machine, merge
 
@@ -39,6 +39,7 @@ PARTS: dict[str, Callable[[Sizes], Sequence[Row]]] = {
     ),
     "memory": lambda sizes: memory.measure(sizes.seconds, sizes.runs),
     "phase": lambda sizes: phase.measure(sizes.runs),
+    "qos": lambda sizes: qos.measure(sizes.runs),
 }
 
 

@@ -74,11 +74,22 @@ class Look:
     trusted: bool
 
 
+@dataclass(frozen=True)
+class Promise:
+    """What the controller told of one promise after a snapshot."""
+
+    time_s: float
+    state: str
+    predicted: float | None
+    attainable_ops: float | None
+
+
 @dataclass
 class Run:
     """What happened: looks at each tenant by time, and what was decided, the oldest first."""
 
     looks: dict[str, list[Look]] = field(default_factory=dict)
+    promises: dict[str, list[Promise]] = field(default_factory=dict)
     decisions: list[DecisionView] = field(default_factory=list)
     tenants: list[TenantView] = field(default_factory=list)
     start_s: float = 0.0
@@ -161,6 +172,7 @@ class _Recorder:
             self._record(seen)
             plan = cycle(seen)
             self._set_limits(seen, plan)
+            self._hear(seen, loop)
             return plan
 
         loop.cycle = recorded  # type: ignore[method-assign]
@@ -174,6 +186,14 @@ class _Recorder:
             limit = self._limits_of.limit_after(one.cgroup, since_s)
             if limit not in (None, one.target_limit_bytes):
                 plan.actions.add(cgroup=one.cgroup, cgroup_id=one.cgroup_id, limit_bytes=limit)
+
+    def _hear(self, seen: wire.Snapshot, loop: NodeLoop) -> None:
+        since_s = seen.time_us / 1e6 - self._run.start_s
+        slos = {} if loop.report is None else loop.report.slos
+        for cgroup, told in slos.items():
+            self._run.promises.setdefault(cgroup, []).extend(
+                Promise(since_s, one.state, one.predicted, one.attainable_ops) for one in told
+            )
 
     def _record(self, seen: wire.Snapshot) -> None:
         now_s = seen.time_us / 1e6

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cachepilot.control.collect import Collected, Seen
-from cachepilot.control.guard import Wish
+from cachepilot.control.proposals import Wish
 from cachepilot.planner.objectives import Objectives
 from cachepilot.sizes import PAGE_BYTES, pages_down, pages_up
 from cachepilot.v1 import session_pb2 as wire

@@ -2,14 +2,23 @@
 """Objectives as the planner may see them while the guard holds something back."""
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from cachepilot.control.collect import Collected, Seen
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_course import may_not_turn
 from cachepilot.control.policy_guard import TenantState, was_tried
+from cachepilot.control.standing import Standing
 from cachepilot.planner.objectives import Mode, Objective, Objectives, size_bytes
 from cachepilot.sizes import PAGE_BYTES, Size, pages_up
+
+
+@dataclass(frozen=True)
+class Promised:
+    """How promises stand; `needed` is the highest priority of those that are not kept."""
+
+    standing: Standing
+    needed: int | None
 
 
 def fixed_size(amount_bytes: int) -> Size:
@@ -52,13 +61,13 @@ def without_turn(
     seen: Seen,
     state: TenantState,
     collected: Collected,
-    needed: int | None,
+    promised: Promised,
     config: GuardConfig,
 ) -> Objective:
     """With the limit at present as a bound: what went up lately does not go down, nor back.
 
-    Who has an SLO may always grow, and who has none may give memory while one is not kept;
-    `needed` is the highest priority of those.
+    Who has an SLO may always grow. Who has none, or keeps its own with ease, may give memory while
+    one is not kept.
     """
     course, budget = state.course, collected.snapshot.node.budget_bytes
     if course is None or not may_not_turn(course, seen, collected.time_s, config):
@@ -69,7 +78,9 @@ def without_turn(
         for one in (objective.memory_min, objective.memory_max)
     )
     if course.up:
-        asked = needed is not None and (not objective.has_slo or objective.priority < needed)
+        needed = promised.needed
+        spare = not objective.has_slo or seen.tenant.cgroup in promised.standing.ample
+        asked = needed is not None and (spare or objective.priority < needed)
         if asked or (high is not None and high < seen.limit_bytes):
             return objective
         return replace(objective, pattern=seen.tenant.cgroup, memory_min=size)
@@ -78,20 +89,40 @@ def without_turn(
     return replace(objective, pattern=seen.tenant.cgroup, memory_max=size)
 
 
+def without_giving(
+    objective: Objective, seen: Seen, collected: Collected, promised: Promised
+) -> Objective:
+    """With the limit at present as the least of who hardly keeps its SLO, whatever is predicted.
+
+    Unless it is for one of a higher priority.
+    """
+    if seen.tenant.cgroup not in promised.standing.tight:
+        return objective
+    budget = collected.snapshot.node.budget_bytes
+    low, high = (
+        default if one is None else size_bytes(one, budget)
+        for one, default in ((objective.memory_min, 0), (objective.memory_max, budget))
+    )
+    outranked = promised.needed is not None and objective.priority < promised.needed
+    if outranked or not low < seen.limit_bytes <= high:
+        return objective
+    return replace(objective, pattern=seen.tenant.cgroup, memory_min=fixed_size(seen.limit_bytes))
+
+
 def _held_back(
     collected: Collected,
     objective: Objective,
     seen: Seen,
     state: TenantState,
-    needed: int | None,
+    promised: Promised,
     config: GuardConfig,
 ) -> Objective:
     found = objective
     if state.tried:
         found = without_tried(found, seen, state, collected.time_s, config)
     if state.course is not None:
-        found = without_turn(found, seen, state, collected, needed, config)
-    return found
+        found = without_turn(found, seen, state, collected, promised, config)
+    return without_giving(found, seen, collected, promised)
 
 
 def constrained(
@@ -100,13 +131,18 @@ def constrained(
     states: dict[str, TenantState],
     restoring: Collection[str],
     needy: Collection[str],
+    standing: Standing,
     config: GuardConfig,
+    lifted: bool = False,
 ) -> Objectives:
     """A tenant on trial has no other choice, so memory that it may not give is not promised.
 
-    `restoring` get their memory back; `needy` have an SLO that is not kept.
+    `restoring` get their memory back; of `needy` an SLO is predicted not to be kept. With `lifted`
+    those whose policy is on trial are as free as all others.
     """
-    needed = max((objectives.of(cgroup).priority for cgroup in needy), default=None)
+    short = standing.short | set(needy)
+    needed = max((objectives.of(cgroup).priority for cgroup in short), default=None)
+    promised = Promised(standing, needed)
     held_bytes = sum(seen.limit_bytes for seen in collected.seen.values())
     has_room = held_bytes <= collected.snapshot.node.budget_bytes
     trials, changed = [], []
@@ -115,13 +151,13 @@ def constrained(
         if state is None:
             continue
         policy = state.restore
-        if policy is None and state.trial is not None:
+        if policy is None and state.trial is not None and not lifted:
             policy = state.trial.to_policy
         fixed = policy is not None or collected.time_s < state.limit_cool_until_s
         if fixed or cgroup in restoring:
             trials.append(on_trial(objective, seen, policy))
         elif has_room and objective.mode is Mode.AUTO and objective.fixed is None:
-            found = _held_back(collected, objective, seen, state, needed, config)
+            found = _held_back(collected, objective, seen, state, promised, config)
             changed += [] if found is objective else [found]
     if not trials and not changed:
         return objectives

@@ -8,7 +8,7 @@ one per node for memory that moves between tenants; a tenant on trial keeps its 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from cachepilot.control import memory_guard, phase_guard, policy_guard
+from cachepilot.control import make_room, memory_guard, phase_guard, policy_guard, proposals
 from cachepilot.control.collect import Collected
 from cachepilot.control.constraints import constrained
 from cachepilot.control.decisions import Decision, Event, Reading, Setting
@@ -18,8 +18,9 @@ from cachepilot.control.memory_guard import MemoryState
 from cachepilot.control.memory_member import MemoryLook
 from cachepilot.control.policy_guard import Look, Recent, TenantState
 from cachepilot.control.policy_trial import Outcome
-from cachepilot.planner.decision import Action, Held, Plan
-from cachepilot.planner.decision import Setting as Present
+from cachepilot.control.proposals import NO_WISH, Before, Cycle, Wish
+from cachepilot.control.standing import NOBODY, Standing
+from cachepilot.planner.decision import Plan, SloState
 from cachepilot.planner.objectives import Objectives
 
 RECOMMENDED_SHARE = 0.1
@@ -33,23 +34,6 @@ class GuardState:
     tenants: dict[str, TenantState] = field(default_factory=dict)
     memory: MemoryState = field(default_factory=MemoryState)
     last_s: float | None = None
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What one tenant is to have; None leaves it as it is. `ordered` is an operator's."""
-
-    policy: str | None = None
-    limit_bytes: int | None = None
-    ordered: bool = False
-
-    def changes(self, now: Present) -> bool:
-        """Whether a tenant has not yet what it is to have."""
-        limit = self.limit_bytes not in (None, now.limit_bytes)
-        return limit or self.policy not in (None, now.policy)
-
-
-NO_WISH = Wish()
 
 
 @dataclass(frozen=True)
@@ -68,16 +52,35 @@ class Guard:
         self.state = state or GuardState()
         self._recent: dict[str, Recent] = {}
         self._needy: frozenset[str] = frozenset()
+        self._lost_since_s: dict[str, float] = {}
+        self._standing = NOBODY
+        self._room = make_room.Room()
 
-    def constrain(self, collected: Collected, objectives: Objectives) -> Objectives:
-        """Objectives as the planner may see them; see `cachepilot.control.constraints`."""
+    def constrain(
+        self,
+        collected: Collected,
+        objectives: Objectives,
+        standing: Standing = NOBODY,
+        lifted: bool = False,
+    ) -> Objectives:
+        """Objectives as the planner may see them; see `cachepilot.control.constraints`.
+
+        With `lifted` as if no policy were on trial.
+        """
+        self._standing = standing
+        # What is long known to be infeasible holds no memory that others could keep theirs with.
+        before_s = collected.time_s - self.config.cool_down_s
+        lost = {name for name, since_s in self._lost_since_s.items() if since_s < before_s}
+        keeping = replace(standing, short=standing.short - lost, tight=standing.tight - lost)
         return constrained(
             collected,
             objectives,
             self.state.tenants,
             self.state.memory.restore,
             self._needy & collected.seen.keys(),
+            keeping,
             self.config,
+            lifted,
         )
 
     def held_first(self, collected: Collected) -> dict[str, int]:
@@ -102,18 +105,26 @@ class Guard:
         orders: Mapping[str, Wish],
         limits_fixed: bool = False,
         ahead: Ahead | None = None,
+        lifted: Ahead | None = None,
     ) -> Guarded:
         """Lets one snapshot pass. `refused` are policies that the node would not attach, and why.
 
         `orders` are an operator's; a policy or a limit that is ordered is not tried but done.
         With `limits_fixed` no limit is changed otherwise. `step_bytes` bounds a step on the way
-        back. `ahead` says where memory alone is going in many cycles; it is where the plan goes
-        when it is not given.
+        back. `ahead` says where memory alone is going in many cycles, `lifted` where it would go if
+        no policy were on trial; it is where the plan goes when they are not given.
         """
         elapsed_s = self._elapsed(collected)
         self._needy = needs_memory(plan)
+        lost = {one.cgroup for one in plan.slos if one.state is SloState.UNATTAINABLE}
+        self._lost_since_s = {
+            name: self._lost_since_s.get(name, collected.time_s) for name in sorted(lost)
+        }
         decisions = self._forget(collected)
-        cycle = _Cycle(collected, plan, objectives, elapsed_s, refused)
+        cycle = Cycle(collected, plan, objectives, elapsed_s, refused)
+        ahead = ahead or (lambda: plan)
+        if not limits_fixed:
+            decisions += self._make_room(cycle, ahead, lifted or ahead)
         for cgroup, state in self.state.tenants.items():
             state.budget.pass_time(elapsed_s, self.config)
             if state.trial is not None or state.restore is not None:
@@ -134,8 +145,10 @@ class Guard:
                 elapsed_s,
                 step_bytes,
                 wishes.keys(),
-                ahead or (lambda: plan),
+                ahead,
                 {name for name, wish in orders.items() if wish.limit_bytes is not None},
+                self._standing,
+                self._is_clearing(collected.time_s),
             )
             wanted, moved = memory_guard.step(
                 self.state.memory, look, self.state.tenants, self._recent, self.config
@@ -197,7 +210,7 @@ class Guard:
         return decisions
 
     def _advance(
-        self, cgroup: str, state: TenantState, cycle: "_Cycle", orders: Mapping[str, Wish]
+        self, cgroup: str, state: TenantState, cycle: Cycle, orders: Mapping[str, Wish]
     ) -> list[Decision]:
         """What is under way on one tenant."""
         look = cycle.look(cgroup)
@@ -216,7 +229,55 @@ class Guard:
             return [ended]
         return self._frozen(state, look)
 
-    def _fall_back(self, cycle: "_Cycle", orders: Mapping[str, Wish]) -> list[Decision]:
+    def _make_room(self, cycle: Cycle, held: Ahead, lifted: Ahead) -> list[Decision]:
+        """Ends trials of policies that memory comes before."""
+        memory = self.state.memory
+        if memory.restore:
+            return []
+        rests = cycle.collected.time_s < memory.patience.until_s
+        asked = make_room.Asked(
+            cycle.collected,
+            cycle.objectives,
+            self._standing,
+            held,
+            lifted,
+            may_move=memory.trial is None and not rests,
+            is_next=memory.trial is None
+            and memory.patience.agreed >= self.config.confirm_intervals - 1,
+        )
+        decisions = []
+        for cgroup, why in make_room.to_end(
+            self._room, asked, self.state.tenants, self.config
+        ).items():
+            outcome = Outcome(Event.ABANDONED, why, back=True, blamed=False)
+            look = cycle.look(cgroup)
+            state = self.state.tenants[cgroup]
+            decisions.append(policy_guard.end(state, cgroup, outcome, look, self.config))
+        return decisions
+
+    def _is_clearing(self, time_s: float) -> bool:
+        """Whether who is to give or get memory has not yet its earlier policy back."""
+        if time_s >= self._room.kept_until_s:
+            return False
+        return any(state.restore is not None for state in self.state.tenants.values())
+
+    def _propose(self, cycle: Cycle, wishes: dict[str, Wish]) -> list[Decision]:
+        """Begins trials of policies that nothing comes before."""
+        memory = self.state.memory
+        agreed = memory.trial is None and memory.patience.agreed > 0
+        made = cycle.collected.time_s < self._room.kept_until_s
+        waits = proposals.waits_for_memory(cycle.plan, self._standing)
+        before = Before(
+            self._standing,
+            agreed or made or waits,
+            proposals.moving(memory),
+            proposals.lost(cycle.plan),
+        )
+        return proposals.propose(
+            cycle, wishes, self.state.tenants, self._recent, before, self.config
+        )
+
+    def _fall_back(self, cycle: Cycle, orders: Mapping[str, Wish]) -> list[Decision]:
         """Takes policies back whose phase is over."""
         decisions = []
         for cgroup, state in self.state.tenants.items():
@@ -242,50 +303,6 @@ class Guard:
             return []
         why = f"the trial waits: {trust.reason}"
         return [state.trial.decision(look.seen.tenant.cgroup, look.time_s, Event.FROZEN, why)]
-
-    def _propose(self, cycle: "_Cycle", wishes: dict[str, Wish]) -> list[Decision]:
-        """Begins trials of what the plan proposes, those that promise most first."""
-        candidates = []
-        decisions = []
-        memory_trial = self.state.memory.trial
-        moving = () if memory_trial is None else tuple(memory_trial.members)
-        running = sum(state.trial is not None for state in self.state.tenants.values())
-        room = max(0, self.config.trials_at_once - running)
-        for action in cycle.plan.actions:
-            cgroup = action.cgroup
-            state, recent = self.state.tenants[cgroup], self._recent[cgroup]
-            busy = state.trial is not None or state.restore is not None
-            held = busy or action.held is not Held.NOT
-            same = action.policy == action.present.policy
-            if same or held or wishes.get(cgroup, NO_WISH).changes(action.present):
-                recent.proposed = ""
-                continue
-            named = cycle.objectives.of(cgroup).policies
-            banned = bool(named) and action.present.policy not in named
-            if room == 0 and not banned:
-                continue
-            look = cycle.look(cgroup)
-            if banned:
-                decisions += _ordered(action, look, recent)
-                policy_guard.count_swap(state, look.time_s)
-                earlier = wishes.get(cgroup, NO_WISH)
-                wishes[cgroup] = replace(earlier, policy=action.policy, ordered=True)
-                continue
-            wanted = policy_guard.proposal(look, action.policy, self.config)
-            # One whose memory is on trial would leave it; that is worth no small gain.
-            if wanted is None or (cgroup in moving and not wanted.is_far):
-                recent.proposed = ""
-            elif policy_guard.may_begin(state, recent, look, wanted, self.config):
-                worth = cycle.objectives.of(cgroup).weight
-                gain = (wanted.after.ops or 0.0) - (wanted.before.ops or 0.0)
-                candidates.append((worth * gain, cgroup, look, wanted))
-        candidates.sort(key=lambda one: (-one[0], one[1]))
-        for _, cgroup, look, wanted in candidates[:room]:
-            begun = policy_guard.begin(
-                self.state.tenants[cgroup], self._recent[cgroup], look, wanted, self.config
-            )
-            decisions += [] if begun is None else [begun]
-        return decisions
 
     def _recommend(self, plan: Plan, collected: Collected) -> list[Decision]:
         """Writes recommendations down that differ from the last one."""
@@ -313,48 +330,3 @@ class Guard:
                 )
             )
         return decisions
-
-
-@dataclass(frozen=True)
-class _Cycle:
-    """One cycle of a node, as its tenants are looked at."""
-
-    collected: Collected
-    plan: Plan
-    objectives: Objectives
-    elapsed_s: float
-    refused: Mapping[str, str]
-
-    def look(self, cgroup: str) -> Look:
-        """One tenant; it may have every policy when nothing is said of them."""
-        seen = self.collected.seen[cgroup]
-        named = self.objectives.of(cgroup).policies
-        known = () if seen.measured is None else seen.measured.curves.policies
-        return Look(
-            seen=seen,
-            elapsed_s=self.elapsed_s,
-            time_s=self.collected.time_s,
-            device=self.collected.snapshot.device,
-            wait_us=self.plan.device_wait_us,
-            allowed=frozenset(named or (*known, seen.tenant.policy)),
-            refused=self.refused.get(cgroup),
-        )
-
-
-def _ordered(action: Action, look: Look, recent: Recent) -> list[Decision]:
-    """Says once that a policy is replaced because the objectives do not allow it."""
-    if recent.ordered == action.policy:
-        return []
-    recent.ordered = action.policy
-    now = action.present
-    return [
-        Decision(
-            time_s=look.time_s,
-            cgroup=action.cgroup,
-            event=Event.KEPT,
-            before=Setting(now.policy, now.limit_bytes),
-            after=Setting(action.policy, now.limit_bytes),
-            why=f"the objectives do not allow {now.policy}; not a trial",
-            predicted=Reading(action.throughput_ops, action.miss_ratio),
-        )
-    ]

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cachepilot.api.changes import Changes, Topic
 from cachepilot.api.shapes import Pin
@@ -22,12 +22,14 @@ from cachepilot.control.config import ControllerConfig
 from cachepilot.control.courses import Courses
 from cachepilot.control.decisions import Decision, Event, Setting
 from cachepilot.control.guard import Guard, GuardState
+from cachepilot.control.infeasible import Ends, Infeasible
 from cachepilot.control.model_bias import ModelBias
 from cachepilot.control.orders import orders
 from cachepilot.control.plan_step import Planned, plan_ahead, plan_step
 from cachepilot.control.protection import protected
 from cachepilot.control.report import LastDecision, Report, slo_views, trial_views
 from cachepilot.control.slo_windows import SloWindows
+from cachepilot.control.standing import Standing, standing
 from cachepilot.control.store import NodeRow, Store
 from cachepilot.control.timing import (
     CYCLE_SECONDS,
@@ -37,8 +39,10 @@ from cachepilot.control.timing import (
 )
 from cachepilot.control.totals import DecisionTotals
 from cachepilot.errors import InputError
+from cachepilot.planner.decision import Plan
 from cachepilot.planner.objectives import Objectives
 from cachepilot.planner.pins import with_pins
+from cachepilot.planner.plan import plan
 from cachepilot.planner.record import Record, to_json
 from cachepilot.planner.snapshot import BYTES_MAX
 from cachepilot.sizes import pages_down
@@ -103,6 +107,7 @@ class NodeLoop:
         self._totals = DecisionTotals(store.decision_totals(row.name))
         self._obeyed = (Asked(Objectives()), Objectives())
         self._bias = ModelBias()
+        self._infeasible = Infeasible()
         self._acks: deque[wire.Ack] = deque(maxlen=ACKS_MAX)
         self._epochs = (0, 0)
         self._last: dict[str, LastDecision] = {}
@@ -192,7 +197,9 @@ class NodeLoop:
         first = self._guard.held_first(collected)
         collected = protected(collected, objectives, first, config.least_share)
         with _timed("plan"):
-            narrowed = self._guard.constrain(collected, objectives)
+            goals_ops = self._bias.goals_ops(collected, objectives)
+            stands = standing(collected, objectives, goals_ops)
+            narrowed = self._guard.constrain(collected, objectives, stands)
             narrowed = self._bias.aimed(collected, narrowed, self._wait_us())
             can_limit = "limits" in self.hello.capabilities
             planned = plan_step(collected, narrowed, config.planner, can_limit)
@@ -207,14 +214,45 @@ class NodeLoop:
                 orders(planned.plan, planned.objectives),
                 planned.limits_fixed,
                 lambda: plan_ahead(collected, planned.snapshot, narrowed, config.planner),
+                lambda: self._lifted(collected, planned, objectives, stands),
             )
             decisions += guarded.decisions
         with _timed("apply"):
             actions = self._applier.actions(collected, guarded.wishes, objectives, epoch)
         with _timed("store"):
             self._keep(collected, planned, objectives, decisions, epoch)
+        slos = self._infeasible.told(
+            collected,
+            objectives,
+            planned.plan.slos,
+            lambda: self._ends(collected, planned, objectives, stands),
+            self._bias.accuracy(),
+        )
+        planned = replace(planned, plan=replace(planned.plan, slos=slos))
         self._publish(collected, planned, objectives, epoch)
         return actions
+
+    def _lifted(
+        self, collected: Collected, planned: Planned, objectives: Objectives, stands: Standing
+    ) -> Plan:
+        """Where memory alone would go if no policy were on trial."""
+        free = self._free(collected, objectives, stands)
+        return plan_ahead(collected, planned.snapshot, free, self._config.planner)
+
+    def _ends(
+        self, collected: Collected, planned: Planned, objectives: Objectives, stands: Standing
+    ) -> Ends:
+        """The same, and where it would go if every policy that may be tried was as predicted."""
+        free = self._free(collected, objectives, stands)
+        planner = self._config.planner
+        return (
+            plan_ahead(collected, planned.snapshot, free, planner),
+            plan(planned.snapshot, free, replace(planner, movement_share=1.0)),
+        )
+
+    def _free(self, collected: Collected, objectives: Objectives, stands: Standing) -> Objectives:
+        free = self._guard.constrain(collected, objectives, stands, lifted=True)
+        return self._bias.raised(collected, free)
 
     def _wait_us(self) -> float:
         """What a device read waits, as the last plan had it."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory moved between the tenants of one node: steps, their trial, and the way back."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from cachepilot.control.decisions import Decision, Event
@@ -13,7 +13,6 @@ from cachepilot.control.memory_return import RETURN_INTERVALS, returning
 from cachepilot.control.memory_trial import (
     RESTARTS_MAX,
     SETTLED_INTERVALS,
-    Member,
     MemoryTrial,
     Origin,
     Phase,
@@ -68,13 +67,16 @@ def _moves(look: MemoryLook, states: Mapping[str, TenantState]) -> dict[str, Act
     return found
 
 
-def _is_urgent(look: MemoryLook, moves: Mapping[str, Action]) -> bool:
+def _is_urgent(look: MemoryLook, moves: Mapping[str, Action], served: Collection[str]) -> bool:
     """Whether memory is on its way to a tenant whose SLO is not kept."""
     for one in look.plan.slos:
         action = moves.get(one.cgroup)
         if action is None or action.limit_bytes <= action.present.limit_bytes:
             continue
         if one.state is SloState.APPROACHING:
+            return True
+        # One that is served already has yet to fill what it got.
+        if one.cgroup in look.standing.short and one.cgroup not in served:
             return True
     return False
 
@@ -93,6 +95,11 @@ def _step_of(trial: MemoryTrial, action: Action) -> int | None:
     end = trial.ends.get(action.cgroup, limit)
     limit = min(limit, end) if up else max(limit, end)
     return limit if (limit > here) is up and limit != here else None
+
+
+def _may_turn(trial: MemoryTrial, cgroup: str) -> bool:
+    """Whether who was to get more may give after all: for an SLO that needs what it took."""
+    return bool(trial.serves) and cgroup not in trial.serves
 
 
 def _extend(
@@ -117,7 +124,9 @@ def _extend(
             if member is None:
                 continue
             trial.members[cgroup] = member
-        elif up == member.is_donor:
+            if up and cgroup in look.standing.short:
+                trial.serves.add(cgroup)
+        elif up if member.is_donor else not (up or _may_turn(trial, cgroup)):
             continue
         member.to_bytes = limit
         predict_member(member, look, look.collected.seen[cgroup])
@@ -156,17 +165,21 @@ def _follow_phases(trial: MemoryTrial, look: MemoryLook) -> None:
             member.samples.clear()
 
 
-def _blamed(cgroup: str, member: Member, look: MemoryLook, config: GuardConfig) -> Blame | None:
+def _blamed(trial: MemoryTrial, cgroup: str, look: MemoryLook, config: GuardConfig) -> Blame | None:
     """Why one member must not go on with what it has now; None when it may."""
+    member = trial.members[cgroup]
     p99_us = look.collected.seen[cgroup].tenant.indicators.latency_p99_us
     objective = look.objectives.of(cgroup)
-    why = worse_donor(member, config) or broken_slo(member, objective, p99_us, config)
+    # What nothing is promised of may lose more than was predicted to a promise that is missed.
+    owes = objective.has_slo or not trial.serves
+    why = worse_donor(member, config) if owes else None
+    why = why or broken_slo(member, objective, p99_us, config)
     return None if why is None else Blame(f"{cgroup}: {why}", cgroup)
 
 
 def _why_worse(trial: MemoryTrial, look: MemoryLook, config: GuardConfig) -> Blame | None:
-    for cgroup, member in trial.members.items():
-        blame = _blamed(cgroup, member, look, config)
+    for cgroup in trial.members:
+        blame = _blamed(trial, cgroup, look, config)
         if blame is not None:
             return blame
     measured = all(one.samples for one in trial.members.values())
@@ -188,7 +201,7 @@ def _fell_meanwhile(trial: MemoryTrial, look: MemoryLook, config: GuardConfig) -
         member.samples.append(seen.sample)
         del member.samples[: -config.judge_intervals]
         if len(member.samples) == config.judge_intervals:
-            blame = _blamed(cgroup, member, look, config)
+            blame = _blamed(trial, cgroup, look, config)
             if blame is not None:
                 return blame
     return None
@@ -296,7 +309,7 @@ def step(
         return {}, []
     if trial.phase is Phase.MOVING:
         return _move(state, look, moves, states, recents, config)
-    if _is_urgent(look, moves) and _why_worse(trial, look, config) is None:
+    if _is_urgent(look, moves, trial.serves) and _why_worse(trial, look, config) is None:
         ended = _keep(state, look, states, "an SLO needs memory at once")
         wanted, begun = _begin(state, look, moves, states, recents, config)
         return wanted, [*ended, *begun]
@@ -312,7 +325,7 @@ def _begin(
     config: GuardConfig,
 ) -> tuple[Wanted, list[Decision]]:
     trial = MemoryTrial(look.time_s, {}, phases=_phases(look))
-    if not moves:
+    if not moves or look.is_clearing:
         return {}, []
     if is_forced(look.collected, look.plan, look.objectives, moves):
         end = look.ahead()

@@ -11,6 +11,7 @@ from cachepilot.control.memory_gain import Ahead
 from cachepilot.control.memory_trial import Member, meets_slos
 from cachepilot.control.policy_guard import Recent, TenantState
 from cachepilot.control.predict import predicted
+from cachepilot.control.standing import NOBODY, Standing
 from cachepilot.control.verdict import Stats, baseline
 from cachepilot.planner.decision import Action, Plan, SloState
 from cachepilot.planner.objectives import Objectives
@@ -21,7 +22,8 @@ class MemoryLook:
     """One cycle of a node. `busy` are tenants whose limits must not change now.
 
     Of them `ordered_limits` are those whose limit is an operator's.
-    `ahead` says where memory alone is going in many cycles.
+    `ahead` says where memory alone is going in many cycles. `standing` is how promises do.
+    While it `is_clearing`, trials of policies were ended for memory that is to move next.
     """
 
     collected: Collected
@@ -32,6 +34,8 @@ class MemoryLook:
     busy: Collection[str]
     ahead: Ahead
     ordered_limits: Collection[str] = ()
+    standing: Standing = NOBODY
+    is_clearing: bool = False
 
     @property
     def time_s(self) -> float:

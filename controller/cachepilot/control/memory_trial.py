@@ -85,6 +85,7 @@ class MemoryTrial:
     is judged by them any more, but memory is taken back for all. `phases` are those of all tenants
     of the node. When one changes the window begins anew, at most `RESTARTS_MAX` times, and what
     all do together is not compared any more: they share a device. Nor is it when anybody left.
+    `serves` are those whose SLO is missed and that get more: it comes before what others lose.
     """
 
     started_s: float
@@ -98,6 +99,7 @@ class MemoryTrial:
     left: dict[str, Origin] = field(default_factory=dict)
     phases: dict[str, int] = field(default_factory=dict)
     restarts: int = 0
+    serves: set[str] = field(default_factory=set)
 
     def leave(self, cgroup: str) -> None:
         """A member cannot be compared any more. One that joined again began where it did first."""
@@ -238,7 +240,9 @@ def worse_sum(trial: MemoryTrial, config: GuardConfig) -> str | None:
     """
     if trial.restarts > 0 or trial.left:
         return None
-    if any(one.slo_met is False and not one.is_donor for one in trial.members.values()):
+    if trial.serves or any(
+        one.slo_met is False and not one.is_donor for one in trial.members.values()
+    ):
         return None
     before, after, noise = _sums(trial, config)
     margin = before * config.tolerance_pct / 100 + config.noise_sigmas * noise

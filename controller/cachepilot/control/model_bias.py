@@ -58,12 +58,18 @@ class _Windows:
     scatter: float
     ops: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOWS))
 
+    @property
+    def above(self) -> float:
+        """How far above a promise the mean is to be."""
+        return 1 + STEP + SIGMAS * self.scatter if self.scatter > 0 else 1.0
+
 
 class ModelBias:
     """By what factor the model promises too much, per tenant of one node; not kept on restart."""
 
     def __init__(self) -> None:
         self._bias: dict[str, float] = {}
+        self._accuracy: dict[str, float] = {}
         self._windows: dict[str, _Windows] = {}
 
     def aimed(self, collected: Collected, objectives: Objectives, wait_us: float) -> Objectives:
@@ -71,22 +77,45 @@ class ModelBias:
         stated = (*objectives.pinned, *objectives.tenants)
         if all(one.throughput_ops is None for one in stated):
             return objectives
-        found = []
         self._bias = {name: one for name, one in self._bias.items() if name in collected.seen}
+        self._accuracy = {n: one for n, one in self._accuracy.items() if n in collected.seen}
         self._windows = {n: one for n, one in self._windows.items() if n in collected.seen}
         for cgroup, seen in collected.seen.items():
             objective = objectives.of(cgroup)
             if objective.throughput_ops is None:
                 continue
             windows = self._watched(cgroup, seen)
-            bias = self._learn(cgroup, seen, collected, wait_us, len(windows.ops))
+            self._learn(cgroup, seen, collected, wait_us, len(windows.ops))
+        return self.raised(collected, objectives)
+
+    def raised(self, collected: Collected, objectives: Objectives) -> Objectives:
+        """The same without another look."""
+        found = []
+        for cgroup in collected.seen:
+            objective, windows = objectives.of(cgroup), self._windows.get(cgroup)
+            if objective.throughput_ops is None or windows is None:
+                continue
+            bias = self._bias.get(cgroup, 1.0)
             higher = bias * HEADROOM if bias >= LEAST else 1.0
-            if windows.scatter > 0:
-                higher *= 1 + STEP + SIGMAS * windows.scatter
+            higher *= windows.above
             if higher > 1:
                 target = objective.throughput_ops * higher
                 found.append(replace(objective, pattern=cgroup, throughput_ops=target))
         return replace(objectives, pinned=(*found, *objectives.pinned)) if found else objectives
+
+    def goals_ops(self, collected: Collected, objectives: Objectives) -> dict[str, float]:
+        """Mean throughput at which nearly all windows keep a promise, as they scattered so far."""
+        found = {}
+        for cgroup in collected.seen:
+            target = objectives.of(cgroup).throughput_ops
+            if target is not None:
+                windows = self._windows.get(cgroup)
+                found[cgroup] = target * (1.0 if windows is None else windows.above)
+        return found
+
+    def accuracy(self) -> dict[str, float]:
+        """Measured over predicted throughput, of those of whom it was learnt."""
+        return dict(self._accuracy)
 
     def _watched(self, cgroup: str, seen: Seen) -> _Windows:
         """As last seen while nothing was changed: on the way to another limit the mean moves."""
@@ -103,19 +132,21 @@ class ModelBias:
 
     def _learn(
         self, cgroup: str, seen: Seen, collected: Collected, wait_us: float, settled: int
-    ) -> float:
+    ) -> None:
         before = self._bias.get(cgroup, 1.0)
         # What is measured is smoothed: soon after a change it is of what was before.
         if settled <= WINDOW:
-            return before
+            return
         device, tenant = collected.snapshot.device, seen.tenant
         now = predicted(seen, device, wait_us, tenant.policy, seen.limit_bytes)
         measured = tenant.indicators.throughput_ops
         if now is None or now.ops is None or seen.window is None or measured <= 0:
-            return before
+            return
         # What cannot be trusted teaches nothing: a change of phase is no error of the model.
         if not tenant.trust.trusted:
-            return before
+            return
+        right = self._accuracy.get(cgroup, 1.0)
+        found = min(max(measured / now.ops, 1 / BIAS_MAX), BIAS_MAX)
+        self._accuracy[cgroup] = right + GAIN * (found - right)
         ratio = min(max(now.ops / measured, 1.0), BIAS_MAX)
         self._bias[cgroup] = before + GAIN * (ratio - before)
-        return self._bias[cgroup]

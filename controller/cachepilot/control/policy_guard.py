@@ -275,6 +275,7 @@ def begin(
         ahead_miss=ahead_miss,
         phase=look.seen.wire.phase,
         may_lose_s=state.budget.may_lose_s(config),
+        is_far=wanted.is_far,
     )
     count_swap(state, look.time_s)
     why = (

@@ -31,6 +31,7 @@ class PolicyTrial:
     beyond its error bar, the workload did, and the baseline moves with it. `ahead_miss` is by how
     much that curve was ahead of the baseline then: a phase had just begun. `phase` is the one that
     its window is of, and `restarts` how often that began anew because the load changed.
+    `is_far` is whether what it promised was far beyond error bars.
     `lost_s` is what it cost so far, in seconds of the baseline's throughput; it is taken back when
     that is more than `may_lose_s`.
     """
@@ -53,6 +54,7 @@ class PolicyTrial:
     restarts: int = 0
     lost_s: float = 0.0
     may_lose_s: float | None = None
+    is_far: bool = True
 
     def ends_s(self, config: GuardConfig, interval_s: float) -> float:
         """When it will be judged at the latest, if data keeps coming."""
