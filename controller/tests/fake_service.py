@@ -260,8 +260,12 @@ class FakeService:
         self.pins.append(pin)
 
     def revert(self, decision: int) -> Pin:
-        """Refuses: nothing that was decided here changed anything."""
-        raise UnknownError(f"decision {decision}: unknown")
+        found = next((row for row in self.history() if row.id == decision), None)
+        if found is None:
+            raise UnknownError(f"decision {decision}: unknown")
+        pin = Pin(cgroup=found.cgroup, node=found.node, policy=found.from_policy, until_s=4e9)
+        self.pin(pin)
+        return pin
 
     def unpin(self, cgroup: str, node: str | None = None) -> None:
         left = [pin for pin in self.pins if (pin.cgroup, pin.node) != (cgroup, node)]

@@ -155,7 +155,8 @@ def test_the_schema_names_every_route_and_the_keys_of_objectives(client: TestCli
     routes = {path: sorted(methods) for path, methods in schema["paths"].items()}
     assert routes[f"{API}/objectives"] == ["delete", "get", "post", "put"]
     assert routes[f"{API}/pins"] == ["delete", "post"]
-    assert len(routes) == 14
+    assert routes[f"{API}/reverts"] == ["post"]
+    assert len(routes) == 15
     shape = schema["components"]["schemas"]["ObjectiveShape"]
     assert "latency_p99_us" in shape["properties"] and shape["additionalProperties"] is False
     refusal = schema["paths"][f"{API}/pins"]["post"]["responses"]["422"]

@@ -163,9 +163,11 @@ def test_a_revert_leaves_what_an_operator_pinned(tmp_path: Path) -> None:
         world.service.revert(decision.id)
     assert world.store.pins() == pins
     world.service.unpin("/a")
-    world.service.revert(decision.id)
-    world.service.pin(Pin(cgroup="/a", node="plant", policy=decision.to_policy))
-    assert [one.until_s for one in world.store.pins()] == [None], "a pin is for good"
+    for node in ("plant", None):
+        world.service.revert(decision.id)
+        world.service.pin(Pin(cgroup="/a", node=node, policy=decision.to_policy))
+        assert [one.until_s for one in world.store.pins()] == [None], "a pin is for good"
+        world.service.unpin("/a", node)
 
 
 @pytest.mark.parametrize("until_s", [1e9, 0.0, 4e9, float("nan")])

@@ -87,9 +87,16 @@ class Fleet:
         self.changes.tell(Topic.ASKED)
 
     def set_pin(self, pin: Pin) -> None:
-        """Adds a pin, or adds to that of the same cgroup and node; stored before this returns."""
+        """Adds a pin, or adds to that of the same cgroup and node; stored before this returns.
+
+        What is pinned on all nodes for good ends reverts on single nodes, which would hide it.
+        """
         with self._lock:
             for earlier in self._asked.pins:
+                is_revert = earlier.cgroup == pin.cgroup and earlier.until_s is not None
+                if is_revert and pin.node is None and pin.until_s is None:
+                    self.store.delete_pin(earlier.cgroup, earlier.node)
+                    continue
                 if (earlier.cgroup, earlier.node) == (pin.cgroup, pin.node):
                     more = pin.model_dump(exclude_none=True)
                     pin = earlier.model_copy(update={**more, "until_s": pin.until_s})
