@@ -12,7 +12,7 @@ from experiments.control_loop.world import World
 
 from cachepilot.api.objective_shapes import ObjectiveShape
 from cachepilot.api.service import Service, UnknownError
-from cachepilot.api.shapes import Pin
+from cachepilot.api.shapes import Pin, TenantView
 from cachepilot.errors import InputError
 from cachepilot.planner.objectives import Objective, Objectives
 from cachepilot.planner.objectives_file import parse_objectives
@@ -44,6 +44,17 @@ def test_a_tenant_is_told_with_what_it_would_need(world: World) -> None:
     assert [one.cgroup for one in service.tenants()] == ["/a"]
     node = service.nodes()[0]
     assert (node.name, node.tenants, node.problem) == ("plant", 1, "")
+
+
+def test_rows_made_unchecked_pass_every_check(world: World) -> None:
+    world.service.set_objective(Objective("*", weight=2))
+    world.run(1)
+    row = world.service.tenants()[0]
+    told = row.model_dump()
+    assert told.keys() == TenantView.model_fields.keys()
+    checked = TenantView.model_validate(told, strict=True)
+    assert checked == row
+    assert checked.model_dump_json() == row.model_dump_json()
 
 
 def test_objectives_change_one_by_one_and_are_stored(world: World) -> None:

@@ -14,6 +14,7 @@ from experiments.control_loop.world import World
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from cachepilot.api.app import create_app
+from cachepilot.control.main import answer_meanwhile, collect_rarely
 from cachepilot.planner.objectives import Mode, Objective
 
 CHROMIUM = "/usr/bin/chromium"
@@ -118,6 +119,8 @@ def _search(page: Page, word: str) -> float:
 def measure(path: Path, tenants: int, runs: int) -> Measured:
     """Every measurement `runs` times, after one that warms up Chromium and the controller."""
     found = Measured()
+    collect_rarely()
+    answer_meanwhile()
     world = _world(path, tenants)
     with _served(world) as url, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])

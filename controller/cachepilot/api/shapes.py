@@ -4,7 +4,7 @@
 Numbers that were measured stand beside those that a model predicted, and say which they are.
 """
 
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,6 +16,19 @@ class Shape(BaseModel):
     """Unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def of_checked(cls, **values: object) -> Self:
+        """One of values that are right and complete, which nothing looks at again.
+
+        A fraction of the time of `model_construct`, for the thousands of rows of a node.
+        """
+        found = cls.__new__(cls)
+        object.__setattr__(found, "__dict__", values)
+        object.__setattr__(found, "__pydantic_fields_set__", set(values))
+        object.__setattr__(found, "__pydantic_extra__", None)
+        object.__setattr__(found, "__pydantic_private__", None)
+        return found
 
 
 class AccessView(Shape):

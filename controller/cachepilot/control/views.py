@@ -13,10 +13,11 @@ from cachepilot.control.collect import Seen
 from cachepilot.control.loop import NodeLoop
 from cachepilot.control.protection import why_floor
 from cachepilot.control.report import Report
+from cachepilot.planner.asked import NOTHING_FIXED
 from cachepilot.planner.config import Config
 from cachepilot.planner.decision import Action
 from cachepilot.planner.explanation import explain
-from cachepilot.planner.objectives import UNNAMED, Fixed, Objective, Objectives
+from cachepilot.planner.objectives import UNNAMED, Objective, Objectives
 
 
 def node_view(loop: NodeLoop) -> NodeView:
@@ -52,9 +53,9 @@ def tenant_view(node: str, report: Report, cgroup: str) -> TenantView:
     seen = report.collected.seen[cgroup]
     tenant, told = seen.tenant, seen.wire
     objective, last = report.objectives.of(cgroup), report.last.get(cgroup)
-    fixed, window = objective.fixed or Fixed(), seen.window
+    fixed, window = objective.fixed or NOTHING_FIXED, seen.window
     accessed = window is not None and seen.sample is not None
-    return TenantView(
+    return TenantView.of_checked(
         node=node,
         cgroup=cgroup,
         policy=tenant.policy,
@@ -69,7 +70,7 @@ def tenant_view(node: str, report: Report, cgroup: str) -> TenantView:
         device_iops=None if window is None else window.block_reads,
         mode=str(objective.mode),
         priority=objective.priority,
-        weight=objective.weight,
+        weight=float(objective.weight),
         pinned_policy=fixed.policy,
         pinned_limit_bytes=fixed.limit_bytes,
         pinned_until_s=fixed.until_s,
