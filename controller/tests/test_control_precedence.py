@@ -9,6 +9,7 @@ from experiments.control_loop.world import World
 from cachepilot.api.shapes import SloView
 from cachepilot.control.decisions import Event
 from cachepilot.planner.objectives import Objective, Objectives
+from cachepilot.sizes import parse_size
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512))
 SLOW_US = 50_000.0
@@ -155,3 +156,16 @@ def test_attainable_is_what_the_limits_give_in_the_end(tmp_path: Path) -> None:
     assert early is not None and late.measured is not None and late.attainable_ops is not None
     assert abs(early / late.measured - 1) < 0.1
     assert abs(late.attainable_ops / late.measured - 1) < 0.05
+
+
+def test_a_minimum_that_is_stated_comes_before_who_misses_its_promise(tmp_path: Path) -> None:
+    missing = PlantTenant("/missing", {"default": linear(256 * MIB)}, 128 * MIB)
+    other = PlantTenant("/other", {"default": flat(0.5)}, 128 * MIB)
+    stated = (
+        Objective("/missing", throughput_ops=300.0),
+        Objective("/other", memory_min=parse_size("160MiB")),
+    )
+    here = world(tmp_path, missing, other, stated=stated)
+    here.run(40)
+    assert other.limit_bytes == 160 * MIB
+    assert told(here, "/missing").state == "unattainable"

@@ -109,6 +109,33 @@ def without_giving(
     return replace(objective, pattern=seen.tenant.cgroup, memory_min=fixed_size(seen.limit_bytes))
 
 
+def _is_under_way(state: TenantState | None) -> bool:
+    """Whether anything could hold the limit of a tenant."""
+    if state is None:
+        return False
+    return bool(state.trial or state.restore or state.course or state.limit_cool_until_s)
+
+
+def _fits(
+    collected: Collected,
+    objectives: Objectives,
+    states: dict[str, TenantState],
+    kept: Collection[str],
+) -> bool:
+    """Whether all others can have their least beside those that are `kept`, or held otherwise."""
+    budget = collected.snapshot.node.budget_bytes
+    total = 0
+    for cgroup, seen in collected.seen.items():
+        state, objective = states.get(cgroup), objectives.of(cgroup)
+        stated = objective.memory_min
+        asked = 0 if stated is None else size_bytes(stated, budget)
+        least = max(seen.tenant.floor_bytes, asked)
+        held = objective.mode is not Mode.AUTO or not seen.tenant.trust.trusted
+        held = held or cgroup in kept or _is_under_way(state)
+        total += max(least, seen.limit_bytes) if held else least
+    return total <= budget
+
+
 def _held_back(
     collected: Collected,
     objective: Objective,
@@ -142,6 +169,9 @@ def constrained(
     """
     short = standing.short | set(needy)
     needed = max((objectives.of(cgroup).priority for cgroup in short), default=None)
+    tight = standing.tight & collected.seen.keys()
+    if tight and not _fits(collected, objectives, states, tight):
+        standing = replace(standing, tight=frozenset())
     promised = Promised(standing, needed)
     held_bytes = sum(seen.limit_bytes for seen in collected.seen.values())
     has_room = held_bytes <= collected.snapshot.node.budget_bytes

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from cachepilot.control.collect import Collected
 from cachepilot.control.make_room import MUCH_PCT
 from cachepilot.planner.decision import Plan, SloOutcome, SloState
+from cachepilot.planner.limits import InfeasibleError
 from cachepilot.planner.objectives import Objectives
 from cachepilot.planner.slo_outcomes import meets
 
@@ -52,7 +53,11 @@ class Infeasible:
         """
         lost = [one for one in outcomes if one.state is SloState.UNATTAINABLE]
         if lost and not 0 <= collected.time_s - self._asked_s < ASK_S:
-            self._asked_s, self._end_ops = collected.time_s, _end_ops(ends())
+            self._asked_s = collected.time_s
+            try:
+                self._end_ops = _end_ops(ends())
+            except InfeasibleError:
+                self._end_ops = {}
         known = {(one.cgroup, one.kind): one for one in outcomes}
         self._named = {key: one for key, one in self._named.items() if key in known}
         return tuple(self._of(one, collected, objectives, accuracy) for one in outcomes)
