@@ -74,7 +74,7 @@ def test_known_parameters_are_recovered_under_noise(
     for miss in (0.05, 0.3, 0.8):
         at = Observation(1.0, miss, 150.0)
         assert predicted_ops(found, at) == pytest.approx(predicted_ops(truth, at), rel=0.06)
-    # Where an operation is mostly work and seldom a miss, 3% of noise hide much of the misses' part.
+    # Where an operation is mostly work and seldom a miss, 3% of noise hide much of this.
     assert found.accesses_per_op == pytest.approx(accesses, rel=0.4)
 
 
