@@ -21,6 +21,14 @@ pub fn checks() -> Vec<Check> {
     checks
 }
 
+/// What to do on a host; where /sys is not mounted, as in a chroot, nothing can be said of the host.
+fn next_step(on_a_host: &'static str) -> &'static str {
+    match Path::new("/sys/kernel").is_dir() {
+        true => on_a_host,
+        false => "mount -t sysfs sysfs /sys; in a chroot or a container run it on the host instead",
+    }
+}
+
 fn root() -> Check {
     // SAFETY: the call has no arguments and cannot fail.
     let user = unsafe { libc::geteuid() };
@@ -35,7 +43,8 @@ fn hierarchy() -> Vec<Check> {
     let mount = match cgroup::mounted() {
         Ok(mount) => mount,
         Err(_) => {
-            let step = "boot with systemd.unified_cgroup_hierarchy=1 (or cgroup_no_v1=all)";
+            let step =
+                next_step("boot with systemd.unified_cgroup_hierarchy=1 (or cgroup_no_v1=all)");
             let first = Check::missing(NAMES[0], "it is mounted nowhere", step);
             let rest = NAMES[1..].iter().map(|name| Check::untried(name, NAMES[0]));
             return [first].into_iter().chain(rest).collect();
@@ -75,7 +84,7 @@ fn types() -> Check {
         false => Check::missing(
             "BTF",
             format!("{TYPES} is missing"),
-            "use a kernel with CONFIG_DEBUG_INFO_BTF=y",
+            next_step("use a kernel with CONFIG_DEBUG_INFO_BTF=y"),
         ),
     }
 }
