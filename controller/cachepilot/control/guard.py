@@ -20,8 +20,9 @@ from cachepilot.control.policy_guard import Look, Recent, TenantState
 from cachepilot.control.policy_trial import Outcome
 from cachepilot.control.proposals import NO_WISH, Before, Cycle, Wish
 from cachepilot.control.standing import NOBODY, Standing
-from cachepilot.planner.decision import Plan, SloState
+from cachepilot.planner.decision import Plan, SloOutcome, SloState
 from cachepilot.planner.objectives import Objectives
+from cachepilot.planner.slo_outcomes import meets
 
 RECOMMENDED_SHARE = 0.1
 """Of a limit: by how much a recommendation must differ to be written down again."""
@@ -116,7 +117,7 @@ class Guard:
         """
         elapsed_s = self._elapsed(collected)
         self._needy = needs_memory(plan)
-        lost = {one.cgroup for one in plan.slos if one.state is SloState.UNATTAINABLE}
+        lost = {one.cgroup for one in plan.slos if _is_beyond(one, objectives)}
         self._lost_since_s = {
             name: self._lost_since_s.get(name, collected.time_s) for name in sorted(lost)
         }
@@ -330,3 +331,11 @@ class Guard:
                 )
             )
         return decisions
+
+
+def _is_beyond(outcome: SloOutcome, objectives: Objectives) -> bool:
+    """Whether a promise itself is infeasible, and not only what the planner aims at for it."""
+    if outcome.state is not SloState.UNATTAINABLE or outcome.attainable is None:
+        return False
+    target = getattr(objectives.of(outcome.cgroup), outcome.kind)
+    return target is not None and not meets(outcome.kind, outcome.attainable, target)
