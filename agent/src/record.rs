@@ -64,13 +64,13 @@ impl Recorder {
         if !ring_mib.is_power_of_two() || ring_mib > MAX_RING_MIB {
             return Err(refused("ring_mib", ring_mib, "allowed: a power of two, up to 1024"));
         }
-        let cgroup = Cgroup::open(cgroup)?;
+        let path = Cgroup::open(cgroup)?.path;
         let sizes = SamplerSizes { max_tenants: 1, ring_bytes: ring_mib * MIB };
         let sampler: Box<dyn AccessSource> = match counting {
             Counting::Programs => Box::new(Sampler::open(sizes)?),
-            Counting::Kernel => Box::new(unwatched(&cgroup, sizes)?),
+            Counting::Kernel => Box::new(Watch::open_alone(sizes)?),
         };
-        let (path, threshold) = (cgroup.path, threshold(rate));
+        let threshold = threshold(rate);
         let mut recorder =
             Self { sampler, path, threshold, tracked: Vec::new(), records: Vec::new() };
         recorder.follow()?;
@@ -124,17 +124,6 @@ impl Recorder {
 /// When its suffix is another or its folder cannot be written.
 pub fn create(out: &Path) -> Result<RecordWriter> {
     Ok(RecordWriter::create(out, Header::FULL)?)
-}
-
-/// The kernel's own counts, unless an agent has them counted already.
-fn unwatched(cgroup: &Cgroup, sizes: SamplerSizes) -> Result<Watch> {
-    let watch = Watch::open(sizes)?;
-    if watch.is_watched(cgroup.id)? {
-        let path = cgroup.path.display();
-        let text = format!("{path}: watched for somebody else; record it with --counting programs");
-        return Err(Error::Sampler(text));
-    }
-    Ok(watch)
 }
 
 fn refused(key: &str, value: impl std::fmt::Display, message: &str) -> Error {

@@ -42,6 +42,7 @@ enum bpf_map_type {
 
 struct super_block {
 	u32 s_dev;
+	unsigned long s_magic;
 };
 
 struct inode {

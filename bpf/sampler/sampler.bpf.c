@@ -12,6 +12,7 @@
 #define S_IFMT 0170000
 #define S_IFBLK 0060000
 #define MAX_ERRNO 4095
+#define TMPFS_MAGIC 0x01021994
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -195,10 +196,14 @@ static __always_inline void mapped(struct vm_fault *vmf)
 	u64 cgroup = bpf_get_current_cgroup_id();
 	struct cgroup_entry *entry = entry_of(cgroup);
 	struct tenant_counts *of = entry ? counts_of(entry) : NULL;
+	struct inode *host;
 
-	if (of)
-		accessed(entry, of, cgroup, vmf->vma->vm_file->f_mapping->host, vmf->pgoff, 1,
-			 EVENT_MMAP, bpf_ktime_get_ns());
+	if (!of)
+		return;
+	/* Shared memory has some of its faults there, and is no page cache. */
+	host = vmf->vma->vm_file->f_mapping->host;
+	if (host->i_sb->s_magic != TMPFS_MAGIC)
+		accessed(entry, of, cgroup, host, vmf->pgoff, 1, EVENT_MMAP, bpf_ktime_get_ns());
 }
 
 SEC("fexit/filemap_map_pages")

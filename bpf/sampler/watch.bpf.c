@@ -18,6 +18,14 @@ extern int bpf_cache_ext_watch(u64 cgroup_id, u64 threshold) __ksym;
 extern int bpf_cache_ext_unwatch(u64 cgroup_id) __ksym;
 extern int bpf_cache_ext_counts(u64 cgroup_id, struct cache_ext_counts *counts) __ksym;
 
+/* Cgroups of this agent: accesses of whatever else is watched are somebody else's. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, u64);
+	__type(value, u32);
+	__uint(max_entries, 4096);
+} cgroups SEC(".maps");
+
 /* Where `read_counts` leaves what it found. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -50,17 +58,18 @@ int read_counts(struct watch_request *request)
 SEC("tp_btf/cache_ext_access")
 int BPF_PROG(sampled, u64 cgroup, struct inode *inode, u64 index, u32 flags)
 {
-	struct event event = {
-		.time_ns = bpf_ktime_get_ns(),
-		.cgroup = cgroup,
-		.inode = inode->i_ino,
-		.index = index,
-		.device = inode->i_sb->s_dev,
-		.generation = inode->i_generation,
-		.task = (u32)bpf_get_current_pid_tgid(),
-		.flags = flags,
-	};
+	struct event event = {};
 
+	if (!bpf_map_lookup_elem(&cgroups, &cgroup))
+		return 0;
+	event.time_ns = bpf_ktime_get_ns();
+	event.cgroup = cgroup;
+	event.inode = inode->i_ino;
+	event.index = index;
+	event.device = inode->i_sb->s_dev;
+	event.generation = inode->i_generation;
+	event.task = (u32)bpf_get_current_pid_tgid();
+	event.flags = flags;
 	report(&event);
 	return 0;
 }

@@ -80,6 +80,13 @@ impl Counts {
         Some((Self::from_cpus([bytes].iter()), unsampled_pages))
     }
 
+    /// Whether these were read before `other` was, or since then began anew: totals only grow.
+    #[must_use]
+    pub fn is_before(&self, other: &Self) -> bool {
+        let totals = |of: &Self| [of.accesses, of.misses, of.evictions, of.refaults, of.read_calls];
+        totals(self).iter().zip(totals(other)).any(|(&this, that)| this < that)
+    }
+
     /// Adds up the values of all CPUs, each [`COUNTS_BYTES`] long.
     pub fn from_cpus<'a>(cpus: impl Iterator<Item = &'a Vec<u8>>) -> Self {
         let words = sum_words::<{ FIRST_LATENCY + LATENCY_BUCKETS }>(cpus);
@@ -205,6 +212,19 @@ mod tests {
         assert_eq!((counts.latency[0], counts.latency[103]), (1010, 11_413));
         let losses = Losses::from_cpus(cpus.iter());
         assert_eq!((losses.dropped_events, losses.untracked_calls), (101, 303));
+    }
+
+    #[test]
+    fn counts_of_the_kernel_end_with_what_was_not_sampled_and_tell_when_they_began_anew() {
+        let words = (1..=KERNEL_COUNTS_BYTES / WORD).map(|word| word as u64);
+        let bytes: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
+        let (counts, unsampled_pages) = Counts::from_kernel(&bytes).unwrap();
+        assert_eq!((counts.accesses, counts.latency[103], unsampled_pages), (1, 113, 114));
+        assert_eq!(Counts::from_kernel(&bytes[1..]), None);
+        let mut more = counts.clone();
+        more += &counts;
+        assert_eq!((more.accesses, more.latency[103]), (2, 226));
+        assert!(counts.is_before(&more) && !more.is_before(&counts) && !counts.is_before(&counts));
     }
 
     #[test]

@@ -31,17 +31,24 @@ pub struct Watch {
     object: Object,
     parts: Vec<PartState>,
     slots: RefCell<Slots>,
+    alone: bool,
 }
 
-/// What was read last. The kernel's counts of a cgroup go with it.
 #[derive(Debug, Default)]
 struct Slots {
-    /// Slot and last counts of each cgroup.
-    members: BTreeMap<u64, (u32, Counts)>,
+    members: BTreeMap<u64, Member>,
     /// Of each slot, the counts of cgroups that left it.
     left: HashMap<u32, Counts>,
-    unsampled_pages: HashMap<u64, u64>,
     unsampled_left: u64,
+}
+
+/// A cgroup that is watched, as it was read last: the kernel's counts go when the cgroup does.
+#[derive(Debug, Clone)]
+struct Member {
+    slot: u32,
+    threshold: u64,
+    counts: Counts,
+    unsampled_pages: u64,
 }
 
 impl std::fmt::Debug for Watch {
@@ -69,15 +76,17 @@ impl Watch {
         let ring = Ring::of(&object).map_err(failed)?;
         let parts = PARTS.iter().map(|part| PartState { name: part.name, missing: None });
         let (links, parts) = (vec![link], parts.collect());
-        Ok(Self { ring, links, object, parts, slots: RefCell::default() })
+        Ok(Self { ring, links, object, parts, slots: RefCell::default(), alone: false })
     }
 
-    /// Whether somebody has the cgroup watched.
+    /// The same, but tracking a cgroup that is watched for somebody else is an error.
     ///
     /// # Errors
-    /// What the kernel says.
-    pub fn is_watched(&self, cgroup_id: u64) -> Result<bool> {
-        Ok(self.read(cgroup_id)?.is_some())
+    /// Those of [`Watch::open`].
+    pub fn open_alone(sizes: SamplerSizes) -> Result<Self> {
+        let mut watch = Self::open(sizes)?;
+        watch.alone = true;
+        Ok(watch)
     }
 
     /// What the kernel counted of a cgroup; `None` when it does not watch it (any more).
@@ -89,51 +98,95 @@ impl Watch {
                 let bytes = bytes.map_err(|e| Error::Sampler(format!("counts: {e}")))?;
                 Ok(bytes.and_then(|bytes| Counts::from_kernel(&bytes)))
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if is_without(&error) => Ok(None),
             Err(error) => Err(Error::Sampler(format!("counts of cgroup {cgroup_id}: {error}"))),
         }
     }
 
-    /// Reads the counts of a cgroup once more, as far as there are any.
+    /// Reads the counts of a member once more. A watch that is gone though its cgroup is not, as
+    /// when the memory controller was turned off and on again, begins anew.
     fn refresh(&self, cgroup_id: u64) -> Result<()> {
-        if let Some((counts, unsampled_pages)) = self.read(cgroup_id)? {
-            let mut slots = self.slots.borrow_mut();
-            if let Some(member) = slots.members.get_mut(&cgroup_id) {
-                member.1 = counts;
-            }
-            slots.unsampled_pages.insert(cgroup_id, unsampled_pages);
+        let read = self.read(cgroup_id)?;
+        let mut slots = self.slots.borrow_mut();
+        let Slots { members, left, unsampled_left } = &mut *slots;
+        let Some(member) = members.get_mut(&cgroup_id) else { return Ok(()) };
+        let (counts, unsampled_pages) = read.clone().unwrap_or_default();
+        if counts.is_before(&member.counts) || unsampled_pages < member.unsampled_pages {
+            *left.entry(member.slot).or_default() += &member.counts;
+            *unsampled_left += member.unsampled_pages;
+        }
+        (member.counts, member.unsampled_pages) = (counts, unsampled_pages);
+        let threshold = member.threshold;
+        drop(slots);
+        if read.is_none() {
+            self.watch(cgroup_id, threshold)?;
         }
         Ok(())
     }
 
-    fn watch(&self, cgroup_id: u64, threshold: u64) -> Result<()> {
-        let watched = call(&self.object, "watch", cgroup_id, threshold)?;
-        watched.map_err(|e| Error::Sampler(format!("tracking cgroup {cgroup_id}: {e}")))
+    /// Whether the kernel watches it now; it does not when the cgroup is gone, or has no memory
+    /// controller of its own: what it does counts for the cgroup above.
+    fn watch(&self, cgroup_id: u64, threshold: u64) -> Result<bool> {
+        match call(&self.object, "watch", cgroup_id, threshold)? {
+            Ok(()) => Ok(true),
+            Err(error) if is_without(&error) => Ok(false),
+            Err(error) => Err(Error::Sampler(format!("tracking cgroup {cgroup_id}: {error}"))),
+        }
     }
+
+    fn report(&self, cgroup_id: u64) -> Result<()> {
+        let cgroups = map_of(&self.object, "cgroups")?;
+        cgroups
+            .update(&cgroup_id.to_ne_bytes(), &1_u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|e| Error::Sampler(format!("tracking cgroup {cgroup_id}: {e}")))
+    }
+}
+
+/// Whether an error says that there is no such cgroup, or none with a memory controller.
+fn is_without(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EOPNOTSUPP))
 }
 
 impl AccessSource for Watch {
     fn track(&self, cgroup_id: u64, slot: u32, threshold: u64) -> Result<()> {
-        let of = self.slots.borrow().members.get(&cgroup_id).map(|member| member.0);
-        if of == Some(slot) {
-            return self.watch(cgroup_id, threshold);
+        if let Some(member) = self.slots.borrow_mut().members.get_mut(&cgroup_id)
+            && member.slot == slot
+        {
+            member.threshold = threshold;
+            return self.watch(cgroup_id, threshold).map(|_| ());
+        }
+        if self.alone && self.read(cgroup_id)?.is_some() {
+            let advice = "watched for somebody else; record it with --counting programs";
+            return Err(Error::Sampler(format!("cgroup {cgroup_id}: {advice}")));
         }
         // What an agent before this one, or another tenant, had counted is not this tenant's.
         self.forget(cgroup_id);
-        self.watch(cgroup_id, threshold)?;
-        self.slots.borrow_mut().members.insert(cgroup_id, (slot, Counts::default()));
+        self.report(cgroup_id)?;
+        if self.watch(cgroup_id, threshold)? {
+            let (counts, unsampled_pages) = Default::default();
+            let member = Member { slot, threshold, counts, unsampled_pages };
+            self.slots.borrow_mut().members.insert(cgroup_id, member);
+        }
         Ok(())
     }
 
     fn forget(&self, cgroup_id: u64) {
         // It can only be gone already, with what it counted since the last look.
-        let _ = self.refresh(cgroup_id);
-        let _ = call(&self.object, "unwatch", cgroup_id, 0);
-        let mut slots = self.slots.borrow_mut();
-        if let Some((slot, counts)) = slots.members.remove(&cgroup_id) {
-            *slots.left.entry(slot).or_default() += &counts;
+        if let Ok(Some((counts, unsampled_pages))) = self.read(cgroup_id)
+            && let Some(member) = self.slots.borrow_mut().members.get_mut(&cgroup_id)
+            && !counts.is_before(&member.counts)
+        {
+            (member.counts, member.unsampled_pages) = (counts, unsampled_pages);
         }
-        slots.unsampled_left += slots.unsampled_pages.remove(&cgroup_id).unwrap_or(0);
+        let _ = call(&self.object, "unwatch", cgroup_id, 0);
+        if let Ok(cgroups) = map_of(&self.object, "cgroups") {
+            let _ = cgroups.delete(&cgroup_id.to_ne_bytes());
+        }
+        let mut slots = self.slots.borrow_mut();
+        if let Some(member) = slots.members.remove(&cgroup_id) {
+            *slots.left.entry(member.slot).or_default() += &member.counts;
+            slots.unsampled_left += member.unsampled_pages;
+        }
     }
 
     fn clear(&self, slot: u32) -> Result<()> {
@@ -142,13 +195,13 @@ impl AccessSource for Watch {
     }
 
     fn counts(&self, slot: u32) -> Result<Counts> {
-        let of_slot = |(&id, member): (&u64, &(u32, Counts))| (member.0 == slot).then_some(id);
+        let of_slot = |(&id, member): (&u64, &Member)| (member.slot == slot).then_some(id);
         let ids: Vec<u64> = self.slots.borrow().members.iter().filter_map(of_slot).collect();
         ids.iter().try_for_each(|&id| self.refresh(id))?;
         let slots = self.slots.borrow();
         let mut counts = slots.left.get(&slot).cloned().unwrap_or_default();
-        for (_, of_member) in slots.members.values().filter(|member| member.0 == slot) {
-            counts += of_member;
+        for member in slots.members.values().filter(|member| member.slot == slot) {
+            counts += &member.counts;
         }
         Ok(counts)
     }
@@ -161,8 +214,8 @@ impl AccessSource for Watch {
         let mut losses = self.ring.losses(&self.object)?;
         losses.untracked_calls += recursions(&self.object);
         let slots = self.slots.borrow();
-        losses.unsampled_pages +=
-            slots.unsampled_left + slots.unsampled_pages.values().sum::<u64>();
+        losses.unsampled_pages += slots.unsampled_left;
+        losses.unsampled_pages += slots.members.values().map(|m| m.unsampled_pages).sum::<u64>();
         Ok(losses)
     }
 

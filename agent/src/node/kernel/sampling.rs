@@ -172,8 +172,9 @@ impl Sampling {
         self.window += elapsed;
         let whole = self.window >= WINDOW;
         for tenant in self.tenants.values_mut().filter(|t| whole || t.learning.is_due()) {
-            let accesses_total = self.source.counts(tenant.slot)?.accesses;
-            tenant.learning.feed(&self.config, accesses_total);
+            // What cannot be read is told of the tenant when it is shown.
+            let Ok(counts) = self.source.counts(tenant.slot) else { continue };
+            tenant.learning.feed(&self.config, counts.accesses);
         }
         if whole {
             let window = std::mem::take(&mut self.window);
@@ -193,8 +194,8 @@ impl Sampling {
         // Tenants that left took theirs along.
         let came = events.saturating_sub(before.events);
         let rate = came as f64 / accesses.saturating_sub(before.accesses).max(1) as f64;
-        let dropped = self.losses.dropped_events - before.losses.dropped_events;
-        let unsampled = self.losses.unsampled_pages - before.losses.unsampled_pages;
+        let dropped = self.losses.dropped_events.saturating_sub(before.losses.dropped_events);
+        let unsampled = self.losses.unsampled_pages.saturating_sub(before.losses.unsampled_pages);
         // Of pages that were not looked at, as many would have been sampled as of the others.
         let lost = dropped as f64 + unsampled as f64 * rate.min(1.0);
         let lost_share = lost / (lost + came as f64).max(1.0);
