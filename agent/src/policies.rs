@@ -156,7 +156,7 @@ impl Policies {
         Ok(Some(manifest.tunables.iter().map(|t| t.name.clone()).zip(values).collect()))
     }
 
-    /// Removes the pins of cgroups that are gone.
+    /// Removes the pins of cgroups that are gone, and those without effect.
     ///
     /// # Errors
     /// What the system says.
@@ -221,7 +221,9 @@ impl Policies {
         let lock = self.pins.lock()?;
         let mount = cgroup::mounted()?;
         for pins in self.pins.all()? {
-            if cgroup::path_of(pins.id, &mount)?.is_none() {
+            // What a loader that was killed left without effect goes, too: nobody else is at work.
+            let gone = cgroup::path_of(pins.id, &mount)?.is_none();
+            if gone || matches!(self.attached(&pins), Ok(None)) {
                 pins.remove()?;
             }
         }
