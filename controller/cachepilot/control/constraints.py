@@ -9,7 +9,7 @@ from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_course import may_not_turn
 from cachepilot.control.policy_guard import TenantState, was_tried
 from cachepilot.control.standing import Standing
-from cachepilot.planner.objectives import Mode, Objective, Objectives, size_bytes
+from cachepilot.planner.objectives import Goal, Mode, Objective, Objectives, size_bytes
 from cachepilot.sizes import PAGE_BYTES, Size, pages_up
 
 
@@ -169,10 +169,12 @@ def constrained(
     """
     short = standing.short | set(needy)
     needed = max((objectives.of(cgroup).priority for cgroup in short), default=None)
-    tight = standing.tight & collected.seen.keys()
+    # The least memory is what just keeps a promise: only who misses one has nothing to give.
+    tight = standing.short if objectives.goal is Goal.LEAST_MEMORY else standing.tight
+    tight &= collected.seen.keys()
     if tight and not _fits(collected, objectives, states, tight):
-        standing = replace(standing, tight=frozenset())
-    promised = Promised(standing, needed)
+        tight = frozenset()
+    promised = Promised(replace(standing, tight=tight), needed)
     held_bytes = sum(seen.limit_bytes for seen in collected.seen.values())
     has_room = held_bytes <= collected.snapshot.node.budget_bytes
     trials, changed = [], []
