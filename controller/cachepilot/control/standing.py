@@ -62,11 +62,17 @@ def _reached(objective: Objective, found: Mapping[str, float | None], goal_ops: 
 def standing(
     collected: Collected, objectives: Objectives, goals_ops: Mapping[str, float]
 ) -> Standing:
-    """Of every tenant that something is measured of; `goals_ops` are means that keep windows."""
+    """Of every tenant that something is measured of; `goals_ops` are means that keep windows.
+
+    Not of one that does nothing, or whose limit is pinned: no memory helps it.
+    """
     short, near, tight, ample = set(), set(), set(), set()
     for cgroup, seen in collected.seen.items():
         objective = objectives.of(cgroup)
         if not objective.has_slo or objective.mode is not Mode.AUTO or seen.window is None:
+            continue
+        fixed = objective.fixed is not None and objective.fixed.limit_bytes is not None
+        if fixed or seen.window.ops <= 0:
             continue
         found = {kind: measured(kind, seen.tenant) for kind in UNITS}
         goal_ops = goals_ops.get(cgroup, objective.throughput_ops or 1.0)
