@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far promises of every kind are kept, and what follows for the memory of who keeps them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,11 @@ from cachepilot.control.collect import Collected
 from cachepilot.control.constraints import constrained
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.policy_guard import TenantState
-from cachepilot.control.standing import Standing, _reached, standing
-from cachepilot.planner.objectives import Goal, Objective, Objectives
+from cachepilot.control.standing import NOBODY, Standing, _reached, standing
+from cachepilot.planner.objectives import Fixed, Goal, Objective, Objectives
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384))
+A = frozenset({"/a"})
 
 
 def a_world(path: Path, *stated: Objective) -> World:
@@ -76,3 +78,22 @@ def test_a_p99_is_kept_by_more_or_less() -> None:
     stated = Objective("/a", latency_p99_us=1000.0)
     reached = [_reached(stated, {"latency_p99_us": value}, 1.0) for value in (500, 800, 1000, 1001)]
     assert reached == [2.0, 1.25, 1.0, 0.0]
+
+
+def test_who_no_memory_can_help_is_not_waited_for(tmp_path: Path) -> None:
+    stated = Objective("/a", hit_ratio=0.9)
+    collected = collected_of(a_world(tmp_path, stated))
+    seen = collected.seen["/a"]
+    assert seen.window is not None
+    idle = replace(seen, window=replace(seen.window, ops=0.0))
+    fixed = replace(stated, fixed=Fixed(limit_bytes=64 * MIB))
+    policy = replace(stated, fixed=Fixed(policy="lfu"))
+    for one, objective, is_short in (
+        (seen, stated, True),
+        (seen, policy, True),
+        (seen, fixed, False),
+        (idle, stated, False),
+    ):
+        here = replace(collected, seen={**collected.seen, "/a": one})
+        found = standing(here, Objectives((objective, Objective("*"))), {})
+        assert found == (replace(NOBODY, short=A, near=A, tight=A) if is_short else NOBODY)
