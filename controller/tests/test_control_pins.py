@@ -9,7 +9,7 @@ from experiments.control_loop.world import World
 
 from cachepilot.api.service import UnknownError
 from cachepilot.api.shapes import DecisionView, Pin, WhatIf
-from cachepilot.control.decisions import Event
+from cachepilot.control.decisions import Decision, Event, Setting
 from cachepilot.control.store import Store
 from cachepilot.errors import InputError
 from cachepilot.planner.objectives import Mode, Objective
@@ -159,7 +159,7 @@ def test_a_revert_leaves_what_an_operator_pinned(tmp_path: Path) -> None:
         world.service.revert(12345)
     world.service.pin(Pin(cgroup="/a", limit_bytes=64 * MIB))
     pins = world.store.pins()
-    with pytest.raises(InputError, match="/a is pinned: unpin it first"):
+    with pytest.raises(InputError, match="/a: until_s: it is pinned: unpin it first"):
         world.service.revert(decision.id)
     assert world.store.pins() == pins
     world.service.unpin("/a")
@@ -180,3 +180,47 @@ def test_a_pin_that_ends_at_no_sensible_time_is_refused(tmp_path: Path, until_s:
     with pytest.raises(InputError, match="pin /a: until_s"):
         world.service.pin(Pin(cgroup="/a", policy="lfu", until_s=until_s))
     assert world.store.pins() == []
+
+
+def test_a_pin_for_good_does_not_take_over_what_a_revert_pinned(tmp_path: Path) -> None:
+    world, decision = a_kept_policy(tmp_path, [1e9])
+    world.service.revert(decision.id)
+    mine = Pin(cgroup="/a", node="plant", limit_bytes=64 * MIB)
+    world.service.pin(mine)
+    assert world.store.pins() == [mine]
+
+
+def test_a_pin_that_ends_leaves_one_for_good(tmp_path: Path) -> None:
+    world, _ = a_kept_policy(tmp_path, [1e9])
+    for node in ("plant", None):
+        mine = Pin(cgroup="/a", node=node, policy="default")
+        world.service.pin(mine)
+        for where in {node, "plant"}:
+            with pytest.raises(InputError, match="/a: until_s: it is pinned: unpin it first"):
+                world.service.pin(
+                    Pin(cgroup="/a", node=where, limit_bytes=64 * MIB, until_s=1e9 + 5)
+                )
+        assert world.store.pins() == [mine]
+        world.service.unpin("/a", node)
+
+
+@pytest.mark.parametrize("event", list(Event))
+def test_only_what_is_in_force_is_reverted(tmp_path: Path, event: Event) -> None:
+    world = a_world(tmp_path)
+    before, after = Setting("lfu", 64 * MIB), Setting("default", 64 * MIB)
+    for why, allowed in (
+        ("it was better", event in (Event.TRIAL, Event.KEPT)),
+        (
+            "the phase that lfu was chosen for is over: miss ratio 0.1 -> 0.9",
+            event in (Event.TRIAL, Event.KEPT, Event.REVERTED),
+        ),
+    ):
+        one = Decision(0.0, "/a", event, before, after, why)
+        world.store.save("plant", 1, 0.0, [one])
+        decision = world.store.history("/a", None, 1)[0]
+        if allowed:
+            assert world.service.revert(decision.id).policy == "lfu"
+            continue
+        with pytest.raises(InputError, match=rf"{event}: not in force \(allowed: trial, kept"):
+            world.service.revert(decision.id)
+        assert world.store.pins() == []

@@ -84,6 +84,21 @@ def test_what_is_asked_outlives_a_restart(tmp_path: Path) -> None:
     assert store.pins() == pins[:1]
 
 
+@pytest.mark.parametrize("policy", [None, "lfu", "mru"])
+def test_an_end_is_that_of_the_pin_that_it_was_stored_with(
+    tmp_path: Path, policy: str | None
+) -> None:
+    """As by a controller that knows of no ends."""
+    store = Store(tmp_path / "c.db")
+    ends = Pin(cgroup="/a", policy="lru", until_s=5.5)
+    store.set_pin(ends)
+    assert store.pins() == [ends]
+    with sqlite3.connect(tmp_path / "c.db") as other:
+        other.execute("INSERT OR REPLACE INTO pins VALUES ('', '/a', ?, 4096)", (policy,))
+    assert store.pins() == [Pin(cgroup="/a", policy=policy, limit_bytes=4096)]
+    store.close()
+
+
 def test_epochs_are_never_given_twice_and_are_above_those_of_the_node(tmp_path: Path) -> None:
     store = Store(tmp_path / "c.db")
     first, end = store.reserve_epochs("n", 0)

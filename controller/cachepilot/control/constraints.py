@@ -9,7 +9,7 @@ from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_course import may_not_turn
 from cachepilot.control.policy_guard import TenantState, was_tried
 from cachepilot.control.standing import Standing
-from cachepilot.planner.objectives import Mode, Objective, Objectives, size_bytes
+from cachepilot.planner.objectives import Goal, Mode, Objective, Objectives, size_bytes
 from cachepilot.sizes import PAGE_BYTES, Size, pages_up
 
 
@@ -109,11 +109,15 @@ def without_giving(
     return replace(objective, pattern=seen.tenant.cgroup, memory_min=fixed_size(seen.limit_bytes))
 
 
-def _is_under_way(state: TenantState | None) -> bool:
+def _is_under_way(
+    state: TenantState | None, seen: Seen, time_s: float, config: GuardConfig
+) -> bool:
     """Whether anything could hold the limit of a tenant."""
     if state is None:
         return False
-    return bool(state.trial or state.restore or state.course or state.limit_cool_until_s)
+    course = state.course
+    turned = course is not None and may_not_turn(course, seen, time_s, config)
+    return bool(state.trial or state.restore or turned or time_s < state.limit_cool_until_s)
 
 
 def _fits(
@@ -121,6 +125,7 @@ def _fits(
     objectives: Objectives,
     states: dict[str, TenantState],
     kept: Collection[str],
+    config: GuardConfig,
 ) -> bool:
     """Whether all others can have their least beside those that are `kept`, or held otherwise."""
     budget = collected.snapshot.node.budget_bytes
@@ -131,7 +136,7 @@ def _fits(
         asked = 0 if stated is None else size_bytes(stated, budget)
         least = max(seen.tenant.floor_bytes, asked)
         held = objective.mode is not Mode.AUTO or not seen.tenant.trust.trusted
-        held = held or cgroup in kept or _is_under_way(state)
+        held = held or cgroup in kept or _is_under_way(state, seen, collected.time_s, config)
         total += max(least, seen.limit_bytes) if held else least
     return total <= budget
 
@@ -169,10 +174,12 @@ def constrained(
     """
     short = standing.short | set(needy)
     needed = max((objectives.of(cgroup).priority for cgroup in short), default=None)
-    tight = standing.tight & collected.seen.keys()
-    if tight and not _fits(collected, objectives, states, tight):
-        standing = replace(standing, tight=frozenset())
-    promised = Promised(standing, needed)
+    # The least memory is what just keeps a promise: only who misses one has nothing to give.
+    tight = standing.short if objectives.goal is Goal.LEAST_MEMORY else standing.tight
+    tight &= collected.seen.keys()
+    if tight and not _fits(collected, objectives, states, tight, config):
+        tight = frozenset()
+    promised = Promised(replace(standing, tight=tight), needed)
     held_bytes = sum(seen.limit_bytes for seen in collected.seen.values())
     has_room = held_bytes <= collected.snapshot.node.budget_bytes
     trials, changed = [], []

@@ -89,15 +89,21 @@ class Fleet:
     def set_pin(self, pin: Pin) -> None:
         """Adds a pin, or adds to that of the same cgroup and node; stored before this returns.
 
-        What is pinned on all nodes for good ends reverts on single nodes, which would hide it.
+        One for good replaces one that ends, also those on single nodes when it is for all nodes:
+        they would hide it. InputError for one that ends beside one for good, which it would end.
         """
         with self._lock:
+            for earlier in self._asked.pins if pin.until_s is not None else ():
+                same = earlier.cgroup == pin.cgroup and earlier.node in (None, pin.node)
+                if same and earlier.until_s is None:
+                    raise InputError(f"pin {pin.cgroup}: until_s: it is pinned: unpin it first")
             for earlier in self._asked.pins:
                 is_revert = earlier.cgroup == pin.cgroup and earlier.until_s is not None
                 if is_revert and pin.node is None and pin.until_s is None:
                     self.store.delete_pin(earlier.cgroup, earlier.node)
                     continue
-                if (earlier.cgroup, earlier.node) == (pin.cgroup, pin.node):
+                replaces = earlier.until_s is not None and pin.until_s is None
+                if (earlier.cgroup, earlier.node) == (pin.cgroup, pin.node) and not replaces:
                     more = pin.model_dump(exclude_none=True)
                     pin = earlier.model_copy(update={**more, "until_s": pin.until_s})
             self.store.set_pin(pin)

@@ -13,7 +13,7 @@ from cachepilot.control.collect import Collected
 from cachepilot.control.constraints import constrained
 from cachepilot.control.decisions import Decision, Event, Reading, Setting
 from cachepilot.control.guard_config import GuardConfig
-from cachepilot.control.memory_gain import Ahead, needs_memory
+from cachepilot.control.memory_gain import Ahead, grows, needs_memory
 from cachepilot.control.memory_guard import MemoryState
 from cachepilot.control.memory_member import MemoryLook
 from cachepilot.control.policy_guard import Look, Recent, TenantState
@@ -45,6 +45,18 @@ class Guarded:
     decisions: list[Decision]
 
 
+@dataclass
+class Beyond:
+    """From when to when a promise was known to be infeasible."""
+
+    since_s: float
+    last_s: float
+
+    def is_long(self, cool_s: float) -> bool:
+        """Whether that is long enough to rest on."""
+        return self.last_s - self.since_s > cool_s
+
+
 class Guard:
     """The guard of one node."""
 
@@ -53,7 +65,8 @@ class Guard:
         self.state = state or GuardState()
         self._recent: dict[str, Recent] = {}
         self._needy: frozenset[str] = frozenset()
-        self._lost_since_s: dict[str, float] = {}
+        self._lost: dict[str, Beyond] = {}
+        self._unknown_since_s: dict[str, float] = {}
         self._standing = NOBODY
         self._room = make_room.Room()
 
@@ -70,8 +83,8 @@ class Guard:
         """
         self._standing = standing
         # What is long known to be infeasible holds no memory that others could keep theirs with.
-        before_s = collected.time_s - self.config.cool_down_s
-        lost = {name for name, since_s in self._lost_since_s.items() if since_s < before_s}
+        cool_s = self.config.cool_down_s
+        lost = {name for name, one in self._lost.items() if one.is_long(cool_s)}
         keeping = replace(standing, short=standing.short - lost, tight=standing.tight - lost)
         return constrained(
             collected,
@@ -117,14 +130,17 @@ class Guard:
         """
         elapsed_s = self._elapsed(collected)
         self._needy = needs_memory(plan)
-        lost = {one.cgroup for one in plan.slos if _is_beyond(one, objectives)}
-        self._lost_since_s = {
-            name: self._lost_since_s.get(name, collected.time_s) for name in sorted(lost)
+        self._note_lost(plan, objectives, collected)
+        self._unknown_since_s = {
+            name: self._unknown_since_s.get(name, collected.time_s)
+            for name in sorted(proposals.unknown(plan))
         }
         decisions = self._forget(collected)
         cycle = Cycle(collected, plan, objectives, elapsed_s, refused)
         ahead = ahead or (lambda: plan)
-        if not limits_fixed:
+        if limits_fixed:
+            self.state.memory.patience.agreed = 0
+        else:
             decisions += self._make_room(cycle, ahead, lifted or ahead)
         for cgroup, state in self.state.tenants.items():
             state.budget.pass_time(elapsed_s, self.config)
@@ -161,6 +177,22 @@ class Guard:
         decisions += self._recommend(plan, collected)
         return Guarded(wishes, decisions)
 
+    def _note_lost(self, plan: Plan, objectives: Objectives, collected: Collected) -> None:
+        """What is long known to be infeasible stays so until it was not for a while.
+
+        It holds no memory then, which is why the next plan says that it is feasible.
+        """
+        time_s, cool_s = collected.time_s, self.config.cool_down_s
+        for one in plan.slos:
+            if _is_beyond(one, objectives):
+                self._lost.setdefault(one.cgroup, Beyond(time_s, time_s)).last_s = time_s
+        self._lost = {
+            name: one
+            for name, one in self._lost.items()
+            if name in collected.seen
+            and (one.last_s == time_s or (one.is_long(cool_s) and time_s - one.last_s < cool_s))
+        }
+
     def _elapsed(self, collected: Collected) -> float:
         """Since the last snapshot. A node whose clock went back gets no trial judged by it."""
         last, self.state.last_s = self.state.last_s, collected.time_s
@@ -171,6 +203,13 @@ class Guard:
             patience = self.state.memory.patience
             patience.until_s -= back_s
             patience.ask_again_s -= back_s
+            self._room.ask_again_s -= back_s
+            self._room.kept_until_s -= back_s
+            for lost in self._lost.values():
+                lost.since_s, lost.last_s = lost.since_s - back_s, lost.last_s - back_s
+            self._unknown_since_s = {
+                name: since_s - back_s for name, since_s in self._unknown_since_s.items()
+            }
             for state in self.state.tenants.values():
                 if state.course is not None:
                     state.course.time_s -= back_s
@@ -245,6 +284,7 @@ class Guard:
             may_move=memory.trial is None and not rests,
             is_next=memory.trial is None
             and memory.patience.agreed >= self.config.confirm_intervals - 1,
+            trial=memory.trial,
         )
         decisions = []
         for cgroup, why in make_room.to_end(
@@ -267,12 +307,15 @@ class Guard:
         memory = self.state.memory
         agreed = memory.trial is None and memory.patience.agreed > 0
         made = cycle.collected.time_s < self._room.kept_until_s
-        waits = proposals.waits_for_memory(cycle.plan, self._standing)
+        since_s = cycle.collected.time_s - self.config.cool_down_s
+        awaited = [name for name, one_s in self._unknown_since_s.items() if one_s >= since_s]
+        waits = proposals.waits_for_memory(cycle.plan, self._standing, awaited)
         before = Before(
             self._standing,
             agreed or made or waits,
             proposals.moving(memory),
             proposals.lost(cycle.plan),
+            grows(cycle.plan),
         )
         return proposals.propose(
             cycle, wishes, self.state.tenants, self._recent, before, self.config

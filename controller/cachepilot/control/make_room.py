@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from cachepilot.control.collect import Collected
 from cachepilot.control.guard_config import GuardConfig
-from cachepilot.control.memory_gain import Ahead, promised_pct
+from cachepilot.control.memory_gain import Ahead, falls_short, grows, needs_memory, promised_pct
+from cachepilot.control.memory_trial import MemoryTrial
 from cachepilot.control.policy_guard import Proposal, TenantState
 from cachepilot.control.policy_trial import PolicyTrial
 from cachepilot.control.standing import Standing
@@ -39,7 +40,8 @@ class Room:
 class Asked:
     """One cycle. `held` is where memory alone goes now, `lifted` where it would without trials.
 
-    `may_move` is whether memory that promises enough may move, `is_next` whether it is about to.
+    `may_move` is whether memory that promises enough may move, `is_next` whether it is about to;
+    `trial` is what moves already.
     """
 
     collected: Collected
@@ -49,6 +51,7 @@ class Asked:
     lifted: Ahead
     may_move: bool
     is_next: bool = False
+    trial: MemoryTrial | None = None
 
 
 def promises_much(wanted: Proposal) -> bool:
@@ -71,19 +74,29 @@ def _changes(action: Action) -> bool:
 
 
 def _in_the_way(plan: Plan, states: Mapping[str, TenantState]) -> dict[str, PolicyTrial]:
-    """Trials that promise little, of tenants whose limit a plan changes."""
+    """Trials that promise little, of tenants whose limit a plan changes.
+
+    Not one whose policy the node has yet to attach: it could not be taken back at once.
+    """
     found = {}
     for action in plan.actions:
         trial = states[action.cgroup].trial
-        if trial is not None and _is_little(trial) and _changes(action):
+        begun = trial is not None and trial.effective_s is not None
+        if trial is not None and begun and _is_little(trial) and _changes(action):
             found[action.cgroup] = trial
     return found
 
 
 def _for_promise(plan: Plan, asked: Asked) -> str | None:
-    """Who misses its SLO and gets memory by a plan; None when nobody does."""
-    grown = (one for one in plan.actions if one.limit_bytes > one.present.limit_bytes)
-    return next((one.cgroup for one in grown if one.cgroup in asked.standing.short), None)
+    """Who misses its SLO and gets memory by a plan; None when nobody does.
+
+    While memory rests or is on trial only what must move does, and only where it can.
+    """
+    needy = grows(plan) & asked.standing.short
+    if not asked.may_move:
+        needy &= needs_memory(plan) | falls_short(asked.collected, plan)
+        needy = frozenset(one for one in needy if asked.trial is None or asked.trial.may_take(one))
+    return min(needy, default=None)
 
 
 def _for_more(plan: Plan, trials: Mapping[str, PolicyTrial], asked: Asked, least: float) -> bool:
@@ -108,8 +121,10 @@ def to_end(
     time_s = asked.collected.time_s
     running = any(one.trial is not None for one in states.values())
     wanted = asked.standing.short or (asked.may_move and asked.objectives.goal is Goal.THROUGHPUT)
-    early = time_s < room.ask_again_s and not asked.is_next
-    if not running or not wanted or early:
+    if not running or not wanted:
+        room.agreed = 0
+        return {}
+    if time_s < room.ask_again_s and not asked.is_next:
         return {}
     plan = asked.lifted()
     trials = _in_the_way(plan, states)

@@ -20,6 +20,10 @@ Ahead = Callable[[], Plan]
 """Where memory alone goes in many cycles, every tenant under its present policy."""
 
 
+STEP_SHARE_MIN = 0.005
+"""Of a limit: a smaller change is not made."""
+
+
 @dataclass
 class Patience:
     """How long memory stays where it is; outlives a restart.
@@ -35,12 +39,24 @@ class Patience:
     marks: dict[str, Mark] = field(default_factory=dict)
 
 
+def is_a_step(action: Action) -> bool:
+    """Whether a plan changes a limit by as much as is worth changing it for."""
+    here = action.present.limit_bytes
+    return abs(action.limit_bytes - here) >= max(PAGE_BYTES, STEP_SHARE_MIN * here)
+
+
+def grows(plan: Plan) -> frozenset[str]:
+    """Who gets more by a plan."""
+    found = (one for one in plan.actions if one.limit_bytes > one.present.limit_bytes)
+    return frozenset(one.cgroup for one in found if is_a_step(one))
+
+
 def needs_memory(plan: Plan) -> frozenset[str]:
     """Tenants with an SLO that is not kept and that memory would help."""
     return frozenset(one.cgroup for one in plan.slos if one.state is SloState.APPROACHING)
 
 
-def _falls_short(collected: Collected, plan: Plan) -> frozenset[str]:
+def falls_short(collected: Collected, plan: Plan) -> frozenset[str]:
     """Tenants whose throughput is below what the plan aims at for their SLO.
 
     Also where it cannot reach that: whoever states an SLO wants all that there is for it.
@@ -83,7 +99,7 @@ def is_forced(
     budget = collected.snapshot.node.budget_bytes
     if sum(one.limit_bytes for one in collected.seen.values()) > budget:
         return True
-    needy = needs_memory(plan) | _falls_short(collected, plan)
+    needy = needs_memory(plan) | falls_short(collected, plan)
     for cgroup, action in moves.items():
         tenant, objective = collected.seen[cgroup].tenant, objectives.of(cgroup)
         if cgroup in needy and action.limit_bytes > action.present.limit_bytes:
@@ -162,6 +178,7 @@ def worth_it(
         seen = collected.seen
         past = [name for name, mark in patience.marks.items() if name in seen]
         if not any(patience.marks[name].is_past(seen[name], config) for name in past):
+            patience.agreed = 0
             return None
         patience.idle, patience.until_s, patience.marks = 0, time_s, {}
     if time_s < patience.ask_again_s:

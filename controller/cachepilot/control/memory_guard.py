@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from cachepilot.control.decisions import Decision, Event
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_course import doubled_s, turned
-from cachepilot.control.memory_gain import Patience, is_forced, rest, ways, worth_it
+from cachepilot.control.memory_gain import Patience, is_a_step, is_forced, rest, ways, worth_it
 from cachepilot.control.memory_member import MemoryLook, member_of, predict_member
 from cachepilot.control.memory_return import RETURN_INTERVALS, returning
 from cachepilot.control.memory_trial import (
@@ -27,10 +27,7 @@ from cachepilot.control.memory_trial import (
 from cachepilot.control.policy_guard import Recent, TenantState
 from cachepilot.planner.decision import Action, Held, SloState
 from cachepilot.planner.objectives import Goal
-from cachepilot.sizes import PAGE_BYTES, human_bytes
-
-STEP_SHARE_MIN = 0.005
-"""Of a limit: a smaller change is not made."""
+from cachepilot.sizes import human_bytes
 
 
 @dataclass
@@ -58,9 +55,7 @@ def _moves(look: MemoryLook, states: Mapping[str, TenantState]) -> dict[str, Act
     """Limits that the plan changes, of tenants whose limit may change now."""
     found = {}
     for action in look.plan.actions:
-        moved = abs(action.limit_bytes - action.present.limit_bytes)
-        least = max(PAGE_BYTES, STEP_SHARE_MIN * action.present.limit_bytes)
-        if moved < least or action.held is not Held.NOT or action.cgroup in look.busy:
+        if not is_a_step(action) or action.held is not Held.NOT or action.cgroup in look.busy:
             continue
         if look.time_s >= states[action.cgroup].limit_cool_until_s:
             found[action.cgroup] = action
@@ -309,7 +304,9 @@ def step(
         return {}, []
     if trial.phase is Phase.MOVING:
         return _move(state, look, moves, states, recents, config)
-    if _is_urgent(look, moves, trial.serves) and _why_worse(trial, look, config) is None:
+    begins = not look.is_clearing and is_forced(look.collected, look.plan, look.objectives, moves)
+    urgent = begins and _is_urgent(look, moves, trial.serves)
+    if urgent and _why_worse(trial, look, config) is None:
         ended = _keep(state, look, states, "an SLO needs memory at once")
         wanted, begun = _begin(state, look, moves, states, recents, config)
         return wanted, [*ended, *begun]
@@ -325,10 +322,13 @@ def _begin(
     config: GuardConfig,
 ) -> tuple[Wanted, list[Decision]]:
     trial = MemoryTrial(look.time_s, {}, phases=_phases(look))
-    if not moves or look.is_clearing:
+    if look.is_clearing:
+        return {}, []
+    if not moves:
+        state.patience.agreed = 0
         return {}, []
     if is_forced(look.collected, look.plan, look.objectives, moves):
-        end = look.ahead()
+        state.patience.agreed, end = 0, look.ahead()
     else:
         found = worth_it(state.patience, look.collected, look.objectives, look.ahead, config)
         if found is None:

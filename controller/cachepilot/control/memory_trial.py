@@ -105,6 +105,13 @@ class MemoryTrial:
         """A member cannot be compared any more. One that joined again began where it did first."""
         member = self.members.pop(cgroup)
         self.left.setdefault(cgroup, Origin(member.cgroup_id, member.from_bytes))
+        self.serves.discard(cgroup)
+
+    def may_take(self, cgroup: str) -> bool:
+        """Whether memory can go to a tenant whose SLO is missed while this is on trial."""
+        if self.phase is Phase.MOVING:
+            return self.ways is None or self.ways.get(cgroup, False)
+        return cgroup not in self.serves
 
     def origins(self) -> dict[str, Origin]:
         """Where everybody began, those that left too."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trials of policies that begin: what the plan proposes, those that promise most first."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from cachepilot.control import policy_guard
@@ -9,6 +9,7 @@ from cachepilot.control.collect import Collected
 from cachepilot.control.decisions import Decision, Event, Reading, Setting
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.make_room import promises_much
+from cachepilot.control.memory_gain import grows, needs_memory
 from cachepilot.control.memory_guard import MemoryState
 from cachepilot.control.memory_trial import Phase
 from cachepilot.control.policy_guard import Look, Proposal, Recent, TenantState
@@ -85,13 +86,14 @@ class Before:
     """What comes before a policy that promises little, and who is on memory trial.
 
     `is_memory_due` is whether memory promises much, or a promise that is missed waits for it. Of
-    those that are `lost` memory alone cannot keep the promise.
+    those that are `lost` memory alone cannot keep the promise; those that are `growing` get more.
     """
 
     standing: Standing
     is_memory_due: bool
     moving: frozenset[str]
     lost: frozenset[str] = frozenset()
+    growing: frozenset[str] = frozenset()
 
     def comes_first(self, action: Action, wanted: Proposal) -> bool:
         """Whether a trial may not begin now."""
@@ -100,15 +102,22 @@ class Before:
         if action.cgroup in self.moving:
             return not wanted.is_far
         if action.cgroup in self.lost & self.standing.short:
-            return action.limit_bytes > action.present.limit_bytes
+            return action.cgroup in self.growing
         return self.is_memory_due or action.cgroup in self.standing.near
 
 
-def waits_for_memory(plan: Plan, standing: Standing) -> bool:
-    """Whether anybody who misses its SLO is to get memory, or would if more was known of it."""
-    unknown = (SloState.APPROACHING, SloState.HELD, SloState.UNMEASURED)
-    due = {one.cgroup for one in plan.slos if one.state in unknown}
-    due |= {one.cgroup for one in plan.actions if one.limit_bytes > one.present.limit_bytes}
+def unknown(plan: Plan) -> frozenset[str]:
+    """Who might get memory for its SLO if more was known of it."""
+    states = (SloState.HELD, SloState.UNMEASURED)
+    return frozenset(one.cgroup for one in plan.slos if one.state in states)
+
+
+def waits_for_memory(plan: Plan, standing: Standing, awaited: Collection[str]) -> bool:
+    """Whether anybody who misses its SLO is to get memory.
+
+    Or might, of those that are `unknown` and `awaited`.
+    """
+    due = needs_memory(plan) | grows(plan) | unknown(plan).intersection(awaited)
     return not due.isdisjoint(standing.short)
 
 

@@ -16,7 +16,9 @@ from cachepilot.api.shapes import (
     WhatIf,
     WhatIfAnswer,
 )
+from cachepilot.control.decisions import Event
 from cachepilot.control.fleet import Fleet
+from cachepilot.control.phase_guard import PHASE_OVER
 from cachepilot.control.report import Report
 from cachepilot.control.views import node_view, tenant_detail, tenant_view
 from cachepilot.errors import InputError
@@ -30,6 +32,8 @@ HISTORY_MAX = 10_000
 PIN_MAX_S = 30 * 86_400.0
 REVERT_LEAST_S = 1.0
 NAMES_SHOWN = 10
+IN_FORCE = (Event.TRIAL, Event.KEPT)
+"""Of these a tenant has what was decided."""
 
 
 def _some(names: list[str]) -> str:
@@ -160,19 +164,21 @@ class ControlService:
     def revert(self, decision: int) -> Pin:
         """Puts back what a decision changed, as a pin that ends by itself; returns the pin.
 
-        It holds as long as the guard remembers a policy that it took back itself.
+        It holds as long as the guard remembers a policy that it took back itself. InputError for
+        what is not in force, for what changed nothing, and of a tenant that is pinned for good.
         """
         found = self._fleet.store.history(None, None, 1, decision + 1, None)
         if not found or found[0].id != decision:
             raise UnknownError(f"decision {decision}: unknown")
         one = found[0]
+        fell_back = one.event == Event.REVERTED and one.why.startswith(PHASE_OVER)
+        if one.event not in IN_FORCE and not fell_back:
+            allowed = f"{', '.join(IN_FORCE)}, and a policy whose phase was over"
+            raise InputError(f"decision {decision}: {one.event}: not in force (allowed: {allowed})")
         policy = one.from_policy if one.from_policy != one.to_policy else None
         limit = one.from_limit_bytes if one.from_limit_bytes != one.to_limit_bytes else None
         if policy is None and limit is None:
             raise InputError(f"decision {decision}: it changed nothing (allowed: one that did)")
-        for pin in self._fleet.asked().pins:
-            if pin.cgroup == one.cgroup and pin.node in (None, one.node) and pin.until_s is None:
-                raise InputError(f"decision {decision}: {one.cgroup} is pinned: unpin it first")
         hold_s = max(REVERT_LEAST_S, self._fleet.config.guard.cool_down_max_s)
         until_s = self._fleet.store.now_s() + hold_s
         pin = Pin(

@@ -34,9 +34,9 @@ CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS pins (
   node TEXT NOT NULL, cgroup TEXT NOT NULL, policy TEXT, limit_bytes INTEGER,
   PRIMARY KEY (node, cgroup));
-CREATE TABLE IF NOT EXISTS pin_ends (
-  node TEXT NOT NULL, cgroup TEXT NOT NULL, until_s REAL NOT NULL,
-  PRIMARY KEY (node, cgroup));
+CREATE TABLE IF NOT EXISTS ends_of_pins (
+  node TEXT NOT NULL, cgroup TEXT NOT NULL, policy TEXT, limit_bytes INTEGER,
+  until_s REAL NOT NULL, PRIMARY KEY (node, cgroup));
 CREATE TABLE IF NOT EXISTS nodes (
   name TEXT PRIMARY KEY, epoch INTEGER NOT NULL DEFAULT 0, hello BLOB,
   last_seen_s REAL NOT NULL DEFAULT 0, guard TEXT);
@@ -177,10 +177,11 @@ class Store:
             db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", values)
 
     def pins(self) -> list[Pin]:
-        """Every pin."""
+        """Every pin. An end is that of one pin: another, of who knows no ends, is for good."""
         rows = self._rows(
-            "SELECT node, cgroup, policy, limit_bytes, until_s"
-            " FROM pins LEFT JOIN pin_ends USING (node, cgroup) ORDER BY 1, 2"
+            "SELECT p.node, p.cgroup, p.policy, p.limit_bytes, e.until_s FROM pins AS p"
+            " LEFT JOIN ends_of_pins AS e ON p.node = e.node AND p.cgroup = e.cgroup"
+            " AND p.policy IS e.policy AND p.limit_bytes IS e.limit_bytes ORDER BY 1, 2"
         )
         keys = ("node", "cgroup", "policy", "limit_bytes", "until_s")
         return [Pin(**dict(zip(keys, (row[0] or None, *row[1:]), strict=True))) for row in rows]
@@ -190,15 +191,16 @@ class Store:
         values = (pin.node or "", pin.cgroup, pin.policy, pin.limit_bytes)
         with self._transaction() as db:
             db.execute("INSERT OR REPLACE INTO pins VALUES (?, ?, ?, ?)", values)
-            db.execute("DELETE FROM pin_ends WHERE node = ? AND cgroup = ?", values[:2])
+            db.execute("DELETE FROM ends_of_pins WHERE node = ? AND cgroup = ?", values[:2])
             if pin.until_s is not None:
-                db.execute("INSERT INTO pin_ends VALUES (?, ?, ?)", (*values[:2], pin.until_s))
+                ends = (*values, pin.until_s)
+                db.execute("INSERT INTO ends_of_pins VALUES (?, ?, ?, ?, ?)", ends)
 
     def delete_pin(self, cgroup: str, node: str | None) -> bool:
         """Removes a pin; False when there was none."""
         with self._transaction() as db:
             of = (cgroup, node or "")
-            db.execute("DELETE FROM pin_ends WHERE cgroup = ? AND node = ?", of)
+            db.execute("DELETE FROM ends_of_pins WHERE cgroup = ? AND node = ?", of)
             found = db.execute("DELETE FROM pins WHERE cgroup = ? AND node = ?", of)
             return found.rowcount > 0
 
