@@ -168,7 +168,7 @@ def test_who_is_never_known_better_is_waited_for_a_limited_time(tmp_path: Path) 
     raise AssertionError("no policy was tried")
 
 
-def test_a_trial_whose_swap_is_under_way_is_not_in_the_way(tmp_path: Path) -> None:
+def test_a_trial_whose_swap_is_under_way_is_not_ended(tmp_path: Path) -> None:
     world = World(tmp_path, Plant([curious()], 128 * MIB, SIZES, miss_cost_us=50_000.0))
     world.run(1)
     while not begun(world):
@@ -177,11 +177,13 @@ def test_a_trial_whose_swap_is_under_way_is_not_in_the_way(tmp_path: Path) -> No
     states = world.loop._guard.state.tenants
     trial = states["/curious"].trial
     assert trial is not None and trial.effective_s is None
-    actions = tuple(replace(one, limit_bytes=64 * MIB) for one in plan.actions)
-    moved = replace(plan, actions=actions)
-    assert make_room._in_the_way(moved, states) == {}
+    actions = tuple(replace(one, limit_bytes=192 * MIB) for one in plan.actions)
+    moved, room = replace(plan, actions=actions), Room()
+    wanted = asked(world, moved, standing=Standing(short=frozenset({"/curious"})))
+    for _ in range(CONFIG.confirm_intervals + 1):
+        assert make_room.to_end(room, wanted, states, CONFIG) == {}
     trial.effective_s = 1.0
-    assert list(make_room._in_the_way(moved, states)) == ["/curious"]
+    assert list(make_room.to_end(room, wanted, states, CONFIG)) == ["/curious"]
 
 
 @pytest.mark.parametrize("is_clearing", [True, False])

@@ -74,15 +74,11 @@ def _changes(action: Action) -> bool:
 
 
 def _in_the_way(plan: Plan, states: Mapping[str, TenantState]) -> dict[str, PolicyTrial]:
-    """Trials that promise little, of tenants whose limit a plan changes.
-
-    Not one whose policy the node has yet to attach: it could not be taken back at once.
-    """
+    """Trials that promise little, of tenants whose limit a plan changes."""
     found = {}
     for action in plan.actions:
         trial = states[action.cgroup].trial
-        begun = trial is not None and trial.effective_s is not None
-        if trial is not None and begun and _is_little(trial) and _changes(action):
+        if trial is not None and _is_little(trial) and _changes(action):
             found[action.cgroup] = trial
     return found
 
@@ -137,6 +133,10 @@ def to_end(
     # Memory that is about to move has been confirmed: it would come from whoever is free.
     if room.agreed < config.confirm_intervals and not (asked.is_next and for_more):
         return {}
+    # A policy that the node has yet to attach cannot be taken back at once.
+    ready = [cgroup for cgroup, one in trials.items() if one.effective_s is not None]
+    if not ready:
+        return {}
     room.agreed, room.kept_until_s = 0, time_s + config.dwell_s
     why = "memory promises far more" if needy is None else f"memory for the SLO of {needy}"
-    return dict.fromkeys(trials, f"{why}: the trial is in its way")
+    return dict.fromkeys(ready, f"{why}: the trial is in its way")
