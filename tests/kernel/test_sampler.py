@@ -25,8 +25,8 @@ pytestmark = pytest.mark.usefixtures("patched_kernel")
 Told = dict[str, Any]
 
 
-# Reads that the kernel has not given a duration yet: one in 61 of a CPU's is clocked (CX_CLOCK_EVERY
-# in its watch.c), and a turn may fall to a read of another cgroup.
+# Reads that the kernel has not given a duration yet: one in 61 of a CPU's is clocked
+# (CX_CLOCK_EVERY in its watch.c), and a turn may fall to a read of another cgroup.
 UNCLOCKED = 4 * 61
 
 
