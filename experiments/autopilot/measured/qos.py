@@ -2,7 +2,7 @@
 """Throughput that is promised: HOLPACA's Figure 7, in three settings.
 
 `one` and `two` can be kept, though the equal split keeps none of them; `beyond` asks for more than
-all of the memory gives, which is to be named as such, with what is attainable.
+the memory gives that it may have, which is to be named as such, with what is attainable.
 """
 
 from collections.abc import Sequence
@@ -24,6 +24,8 @@ KEPT: dict[str, dict[str, float]] = {
     "two": {"zipf09": 190.0, "zipf06": 95.0},
 }
 BEYOND = ("uniform", 20_000.0)
+# With all there is the whole database would be cached, and what is attainable the processor's.
+BEYOND_MEMORY_MAX = "8 MiB"
 WINDOWS_MET_PCT = 98.0
 ERROR_PCT = 10.0
 
@@ -31,18 +33,18 @@ ERROR_PCT = 10.0
 def world() -> World:
     """The three settings; three databases of 10 MiB, 15 MiB for all of them together."""
 
-    def side(name: str, promised: dict[str, float]) -> Side:
-        stated = {one: {"throughput_ops": ops, "priority": 1} for one, ops in promised.items()} | {
-            "*": {}
+    def side(name: str, promised: dict[str, float], **more: object) -> Side:
+        stated = {
+            one: {"throughput_ops": ops, "priority": 1, **more} for one, ops in promised.items()
         }
-        return Side(name, 100, 40.0, objectives(name, stated))
+        return Side(name, 100, 40.0, objectives(name, stated | {"*": {}}))
 
     return World(
         experiment=NAME,
         tenants=[Tenant(name, "ycsb", words) for name, words in TENANTS.items()],
         sides=(
             *(side(name, promised) for name, promised in KEPT.items()),
-            side("beyond", dict([BEYOND])),
+            side("beyond", dict([BEYOND]), memory_max=BEYOND_MEMORY_MAX),
         ),
         budget_bytes=15 * MIB,
         iops=150,
