@@ -11,6 +11,7 @@ from experiments.control_loop.world import World
 from cachepilot.control import make_room, memory_guard, proposals
 from cachepilot.control.collect import Collected
 from cachepilot.control.constraints import constrained
+from cachepilot.control.decisions import Reading
 from cachepilot.control.guard import Guard
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.make_room import Asked, Room
@@ -18,7 +19,7 @@ from cachepilot.control.memory_course import Course
 from cachepilot.control.memory_gain import Patience, worth_it
 from cachepilot.control.memory_member import MemoryLook
 from cachepilot.control.memory_trial import MemoryTrial, Phase
-from cachepilot.control.policy_guard import TenantState
+from cachepilot.control.policy_guard import Proposal, TenantState
 from cachepilot.control.report import Report
 from cachepilot.control.standing import NOBODY, Standing
 from cachepilot.planner.decision import Plan, SloOutcome, SloState
@@ -288,3 +289,22 @@ def test_a_limit_that_has_rested_is_under_way_no_more(tmp_path: Path, ago_s: flo
     tight = Standing(tight=frozenset({"/a"}))
     found = constrained(collected, objectives, states, (), (), tight, CONFIG)
     assert (found.of("/a").memory_min is not None) is (ago_s > 60)
+
+
+def test_a_missed_promise_that_a_policy_keeps_has_it_tried(tmp_path: Path) -> None:
+    _, plan = report_of(a_world(tmp_path))
+    action = next(one for one in plan.actions if one.cgroup == "/a")
+    little = Proposal("lfu", Reading(100.0, 0.25), Reading(104.0, 0.2), is_far=True)
+    outcome = SloOutcome("/a", "hit_ratio", 0.78, SloState.KEPT, 0.8, 0.8, 104.0, "")
+    by_policy = replace(plan, slos=(outcome,))
+    standing = replace(SHORT, near=SHORT.short)
+
+    def comes_first(kept: frozenset[str], growing: frozenset[str] = frozenset()) -> bool:
+        before = proposals.Before(standing, False, frozenset(), frozenset(), growing, kept)
+        return before.comes_first(action, little)
+
+    assert proposals.kept(by_policy) == {"/a"} and proposals.kept(plan) == frozenset()
+    assert not comes_first(proposals.kept(by_policy))
+    # Not where the plan keeps it with memory too, or does not keep it.
+    assert comes_first(proposals.kept(by_policy), frozenset({"/a"}))
+    assert comes_first(frozenset())

@@ -316,6 +316,7 @@ class Guard:
             proposals.moving(memory),
             proposals.lost(cycle.plan),
             grows(cycle.plan),
+            proposals.kept(cycle.plan),
         )
         return proposals.propose(
             cycle, wishes, self.state.tenants, self._recent, before, self.config

@@ -86,7 +86,8 @@ class Before:
     """What comes before a policy that promises little, and who is on memory trial.
 
     `is_memory_due` is whether memory promises much, or a promise that is missed waits for it. Of
-    those that are `lost` memory alone cannot keep the promise; those that are `growing` get more.
+    those that are `lost` memory alone cannot keep the promise, of those that are `kept` the plan's
+    policy does; those that are `growing` get more memory.
     """
 
     standing: Standing
@@ -94,6 +95,7 @@ class Before:
     moving: frozenset[str]
     lost: frozenset[str] = frozenset()
     growing: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
 
     def comes_first(self, action: Action, wanted: Proposal) -> bool:
         """Whether a trial may not begin now."""
@@ -101,7 +103,8 @@ class Before:
             return False
         if action.cgroup in self.moving:
             return not wanted.is_far
-        if action.cgroup in self.lost & self.standing.short:
+        helped = self.lost | self.kept
+        if action.cgroup in helped & self.standing.short:
             return action.cgroup in self.growing
         return self.is_memory_due or action.cgroup in self.standing.near
 
@@ -125,6 +128,12 @@ def lost(plan: Plan) -> frozenset[str]:
     """Who gets no memory that would keep its SLO."""
     states = (SloState.OUTBID, SloState.UNATTAINABLE)
     return frozenset(one.cgroup for one in plan.slos if one.state in states)
+
+
+def kept(plan: Plan) -> frozenset[str]:
+    """Whose SLO is kept by the plan, all of them."""
+    states = {one.cgroup for one in plan.slos if one.state is not SloState.KEPT}
+    return frozenset(one.cgroup for one in plan.slos) - states
 
 
 def moving(memory: MemoryState) -> frozenset[str]:
