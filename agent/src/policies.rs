@@ -216,7 +216,7 @@ impl Policies {
         Err(Error::NotAttached(cgroup.path.clone()))
     }
 
-    /// Keeps other processes out, and removes the pins of cgroups that are gone.
+    /// Keeps other processes out, and removes pins of cgroups that are gone and those without effect.
     fn lock(&self) -> Result<Lock> {
         let lock = self.pins.lock()?;
         let mount = cgroup::mounted()?;
