@@ -51,9 +51,14 @@ def grows(plan: Plan) -> frozenset[str]:
     return frozenset(one.cgroup for one in found if is_a_step(one))
 
 
+def promised(plan: Plan, *states: SloState) -> frozenset[str]:
+    """Tenants with an SLO that a plan leaves in one of these states."""
+    return frozenset(one.cgroup for one in plan.slos if one.state in states)
+
+
 def needs_memory(plan: Plan) -> frozenset[str]:
     """Tenants with an SLO that is not kept and that memory would help."""
-    return frozenset(one.cgroup for one in plan.slos if one.state is SloState.APPROACHING)
+    return promised(plan, SloState.APPROACHING)
 
 
 def falls_short(collected: Collected, plan: Plan) -> frozenset[str]:

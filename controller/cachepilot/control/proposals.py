@@ -9,7 +9,7 @@ from cachepilot.control.collect import Collected
 from cachepilot.control.decisions import Decision, Event, Reading, Setting
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.make_room import promises_much
-from cachepilot.control.memory_gain import grows, needs_memory
+from cachepilot.control.memory_gain import grows, needs_memory, promised
 from cachepilot.control.memory_guard import MemoryState
 from cachepilot.control.memory_trial import Phase
 from cachepilot.control.policy_guard import Look, Proposal, Recent, TenantState
@@ -111,8 +111,7 @@ class Before:
 
 def unknown(plan: Plan) -> frozenset[str]:
     """Who might get memory for its SLO if more was known of it."""
-    states = (SloState.HELD, SloState.UNMEASURED)
-    return frozenset(one.cgroup for one in plan.slos if one.state in states)
+    return promised(plan, SloState.HELD, SloState.UNMEASURED)
 
 
 def waits_for_memory(plan: Plan, standing: Standing, awaited: Collection[str]) -> bool:
@@ -126,14 +125,13 @@ def waits_for_memory(plan: Plan, standing: Standing, awaited: Collection[str]) -
 
 def lost(plan: Plan) -> frozenset[str]:
     """Who gets no memory that would keep its SLO."""
-    states = (SloState.OUTBID, SloState.UNATTAINABLE)
-    return frozenset(one.cgroup for one in plan.slos if one.state in states)
+    return promised(plan, SloState.OUTBID, SloState.UNATTAINABLE)
 
 
 def kept(plan: Plan) -> frozenset[str]:
     """Whose SLO is kept by the plan, all of them."""
-    states = {one.cgroup for one in plan.slos if one.state is not SloState.KEPT}
-    return frozenset(one.cgroup for one in plan.slos) - states
+    others = (state for state in SloState if state is not SloState.KEPT)
+    return promised(plan, *SloState) - promised(plan, *others)
 
 
 def moving(memory: MemoryState) -> frozenset[str]:
