@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 
 /// Skew of the accesses.
 const THETA: f64 = 0.99;
-/// Accesses that are drawn beforehand; threads walk over them from different places.
-const DRAWN: usize = 1 << 17;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[repr(C)]
@@ -62,32 +60,40 @@ fn scatter(rank: u64, pages: u64) -> u64 {
     next_random(&mut state) % pages
 }
 
-/// Accesses to pages by Zipf's law.
-#[must_use]
-#[allow(clippy::cast_precision_loss)]
-pub fn zipf(pages: u64, count: usize, seed: u64) -> Vec<u64> {
-    let mut sums = Vec::new();
-    let mut sum = 0.0;
-    for rank in 1..=pages {
-        sum += 1.0 / (rank as f64).powf(THETA);
-        sums.push(sum);
+/// Pages by Zipf's law, drawn by every thread for itself: of threads on one sequence, those behind
+/// would hit what the first has just read, catch up with it, and miss less from then on.
+struct Zipf {
+    /// Weights of the ranks up to each.
+    sums: Vec<f64>,
+}
+
+impl Zipf {
+    #[allow(clippy::cast_precision_loss)]
+    fn new(pages: u64) -> Self {
+        let weights = (1..=pages).map(|rank| (rank as f64).powf(-THETA));
+        let sums = weights.scan(0.0, |sum, weight| {
+            *sum += weight;
+            Some(*sum)
+        });
+        Self { sums: sums.collect() }
     }
-    let mut state = seed;
-    let draw = |_| {
-        let uniform = (next_random(&mut state) >> 11) as f64 / (1_u64 << 53) as f64;
-        let rank = sums.partition_point(|&below| below < uniform * sum);
-        scatter(rank as u64, pages)
-    };
-    (0..count).map(draw).collect()
+
+    #[allow(clippy::cast_precision_loss)]
+    fn draw(&self, state: &mut u64) -> u64 {
+        let uniform = (next_random(state) >> 11) as f64 / (1_u64 << 53) as f64;
+        let all = self.sums.last().copied().unwrap_or(0.0);
+        let rank = self.sums.partition_point(|&below| below < uniform * all);
+        scatter(rank as u64, self.sums.len() as u64)
+    }
 }
 
 fn read_until_stopped(file: &TestFile, threads: usize, shared: &Shared) -> Result<()> {
-    let accesses = zipf(file.pages, DRAWN, 1);
+    let zipf = Zipf::new(file.pages);
     thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
             .map(|thread| {
-                let accesses = &accesses;
-                scope.spawn(move || walk(file, accesses, thread * DRAWN / threads, shared))
+                let zipf = &zipf;
+                scope.spawn(move || walk(file, zipf, thread as u64, shared))
             })
             .collect();
         workers.into_iter().try_for_each(|worker| {
@@ -96,13 +102,11 @@ fn read_until_stopped(file: &TestFile, threads: usize, shared: &Shared) -> Resul
     })
 }
 
-fn walk(file: &TestFile, accesses: &[u64], start: usize, shared: &Shared) -> Result<()> {
+fn walk(file: &TestFile, zipf: &Zipf, seed: u64, shared: &Shared) -> Result<()> {
     let descriptor = file.open_random()?;
-    for &page in accesses.iter().cycle().skip(start) {
-        if shared.stop.load(Ordering::Relaxed) != 0 {
-            break;
-        }
-        read_page(&descriptor, page)?;
+    let mut state = scatter(seed, u64::MAX);
+    while shared.stop.load(Ordering::Relaxed) == 0 {
+        read_page(&descriptor, zipf.draw(&mut state))?;
         shared.reads.fetch_add(1, Ordering::Relaxed);
     }
     Ok(())
