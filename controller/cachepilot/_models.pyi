@@ -182,3 +182,22 @@ def stack_distances(keys: NDArray[np.uint64]) -> NDArray[np.uint32]:
 
 def size_grid(footprint_pages: int, points: int) -> NDArray[np.uint64]:
     """`points` sizes evenly spaced up to the footprint, each at least one page, strictly rising."""
+
+def search_knapsack(
+    weights: NDArray[np.int64],
+    losses: NDArray[np.float64],
+    ends: NDArray[np.int64],
+    capacity: int,
+    price: float,
+    loss: float,
+    resolution: float,
+    states: int,
+) -> NDArray[np.int64] | None:
+    """The option of each class that together are worth most at a `price` of capacity.
+
+    `weights` and `losses` have the options of one class after another, contiguous; class i ends
+    before `ends[i]`. A loss is how much less than the best one an option is worth at that price. A
+    partial choice is dropped when its losses exceed `loss`, when a lighter one is worth no less to
+    within `resolution`, or when more than `states` are left, of which those with the least losses
+    stay. None when no choice is left.
+    """

@@ -10,8 +10,8 @@ from experiments.control_loop import measure
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cachepilot._models import search_knapsack
 from cachepilot.allocators import multiple_choice_knapsack
-from cachepilot.allocators.core_search import search
 from cachepilot.allocators.multiple_choice_knapsack import solve
 from cachepilot.allocators.water_filling import water_fill
 from cachepilot.planner.packed_curves import PackedCurves
@@ -117,11 +117,12 @@ def test_a_search_through_many_classes_keeps_fewer_states_of_each(
 ) -> None:
     worked: list[int] = []
 
-    def watched(*arguments: Any) -> list[int] | None:
-        worked.append(len(arguments[0]) * arguments[-1].states)
-        return search(*arguments)
+    def watched(*arguments: Any) -> Any:
+        _, _, ends, *_, states = arguments
+        worked.append(len(ends) * states)
+        return search_knapsack(*arguments)
 
-    monkeypatch.setattr(multiple_choice_knapsack, "search", watched)
+    monkeypatch.setattr(multiple_choice_knapsack, "search_knapsack", watched)
     random = np.random.default_rng(0)
     weights = np.sort(random.integers(1, 1000, (400, 4)), axis=1)
     values = np.sort(random.random((400, 4)), axis=1)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Miss ratio curves and policy simulation for the page cache: exact stack distances, SHARDS,
-//! miniature simulation and the native build of every policy under `bpf/policies`.
+//! miniature simulation and the native build of every policy under `bpf/policies`. Beside them the
+//! one search of the planner that has to be quick.
 
 pub mod ageing;
 mod count_correction;
@@ -9,6 +10,7 @@ pub mod error;
 pub mod exact;
 pub mod hash;
 pub mod histogram;
+pub mod knapsack;
 pub mod minisim;
 pub mod opt;
 pub mod page_index;

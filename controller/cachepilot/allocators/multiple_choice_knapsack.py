@@ -4,19 +4,16 @@
 Kellerer, Pferschy, Pisinger, "Knapsack Problems" (2004), chapter 11. The Lagrangian dual, which
 equals the linear relaxation over the concave hulls of the classes, gives a bound and a first
 choice. Where that leaves more than the tolerance, options that the bound rules out are dropped and
-dynamic programming over lists of undominated states, fathomed by the same bound, decides the rest.
+dynamic programming over lists of undominated states, fathomed by the same bound, decides the rest:
+`models/src/knapsack.rs`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
-from cachepilot.allocators.core_search import Limits, search
+from cachepilot._models import search_knapsack
 from cachepilot.planner.snapshot import FloatArray, IntArray
-
-Array = TypeVar("Array", IntArray, FloatArray)
 
 STATES_MAX = 8192
 WORK_MAX = 64 * STATES_MAX
@@ -108,12 +105,6 @@ def _fill(knapsack: _Knapsack, option: IntArray) -> IntArray:
     return option
 
 
-def _cut(values: Array, cuts: Sequence[int]) -> list[Array]:
-    """Slices of an array that end before each of `cuts`, and what is left."""
-    starts, ends = (0, *cuts), (*cuts, values.size)
-    return [values[start:end] for start, end in zip(starts, ends, strict=True)]
-
-
 def _core(
     knapsack: _Knapsack, price: float, choice: Choice, tolerance: float, states_max: int
 ) -> IntArray:
@@ -128,21 +119,19 @@ def _core(
     rows = np.flatnonzero(counts > 1)
     if rows.size == 0:
         return option
-    rows = rows[np.argsort(counts[rows], kind="stable")]
     chosen = knapsack.weights[knapsack.rows, option]
     capacity = knapsack.capacity - int(chosen.sum()) + int(chosen[rows].sum())
-    # All classes at once, then cut into one array each.
     at, kept = survives[rows].nonzero()
-    cuts = np.cumsum(counts[rows])[:-1].tolist()
-    weights = _cut(knapsack.weights[rows[at], kept], cuts)
-    losses = _cut(best[rows[at], 0] - reduced[rows[at], kept], cuts)
+    ends = np.cumsum(counts[rows])
+    weights = knapsack.weights[rows[at], kept]
+    losses = best[rows[at], 0] - reduced[rows[at], kept]
     resolution = tolerance / (2 * rows.size)
     # A search through thousands of classes, rare as it is, would take longer than an interval.
     states = min(states_max, max(1, WORK_MAX // rows.size))
-    found = search(weights, losses, capacity, price, Limits(slack, resolution, states))
+    found = search_knapsack(weights, losses, ends, capacity, price, slack, resolution, states)
     if found is None:
         return choice.option
-    option[rows] = kept[np.array([0, *cuts]) + np.array(found)]
+    option[rows] = kept[ends - counts[rows] + found]
     return option
 
 

@@ -2,6 +2,7 @@
 //! The Python extension `cachepilot._models`. Its types are in `controller/cachepilot/_models.pyi`.
 
 mod curves;
+mod knapsack;
 mod progress;
 mod records;
 mod simulation;
@@ -39,5 +40,6 @@ fn _models(module: &Bound<'_, PyModule>) -> PyResult<()> {
     trace::register(module)?;
     records::register(module)?;
     simulation::register(module)?;
-    curves::register(module)
+    curves::register(module)?;
+    knapsack::register(module)
 }
