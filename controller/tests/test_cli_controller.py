@@ -151,6 +151,14 @@ def test_pins(run: Run, own: str, service: FakeService) -> None:
     assert run(own, "unpin", "web", "--json")[0] == 0 and service.pins == []
 
 
+def test_a_decision_of_the_history_is_reverted(run: Run, own: str, service: FakeService) -> None:
+    status, out, _ = run(own, "revert", "2")
+    assert (status, out) == (0, "/db on alpha: policy default until 2096-10-02 07:06:40 UTC\n")
+    assert [pin.policy for pin in service.pins] == ["default"]
+    held = json.loads(run(own, "revert", "2", "--json")[1])
+    assert (held["cgroup"], held["limit_bytes"], held["until_s"]) == ("/db", None, 4e9)
+
+
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
@@ -160,6 +168,7 @@ def test_pins(run: Run, own: str, service: FakeService) -> None:
         ("history nobody", "no tenant nobody (there are: /db, /search"),
         ("status --node gamma", "(allowed: alpha, beta)"),
         ("unpin /db", "pin of /db: there is none"),
+        ("revert 9", "decision 9: unknown"),
         ("slo delete /d", "no objective of /d (near: /db)"),
         ("slo set /db --hit-ratio 2", "hit_ratio: 2.0 is not allowed (allowed: above 0 to 1)"),
         ("slo set /db --mode full", "observe, recommend, auto"),

@@ -263,7 +263,9 @@ def test_the_default_takes_over_when_the_phase_of_a_policy_is_over(tmp_path: Pat
     begin_phase(tenant, {"default": flat(0.6), "mru": flat(0.95), "lfu": flat(0.3)})
     world.run(1)
     assert tenant.policy == "default"
-    assert "the phase that mru was chosen for is over" in world.service.history("/scan")[0].why
+    last = world.service.history("/scan")[0]
+    assert last.event == Event.PHASE_OVER
+    assert "the phase that mru was chosen for is over" in last.why
     world.run(3)
     learn(tenant)
     world.run(1)

@@ -12,7 +12,9 @@ from cachepilot.api.metric_families import FAMILIES, Family
 from cachepilot.api.service import Service
 from cachepilot.api.shapes import NodeView, SloView, TenantView
 
-EVENTS = ("trial", "kept", "reverted", "abandoned", "frozen", "refused", "recommended")
+EVENTS = (
+    "trial", "kept", "reverted", "phase_over", "abandoned", "frozen", "refused", "recommended",
+)  # fmt: skip
 SECONDS_PER_US = 1e-6
 TARGETS = {
     "throughput_ops": ("cachepilot_slo_target_operations_per_second", 1.0),

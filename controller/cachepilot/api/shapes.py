@@ -192,7 +192,8 @@ class DecisionView(Shape):
     cgroup: str
     epoch: int
     event: str
-    """`trial`, `kept`, `reverted`, `abandoned`, `frozen`, `refused` or `recommended`."""
+    """`trial`, `kept`, `reverted`, `phase_over`, `abandoned`, `frozen`, `refused` or
+    `recommended`."""
     from_policy: str
     to_policy: str
     from_limit_bytes: int

@@ -51,6 +51,7 @@ app.command(name="explain")(explain.command)
 app.command(name="history")(history.command)
 app.command(name="pin")(pin.pin)
 app.command(name="unpin")(pin.unpin)
+app.command(name="revert")(pin.revert)
 app.command(name="plan")(plan.command)
 app.command(name="consolidate")(consolidate.command)
 for name, command in {

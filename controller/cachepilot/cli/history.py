@@ -19,7 +19,10 @@ from cachepilot.cli.client import (
 from cachepilot.cli.options import JsonOption
 
 WHY_COLUMNS = 150
-STYLES = {"kept": "green", "reverted": "red", "abandoned": "red", "frozen": "yellow"}
+STYLES = {
+    "kept": "green", "reverted": "red", "phase_over": "yellow", "abandoned": "red",
+    "frozen": "yellow",
+}  # fmt: skip
 
 
 def _change(row: DecisionView) -> str:
@@ -34,12 +37,14 @@ def _change(row: DecisionView) -> str:
 def decisions_table(rows: list[DecisionView], width: int) -> Table:
     """A row per decision, times in UTC; why only where there is room for it."""
     table = tables.new_table()
+    tables.add_columns(table, ["id"])
     tables.add_columns(table, ["time (UTC)", "node", "tenant", "event", "change"], "left")
     tables.add_columns(table, ["ops/s before", "predicted", "measured"])
     if width >= WHY_COLUMNS:
         table.add_column("why", overflow="ellipsis")
     for row in rows:
         cells: list[str | Text] = [
+            str(row.id),
             f"{datetime.fromtimestamp(row.time_s, UTC):%m-%d %H:%M:%S}",
             row.node,
             row.cgroup,

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot pin` and `unpin`: what an operator fixes of one tenant."""
+"""`cachepilot pin`, `unpin` and `revert`: what an operator fixes of one tenant."""
 
 from typing import Annotated
 
 import typer
 
+from cachepilot.api.shapes import Pin
 from cachepilot.cli import formats, tables
 from cachepilot.cli.asking import asking
 from cachepilot.cli.client import (
@@ -12,9 +13,16 @@ from cachepilot.cli.client import (
     NodeOption,
     TenantArgument,
     UnknownToControllerError,
+    parsed,
 )
 from cachepilot.cli.options import JsonOption
 from cachepilot.errors import InputError
+
+
+def _pinned(policy: str | None, limit_bytes: int | None) -> str:
+    parts = [] if policy is None else [f"policy {policy}"]
+    parts += [] if limit_bytes is None else [f"limit {formats.limit(limit_bytes)}"]
+    return ", ".join(parts)
 
 
 @asking
@@ -41,9 +49,7 @@ def pin(
     if as_json:
         tables.print_json(pinned)
         return
-    parts = [] if policy is None else [f"policy {policy}"]
-    parts += [] if limit_bytes is None else [f"limit {formats.limit(limit_bytes)}"]
-    print(f"{cgroup}: {', '.join(parts)} until it is unpinned")
+    print(f"{cgroup}: {_pinned(policy, limit_bytes)} until it is unpinned")
 
 
 @asking
@@ -65,3 +71,22 @@ def unpin(
         tables.print_json({"cgroup": cgroup, "node": node})
     else:
         print(f"{cgroup}: not pinned any more")
+
+
+@asking
+def revert(
+    remote: Controller,
+    decision: Annotated[
+        int,
+        typer.Argument(metavar="DECISION", min=1, max=2**53, help="Its id in the history."),
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Put back what a decision changed, for the guard's longest cool-down."""
+    held = remote.call("POST", "reverts", {"decision": decision})
+    if as_json:
+        tables.print_json(held)
+        return
+    one = parsed(Pin, held)
+    until = "" if one.until_s is None else f" until {formats.moment(one.until_s)}"
+    print(f"{one.cgroup} on {one.node}: {_pinned(one.policy, one.limit_bytes)}{until}")

@@ -19,7 +19,6 @@ from cachepilot.planner.objectives import Mode, Objective
 
 FRESH_INTERVALS = 3
 """After a phase was told; before that many it may have gone unnoticed."""
-PHASE_OVER = "the phase that"
 """How the reason begins: of what is told as taken back, this alone is what a tenant has since."""
 WORSE_MISS = 0.1
 """A miss ratio that rose by so much is another one, whatever the tolerance."""
@@ -70,10 +69,10 @@ def fall_back(
     return Decision(
         time_s=look.time_s,
         cgroup=tenant.cgroup,
-        event=Event.REVERTED,
+        event=Event.PHASE_OVER,
         before=Setting(tenant.policy, seen.limit_bytes),
         after=Setting(DEFAULT, seen.limit_bytes),
-        why=f"{PHASE_OVER} {tenant.policy} was chosen for is over: "
+        why=f"the phase that {tenant.policy} was chosen for is over: "
         f"miss ratio {before:.4f} -> {sample.miss_ratio:.4f}",
         baseline=Reading(None, before),
         measured=Reading(sample.ops, sample.miss_ratio),

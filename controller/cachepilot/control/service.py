@@ -18,7 +18,6 @@ from cachepilot.api.shapes import (
 )
 from cachepilot.control.decisions import Event
 from cachepilot.control.fleet import Fleet
-from cachepilot.control.phase_guard import PHASE_OVER
 from cachepilot.control.report import Report
 from cachepilot.control.views import node_view, tenant_detail, tenant_view
 from cachepilot.errors import InputError
@@ -32,7 +31,7 @@ HISTORY_MAX = 10_000
 PIN_MAX_S = 30 * 86_400.0
 REVERT_LEAST_S = 1.0
 NAMES_SHOWN = 10
-IN_FORCE = (Event.TRIAL, Event.KEPT)
+IN_FORCE = (Event.TRIAL, Event.KEPT, Event.PHASE_OVER)
 """Of these a tenant has what was decided."""
 
 
@@ -171,9 +170,8 @@ class ControlService:
         if not found or found[0].id != decision:
             raise UnknownError(f"decision {decision}: unknown")
         one = found[0]
-        fell_back = one.event == Event.REVERTED and one.why.startswith(PHASE_OVER)
-        if one.event not in IN_FORCE and not fell_back:
-            allowed = f"{', '.join(IN_FORCE)}, and a policy whose phase was over"
+        if one.event not in IN_FORCE:
+            allowed = ", ".join(IN_FORCE)
             raise InputError(f"decision {decision}: {one.event}: not in force (allowed: {allowed})")
         policy = one.from_policy if one.from_policy != one.to_policy else None
         limit = one.from_limit_bytes if one.from_limit_bytes != one.to_limit_bytes else None
