@@ -3,6 +3,7 @@
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from cachepilot.vm import host
 
 BUILD = Path(__file__).resolve().parents[2] / "kernel" / "build"
+TROUBLE = ("WARNING:", "BUG:", "Oops", "Call Trace", "INFO: task", "rcu: INFO", "self-detected")
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +21,21 @@ def patched_kernel() -> Path:
         pytest.skip(f"{host.QEMU} is not installed, and scripts/setup kernel could not install it")
     built = subprocess.run([str(BUILD), "patched"], stdout=subprocess.PIPE, text=True, check=True)
     return Path(built.stdout.strip())
+
+
+@pytest.fixture(scope="session")
+def debug_kernel(patched_kernel: Path) -> Path:
+    """The folder of the kernel with every check switched on, built when the cache lacks it."""
+    assert patched_kernel.is_dir()
+    built = subprocess.run([str(BUILD), "debug"], stdout=subprocess.PIPE, text=True, check=True)
+    return Path(built.stdout.strip())
+
+
+@pytest.fixture(scope="session")
+def trouble() -> Callable[[str], tuple[str, ...]]:
+    """The lines of a kernel log that are bad news."""
+
+    def found(log: str) -> tuple[str, ...]:
+        return tuple(line for line in log.splitlines() if any(word in line for word in TROUBLE))
+
+    return found

@@ -10,6 +10,7 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,6 @@ ROOT = Path(__file__).resolve().parents[3]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
 PROGRAM = TARGET / "cachepilot-kernel-tests"
 OBJECTS = ROOT / "build" / "bpf"
-TROUBLE = ("WARNING:", "BUG:", "Oops", "Call Trace", "INFO: task", "rcu: INFO", "self-detected")
 MIB = 1 << 20
 # Handing 2,048 folios over takes the debug kernel longer than there is between two swaps.
 DEBUG_ARGUMENTS = ("--tolerance", "0.1")
@@ -63,9 +63,10 @@ BOOTS = {
 
 RunGuest = Callable[[Machine, Sequence[str]], Finished]
 Finish = Callable[[str], Finished]
+Trouble = Callable[[str], tuple[str, ...]]
 
 
-def run_program(machine: Machine, arguments: Sequence[str]) -> Finished:
+def run_program(trouble: Trouble, machine: Machine, arguments: Sequence[str]) -> Finished:
     """Runs the program in a new machine, and keeps what it said even if the machine dies."""
     loader = agent.find(os.environ)
     more = DEBUG_ARGUMENTS if machine.kernel == "debug" else ()
@@ -82,8 +83,7 @@ def run_program(machine: Machine, arguments: Sequence[str]) -> Finished:
         if line.startswith("{") and line.endswith("}"):
             said = json.loads(line)
             reports[said["set"], said["case"]] = Report(said["ok"], said["detail"])
-    trouble = tuple(line for line in log.splitlines() if any(word in line for word in TROUBLE))
-    return Finished(reports, trouble, ending)
+    return Finished(reports, trouble(log), ending)
 
 
 def listed_cases() -> list[tuple[str, str, str]]:
@@ -111,11 +111,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def run_guest(patched_kernel: Path) -> RunGuest:
+def run_guest(patched_kernel: Path, trouble: Trouble) -> RunGuest:
     """Runs the program in a new machine."""
     assert patched_kernel.is_dir()
     assert PROGRAM.exists(), f"{PROGRAM} is not built: make test builds it"
-    return run_program
+    return partial(run_program, trouble)
 
 
 @pytest.fixture(scope="session")
@@ -135,9 +135,9 @@ def finish(run_guest: RunGuest) -> Finish:
 
 
 @pytest.fixture(scope="session")
-def finish_debug(run_guest: RunGuest) -> Finish:
+def finish_debug(run_guest: RunGuest, debug_kernel: Path) -> Finish:
     """The same on the kernel with every check switched on; slower, and it needs more memory."""
-    subprocess.run([ROOT / "kernel" / "build", "debug"], stdout=subprocess.DEVNULL, check=True)
+    assert debug_kernel.is_dir()
 
     def get(name: str) -> Finished:
         boot = BOOTS[name]
