@@ -14,7 +14,7 @@ from cachepilot.control.constraints import constrained
 from cachepilot.control.decisions import Reading
 from cachepilot.control.guard import Guard
 from cachepilot.control.guard_config import GuardConfig
-from cachepilot.control.make_room import Asked, Room
+from cachepilot.control.make_room import ASK_S, Asked, Room
 from cachepilot.control.memory_course import Course
 from cachepilot.control.memory_gain import Patience, worth_it
 from cachepilot.control.memory_member import MemoryLook
@@ -169,7 +169,7 @@ def test_who_is_never_known_better_is_waited_for_a_limited_time(tmp_path: Path) 
     raise AssertionError("no policy was tried")
 
 
-def test_a_trial_whose_swap_is_under_way_is_not_ended(tmp_path: Path) -> None:
+def test_a_trial_is_ended_once_its_swap_is_over_and_once_in_a_cool_down(tmp_path: Path) -> None:
     world = World(tmp_path, Plant([curious()], 128 * MIB, SIZES, miss_cost_us=50_000.0))
     world.run(1)
     while not begun(world):
@@ -185,6 +185,12 @@ def test_a_trial_whose_swap_is_under_way_is_not_ended(tmp_path: Path) -> None:
         assert make_room.to_end(room, wanted, states, CONFIG) == {}
     trial.effective_s = 1.0
     assert list(make_room.to_end(room, wanted, states, CONFIG)) == ["/curious"]
+    again = replace(wanted, collected=later(wanted.collected, CONFIG.cool_down_s - 1))
+    for _ in range(CONFIG.confirm_intervals + 1):
+        assert make_room.to_end(room, again, states, CONFIG) == {}
+    again = replace(wanted, collected=later(wanted.collected, CONFIG.cool_down_s + ASK_S))
+    ended = [make_room.to_end(room, again, states, CONFIG) for _ in range(CONFIG.confirm_intervals)]
+    assert list(ended[-1]) == ["/curious"]
 
 
 @pytest.mark.parametrize("is_clearing", [True, False])
@@ -237,9 +243,9 @@ def test_a_clock_that_goes_back_takes_what_is_remembered_with_it(tmp_path: Path)
     now_s = collected.time_s
     lost = growing(plan, 0, slo(SloState.UNATTAINABLE), slo(SloState.HELD))
     guard.step(collected, lost, PROMISED, 0, {}, {})
-    guard._room = Room(ask_again_s=now_s + 3, kept_until_s=now_s + 10)
+    guard._room = Room(now_s + 3, kept_until_s=now_s + 10, served={"/a": now_s})
     guard._elapsed(later(collected, -500))
-    assert guard._room == Room(ask_again_s=now_s - 497, kept_until_s=now_s - 490)
+    assert guard._room == Room(now_s - 497, 0, now_s - 490, {"/a": now_s - 500})
     assert guard._lost["/a"].since_s == guard._lost["/a"].last_s == now_s - 500
     assert guard._unknown_since_s == {"/a": now_s - 500}
 

@@ -203,8 +203,7 @@ class Guard:
             patience = self.state.memory.patience
             patience.until_s -= back_s
             patience.ask_again_s -= back_s
-            self._room.ask_again_s -= back_s
-            self._room.kept_until_s -= back_s
+            self._room.move_back(back_s)
             for lost in self._lost.values():
                 lost.since_s, lost.last_s = lost.since_s - back_s, lost.last_s - back_s
             self._unknown_since_s = {

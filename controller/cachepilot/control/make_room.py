@@ -5,8 +5,8 @@ A tenant keeps its limit while a policy is tried on it. What a trial that promis
 must not hold up memory that promises much, nor choose who gives it.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from cachepilot.control.collect import Collected
 from cachepilot.control.guard_config import GuardConfig
@@ -29,11 +29,27 @@ ASK_S = 3.0
 
 @dataclass
 class Room:
-    """When it is looked at again, how often in a row that spoke for memory, and since when."""
+    """When it is looked at again, how often in a row that spoke for memory, and since when.
+
+    `served` is when trials were last ended for the promise of a tenant.
+    """
 
     ask_again_s: float = 0.0
     agreed: int = 0
     kept_until_s: float = 0.0
+    served: dict[str, float] = field(default_factory=dict)
+
+    def move_back(self, seconds: float) -> None:
+        """With a clock that went back so far."""
+        self.ask_again_s -= seconds
+        self.kept_until_s -= seconds
+        self.served = {name: time_s - seconds for name, time_s in self.served.items()}
+
+    def lately_served(self, time_s: float, config: GuardConfig) -> Collection[str]:
+        """For whom no trial ends again before the cool-down is over: the last did not help."""
+        since_s = time_s - config.cool_down_s
+        self.served = {name: one_s for name, one_s in self.served.items() if one_s > since_s}
+        return self.served.keys()
 
 
 @dataclass(frozen=True)
@@ -83,12 +99,12 @@ def _in_the_way(plan: Plan, states: Mapping[str, TenantState]) -> dict[str, Poli
     return found
 
 
-def _for_promise(plan: Plan, asked: Asked) -> str | None:
-    """Who misses its SLO and gets memory by a plan; None when nobody does.
+def _for_promise(plan: Plan, asked: Asked, but: Collection[str] = ()) -> str | None:
+    """Who misses its SLO and gets memory by a plan; None when nobody does, or only those `but`.
 
     While memory rests or is on trial only what must move does, and only where it can.
     """
-    needy = grows(plan) & asked.standing.short
+    needy = (grows(plan) & asked.standing.short).difference(but)
     if not asked.may_move:
         needy &= needs_memory(plan) | falls_short(asked.collected, plan)
         needy = frozenset(one for one in needy if asked.trial is None or asked.trial.may_take(one))
@@ -124,7 +140,7 @@ def to_end(
         return {}
     plan = asked.lifted()
     trials = _in_the_way(plan, states)
-    needy = _for_promise(plan, asked)
+    needy = _for_promise(plan, asked, room.lately_served(time_s, config))
     for_more = asked.may_move and _for_more(plan, trials, asked, config.memory_gain_pct)
     if not trials or (needy is None and not for_more):
         room.agreed, room.ask_again_s = 0, time_s + ASK_S
@@ -138,5 +154,7 @@ def to_end(
     if not ready:
         return {}
     room.agreed, room.kept_until_s = 0, time_s + config.dwell_s
+    if needy is not None:
+        room.served[needy] = time_s
     why = "memory promises far more" if needy is None else f"memory for the SLO of {needy}"
     return dict.fromkeys(ready, f"{why}: the trial is in its way")
