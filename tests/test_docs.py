@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The documentation as a reader uses it: the site builds, links lead somewhere, commands work."""
 
+import json
 import os
 import re
 import shlex
@@ -24,16 +25,27 @@ cgroup = "/t/kv"
 throughput_ops = 100
 
 [[tenant]]
+cgroup = "/web"
+weight = 2
+
+[[tenant]]
 cgroup = "*"
 """
 EXAMPLES = {
+    "'/tenants/db*'": "'/t/k*'",
+    "/tenants/db1": "/t/kv",
     "/autopilot/lookups": "/t/kv",
     "/autopilot/search": "/t/loop",
     "/autopilot/mixed": "/t/loop",
     "'/db'": "/t/kv",
     "/db": "/t/kv",
+    "/search=": "/t/loop=",
+    "512MiB": "8MiB",
     " --watch": "",
 }
+KINDS = ("status", "explain", "history", "plan", "slo", "pin", "unpin", "revert", "consolidate")
+"""Commands that ask a controller. Those of a page come in its order, as a reader types them."""
+PILOTED = ("first_hour.md", "operating.md", "controller.md")
 
 
 def _commands(page: Path) -> list[str]:
@@ -98,9 +110,21 @@ def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
 
 
 def _examples() -> list[str]:
-    asked = [*_commands(DOCS / "first_hour.md"), *_commands(DOCS / "operating.md")]
-    kinds = ("status", "explain", "history", "plan", "slo", "pin", "unpin")
-    return [command for command in asked if command.split()[1] in kinds]
+    pages = (ROOT / "README.md", *(DOCS / name for name in PILOTED))
+    asked = [command for page in pages for command in _commands(page)]
+    return [command for command in asked if command.split()[1] in KINDS]
+
+
+def _in_force(pilot: Autopilot, folder: Path) -> int:
+    """A decision that can be reverted: a trial, for which the tenant is given the time."""
+
+    def found() -> list[int]:
+        rows = json.loads(_run(pilot, "history --json", folder))
+        changed = [row for row in rows if row["from_policy"] != row["to_policy"]]
+        return [row["id"] for row in changed if row["event"] in ("trial", "kept")]
+
+    pilot.until(lambda: bool(found()))
+    return found()[0]
 
 
 @pytest.mark.parametrize("command", _examples())
@@ -109,7 +133,22 @@ def test_the_examples_work(pilot: Autopilot, command: str, tmp_path: Path) -> No
         command = command.replace(name, tenant)
     if "slo apply" in command:
         (tmp_path / "slos.yaml").write_text(_run(pilot, "slo get --openslo", tmp_path), "utf-8")
+        (tmp_path / "objectives.toml").write_text(_run(pilot, "slo get", tmp_path), "utf-8")
+    if command.startswith("cachepilot revert"):
+        command = f"cachepilot revert {_in_force(pilot, tmp_path)}"
     _run(pilot, command.removeprefix("cachepilot "), tmp_path)
+
+
+def test_the_requests_of_the_documentation_are_answered(pilot: Autopilot) -> None:
+    text = (DOCS / "controller.md").read_text("utf-8")
+    blocks = [one for one in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) if "curl" in one]
+    assert blocks
+    for block in blocks:
+        script = block.replace("localhost:7071", pilot.address).replace("curl -s", "curl -sSf")
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script], check=False, capture_output=True, text=True
+        )
+        assert done.returncode == 0 and "cgroup" in done.stdout, done.stdout + done.stderr
 
 
 def _run(pilot: Autopilot, arguments: str, folder: Path) -> str:

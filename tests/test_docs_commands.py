@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every example of `docs/commands.md` that needs no kernel, as it is typed there."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from cachepilot import _models
+
+ROOT = Path(__file__).resolve().parent.parent
+TEXT = (ROOT / "docs" / "commands.md").read_text("utf-8")
+TRACE = ROOT / "experiments" / "recorded_traces" / "build.cptrace.zst"
+OFFLINE = ("sim", "mrc", "compare", "policies", "trace", "scorecard")
+COMMANDS = [
+    command.strip()
+    for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
+    for command in re.findall(r"^cachepilot ([^#\n]+)", block, re.MULTILINE)
+    if command.split()[0] in OFFLINE
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the examples' files are."""
+    found = tmp_path_factory.mktemp("commands")
+    (found / "experiments").symlink_to(ROOT / "experiments")
+    (found / "b.cptrace.zst").symlink_to(TRACE)
+    _models.trace_convert(str(TRACE), str(found / "a.u64.zst"))
+    (found / "accesses.csv").write_text("time,page\n1,10\n2,11\n3,10\n", "utf-8")
+    return found
+
+
+def test_every_kind_of_command_has_an_example() -> None:
+    assert {command.split()[0] for command in COMMANDS} == set(OFFLINE)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_example_works(folder: Path, command: str) -> None:
+    words = [str(TRACE) if word == "TRACE" else word for word in shlex.split(command)]
+    done = subprocess.run(
+        [sys.executable, "-m", "cachepilot.cli", *words],
+        cwd=folder,
+        env=os.environ | {"COLUMNS": "200"},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    for option, value in pairwise(words):
+        if option == "--plot":
+            assert (folder / value).stat().st_size > 1000
