@@ -13,6 +13,7 @@ from cachepilot.control.counters import Sample
 from cachepilot.control.decisions import Event, Reading
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_trial import Member, MemoryTrial, worse_sum
+from cachepilot.control.phase_guard import FRESH_INTERVALS, is_over
 from cachepilot.control.verdict import stats
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512))
@@ -270,6 +271,28 @@ def test_the_default_takes_over_when_the_phase_of_a_policy_is_over(tmp_path: Pat
     learn(tenant)
     world.run(1)
     assert tenant.policy == "lfu"
+
+
+def test_a_policy_that_is_no_better_in_another_phase_is_taken_back(
+    tmp_path: Path,
+) -> None:
+    truth = {"default": flat(0.9), "mru": flat(0.9), "lfu": flat(0.9)}
+    told = {"mru": flat(0.2)}
+    world = one(tmp_path, GuardConfig(adapt_min_s=8.0), curves=truth, told=told)
+    tenant = world.plant.of("/scan")
+    while tenant.policy != "mru":
+        world.run(1)
+    world.run(2)
+    tenant.phase += 1
+    world.run(40)
+    assert world.events()[:2] == [Event.TRIAL, Event.REVERTED]
+    assert "no gain" in world.service.history("/scan")[-2].why
+
+
+def test_a_miss_ratio_as_noisy_as_before_is_no_phase_that_is_over() -> None:
+    quiet, noisy = [0.3] * 10, [0.1, 0.5] * 5
+    for before, now, over in ((quiet, 0.45, True), (noisy, 0.45, False), (noisy, 0.95, True)):
+        assert is_over([*before, *[now] * (FRESH_INTERVALS + 1)], now, GuardConfig()) is over
 
 
 def test_a_phase_that_a_policy_does_well_in_changes_nothing(tmp_path: Path) -> None:

@@ -7,10 +7,9 @@ later and find it there. The default drops what nobody reads within one turnover
 """
 
 from collections.abc import Sequence
-from statistics import fmean
+from statistics import fmean, pstdev
 
 from cachepilot.control.collect import DEFAULT
-from cachepilot.control.counters import Sample
 from cachepilot.control.decisions import Decision, Event, Reading, Setting
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_course import doubled_s
@@ -19,15 +18,21 @@ from cachepilot.planner.objectives import Mode, Objective
 
 FRESH_INTERVALS = 3
 """After a phase was told; before that many it may have gone unnoticed."""
-"""How the reason begins: of what is told as taken back, this alone is what a tenant has since."""
 WORSE_MISS = 0.1
-"""A miss ratio that rose by so much is another one, whatever the tolerance."""
+"""A miss ratio that rose by so much, beyond its noise, is another one, whatever the tolerance."""
 
 
-def _before(samples: Sequence[Sample], config: GuardConfig) -> float | None:
-    """The miss ratio before the phase; None when nothing is known of it."""
-    old = samples[: -FRESH_INTERVALS - 1][-config.baseline_intervals :]
-    return fmean(one.miss_ratio for one in old) if old else None
+def _before(ratios: Sequence[float], config: GuardConfig) -> Sequence[float]:
+    """Miss ratios before the phase, of those up to now."""
+    return ratios[: -FRESH_INTERVALS - 1][-config.baseline_intervals :]
+
+
+def is_over(ratios: Sequence[float], now: float, config: GuardConfig) -> bool:
+    """Whether a miss ratio is far above those before the phase began, beyond their noise."""
+    before = _before(ratios, config)
+    if not before:
+        return False
+    return now > fmean(before) + WORSE_MISS + config.noise_sigmas * pstdev(before)
 
 
 def note_phase(state: TenantState, recent: Recent, look: Look) -> None:
@@ -60,9 +65,10 @@ def fall_back(
             return None
         if waited_s > config.cool_down_max_s:
             state.fell_back_count = 0
-    before = _before(tuple(recent.samples), config)
-    if before is None or sample.miss_ratio <= before + WORSE_MISS:
+    ratios = [one.miss_ratio for one in recent.samples]
+    if not is_over(ratios, sample.miss_ratio, config):
         return None
+    before = fmean(_before(ratios, config))
     state.fell_back_s, state.fell_back_count = look.time_s, state.fell_back_count + 1
     state.restore, state.restore_until_s = DEFAULT, look.time_s + 4 * config.effect_s
     count_swap(state, look.time_s)

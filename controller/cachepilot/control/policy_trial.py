@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """One policy on trial, from the order to the verdict."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cachepilot.control.collect import Seen
 from cachepilot.control.counters import Sample
 from cachepilot.control.decisions import Decision, Event, Reading, Setting
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.trial_budget import lost_s
-from cachepilot.control.verdict import Stats, change, is_jump, stats, why_no_gain, why_worse
+from cachepilot.control.verdict import (
+    Stats,
+    change,
+    is_jump,
+    stats,
+    why_no_better,
+    why_no_gain,
+    why_worse,
+)
 from cachepilot.sizes import PAGE_BYTES
 
 COLLAPSE_OPS = 0.5
@@ -142,7 +150,11 @@ def _is_collapse(trial: PolicyTrial) -> bool:
 
 
 def _judge(trial: PolicyTrial, shift: _Shift | None, config: GuardConfig) -> str | None:
-    """Why the trial is to be taken back; None when it is better than its baseline."""
+    """Why the trial is to be taken back; None when it is better than its baseline.
+
+    In another phase than its own the baseline is what the earlier policy would do there, and
+    nothing is known of what this one was to gain there: it is to be better.
+    """
     before, after = trial.baseline, stats(trial.samples)
     if shift is None and trial.ahead_miss == 0 and not trial.is_other_phase:
         promised = max(0.0, trial.from_miss - (trial.predicted.miss_ratio or 0.0))
@@ -155,7 +167,7 @@ def _judge(trial: PolicyTrial, shift: _Shift | None, config: GuardConfig) -> str
             f"a miss ratio of {expected:.4f} expected of {trial.from_policy} in the phase that "
             f"came, {after.miss:.4f} measured"
         )
-    return None
+    return why_no_better(replace(before, miss=expected), after, config)
 
 
 def advance(

@@ -175,3 +175,11 @@ def why_no_gain(
         f"no gain: miss ratio {before.miss:.4f} -> {after.miss:.4f}, "
         f"less by {promised_miss:.4f} promised"
     )
+
+
+def why_no_better(before: Stats, after: Stats, config: GuardConfig) -> str | None:
+    """Why a change is not worth keeping of which nothing is promised; None when misses fell."""
+    noise = _noise(before.miss_variance, before.count, after.miss_variance, after.count)
+    if after.miss < before.miss - config.miss_tolerance - noise:
+        return None
+    return f"no gain: miss ratio {before.miss:.4f} expected without it, {after.miss:.4f} measured"
