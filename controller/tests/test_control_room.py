@@ -16,12 +16,14 @@ from cachepilot.control.guard import Guard
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.make_room import ASK_S, Asked, Room
 from cachepilot.control.memory_course import Course
-from cachepilot.control.memory_gain import Patience, worth_it
+from cachepilot.control.memory_gain import Patience, grows, worth_it
 from cachepilot.control.memory_member import MemoryLook
 from cachepilot.control.memory_trial import MemoryTrial, Phase
+from cachepilot.control.plan_step import plan_ahead
 from cachepilot.control.policy_guard import Proposal, TenantState
 from cachepilot.control.report import Report
 from cachepilot.control.standing import NOBODY, Standing
+from cachepilot.planner.config import Config
 from cachepilot.planner.decision import Plan, SloOutcome, SloState
 from cachepilot.planner.objectives import Objective, Objectives
 from cachepilot.sizes import PAGE_BYTES, parse_size
@@ -120,6 +122,19 @@ def test_a_step_that_is_not_made_is_not_waited_for(tmp_path: Path) -> None:
     assert make_room._for_promise(real, asked(world, real)) == "/a"
     assert not proposals.waits_for_memory(tiny, SHORT, ())
     assert proposals.waits_for_memory(real, SHORT, ())
+
+
+def test_where_limits_never_move_memory_promises_nothing(tmp_path: Path) -> None:
+    hungry = PlantTenant("/hungry", {"default": linear(300 * MIB)}, 64 * MIB)
+    sated = PlantTenant("/sated", {"default": linear(32 * MIB)}, 192 * MIB)
+    world = World(tmp_path, Plant([hungry, sated], 256 * MIB, SIZES))
+    world.run(5)
+    report, _ = report_of(world)
+    collected = report.collected
+    for share, moves in ((0.05, True), (0.0, False)):
+        config = Config(movement_share=share)
+        ahead = plan_ahead(collected, collected.snapshot, FREE, config)
+        assert bool(grows(ahead)) is moves
 
 
 def test_memory_that_may_not_move_ends_no_trial(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from cachepilot.control.guard import Guard, GuardState
 from cachepilot.control.infeasible import Ends, Infeasible
 from cachepilot.control.model_bias import ModelBias
 from cachepilot.control.orders import orders
-from cachepilot.control.plan_step import Planned, plan_ahead, plan_step
+from cachepilot.control.plan_step import Planned, in_the_end, plan_ahead, plan_step
 from cachepilot.control.protection import protected
 from cachepilot.control.report import LastDecision, Report, slo_views, trial_views
 from cachepilot.control.slo_windows import SloWindows
@@ -247,7 +247,7 @@ class NodeLoop:
         planner = self._config.planner
         return (
             plan_ahead(collected, planned.snapshot, free, planner),
-            plan(planned.snapshot, free, replace(planner, movement_share=1.0)),
+            plan(planned.snapshot, free, in_the_end(planner)),
         )
 
     def _free(self, collected: Collected, objectives: Objectives, stands: Standing) -> Objectives:

@@ -104,6 +104,11 @@ def plan_step(
         return _where_they_are(collected, objectives, config, problem)
 
 
+def in_the_end(config: Config) -> Config:
+    """The settings of many cycles at once; limits that may not move do not then, either."""
+    return replace(config, movement_share=1.0) if config.movement_share > 0 else config
+
+
 def plan_ahead(
     collected: Collected, snapshot: Snapshot, objectives: Objectives, config: Config
 ) -> Plan:
@@ -112,4 +117,4 @@ def plan_ahead(
     Raises InputError for what no plan can be made of.
     """
     still = under_present_policies(objectives, collected)
-    return plan(snapshot, still, replace(config, movement_share=1.0))
+    return plan(snapshot, still, in_the_end(config))
