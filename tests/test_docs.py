@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from autopilot_processes import KV, LOOP, Autopilot
+from docs_examples import shell_blocks
 
 from cachepilot import agent, cli
 
@@ -50,8 +51,7 @@ PILOTED = ("first_hour.md", "operating.md", "controller.md")
 
 def _commands(page: Path) -> list[str]:
     """Lines of a page's examples that call cachepilot, without comments and redirections."""
-    blocks = re.findall(r"```sh\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
-    return [found.strip() for block in blocks for found in COMMAND.findall(block)]
+    return [found.strip() for block in shell_blocks(page) for found in COMMAND.findall(block)]
 
 
 def test_the_site_builds_without_a_warning() -> None:
@@ -140,8 +140,7 @@ def test_the_examples_work(pilot: Autopilot, command: str, tmp_path: Path) -> No
 
 
 def test_the_requests_of_the_documentation_are_answered(pilot: Autopilot) -> None:
-    text = (DOCS / "controller.md").read_text("utf-8")
-    blocks = [one for one in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) if "curl" in one]
+    blocks = [block for block in shell_blocks(DOCS / "controller.md") if "curl" in block]
     assert blocks
     for block in blocks:
         script = block.replace("localhost:7071", pilot.address).replace("curl -s", "curl -sSf")

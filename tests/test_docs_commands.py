@@ -10,16 +10,16 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from docs_examples import shell_blocks
 
 from cachepilot import _models
 
 ROOT = Path(__file__).resolve().parent.parent
-TEXT = (ROOT / "docs" / "commands.md").read_text("utf-8")
 TRACE = ROOT / "experiments" / "recorded_traces" / "build.cptrace.zst"
 OFFLINE = ("sim", "mrc", "compare", "policies", "trace", "scorecard")
 COMMANDS = [
     command.strip()
-    for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL)
+    for block in shell_blocks(ROOT / "docs" / "commands.md")
     for command in re.findall(r"^cachepilot ([^#\n]+)", block, re.MULTILINE)
     if command.split()[0] in OFFLINE
 ]

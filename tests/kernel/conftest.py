@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every test in a virtual machine needs: QEMU, and a kernel that is built."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -39,3 +40,9 @@ def trouble() -> Callable[[str], tuple[str, ...]]:
         return tuple(line for line in log.splitlines() if any(word in line for word in TROUBLE))
 
     return found
+
+
+@pytest.fixture(scope="session")
+def seconds() -> Callable[[int], int]:
+    """How long a long test goes on: as usual, or less by CACHEPILOT_LONG_SECONDS."""
+    return lambda usual: min(usual, int(os.environ.get("CACHEPILOT_LONG_SECONDS", usual)))

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from docs_examples import shell_blocks
 
 from cachepilot import agent
 from cachepilot.vm import Machine, run
@@ -31,8 +32,8 @@ pytestmark = pytest.mark.usefixtures("patched_kernel")
 
 
 def _lines(page: Path, begins: str) -> list[str]:
-    blocks = re.findall(r"```sh\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
-    lines = [line.split("  #")[0].strip() for block in blocks for line in block.splitlines()]
+    shown = (line for block in shell_blocks(page) for line in block.splitlines())
+    lines = [line.split("  #")[0].strip() for line in shown]
     return [line for line in lines if re.match(begins, line)]
 
 

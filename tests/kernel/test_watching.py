@@ -4,7 +4,6 @@
 import json
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,16 +13,6 @@ from cachepilot.vm import Machine, run
 
 HERE = Path(__file__).parent
 MIB = 1 << 20
-USUAL_SECONDS = 180
-SECONDS = min(USUAL_SECONDS, int(os.environ.get("CACHEPILOT_LONG_SECONDS", USUAL_SECONDS)))
-MACHINE = Machine(
-    kernel="debug",
-    cpus=2,
-    memory_bytes=1024 * MIB,
-    disk_bytes=256 * MIB,
-    timeout_seconds=600 + 8 * SECONDS,
-    environment=dict(os.environ),
-)
 
 
 @pytest.mark.long
@@ -31,17 +20,28 @@ MACHINE = Machine(
 @pytest.mark.parametrize(
     "script",
     [
-        ("watching_guest.py", "{agent}", "{folder}", str(SECONDS)),
+        ("watching_guest.py", "{agent}", "{folder}", "{seconds}"),
         ("sampler_guest.py", "{agent}", "{folder}", "kernel"),
     ],
     ids=lambda script: str(script[0]),
 )
 def test_the_debug_kernel_counts_without_a_splat(
-    script: tuple[str, ...], tmp_path: Path, trouble: Callable[[str], tuple[str, ...]]
+    script: tuple[str, ...],
+    tmp_path: Path,
+    trouble: Callable[[str], tuple[str, ...]],
+    seconds: Callable[[int], int],
 ) -> None:
-    program = agent.find(os.environ)
-    name, *arguments = (part.format(agent=program, folder=tmp_path) for part in script)
-    machine = replace(MACHINE, shares=(tmp_path,))
+    values = {"agent": agent.find(os.environ), "folder": tmp_path, "seconds": seconds(180)}
+    name, *arguments = (part.format(**values) for part in script)
+    machine = Machine(
+        kernel="debug",
+        cpus=2,
+        memory_bytes=1024 * MIB,
+        disk_bytes=256 * MIB,
+        shares=(tmp_path,),
+        timeout_seconds=600 + 8 * seconds(180),
+        environment=dict(os.environ),
+    )
     result = run(machine, ["/usr/bin/python3", str(HERE / name), *arguments])
     assert result.returncode == 0, result.errors
     told = [json.loads(line) for line in result.output.splitlines()]

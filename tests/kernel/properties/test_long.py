@@ -4,7 +4,6 @@
 CACHEPILOT_LONG_SECONDS shortens each of them, for development.
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -17,13 +16,10 @@ MIB = 1 << 20
 MACHINE = Machine(memory_bytes=1024 * MIB, disk_bytes=1024 * MIB)
 
 RunGuest = Callable[[Machine, list[str]], Any]
+Seconds = Callable[[int], int]
 Finish = Callable[[str], Any]
 
 pytestmark = pytest.mark.long
-
-
-def seconds(usual: int) -> int:
-    return min(usual, int(os.environ.get("CACHEPILOT_LONG_SECONDS", usual)))
 
 
 def run_long(run_guest: RunGuest, machine: Machine, case: str, how_long: int) -> str:
@@ -38,17 +34,19 @@ def run_long(run_guest: RunGuest, machine: Machine, case: str, how_long: int) ->
     return str(report.detail)
 
 
-def test_swaps_for_a_minute_lose_nothing(run_guest: RunGuest) -> None:
+def test_swaps_for_a_minute_lose_nothing(run_guest: RunGuest, seconds: Seconds) -> None:
     print(run_long(run_guest, MACHINE, "swaps_under_load_lose_nothing", seconds(60)))
 
 
-def test_agents_killed_for_a_minute_leave_old_or_new(run_guest: RunGuest) -> None:
+def test_agents_killed_for_a_minute_leave_old_or_new(run_guest: RunGuest, seconds: Seconds) -> None:
     case = "an_agent_killed_anywhere_leaves_old_or_new"
     print(run_long(run_guest, MACHINE, case, seconds(30)))
 
 
 @pytest.mark.parametrize("cpus", [2, 4])
-def test_ten_minutes_of_zipf_reads_with_lfu(run_guest: RunGuest, cpus: int) -> None:
+def test_ten_minutes_of_zipf_reads_with_lfu(
+    run_guest: RunGuest, seconds: Seconds, cpus: int
+) -> None:
     case = "fio_of_zipf_reads_over_five_times_the_cgroup"
     print(run_long(run_guest, replace(MACHINE, cpus=cpus), case, seconds(600)))
 
@@ -63,7 +61,7 @@ def test_every_case_on_the_debug_kernel(boot: str, finish_debug: Finish) -> None
 
 
 def test_ten_minutes_of_everything_on_the_debug_kernel(
-    run_guest: RunGuest, finish_debug: Finish
+    run_guest: RunGuest, finish_debug: Finish, seconds: Seconds
 ) -> None:
     assert finish_debug is not None
     machine = replace(MACHINE, kernel="debug", memory_bytes=1536 * MIB)
