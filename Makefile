@@ -65,7 +65,8 @@ bench-models: build ## Compare simulators and curves with libcachesim: experimen
 	@experiments/models_vs_libcachesim/run
 
 bench-kernel: build kernel ## Measure policies and the patched kernel in a virtual machine: experiments/kernel_*
-	@kernel/build stock
+	@kernel/build counted-stock
+	@kernel/build counted
 	@experiments/conformance/run
 	@experiments/kernel_overhead/run
 	@experiments/kernel_policies/run

@@ -45,13 +45,15 @@ class Mode:
     attach: str
 
 
-STOCK = Mode("stock", "stock", ":")
-UNATTACHED = Mode("unattached", "patched", ":")
+# With static branches patched, as a distribution's kernel has them.
+KERNEL = "counted"
+STOCK = Mode("stock", "counted-stock", ":")
+UNATTACHED = Mode("unattached", KERNEL, ":")
 
 
 def noop(policies: Path) -> Mode:
     """The patched kernel with the no-op policy attached."""
-    return Mode("noop", "patched", f"attach_noop {policies}")
+    return Mode("noop", KERNEL, f"attach_noop {policies}")
 
 
 def guest(kernel: str, icount: bool, sizes: Sizes) -> Guest:

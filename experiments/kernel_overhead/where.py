@@ -134,8 +134,8 @@ def main() -> int:
     parser.add_argument("--reads", type=int, default=1000, help="by each of the 8 jobs")
     arguments = parser.parse_args()
     sizes = Sizes(reads_per_job=arguments.reads)
-    found = profiles("stock", [STOCK], sizes)
-    found |= profiles("patched", [UNATTACHED, measure.noop(noop_policy.build())], sizes)
+    found = profiles(STOCK.kernel, [STOCK], sizes)
+    found |= profiles(measure.KERNEL, [UNATTACHED, measure.noop(noop_policy.build())], sizes)
     console = Console(width=100)
     for percent in sizes.cgroup_pct:
         by_mode = {mode: counts for (mode, size), counts in found.items() if size == percent}

@@ -28,7 +28,7 @@ app = typer.Typer(
 )
 
 KernelOption = Annotated[
-    str, typer.Option(metavar="VARIANT", help="Kernel: patched, stock or debug.")
+    str, typer.Option(metavar="VARIANT", help="Kernel: patched, stock, debug or debian.")
 ]
 CpusOption = Annotated[
     int | None,

@@ -8,7 +8,7 @@ from pathlib import Path
 from cachepilot.errors import InputError
 
 MIB = 1 << 20
-VARIANTS = ("patched", "stock", "debug", "debian")
+VARIANTS = ("patched", "stock", "counted", "counted-stock", "debug", "debian")
 FILESYSTEMS = ("ext4", "xfs", "none")
 MAX_CPUS = 16
 """CONFIG_NR_CPUS of kernel/config/vm.config."""
@@ -22,7 +22,8 @@ _LEAST_DISK_BYTES = {"ext4": 16 * MIB, "xfs": 300 * MIB, "none": MIB}
 class Machine:
     """A virtual machine; the defaults are those of `cachepilot vm run`.
 
-    kernel: patched, stock, debug or debian (Debian's own); from `kernel/build` beforehand.
+    kernel: one of VARIANTS; from `kernel/build` beforehand. Those with static branches
+        (counted, debian) are for one CPU where CPUs are emulated.
     cpus: virtual CPUs, 1 to 16.
     memory_bytes: memory of the guest.
     disk_bytes: scratch disk, empty, /dev/vda in the guest.
