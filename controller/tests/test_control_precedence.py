@@ -74,7 +74,8 @@ def test_a_trial_that_promises_little_gives_way_to_a_promise_that_is_missed(tmp_
 def test_memory_that_promises_far_more_comes_from_the_best_donor(tmp_path: Path) -> None:
     taker = PlantTenant("/taker", {"default": flat(0.5)}, 128 * MIB, threads=32)
     costly = PlantTenant("/costly", {"default": linear(256 * MIB)}, 128 * MIB)
-    here = world(tmp_path, taker, costly, curious("/curious"))
+    stated = (Objective("/costly", memory_max=parse_size("128MiB")),)
+    here = world(tmp_path, taker, costly, curious("/curious"), stated=stated)
     until_trial(here, "/curious")
     taker.change({"default": linear(256 * MIB, 0.1)})
     here.run(40)

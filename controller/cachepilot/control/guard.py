@@ -129,6 +129,8 @@ class Guard:
         no policy were on trial; it is where the plan goes when they are not given.
         """
         elapsed_s = self._elapsed(collected)
+        # Who was so when the cycle was planned has no choice in its plans.
+        was_clearing = self._is_clearing(collected.time_s)
         self._needy = needs_memory(plan)
         self._note_lost(plan, objectives, collected)
         self._unknown_since_s = {
@@ -165,7 +167,7 @@ class Guard:
                 ahead,
                 {name for name, wish in orders.items() if wish.limit_bytes is not None},
                 self._standing,
-                self._is_clearing(collected.time_s),
+                was_clearing or self._is_clearing(collected.time_s),
             )
             wanted, moved = memory_guard.step(
                 self.state.memory, look, self.state.tenants, self._recent, self.config

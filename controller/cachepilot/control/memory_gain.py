@@ -125,7 +125,10 @@ def under_present_policies(objectives: Objectives, collected: Collected) -> Obje
 
 
 def _spread_ops(collected: Collected, plan: Plan, action: Action) -> float:
-    """By how much the throughput predicted of one tenant may be off by its error bar."""
+    """By how much less than predicted one tenant may do by its error bar.
+
+    By how much more does not matter: near a miss ratio of 0 that has no bound.
+    """
     seen, device = collected.seen[action.cgroup], collected.snapshot.device
     found = predicted(seen, device, plan.device_wait_us, action.policy, action.limit_bytes)
     if seen.measured is None or found is None:
@@ -134,7 +137,8 @@ def _spread_ops(collected: Collected, plan: Plan, action: Action) -> float:
     demand = seen.tenant.demand
     missed_us = demand.accesses_per_op * (device.miss_cost_us + plan.device_wait_us)
     time_us = demand.service_us + (found.miss_ratio or 0.0) * missed_us
-    return (found.ops or 0.0) * min(1.0, bar * missed_us / time_us)
+    slower = bar * missed_us / time_us
+    return (found.ops or 0.0) * slower / (1 + slower)
 
 
 def promised_pct(collected: Collected, plan: Plan, objectives: Objectives) -> tuple[float, float]:
