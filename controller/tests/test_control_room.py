@@ -230,7 +230,9 @@ def test_memory_on_trial_is_not_kept_unjudged_for_what_does_not_begin(
     trial = state.trial
     assert trial is not None
     trial.phase, trial.serves = Phase.SETTLING, set()
-    slos = first.slos if is_clearing else (replace(slo(SloState.KEPT), kind="hit_ratio"),)
+    slos = (
+        first.slos if is_clearing else (replace(slo(SloState.KEPT), kind="hit_ratio", target=0.01),)
+    )
     again = look(growing(plan, 24 * MIB, *slos), objectives, is_clearing)
     assert memory_guard.step(state, again, states, recents, CONFIG) == ({}, [])
     assert state.trial is trial

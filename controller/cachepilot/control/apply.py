@@ -37,7 +37,10 @@ class _Kind:
 
     def waits(self, cgroup: str, asked: str | int, time_s: float) -> bool:
         found = self.failures.get(cgroup)
-        return found is not None and found.asked == asked and time_s < found.again_s
+        if found is None or found.asked != asked:
+            return False
+        # Further away than ever said: the node's clock went back.
+        return 0 < found.again_s - time_s <= BACKOFF_MAX_S
 
     def note(
         self, cgroup: str, asked: str | int, reason: str | None, time_s: float, interval_s: float

@@ -8,10 +8,19 @@ one per node for memory that moves between tenants; a tenant on trial keeps its 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from cachepilot.control import make_room, memory_guard, phase_guard, policy_guard, proposals
+from cachepilot.control import (
+    absence,
+    make_room,
+    memory_guard,
+    phase_guard,
+    policy_guard,
+    proposals,
+)
+from cachepilot.control.absence import Away
 from cachepilot.control.collect import Collected
 from cachepilot.control.constraints import constrained
 from cachepilot.control.decisions import Decision, Event, Reading, Setting
+from cachepilot.control.guard_clock import Clock
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_gain import Ahead, grows, needs_memory
 from cachepilot.control.memory_guard import MemoryState
@@ -33,8 +42,9 @@ class GuardState:
     """All that outlives a restart."""
 
     tenants: dict[str, TenantState] = field(default_factory=dict)
+    away: dict[str, Away] = field(default_factory=dict)
     memory: MemoryState = field(default_factory=MemoryState)
-    last_s: float | None = None
+    clock: Clock = field(default_factory=Clock)
 
 
 @dataclass(frozen=True)
@@ -155,8 +165,9 @@ class Guard:
             policy = state.restore or (None if state.trial is None else state.trial.to_policy)
             if policy is not None:
                 wishes[cgroup] = replace(wishes.get(cgroup, NO_WISH), policy=policy)
-        # Memory goes back also where what is held leaves no room for a plan: that frees it.
-        if not limits_fixed or self.state.memory.restore:
+        # Memory is watched, and goes back, also where what is held leaves no room for a plan.
+        memory = self.state.memory
+        if not limits_fixed or memory.restore or memory.trial is not None:
             look = MemoryLook(
                 collected,
                 plan,
@@ -170,7 +181,7 @@ class Guard:
                 was_clearing or self._is_clearing(collected.time_s),
             )
             wanted, moved = memory_guard.step(
-                self.state.memory, look, self.state.tenants, self._recent, self.config
+                memory, look, self.state.tenants, self._recent, self.config
             )
             decisions += moved
             for cgroup, limit in wanted.items():
@@ -197,54 +208,35 @@ class Guard:
 
     def _elapsed(self, collected: Collected) -> float:
         """Since the last snapshot. A node whose clock went back gets no trial judged by it."""
-        last, self.state.last_s = self.state.last_s, collected.time_s
-        if last is None:
-            return 0.0
-        if collected.time_s < last:
-            back_s = last - collected.time_s
-            patience = self.state.memory.patience
-            patience.until_s -= back_s
-            patience.ask_again_s -= back_s
-            self._room.move_back(back_s)
-            for lost in self._lost.values():
-                lost.since_s, lost.last_s = lost.since_s - back_s, lost.last_s - back_s
-            self._unknown_since_s = {
-                name: since_s - back_s for name, since_s in self._unknown_since_s.items()
-            }
-            for state in self.state.tenants.values():
-                if state.course is not None:
-                    state.course.time_s -= back_s
-                state.cool_until_s -= back_s
-                state.limit_cool_until_s -= back_s
-                state.swaps_s = [one - back_s for one in state.swaps_s]
-                for tried in state.tried.values():
-                    tried.until_s -= back_s
-                state.ended_s = None if state.ended_s is None else state.ended_s - back_s
-                if state.fell_back_s is not None:
-                    state.fell_back_s -= back_s
-                if state.trial is not None:
-                    state.trial.waited_s = self.config.patience_s + self.config.effect_s
-            return 0.0
-        return collected.time_s - last
+        counted_s = self.state.clock.advance(collected.time_s)
+        if counted_s >= 0:
+            return counted_s
+        back_s = -counted_s
+        self.state.memory.move_back(back_s)
+        self._room.move_back(back_s)
+        for lost in self._lost.values():
+            lost.since_s, lost.last_s = lost.since_s - back_s, lost.last_s - back_s
+        self._unknown_since_s = {
+            name: since_s - back_s for name, since_s in self._unknown_since_s.items()
+        }
+        for away in self.state.away.values():
+            away.since_s -= back_s
+            away.state.move_back(back_s, self.config)
+        for state in self.state.tenants.values():
+            state.move_back(back_s, self.config)
+        return 0.0
 
     def _forget(self, collected: Collected) -> list[Decision]:
         """Drops tenants that are gone; their trials end."""
-        decisions = []
-        for cgroup, state in list(self.state.tenants.items()):
-            seen = collected.seen.get(cgroup)
-            if seen is not None and seen.wire.cgroup_id == state.cgroup_id:
-                continue
-            if state.trial is not None:
-                why = "the cgroup is gone"
-                time_s = collected.time_s
-                decisions.append(state.trial.decision(cgroup, time_s, Event.ABANDONED, why))
-            del self.state.tenants[cgroup]
-            self._recent.pop(cgroup, None)
+        states = self.state.tenants
+        before = dict(states)
+        decisions = absence.follow(
+            states, self.state.away, collected.seen, collected.time_s, self.config.patience_s
+        )
+        for cgroup in list(self._recent):
+            if states.get(cgroup) is not before.get(cgroup):
+                del self._recent[cgroup]
         for cgroup, seen in collected.seen.items():
-            if cgroup not in self.state.tenants:
-                state = TenantState(seen.wire.cgroup_id)
-                state.held_first_bytes = seen.limit_bytes
-                self.state.tenants[cgroup] = state
             recent = self._recent.setdefault(cgroup, Recent())
             if seen.sample is not None:
                 recent.samples.append(seen.sample)
@@ -318,6 +310,7 @@ class Guard:
             proposals.lost(cycle.plan),
             grows(cycle.plan),
             proposals.kept(cycle.plan),
+            frozenset(memory.restore),
         )
         return proposals.propose(
             cycle, wishes, self.state.tenants, self._recent, before, self.config

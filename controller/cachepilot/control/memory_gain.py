@@ -13,6 +13,7 @@ from cachepilot.control.memory_course import Mark, doubled_s, mark_of
 from cachepilot.control.predict import predicted
 from cachepilot.planner.decision import Action, Held, Plan, SloState
 from cachepilot.planner.objectives import Goal, Mode, Objective, Objectives, size_bytes
+from cachepilot.planner.slo_outcomes import measured, meets
 from cachepilot.planner.snapshot import Tenant
 from cachepilot.sizes import PAGE_BYTES
 
@@ -38,6 +39,11 @@ class Patience:
     ask_again_s: float = 0.0
     marks: dict[str, Mark] = field(default_factory=dict)
 
+    def move_back(self, seconds: float) -> None:
+        """With a clock that went back so far."""
+        self.until_s -= seconds
+        self.ask_again_s -= seconds
+
 
 def is_a_step(action: Action) -> bool:
     """Whether a plan changes a limit by as much as is worth changing it for."""
@@ -62,17 +68,17 @@ def needs_memory(plan: Plan) -> frozenset[str]:
 
 
 def falls_short(collected: Collected, plan: Plan) -> frozenset[str]:
-    """Tenants whose throughput is below what the plan aims at for their SLO.
+    """Tenants that measure worse than what the plan aims at for their SLO.
 
     Also where it cannot reach that: whoever states an SLO wants all that there is for it.
     """
-    return frozenset(
-        one.cgroup
-        for one in plan.slos
-        if one.kind == "throughput_ops"
-        and one.state in (SloState.KEPT, SloState.UNATTAINABLE)
-        and collected.seen[one.cgroup].tenant.indicators.throughput_ops < one.target
-    )
+    found = set()
+    for one in plan.slos:
+        if one.state in (SloState.KEPT, SloState.UNATTAINABLE):
+            value = measured(one.kind, collected.seen[one.cgroup].tenant)
+            if value is not None and not meets(one.kind, value, one.target):
+                found.add(one.cgroup)
+    return frozenset(found)
 
 
 def _is_out_of_bounds(tenant: Tenant, objective: Objective, budget_bytes: int) -> bool:

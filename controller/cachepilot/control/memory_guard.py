@@ -39,6 +39,12 @@ class MemoryState:
     restore_cycles: int = 0
     patience: Patience = field(default_factory=Patience)
 
+    def move_back(self, seconds: float) -> None:
+        """With a clock that went back so far."""
+        self.patience.move_back(seconds)
+        if self.trial is not None:
+            self.trial.move_back(seconds)
+
 
 @dataclass(frozen=True)
 class Blame:
@@ -76,22 +82,6 @@ def _is_urgent(look: MemoryLook, moves: Mapping[str, Action], served: Collection
     return False
 
 
-def _step_of(trial: MemoryTrial, action: Action) -> int | None:
-    """The next limit of a tenant; None when it is not on the way that was begun.
-
-    It goes no further than where that was to lead: more was not promised, of donors above all.
-    """
-    limit, here = action.limit_bytes, action.present.limit_bytes
-    if trial.ways is None:
-        return limit
-    up = limit > here
-    if trial.ways.get(action.cgroup) is not up:
-        return None
-    end = trial.ends.get(action.cgroup, limit)
-    limit = min(limit, end) if up else max(limit, end)
-    return limit if (limit > here) is up and limit != here else None
-
-
 def _may_turn(trial: MemoryTrial, cgroup: str) -> bool:
     """Whether who was to get more may give after all: for an SLO that needs what it took."""
     return bool(trial.serves) and cgroup not in trial.serves
@@ -110,7 +100,7 @@ def _extend(
     for cgroup, action in moves.items():
         member = trial.members.get(cgroup)
         up = action.limit_bytes > action.present.limit_bytes
-        limit = _step_of(trial, action)
+        limit = trial.step_of(action)
         if limit is None:
             continue
         if member is None:
@@ -225,9 +215,11 @@ def _end(state: MemoryState, look: MemoryLook, event: Event, why: str) -> list[D
     trial = state.trial
     assert trial is not None
     state.trial = None
-    return [
-        member.decision(cgroup, look.time_s, event, why) for cgroup, member in trial.members.items()
-    ]
+    found = []
+    for name, member in trial.everyone().items():
+        told = why if name in trial.members else f"{why}; it had left"
+        found.append(member.decision(name, look.time_s, event, told))
+    return found
 
 
 def _keep(
@@ -300,8 +292,8 @@ def step(
     _drop_missing(trial, look)
     _follow_phases(trial, look)
     if not trial.members:
-        state.trial = None
-        return {}, []
+        why = Blame("of all who took part the workload changed, or they are gone")
+        return {}, _take_back(state, look, states, Event.ABANDONED, why, config)
     if trial.phase is Phase.MOVING:
         return _move(state, look, moves, states, recents, config)
     begins = not look.is_clearing and is_forced(look.collected, look.plan, look.objectives, moves)

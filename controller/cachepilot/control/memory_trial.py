@@ -14,6 +14,7 @@ from cachepilot.control.decisions import Decision, Event, Reading, Setting
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_course import Anchor
 from cachepilot.control.verdict import Stats, change, ops_noise, stats
+from cachepilot.planner.decision import Action
 from cachepilot.planner.objectives import Goal, Objective
 from cachepilot.sizes import PAGE_BYTES
 
@@ -96,7 +97,7 @@ class MemoryTrial:
     settled_s: float = 0.0
     quiet: int = 0
     waited_s: float = 0.0
-    left: dict[str, Origin] = field(default_factory=dict)
+    left: dict[str, Member] = field(default_factory=dict)
     phases: dict[str, int] = field(default_factory=dict)
     restarts: int = 0
     serves: set[str] = field(default_factory=set)
@@ -104,7 +105,7 @@ class MemoryTrial:
     def leave(self, cgroup: str) -> None:
         """A member cannot be compared any more. One that joined again began where it did first."""
         member = self.members.pop(cgroup)
-        self.left.setdefault(cgroup, Origin(member.cgroup_id, member.from_bytes))
+        self.left.setdefault(cgroup, member)
         self.serves.discard(cgroup)
 
     def may_take(self, cgroup: str) -> bool:
@@ -113,10 +114,34 @@ class MemoryTrial:
             return self.ways is None or self.ways.get(cgroup, False)
         return cgroup not in self.serves
 
+    def step_of(self, action: Action) -> int | None:
+        """The next limit of a tenant; None when it is not on the way that was begun.
+
+        It goes no further than where that was to lead: more was not promised, of donors above all.
+        """
+        limit, here = action.limit_bytes, action.present.limit_bytes
+        if self.ways is None:
+            return limit
+        up = limit > here
+        if self.ways.get(action.cgroup) is not up:
+            return None
+        end = self.ends.get(action.cgroup, limit)
+        limit = min(limit, end) if up else max(limit, end)
+        return limit if (limit > here) is up and limit != here else None
+
     def origins(self) -> dict[str, Origin]:
         """Where everybody began, those that left too."""
-        here = {name: Origin(one.cgroup_id, one.from_bytes) for name, one in self.members.items()}
-        return {**here, **self.left}
+        first = {**self.members, **self.left}
+        return {name: Origin(one.cgroup_id, one.from_bytes) for name, one in first.items()}
+
+    def everyone(self) -> dict[str, Member]:
+        """Members, and those that left and did not join again."""
+        return {**self.left, **self.members}
+
+    def move_back(self, seconds: float) -> None:
+        """With a clock that went back so far."""
+        self.started_s -= seconds
+        self.settled_s -= seconds
 
 
 def meets_slos(objective: Objective, reading: Stats, p99_us: float | None) -> bool | None:

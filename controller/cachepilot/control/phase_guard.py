@@ -70,7 +70,7 @@ def fall_back(
         return None
     before = fmean(_before(ratios, config))
     state.fell_back_s, state.fell_back_count = look.time_s, state.fell_back_count + 1
-    state.restore, state.restore_until_s = DEFAULT, look.time_s + 4 * config.effect_s
+    state.give_back(DEFAULT)
     count_swap(state, look.time_s)
     return Decision(
         time_s=look.time_s,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from cachepilot.control.collect import Seen
 from cachepilot.control.counters import Sample
-from cachepilot.control.decisions import Decision, Event, Reading
+from cachepilot.control.decisions import Decision, Event, Reading, Setting
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_course import FAR_BARS, Anchor, Course, doubled_s
 from cachepilot.control.policy_trial import Outcome, PolicyTrial, advance
@@ -19,6 +19,8 @@ from cachepilot.quick_records import quickly_made
 
 HOUR_S = 3600.0
 SAMPLES_KEPT = 64
+RESTORE_EFFECTS = 4
+"""Times `effect_s` after which a policy that does not come back is given up."""
 
 
 @dataclass
@@ -36,7 +38,8 @@ class TenantState:
     cgroup_id: int
     trial: PolicyTrial | None = None
     restore: str | None = None
-    restore_until_s: float = 0.0
+    restore_waited_s: float = 0.0
+    restore_is_late: bool = False
     cool_until_s: float = 0.0
     cool_count: int = 0
     cool_policy: str = ""
@@ -57,6 +60,24 @@ class TenantState:
     anchor: Anchor | None = None
     held_first_bytes: int = 0
     recommended: tuple[str, int] | None = None
+
+    def give_back(self, policy: str, is_late: bool = False) -> None:
+        """Restores a policy; where that `is_late` another one may yet come that was ordered."""
+        self.restore, self.restore_waited_s, self.restore_is_late = policy, 0.0, is_late
+
+    def move_back(self, seconds: float, config: GuardConfig) -> None:
+        """With a clock that went back so far; no trial is judged by it."""
+        self.cool_until_s -= seconds
+        self.limit_cool_until_s -= seconds
+        self.swaps_s = [one - seconds for one in self.swaps_s]
+        for tried in self.tried.values():
+            tried.until_s -= seconds
+        self.ended_s = None if self.ended_s is None else self.ended_s - seconds
+        self.fell_back_s = None if self.fell_back_s is None else self.fell_back_s - seconds
+        if self.course is not None:
+            self.course.time_s -= seconds
+        if self.trial is not None:
+            self.trial.move_back(seconds, config)
 
 
 @dataclass
@@ -165,22 +186,45 @@ def end(
             state.cool_was_free = trial.lost_s <= ran_s * config.tolerance_pct / 100
             _cool(state, trial.to_policy, look, config)
         if look.seen.tenant.policy != trial.from_policy:
-            state.restore = trial.from_policy
-            state.restore_until_s = look.time_s + 4 * config.effect_s
+            state.give_back(trial.from_policy)
             count_swap(state, look.time_s)
+        elif trial.effective_s is None:
+            # A node that was told no, or told nothing, may attach it all the same.
+            state.give_back(trial.from_policy, is_late=True)
     elif outcome.event is Event.KEPT:
         state.cool_count = 0
     return trial.decision(cgroup, look.time_s, outcome.event, outcome.why)
+
+
+def _restoring(state: TenantState, look: Look, config: GuardConfig) -> Decision | None:
+    """Waits for an earlier policy; says so when the node does not bring it back."""
+    now, wanted = look.seen.tenant.policy, state.restore
+    assert wanted is not None
+    state.restore_waited_s += look.elapsed_s
+    if now == wanted:
+        if not state.restore_is_late or state.restore_waited_s > config.effect_s:
+            state.restore = None
+        return None
+    state.restore_is_late = False
+    if state.restore_waited_s <= RESTORE_EFFECTS * config.effect_s:
+        return None
+    state.restore = None
+    limit = look.seen.limit_bytes
+    return Decision(
+        time_s=look.time_s,
+        cgroup=look.seen.tenant.cgroup,
+        event=Event.ABANDONED,
+        before=Setting(now, limit),
+        after=Setting(wanted, limit),
+        why=f"{wanted} was to come back, and did not in {state.restore_waited_s:.0f} s",
+    )
 
 
 def step(state: TenantState, look: Look, config: GuardConfig) -> Decision | None:
     """Lets one snapshot pass for what is under way; returns how a trial ended if it did."""
     seen = look.seen
     if state.restore is not None:
-        done = seen.tenant.policy == state.restore
-        if done or look.time_s > state.restore_until_s:
-            state.restore = None
-        return None
+        return _restoring(state, look, config)
     trial = state.trial
     if trial is None:
         return None

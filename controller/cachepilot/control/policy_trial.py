@@ -69,6 +69,12 @@ class PolicyTrial:
         begun = self.started_s if self.effective_s is None else self.effective_s
         return begun + config.adapt_max_s + config.judge_intervals * interval_s
 
+    def move_back(self, seconds: float, config: GuardConfig) -> None:
+        """With a clock that went back so far: it is waited for no longer."""
+        self.started_s -= seconds
+        self.effective_s = None if self.effective_s is None else self.effective_s - seconds
+        self.waited_s = config.patience_s + config.effect_s
+
     def decision(self, cgroup: str, time_s: float, event: Event, why: str) -> Decision:
         """What is written down of it."""
         return Decision(
@@ -191,16 +197,19 @@ def advance(
         why = f"{seen.tenant.policy} was put in its place, or it was ejected"
         return Outcome(Event.ABANDONED, why, back=True)
     if seen.sample is None:
-        return _wait(trial, elapsed_s, "nothing was measured", config)
+        # Who does nothing says nothing of its policy.
+        return _wait(trial, elapsed_s, "nothing was measured", config, blamed=False)
     return _observe(trial, seen, elapsed_s, allowed, config)
 
 
-def _wait(trial: PolicyTrial, elapsed_s: float, reason: str, config: GuardConfig) -> Outcome | None:
+def _wait(
+    trial: PolicyTrial, elapsed_s: float, reason: str, config: GuardConfig, blamed: bool = True
+) -> Outcome | None:
     trial.waited_s += elapsed_s
     if trial.waited_s <= config.patience_s:
         return None
     why = f"{reason} for more than {config.patience_s:g} s"
-    return Outcome(Event.ABANDONED, why, back=True, blamed=not trial.is_other_phase)
+    return Outcome(Event.ABANDONED, why, back=True, blamed=blamed and not trial.is_other_phase)
 
 
 def _observe(

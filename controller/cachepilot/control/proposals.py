@@ -87,7 +87,8 @@ class Before:
 
     `is_memory_due` is whether memory promises much, or a promise that is missed waits for it. Of
     those that are `lost` memory alone cannot keep the promise, of those that are `kept` the plan's
-    policy does; those that are `growing` get more memory.
+    policy does; those that are `growing` get more memory, those that are `returning` get back what
+    they had, at which alone a policy can be judged.
     """
 
     standing: Standing
@@ -96,6 +97,7 @@ class Before:
     lost: frozenset[str] = frozenset()
     growing: frozenset[str] = frozenset()
     kept: frozenset[str] = frozenset()
+    returning: frozenset[str] = frozenset()
 
     def comes_first(self, action: Action, wanted: Proposal) -> bool:
         """Whether a trial may not begin now."""
@@ -162,17 +164,22 @@ def propose(
         busy = state.trial is not None or state.restore is not None
         held = busy or action.held is not Held.NOT
         same = action.policy == action.present.policy
+        named = cycle.objectives.of(cgroup).policies
+        banned = bool(named) and action.present.policy not in named
+        if not banned:
+            recent.ordered = ""
         if same or held or wishes.get(cgroup, NO_WISH).changes(action.present):
             recent.proposed = ""
             continue
-        named = cycle.objectives.of(cgroup).policies
-        banned = bool(named) and action.present.policy not in named
-        if room == 0 and not banned:
+        if (room == 0 or cgroup in before.returning) and not banned:
             continue
         look = cycle.look(cgroup)
         if banned:
-            decisions += _ordered(action, look, recent)
-            policy_guard.count_swap(state, look.time_s)
+            told = _ordered(action, look, recent)
+            decisions += told
+            # Asked again and again until the node does it, it is one change.
+            if told:
+                policy_guard.count_swap(state, look.time_s)
             earlier = wishes.get(cgroup, NO_WISH)
             wishes[cgroup] = replace(earlier, policy=action.policy, ordered=True)
             continue

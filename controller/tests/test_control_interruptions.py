@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is under way when something comes in between: lost plans, gaps, clocks, tenants missing."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, linear, scan
+from experiments.control_loop.world import World
+
+from cachepilot.api.shapes import Pin
+from cachepilot.control.memory_trial import MemoryTrial, Phase
+from cachepilot.planner.objectives import Objective, Objectives
+from cachepilot.v1 import session_pb2 as wire
+
+SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512))
+
+
+def flat(miss: float) -> Curve:
+    return lambda _: miss
+
+
+def fooled(cgroup: str = "/scan") -> PlantTenant:
+    """Its curves promise much of a policy under which everything misses."""
+    told = {"mru": linear(150 * MIB)}
+    curves = {"default": linear(200 * MIB), "mru": scan(200 * MIB)}
+    return PlantTenant(cgroup, curves, 128 * MIB, told=told)
+
+
+def looping() -> PlantTenant:
+    """One that another policy serves much better."""
+    return PlantTenant("/scan", {"default": scan(200 * MIB), "mru": linear(200 * MIB)}, 128 * MIB)
+
+
+def liar() -> PlantTenant:
+    """It needs much more than its curve says."""
+    told: dict[str, Curve] = {"default": linear(16 * MIB, 0.02)}
+    return PlantTenant("/liar", {"default": linear(120 * MIB, 0.02)}, 128 * MIB, told=told)
+
+
+def sated() -> PlantTenant:
+    return PlantTenant("/sated", {"default": linear(16 * MIB, 0.02)}, 128 * MIB)
+
+
+def hungry() -> PlantTenant:
+    return PlantTenant("/hungry", {"default": linear(400 * MIB)}, 128 * MIB, threads=64)
+
+
+def world(path: Path, *tenants: PlantTenant, time_s: float = 1000.0) -> World:
+    budget = sum(one.limit_bytes for one in tenants)
+    return World(path, Plant(list(tenants), budget, SIZES, time_s=time_s))
+
+
+def half_cycle(here: World) -> wire.Plan:
+    """A cycle whose plan does not reach the node yet."""
+    here.plant.pass_time()
+    return here.loop.cycle(here.plant.snapshot())
+
+
+def reach(here: World, plan: wire.Plan) -> None:
+    here.loop.acknowledge(here.plant.apply(plan))
+    here.loop.after()
+
+
+def restoring(here: World) -> str | None:
+    return here.loop._guard.state.tenants["/scan"].restore
+
+
+def memory_trial(here: World) -> MemoryTrial | None:
+    return here.loop._guard.state.memory.trial
+
+
+def until(here: World, reached: Callable[[], bool]) -> None:
+    for _ in range(100):
+        if reached():
+            return
+        here.run(1)
+    raise AssertionError("it never came to that")
+
+
+def until_taken_back(here: World) -> None:
+    """Up to the plan, which is lost, that takes a policy back."""
+    for _ in range(30):
+        plan = half_cycle(here)
+        if restoring(here):
+            return
+        reach(here, plan)
+    raise AssertionError("nothing was taken back")
+
+
+@pytest.mark.parametrize("away_s", [30.0, 90.0])
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_policy_whose_way_back_was_lost_comes_back_after_any_gap(
+    tmp_path: Path, away_s: float, restarts: bool
+) -> None:
+    tenant = fooled()
+    here = world(tmp_path, tenant)
+    until_taken_back(here)
+    assert tenant.policy == "mru"
+    here.plant.pass_time(away_s)
+    if restarts:
+        here.restart()
+    else:
+        here.loop.end()
+        here.plant.forget_session()
+        here.loop.begin(here.plant.hello())
+    here.run(3)
+    assert tenant.policy == "default"
+
+
+def test_a_policy_that_the_node_does_not_bring_back_is_told(tmp_path: Path) -> None:
+    tenant = fooled()
+    here = world(tmp_path, tenant)
+    until_taken_back(here)
+    here.plant.refuse = {"/scan": "EBUSY"}
+    here.run(70)
+    assert any("was to come back" in one.why for one in here.service.history("/scan"))
+
+
+def test_no_trial_is_ended_by_a_time_in_which_nobody_looked(tmp_path: Path) -> None:
+    tenant = looping()
+    here = world(tmp_path, tenant)
+    here.run(5)
+    assert tenant.policy == "mru" and here.events() == ["trial"]
+    here.plant.pass_time(40)
+    here.restart()
+    here.run(60)
+    assert tenant.policy == "mru" and here.events() == ["trial", "kept"]
+
+
+def test_who_idles_while_on_trial_is_tried_again_once_it_is_busy(tmp_path: Path) -> None:
+    tenant = looping()
+    here = world(tmp_path, tenant)
+    here.run(6)
+    tenant.threads = 1e-9
+    here.run(40)
+    assert here.events()[-1] == "abandoned"
+    tenant.threads = 4
+    here.run(120)
+    assert tenant.policy == "mru" and here.events()[-1] == "kept"
+
+
+def test_memory_on_trial_goes_back_where_limits_have_become_infeasible(tmp_path: Path) -> None:
+    donor, other = liar(), PlantTenant("/other", {"default": flat(0.5)}, 128 * MIB)
+    here = world(tmp_path, hungry(), donor, other)
+    until(here, lambda: donor.limit_bytes < 128 * MIB)
+    other.floor_bytes = 390 * MIB
+    for _ in range(60):
+        reach(here, half_cycle(here))
+    report = here.loop.report
+    assert report is not None and "must have" in report.problem
+    assert memory_trial(here) is None and donor.limit_bytes == 128 * MIB
+
+
+@pytest.mark.parametrize("slo", [{"hit_ratio": 0.40}, {"throughput_ops": 1e6 / 350}])
+def test_a_promise_that_one_step_would_keep_gets_it_whatever_its_kind(
+    tmp_path: Path, slo: dict[str, float]
+) -> None:
+    promised = PlantTenant("/slo", {"default": linear(400 * MIB)}, 128 * MIB, threads=1)
+    big = PlantTenant("/big", {"default": flat(0.02)}, 640 * MIB, threads=640)
+    here = world(tmp_path, promised, big)
+    stated = (Objective("/slo", **slo), Objective("*"))  # type: ignore[arg-type]
+    here.service.set_objectives(Objectives(stated))
+    here.run(40)
+    assert promised.limit_bytes >= 160 * MIB
+
+
+def test_a_policy_that_is_attached_after_its_trial_ended_is_taken_back(tmp_path: Path) -> None:
+    """The node says that there was no answer, and attaches it a moment later."""
+    tenant = fooled()
+    here = world(tmp_path, tenant)
+    while not (plan := half_cycle(here)).actions:
+        reach(here, plan)
+    here.plant.refuse = {"/scan": "no answer for 5000 ms"}
+    reach(here, plan)
+    here.run(2)
+    tenant.policy, here.plant.refuse = "mru", {}
+    here.run(3)
+    assert tenant.policy == "default"
+    assert "refused" in here.events()
+
+
+def test_a_policy_that_is_attached_after_a_pin_is_taken_back(tmp_path: Path) -> None:
+    tenant = fooled()
+    here = world(tmp_path, tenant, PlantTenant("/other", {"default": flat(0.5)}, 128 * MIB))
+    while not (plan := half_cycle(here)).actions:
+        reach(here, plan)
+    here.loop.after()
+    here.service.pin(Pin(cgroup="/scan", limit_bytes=120 * MIB))
+    here.run(2)
+    tenant.policy = "mru"
+    here.run(3)
+    assert tenant.policy == "default"
+
+
+def test_no_policy_is_tried_on_who_gets_its_memory_back(tmp_path: Path) -> None:
+    donor = liar()
+    here = world(tmp_path, hungry(), donor)
+    until(here, lambda: bool(here.loop._guard.state.memory.restore))
+    assert donor.limit_bytes < 110 * MIB
+    donor.told, donor.generation = {}, donor.generation + 1
+    donor.curves = {"default": linear(120 * MIB, 0.02), "lfu": linear(100 * MIB, 0.01)}
+    here.loop.begin(here.plant.hello())
+    here.run(5)
+    assert donor.limit_bytes == 128 * MIB
+
+
+def test_a_clock_that_goes_back_holds_up_no_verdict_and_no_way_back(tmp_path: Path) -> None:
+    here = world(tmp_path, hungry(), sated(), time_s=1e6)
+
+    def settles() -> bool:
+        trial = memory_trial(here)
+        return trial is not None and trial.phase is Phase.SETTLING
+
+    until(here, settles)
+    here.plant.time_s -= 3600
+    here.run(10)
+    assert memory_trial(here) is None and here.events()[-2:] == ["kept", "kept"]
+
+
+def test_what_was_refused_once_is_asked_again_though_the_clock_went_back(tmp_path: Path) -> None:
+    tenant = fooled()
+    here = world(tmp_path, tenant, time_s=1e6)
+    for _ in range(30):
+        plan = half_cycle(here)
+        if restoring(here):
+            here.plant.refuse = {"/scan": "EBUSY"}
+            break
+        reach(here, plan)
+    reach(here, plan)
+    here.plant.time_s -= 3600
+    here.run(1)
+    here.plant.refuse = {}
+    here.run(10)
+    assert tenant.policy == "default"
+
+
+def test_a_tenant_that_misses_one_snapshot_goes_on_where_it_was(tmp_path: Path) -> None:
+    tenant = fooled()
+    here = world(tmp_path, tenant, PlantTenant("/other", {"default": flat(0.5)}, 64 * MIB))
+    here.run(4)
+    assert tenant.policy == "mru"
+    here.plant.tenants.remove(tenant)
+    here.run(1)
+    here.plant.tenants.insert(0, tenant)
+    tenant.seen_generation = 0
+    here.run(20)
+    assert tenant.policy == "default" and "reverted" in here.events("/scan")
+
+
+def test_the_trial_of_who_stays_away_ends(tmp_path: Path) -> None:
+    tenant = fooled()
+    here = world(tmp_path, tenant, PlantTenant("/other", {"default": flat(0.5)}, 64 * MIB))
+    here.run(4)
+    here.plant.tenants.remove(tenant)
+    here.run(int(here.config.guard.patience_s) + 2)
+    assert here.events("/scan") == ["trial", "abandoned"]
+    assert not here.loop._guard.state.away
+
+
+def test_memory_goes_back_when_everybody_left_the_trial(tmp_path: Path) -> None:
+    taker, donor = hungry(), sated()
+    here = world(tmp_path, taker, donor)
+    until(here, lambda: donor.limit_bytes < 100 * MIB)
+    taker.phase, donor.phase = 1, 1
+    here.run(8)
+    assert donor.limit_bytes == taker.limit_bytes == 128 * MIB
+    assert here.events("/sated")[-1] == here.events("/hungry")[-1] == "abandoned"
+
+
+def test_a_policy_that_is_not_allowed_counts_as_one_swap_however_long_it_stays(
+    tmp_path: Path,
+) -> None:
+    tenant = PlantTenant("/scan", {"default": flat(0.5), "mru": flat(0.4)}, 128 * MIB)
+    here = world(tmp_path, tenant)
+    here.run(40)
+    assert tenant.policy == "mru"
+    here.plant.refuse = {"/scan": "EBUSY"}
+    here.service.set_objectives(Objectives((Objective("*", policies=("default",)),)))
+    here.run(25)
+    state = here.loop._guard.state.tenants["/scan"]
+    assert len(state.swaps_s) == 2
+    here.plant.refuse = {}
+    here.run(60)
+    assert tenant.policy == "default" and len(state.swaps_s) == 2
