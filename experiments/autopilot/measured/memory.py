@@ -28,7 +28,7 @@ def world() -> World:
 
     def steered(allocator: str) -> Side:
         stated = objectives(allocator, {"*": {"memory_min": FLOOR}})
-        return Side(allocator, 125, 40.0, stated, {"allocator": allocator})
+        return Side(allocator, 280, 60.0, stated, {"allocator": allocator})
 
     return World(
         experiment=NAME,
