@@ -19,6 +19,8 @@ struct lirs_state {
 	u64 queue; /* Q: resident HIR pages, the next to leave first */
 	u64 ghost; /* HIR pages that left while in S */
 	u64 requested;
+	u64 kept;   /* pages of Q that could not go when room was made, the most of late */
+	u64 room;   /* capacity when room was made, the least of late; 0 before */
 	u32 clock;  /* accesses */
 	u32 bottom; /* last access of the LIR page at the bottom of S */
 };
@@ -35,6 +37,7 @@ struct prune {
 
 struct spared {
 	u64 unused;
+	u64 kept;
 	bool mapped;
 };
 
@@ -54,14 +57,21 @@ static bool in_stack(u32 last)
 	return (s32)(last - STATE->bottom) > 0;
 }
 
-/* Pages that are not LIR. A batch finds its candidates in the queue, however small the cache. */
+/*
+ * All but the pages of the queue. A batch finds its candidates there, however small the cache and
+ * however many pages of it cannot go: taken from the LIR pages, it would make room for more of them,
+ * and of a loop each would leave just before it is read.
+ */
 static u64 lir_target(void)
 {
 	u64 capacity = bpf_cache_ext_capacity(STATE->lir);
-	u64 queue = capacity * TUNABLE(queue_pct) / 100;
+	u64 queue;
 
-	if (queue < STATE->requested)
-		queue = STATE->requested;
+	if (STATE->room && STATE->room < capacity)
+		capacity = STATE->room;
+	queue = capacity * TUNABLE(queue_pct) / 100;
+	if (queue < STATE->requested + STATE->kept)
+		queue = STATE->requested + STATE->kept;
 	if (!queue)
 		queue = 1;
 	return queue < capacity ? capacity - queue : 0;
@@ -127,19 +137,46 @@ static s64 prune_stack(struct folio *folio, void *data)
 }
 
 /* The queue is short: what is in it may still be under way, or wait to be used. */
+static bool must_stay(struct folio *folio, struct spared *spared)
+{
+	if (cache_ext_folio_is_busy(folio))
+		return true;
+	if (spared->mapped && cache_ext_folio_is_mapped(folio))
+		return true;
+	if (!spared->unused || !cache_ext_folio_is_unused(folio))
+		return false;
+	spared->unused--;
+	return true;
+}
+
 static s64 evict_oldest(struct folio *folio, void *data)
 {
 	struct spared *spared = data;
 
-	if (cache_ext_folio_is_busy(folio))
-		return CACHE_EXT_KEEP;
-	if (spared->mapped && cache_ext_folio_is_mapped(folio))
-		return CACHE_EXT_KEEP;
-	if (spared->unused && cache_ext_folio_is_unused(folio)) {
-		spared->unused--;
-		return CACHE_EXT_KEEP;
-	}
-	return CACHE_EXT_EVICT;
+	if (!must_stay(folio, spared))
+		return CACHE_EXT_EVICT;
+	spared->kept += cache_ext_folio_pages(folio);
+	return CACHE_EXT_KEEP;
+}
+
+/* Readahead comes and goes: what was kept once is forgotten over some sixteen requests. */
+static void note_kept(u64 kept)
+{
+	u64 before = STATE->kept;
+
+	STATE->kept = kept >= before ? kept : before - (before - kept + 15) / 16;
+}
+
+/*
+ * The room of a cgroup wavers by the pages that CPUs charge ahead, and with what its processes have
+ * besides. LIR pages that came with each rise would go with the next fall, the oldest first.
+ */
+static void note_room(void)
+{
+	u64 capacity = bpf_cache_ext_capacity(STATE->lir);
+	u64 room = STATE->room;
+
+	STATE->room = !room || capacity < room ? capacity : room + (capacity - room + 255) / 256;
 }
 
 static void prune(struct cache_ext_eviction_ctx *request)
@@ -168,8 +205,10 @@ CACHE_EXT_HOOK(void, lirs_evict_folios, struct cache_ext_eviction_ctx *request,
 	struct spared spared = {.unused = SPARED_UNUSED, .mapped = true};
 
 	STATE->requested = request->nr_requested;
+	note_room();
 	prune(request);
 	bpf_cache_ext_list_iterate(STATE->queue, request, evict_oldest, &spared, &opts);
+	note_kept(spared.kept);
 	spared = (struct spared){};
 	if (request->nr_proposed < request->nr_requested)
 		bpf_cache_ext_list_iterate(STATE->lir, request, evict_oldest, &spared, &opts);
