@@ -65,7 +65,8 @@ def test_every_alert_is_listed() -> None:
 @pytest.mark.parametrize(
     "command",
     ["slo get", "slo apply", "slo set", "slo delete", "status", "explain", "history", "pin",
-     "unpin", "revert", "plan", "consolidate", "controller run", "controller check-config"],
+     "unpin", "revert", "plan", "consolidate", "controller run", "controller check-config",
+     "controller check-health"],
 )  # fmt: skip
 def test_commands_and_options_of_the_examples_exist(
     command: str, capsys: pytest.CaptureFixture[str]

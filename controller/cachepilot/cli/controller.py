@@ -34,3 +34,11 @@ def check_config(config: ConfigOption) -> None:
 
     main.check_config(config)
     print(f"{config}: is well-formed")
+
+
+@app.command(name="check-health")
+def check_health(config: ConfigOption) -> None:
+    """Ask the controller of a configuration, on this host, whether it lives: for probes."""
+    from cachepilot.control import health  # noqa: PLC0415
+
+    print(health.check_health(config))
