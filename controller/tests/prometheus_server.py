@@ -18,6 +18,9 @@ DEADLINE_SECONDS = 30.0
 CONFIG = """
 global: {{scrape_interval: 100ms, scrape_timeout: 100ms}}
 rule_files: [{rules}]
+{scrapes}
+"""
+SCRAPES = """
 scrape_configs:
   - job_name: cachepilot
     static_configs: [{{targets: {targets}}}]
@@ -30,17 +33,23 @@ def program(name: str) -> str:
     return found
 
 
+def write_config(folder: Path, scrapes: str) -> Path:
+    """A configuration with the rules and what `scrapes` says."""
+    path = folder / "prometheus.yml"
+    path.write_text(CONFIG.format(rules=CONFIGS / "rules.yml", scrapes=scrapes), "utf-8")
+    return path
+
+
 @contextmanager
-def prometheus(folder: Path, *targets: str) -> Iterator[str]:
-    """The URL of a Prometheus with the rules loaded that scrapes `targets`."""
-    config = CONFIG.format(rules=CONFIGS / "rules.yml", targets=json.dumps(targets))
-    (folder / "prometheus.yml").write_text(config, "utf-8")
+def prometheus(folder: Path, *targets: str, scrapes: str = "") -> Iterator[str]:
+    """The URL of a Prometheus with the rules loaded that scrapes `targets`, or by `scrapes`."""
+    path = write_config(folder, scrapes or SCRAPES.format(targets=json.dumps(targets)))
     log = folder / "log"
     with log.open("w") as file:
         process = subprocess.Popen(
             [
                 program("prometheus"),
-                f"--config.file={folder / 'prometheus.yml'}",
+                f"--config.file={path}",
                 f"--storage.tsdb.path={folder / 'data'}",
                 "--web.listen-address=127.0.0.1:0",
             ],

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/operating.md: what it shows for Prometheus, and its backup."""
+
+import os
+import shlex
+import sqlite3
+import ssl
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from certificates import Authority
+from docs_examples import blocks, shell_blocks
+from experiments.autopilot.children import Children, free_port
+from fake_service import FakeService
+from prometheus_server import program, prometheus, until, write_config
+from served import served
+
+from cachepilot import agent
+from cachepilot.api.access import TokenFiles
+from cachepilot.control.config import Tls
+from cachepilot.control.store import Store
+from cachepilot.control.tls import http_options
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "operating.md"
+FILES = "/etc/prometheus/cachepilot"
+AGENT = """
+node = "n"
+kind = "simulated"
+state_dir = "{folder}/agent"
+{metrics}
+[simulated]
+budget_bytes = 16777216
+[[simulated.tenant]]
+cgroup = "/a"
+service_us = 100.0
+limit_bytes = 8388608
+[[simulated.tenant.phase]]
+source = {{ kind = "uniform", pages = 4000 }}
+"""
+
+
+@dataclass(frozen=True)
+class Scraped:
+    """Where a controller beyond loopback and an agent answer, and what opens the first."""
+
+    folder: Path
+    controller: str
+    agent_port: int
+
+    def scrapes(self) -> str:
+        """The block of the page; names of hosts and the folder of files alone are the test's."""
+        (text,) = blocks(PAGE, "yaml")
+        for old, new in {
+            FILES: str(self.folder),
+            "controller:7071": self.controller,
+            "node-1:9435": f"127.0.0.1:{self.agent_port}",
+            "node-2:9435": f"localhost:{self.agent_port}",
+        }.items():
+            assert old in text
+            text = text.replace(old, new)
+        return text
+
+
+@pytest.fixture(scope="module")
+def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
+    folder = tmp_path_factory.mktemp("scraped")
+    authority = Authority(folder / "authority", "fleet")
+    own, mine = authority.issue("controller"), authority.issue("prometheus")
+    files = {"ca.pem": authority.certificate}
+    files |= {"prometheus.pem": mine.certificate, "prometheus.key": mine.key}
+    for name, path in files.items():
+        (folder / name).symlink_to(path)
+    (folder / "token").write_text("v" * 40 + "\n")
+    port = free_port()
+    (metrics,) = blocks(PAGE, "toml")
+    metrics = metrics.replace("9435", str(port))
+    (folder / "agent.toml").write_text(AGENT.format(folder=folder, metrics=metrics), "utf-8")
+    tls = http_options(Tls(own.certificate, own.key, authority.certificate))
+    access = TokenFiles(viewer=folder / "token").read()
+    with served(FakeService(), access, **tls) as url, Children(folder) as children:
+        children.start("agent", [agent.find(os.environ), "run", "--config", folder / "agent.toml"])
+        yield Scraped(folder, url.removeprefix("https://"), port)
+
+
+def test_what_prometheus_is_told_is_well_formed(scraped: Scraped, tmp_path: Path) -> None:
+    path = write_config(tmp_path, scraped.scrapes())
+    done = subprocess.run(
+        [program("promtool"), "check", "config", path],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_prometheus_scrapes_all_that_it_is_told(scraped: Scraped, tmp_path: Path) -> None:
+    def ask(query: str) -> list[dict[str, Any]]:
+        answer = httpx.get(f"{api}/query", params={"query": query}, timeout=10)
+        found: list[dict[str, Any]] = answer.json()["data"]["result"] if answer.is_success else []
+        return found
+
+    with prometheus(tmp_path, scrapes=scraped.scrapes()) as api:
+        up = until(lambda: [one for one in [ask("up == 1")] if len(one) == 3])
+        jobs = sorted(one["metric"]["job"] for one in up[0])
+        assert jobs == ["cachepilot-agents", "cachepilot-agents", "cachepilot-controller"]
+        assert ask("cachepilot_build_info{job='cachepilot-controller'}")
+        assert until(lambda: ask("cachepilot_agent_info{job='cachepilot-agents'}"))
+
+
+def test_without_the_token_the_controller_is_not_scraped(scraped: Scraped) -> None:
+    folder = scraped.folder
+    context = ssl.create_default_context(cafile=folder / "ca.pem")
+    context.load_cert_chain(folder / "prometheus.pem", folder / "prometheus.key")
+    url = f"https://{scraped.controller}/metrics"
+    assert httpx.get(url, verify=context).status_code == 401
+
+
+@pytest.mark.parametrize("name", ["operating.md", "controller.md"])
+def test_the_backup_is_one(name: str, tmp_path: Path) -> None:
+    page = PAGE.with_name(name)
+    inline = page.read_text("utf-8").replace("`", "\n")
+    lines = [line for block in shell_blocks(page) for line in block.splitlines()]
+    (line,) = [one for one in [*lines, *inline.splitlines()] if ".backup" in one][:1]
+    words = [word for word in shlex.split(line, comments=True) if word != "sudo"]
+    words[1] = Path(words[1]).name
+    store = Store(tmp_path / words[1])
+    # It goes on while the copy is made, as that of a controller does.
+    done = subprocess.run(words, cwd=tmp_path, check=False, capture_output=True, text=True)
+    store.close()
+    assert (done.returncode, done.stderr) == (0, "")
+    with sqlite3.connect(tmp_path / "copy.db") as copy:
+        assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        tables = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+        copied = copy.execute(tables).fetchall()
+        assert copied == sqlite3.connect(tmp_path / words[1]).execute(tables).fetchall() != []
