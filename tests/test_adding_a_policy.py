@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from docs_examples import of_the_new_policy
 
 ROOT = Path(__file__).parent.parent
 DOCUMENT = (ROOT / "docs" / "adding_a_policy.md").read_text()
@@ -148,6 +150,15 @@ def test_the_folder_is_enough_for_the_command_line(built: Built, tmp_path: Path)
     rows = json.loads(built.python("-m", "cachepilot.cli", "sim", *sim, setting))
     ratio = {row["policy"]: row["miss_ratio"] for row in rows}
     assert ratio["opt"] < ratio[NAME] < ratio["fifo"]
+
+
+@pytest.mark.parametrize("line", [one.line for one in of_the_new_policy()])
+def test_the_commands_of_the_document_work(built: Built, tmp_path: Path, line: str) -> None:
+    trace = tmp_path / "a.u64"
+    (np.random.default_rng(1).zipf(1.1, 30_000) % 5000).astype("<u8").tofile(trace)
+    words = [str(trace) if word == "TRACE" else word for word in shlex.split(line)]
+    assert words[0] == ".venv/bin/cachepilot"
+    assert built.python("-m", "cachepilot.cli", *words[1:])
 
 
 def test_it_agrees_with_its_reference(built: Built, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from docs_examples import benchmarks
 from experiments.models_vs_libcachesim import plots
 from experiments.models_vs_libcachesim.rows import Row, merge
 from experiments.models_vs_libcachesim.traces import zipf
@@ -19,7 +21,7 @@ from cachepilot import _models, manifest
 from cachepilot.results import read_results
 
 ROOT = Path(__file__).resolve().parents[1]
-RUN = ROOT / "experiments" / "models_vs_libcachesim" / "run"
+(QUICK,) = benchmarks()
 PERCENT = (1, 10, 30)
 
 
@@ -58,7 +60,8 @@ def traces(tmp_path: Path) -> Path:
 
 def run_quick(out: Path, traces: Path, *names: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [RUN, "--quick", "--out", out, *names],
+        [*shlex.split(QUICK.line), "--out", out, *names],
+        cwd=ROOT,
         env={**os.environ, "CACHEPILOT_TRACES": str(traces)},
         capture_output=True,
         text=True,

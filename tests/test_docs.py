@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from autopilot_processes import KV, LOOP, Autopilot
-from docs_examples import shell_blocks
+from docs_examples import asking, requests, shell_blocks
 
 from cachepilot import agent, cli
 
@@ -33,8 +33,9 @@ weight = 2
 cgroup = "*"
 """
 EXAMPLES = {
-    "'/tenants/db*'": "'/t/k*'",
-    "/tenants/db1": "/t/kv",
+    "'/tenants/k*'": "'/t/k*'",
+    "/tenants/kv": "/t/kv",
+    "/tenants/search": "/t/loop",
     "/autopilot/lookups": "/t/kv",
     "/autopilot/search": "/t/loop",
     "/autopilot/mixed": "/t/loop",
@@ -44,9 +45,6 @@ EXAMPLES = {
     "512MiB": "8MiB",
     " --watch": "",
 }
-KINDS = ("status", "explain", "history", "plan", "slo", "pin", "unpin", "revert", "consolidate")
-"""Commands that ask a controller. Those of a page come in its order, as a reader types them."""
-PILOTED = ("first_hour.md", "operating.md", "controller.md")
 
 
 def _commands(page: Path) -> list[str]:
@@ -110,9 +108,8 @@ def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
 
 
 def _examples() -> list[str]:
-    pages = (ROOT / "README.md", *(DOCS / name for name in PILOTED))
-    asked = [command for page in pages for command in _commands(page)]
-    return [command for command in asked if command.split()[1] in KINDS]
+    """Those of a page come in its order, as a reader types them."""
+    return [COMMAND.findall(one.line)[0].strip() for one in asking()]
 
 
 def _in_force(pilot: Autopilot, folder: Path) -> int:
@@ -140,7 +137,8 @@ def test_the_examples_work(pilot: Autopilot, command: str, tmp_path: Path) -> No
 
 
 def test_the_requests_of_the_documentation_are_answered(pilot: Autopilot) -> None:
-    blocks = [block for block in shell_blocks(DOCS / "controller.md") if "curl" in block]
+    pages = {ROOT / one.page for one in requests()}
+    blocks = [block for page in pages for block in shell_blocks(page) if "curl" in block]
     assert blocks
     for block in blocks:
         script = block.replace("localhost:7071", pilot.address).replace("curl -s", "curl -sSf")

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every example of `docs/commands.md` that needs no kernel, as it is typed there."""
+"""Every example that needs files and nothing else, as it is typed in the documentation."""
 
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -10,19 +9,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from docs_examples import shell_blocks
+from docs_examples import OFFLINE, offline
 
 from cachepilot import _models
 
 ROOT = Path(__file__).resolve().parent.parent
 TRACE = ROOT / "experiments" / "recorded_traces" / "build.cptrace.zst"
-OFFLINE = ("sim", "mrc", "compare", "policies", "trace", "scorecard")
-COMMANDS = [
-    command.strip()
-    for block in shell_blocks(ROOT / "docs" / "commands.md")
-    for command in re.findall(r"^cachepilot ([^#\n]+)", block, re.MULTILINE)
-    if command.split()[0] in OFFLINE
-]
+COMMANDS = [one.line.removeprefix("cachepilot ") for one in offline()]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ import kubernetes_validate
 import pytest
 import yaml
 from certificates import Authority, Issued
-from docs_examples import shell_blocks
+from docs_examples import examples, port_forwarded
 from experiments.autopilot.children import Child, Children, free_port
 
 from cachepilot import agent
@@ -78,12 +78,8 @@ def test_they_are_applied_together_the_namespace_first() -> None:
     name = namespace["metadata"]["name"]
     assert {one["metadata"]["namespace"] for one in others} == {name}
     page = ROOT / "docs" / "operating.md"
-    applied = [line for line in _lines(page) if line.startswith("kubectl apply")]
+    applied = [one.line for one in examples([page]) if one.line.startswith("kubectl apply")]
     assert applied == [f"kubectl apply -k {FOLDER.relative_to(ROOT)}"]
-
-
-def _lines(page: Path) -> list[str]:
-    return [line for block in shell_blocks(page) for line in block.splitlines()]
 
 
 @dataclass(frozen=True)
@@ -155,14 +151,13 @@ def _deployed(kind: str) -> dict[str, Any]:
     return specification
 
 
-def test_people_reach_the_controller_as_the_page_says(pod: Pod) -> None:
-    lines = _lines(ROOT / "docs" / "operating.md")
-    (line,) = [one for one in lines if "--controller https://localhost:7071" in one]
+@pytest.mark.parametrize("line", [one.line for one in port_forwarded()])
+def test_people_reach_the_controller_as_the_page_says(pod: Pod, line: str) -> None:
     mine = pod.authority.issue("me")
     files = {"ca.crt": pod.authority.certificate, "me.crt": mine.certificate, "me.key": mine.key}
     for name, path in files.items():
         (pod.folder / name).symlink_to(path)
-    words = shlex.split(line.replace(":7071", f":{pod.http}"), comments=True)
+    words = shlex.split(line.replace(":7071", f":{pod.http}"))
     done = pod.run(words, DEADLINE_SECONDS)
     assert done.returncode == 0, done.stderr
 

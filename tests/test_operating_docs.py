@@ -2,11 +2,13 @@
 """docs/operating.md: what it shows for Prometheus, and its backup."""
 
 import os
+import re
 import shlex
 import sqlite3
 import ssl
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 from certificates import Authority
-from docs_examples import blocks, shell_blocks
+from docs_examples import backups, blocks
 from experiments.autopilot.children import Children, free_port
 from fake_service import FakeService
 from prometheus_server import program, prometheus, until, write_config
@@ -120,21 +122,29 @@ def test_without_the_token_the_controller_is_not_scraped(scraped: Scraped) -> No
     assert httpx.get(url, verify=context).status_code == 401
 
 
-@pytest.mark.parametrize("name", ["operating.md", "controller.md"])
-def test_the_backup_is_one(name: str, tmp_path: Path) -> None:
-    page = PAGE.with_name(name)
-    inline = page.read_text("utf-8").replace("`", "\n")
-    lines = [line for block in shell_blocks(page) for line in block.splitlines()]
-    (line,) = [one for one in [*lines, *inline.splitlines()] if ".backup" in one][:1]
-    words = [word for word in shlex.split(line, comments=True) if word != "sudo"]
+def _backups() -> list[str]:
+    """Those of the pages' blocks, and the one that stands in a sentence."""
+    text = PAGE.with_name("controller.md").read_text("utf-8")
+    return [one.line for one in backups()] + re.findall(r"`(sqlite3 [^`]+)`", text)
+
+
+@pytest.mark.parametrize("line", _backups())
+def test_the_backup_is_one(line: str, tmp_path: Path) -> None:
+    words = [word for word in shlex.split(line) if word != "sudo"]
     words[1] = Path(words[1]).name
+    # It stays open while the copy is made, as that of a controller does.
     store = Store(tmp_path / words[1])
-    # It goes on while the copy is made, as that of a controller does.
     done = subprocess.run(words, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    tables = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+    found = []
+    for name in (words[1], "copy.db"):
+        with closing(sqlite3.connect(tmp_path / name)) as opened:
+            assert opened.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            found.append(opened.execute(tables).fetchall())
     store.close()
-    assert (done.returncode, done.stderr) == (0, "")
-    with sqlite3.connect(tmp_path / "copy.db") as copy:
-        assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        tables = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
-        copied = copy.execute(tables).fetchall()
-        assert copied == sqlite3.connect(tmp_path / words[1]).execute(tables).fetchall() != []
+    assert found[0] == found[1] != []
+
+
+def test_there_are_backups() -> None:
+    assert len(_backups()) == 2

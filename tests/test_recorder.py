@@ -3,6 +3,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from docs_examples import recordings
 from numpy.typing import NDArray
 
 from cachepilot import _models
@@ -246,3 +248,15 @@ def test_what_cannot_be_recorded_is_one_line(
     assert words in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("line", [one.line for one in recordings()])
+def test_the_example_of_its_page_works(tmp_path: Path, data: Path, line: str) -> None:
+    """As it is typed, of a program that is quicker than the one there."""
+    words = shlex.split(line)
+    command = words.index("--")
+    assert (RECORDER.parents[2] / words[1]).samefile(RECORDER)
+    quiet = ("cp", data, "/dev/null")
+    done = run_recorder(tmp_path / words[2], *words[3:command], "--", *quiet)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["records"] >= 64

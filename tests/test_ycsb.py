@@ -5,6 +5,7 @@ import json
 import shutil
 import signal
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -12,10 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from docs_examples import of_ycsb
 from experiments.workloads.ycsb.compiled import program
 from numpy.typing import NDArray
 from scipy import stats
 
+ROOT = Path(__file__).resolve().parent.parent
 RECORDS = 2000
 MIXES = {
     "a": {"read": 0.5, "update": 0.5},
@@ -103,6 +106,26 @@ def test_the_counters_can_be_scraped_and_a_signal_ends_the_run(database: Path) -
     samples = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     scraped = int(samples['ycsb_operations_total{kind="read"}'])
     assert 0 < scraped <= json.loads(rest.splitlines()[-1])["operations"]
+
+
+def test_the_examples_of_its_page_work(tmp_path: Path) -> None:
+    """As they are typed, with fewer records and for a second."""
+    script = "\n".join(one.line for one in of_ycsb())
+    for old, new in {
+        ".venv/bin/python": sys.executable,
+        "build/": f"{tmp_path}/",
+        "--records 100000": f"--records {RECORDS}",
+        "--seconds 30": "--seconds 1",
+    }.items():
+        assert old in script
+        script = script.replace(old, new)
+    script = script.replace("--workload getscan", "--workload getscan --seconds 1")
+    done = subprocess.run(
+        ["bash", "-euc", script], cwd=ROOT, check=False, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    ends = [json.loads(line) for line in done.stdout.splitlines() if '"end"' in line]
+    assert len(ends) == script.count("$ycsb run")
 
 
 def drawn(*words: object) -> NDArray[np.int64]:

@@ -1,8 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples that a page of the documentation shows."""
+"""The examples that pages of the documentation show, and which of them each test runs.
+
+Tests run what a function here selects, and no command stands in a page that none of them selects:
+tests/test_docs_all_commands.py.
+"""
 
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("agent", "bpf", "controller", "experiments", "kernel", "models", "proto", "tests")
+PROGRAM = r"(?:sudo )?(?:\.venv/bin/)?cachepilot(?:-agent)? "
+ASKING = ("status", "explain", "history", "plan", "slo", "pin", "unpin", "revert", "consolidate")
+OFFLINE = ("sim", "mrc", "compare", "policies", "trace", "scorecard")
+NEW_POLICY = "docs/adding_a_policy.md"
+PORT_FORWARD = "--controller https://localhost:7071"
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -14,3 +28,149 @@ def blocks(page: Path, language: str) -> list[str]:
 def shell_blocks(page: Path) -> list[str]:
     """What stands in each of its blocks of shell, in order."""
     return blocks(page, "sh")
+
+
+def pages() -> list[Path]:
+    """The README, all of docs/, and the README of every folder of the tree."""
+    readmes = [path for folder in FOLDERS for path in (ROOT / folder).rglob("README.md")]
+    own = [path for path in readmes if "node_modules" not in path.parts]
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(own)]
+
+
+@dataclass(frozen=True)
+class Example:
+    """One command as a page shows it, without its comment; `page` from the root of the tree."""
+
+    page: str
+    line: str
+
+    def is_of(self, *names: str) -> bool:
+        """Whether it is in one of these pages."""
+        return self.page in names
+
+
+def commands(block: str) -> list[str]:
+    """The commands of a block of shell, those of several lines joined, without comments."""
+    joined = re.sub(r"\\\n\s*", "", block)
+    lines = [re.sub(r"(^|\s+)# .*", "", line).strip() for line in joined.splitlines()]
+    return [line for line in lines if line]
+
+
+def examples(of: Iterable[Path] | None = None) -> list[Example]:
+    """All commands of some pages, or of all, in order."""
+    return [
+        Example(page.relative_to(ROOT).as_posix(), line)
+        for page in (pages() if of is None else of)
+        for block in shell_blocks(page)
+        for line in commands(block)
+    ]
+
+
+def _matching(pattern: str) -> list[Example]:
+    return [one for one in examples() if re.match(pattern, one.line)]
+
+
+def asking() -> list[Example]:
+    """What asks a controller that runs: tests/test_docs.py."""
+    found = _matching(rf"{PROGRAM}({'|'.join(ASKING)})\b")
+    return [one for one in found if PORT_FORWARD not in one.line]
+
+
+def port_forwarded() -> list[Example]:
+    """What asks one with certificates: tests/test_kubernetes.py."""
+    return [one for one in examples() if PORT_FORWARD in one.line]
+
+
+def requests() -> list[Example]:
+    """What asks without the command line: tests/test_docs.py, by the block."""
+    return _matching(r"curl ")
+
+
+def variables(page: str) -> list[Example]:
+    """What the command line takes from the environment, in one page: see IN_THE_ENVIRONMENT."""
+    found = _matching(r"(export|unset) CACHEPILOT_")
+    return [one for one in found if one.is_of(page)]
+
+
+IN_THE_ENVIRONMENT = {
+    "docs/controller.md": "controller/tests/test_cli_access.py",
+    "docs/first_hour.md": "tests/test_first_hour.py",
+}
+
+
+def offline() -> list[Example]:
+    """What needs files and nothing else: tests/test_docs_commands.py."""
+    found = _matching(rf"{PROGRAM}({'|'.join(OFFLINE)})\b")
+    return [one for one in found if not one.is_of(NEW_POLICY)]
+
+
+def of_the_new_policy() -> list[Example]:
+    """What is done with the policy that a page adds: tests/test_adding_a_policy.py."""
+    found = _matching(rf"{PROGRAM}({'|'.join(OFFLINE)})\b")
+    return [one for one in found if one.is_of(NEW_POLICY)]
+
+
+def processes() -> list[Example]:
+    """What runs until it is told to end, or checks what would: tests/test_first_hour.py."""
+    found = _matching(rf"{PROGRAM}((controller|agent) )?(run|check-config|check-health)\b")
+    # An agent as root would steer the host that runs the tests.
+    return [one for one in found if "agent run" not in one.line or "sudo" not in one.line]
+
+
+def installing() -> list[Example]:
+    """What puts files where they belong: tests/test_installing_docs.py, in another root."""
+    return _matching(r"sudo (install|systemd-sysusers) ")
+
+
+def backups() -> list[Example]:
+    """Copies of the controller's store: tests/test_operating_docs.py."""
+    return _matching(r"(sudo )?sqlite3 ")
+
+
+def recordings() -> list[Example]:
+    """Traces of programs: tests/test_recorder.py."""
+    return _matching(r"\.venv/bin/python experiments/recorded_traces/record\.py ")
+
+
+def of_ycsb() -> list[Example]:
+    """The client of a database, built and run: tests/test_ycsb.py."""
+    return _matching(r"(ycsb=|\$ycsb )")
+
+
+def experiments() -> list[Example]:
+    """Programs of experiments: their options are asked for, tests/test_experiments_docs.py."""
+    return _matching(r"experiments/\w+/(run|where|measure)\b")
+
+
+def quick_experiments() -> list[Example]:
+    """Those that need neither minutes nor a machine: tests/test_experiments_docs.py."""
+    machines = ("autopilot_cost", "conformance", "kernel_")
+    others = "|".join((*machines, "models_vs_libcachesim"))
+    quick = [one for one in experiments() if "--quick" in one.line]
+    return [one for one in quick if not re.match(rf"experiments/({others})", one.line)]
+
+
+def benchmarks() -> list[Example]:
+    """The benchmarks of the models at tiny sizes: tests/test_bench_models.py."""
+    return _matching(r"experiments/models_vs_libcachesim/run --quick$")
+
+
+def of_policies_in_a_machine(page: str) -> list[Example]:
+    """What takes the patched kernel, in one page: tests/kernel/test_docs_commands.py."""
+    patterns = (rf"{PROGRAM}policy ", r"cat /sys/fs/cgroup", r"echo max ", r"mkdir /sys/fs/cgroup")
+    more = (r"head -c ", r"sh -c ")
+    found = _matching("|".join((*patterns, *more)))
+    return [one for one in found if one.is_of(page)]
+
+
+def doctors() -> list[Example]:
+    """What looks at a whole host: tests/kernel/test_docs_commands.py."""
+    return _matching(rf"{PROGRAM}doctor\b")
+
+
+IN_A_MACHINE = ("docs/commands.md", "docs/kernel.md", "docs/operating.md", NEW_POLICY)
+
+
+def machines() -> list[Example]:
+    """Virtual machines that end by themselves: tests/kernel/test_docs_commands.py."""
+    return _matching(r"cachepilot vm run ")

@@ -2,6 +2,8 @@
 """The command line against a controller beyond this host: real TLS, certificates and tokens."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from certificates import Authority, Issued
+from docs_examples import ROOT, shell_blocks, variables
 from fake_service import FakeService
 from served import served
 
@@ -191,3 +194,21 @@ def test_the_controller_names_files_that_will_not_do(fleet: Fleet, key: str, par
         check_tls(Tls(**files))
     assert str(found.value).startswith("[tls]: ") and part in str(found.value)
     assert str(bad) in str(found.value)
+
+
+def test_the_environment_of_the_documentation_opens_it(fleet: Fleet, tmp_path: Path) -> None:
+    """The block as it is typed; the controller's name alone is another."""
+    files = {"ca.pem": fleet.authority.certificate, "token": fleet.folder / "viewer"}
+    files |= {"me.pem": fleet.mine.certificate, "me.key": fleet.mine.key}
+    for name, path in files.items():
+        (tmp_path / name).symlink_to(path)
+    page = "docs/controller.md"
+    exported = [one.line for one in variables(page)]
+    (block,) = [one for one in shell_blocks(ROOT / page) if exported[0] in one]
+    script = block.replace("https://pilot.example:7071", fleet.url)
+    shim = f'cachepilot() {{ "{sys.executable}" -m cachepilot.cli "$@"; }}\n'
+    done = subprocess.run(
+        ["bash", "-euc", shim + script], cwd=tmp_path, check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and all(line in block for line in exported), done.stderr
+    assert "/db" in done.stdout

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first hour as a stranger has it: the files and the commands that the pages show.
+
+In a clone's place is a folder with a `.venv/bin/cachepilot` and the shipped configurations; ports
+and the agent's state alone are those of the test.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from docs_examples import ROOT, blocks, commands, processes, shell_blocks, variables
+from experiments.autopilot.children import Children, free_port
+
+from cachepilot import agent
+
+PAGE = ROOT / "docs" / "first_hour.md"
+STATE = "/tmp/cachepilot-first-hour"
+SHIPPED = "configs/first_hour"
+DEADLINE_SECONDS = 120.0
+CHECKS = ("check-config", "check-health")
+
+
+@dataclass(frozen=True)
+class Clone:
+    """A folder with all that the commands name, and the ports that they are told."""
+
+    folder: Path
+    http: int
+
+    def run(self, script: str, seconds: float = DEADLINE_SECONDS) -> str:
+        """What a block of shell prints once it works, which it may not do at first."""
+        deadline = time.monotonic() + seconds
+        while True:
+            done = subprocess.run(
+                ["bash", "-euc", script],
+                cwd=self.folder,
+                env=self.environment(),
+                check=False,
+                capture_output=True,
+                text=True,
+            )
+            if done.returncode == 0:
+                return done.stdout
+            assert time.monotonic() < deadline, done.stdout + done.stderr
+            time.sleep(0.5)
+
+    def environment(self) -> dict[str, str]:
+        """Programs are found as after `. .venv/bin/activate`, with an agent beside them."""
+        path = f"{self.folder / '.venv/bin'}:{os.environ['PATH']}"
+        return os.environ | {"PATH": path, "CACHEPILOT_AGENT": str(agent.find(os.environ))}
+
+
+def _write_programs(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    programs = {
+        "cachepilot": f'exec "{sys.executable}" -m cachepilot.cli "$@"',
+        "cachepilot-agent": 'exec "$CACHEPILOT_AGENT" "$@"',
+        "sudo": 'exec "$@"',
+    }
+    for name, text in programs.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+
+
+def _put_before(path: Path, *lines: str) -> None:
+    path.write_text("\n".join([*lines, path.read_text("utf-8")]), "utf-8")
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Clone:
+    _write_programs(tmp_path / ".venv" / "bin")
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    agents, http = free_port(), free_port()
+    listen = (f'listen = "127.0.0.1:{agents}"', f'http = "127.0.0.1:{http}"')
+    # The files of the page's third step, which are a reader's own.
+    *_, own, objectives = blocks(PAGE, "toml")
+    (tmp_path / "controller.toml").write_text(own, "utf-8")
+    (tmp_path / "objectives.toml").write_text(objectives, "utf-8")
+    for name in ("controller.toml", f"{SHIPPED}/controller.toml"):
+        _put_before(tmp_path / name, *listen)
+    path = tmp_path / SHIPPED / "agent.toml"
+    _put_before(path, f'controller = "http://127.0.0.1:{agents}"', 'metrics = ""')
+    path.write_text(path.read_text("utf-8").replace(STATE, str(tmp_path / "state")), "utf-8")
+    return Clone(tmp_path, http)
+
+
+@pytest.fixture
+def children(tmp_path: Path) -> Iterator[Children]:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    with Children(logs) as found:
+        yield found
+
+
+def _start(clone: Clone, children: Children, line: str) -> None:
+    """What runs until it is told to end; a shell of its own has the folder and the programs."""
+    words = [f"{name}={value}" for name, value in clone.environment().items()]
+    name = f"{len(list((clone.folder / 'logs').iterdir()))}"
+    enter = f"cd {shlex.quote(str(clone.folder))} && exec {line}"
+    children.start(name, ["env", *words, "bash", "-euc", enter])
+
+
+def _processes(page: str) -> list[str]:
+    return [one.line for one in processes() if one.page == page]
+
+
+def test_the_files_are_those_that_the_page_shows() -> None:
+    names = ("controller.toml", "objectives.toml", "agent.toml")
+    shown = blocks(PAGE, "toml")[: len(names)]
+    for name, text in zip(names, shown, strict=True):
+        shipped = (ROOT / SHIPPED / name).read_text("utf-8")
+        assert tomllib.loads(text) == tomllib.loads(shipped), name
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/first_hour.md"])
+def test_an_autopilot_by_hand_needs_no_root(clone: Clone, children: Children, page: str) -> None:
+    for line in _processes(page):
+        if SHIPPED in line:
+            assert "sudo" not in line
+            _start(clone, children, line)
+    told = f"export CACHEPILOT_CONTROLLER=http://127.0.0.1:{clone.http}\n"
+    assert "/tenants/kv" in clone.run(f"{told}.venv/bin/cachepilot explain /tenants/kv")
+    asked = [one for one in shell_blocks(ROOT / page) if "/tenants/kv" in one]
+    assert asked
+    for block in asked:
+        lines = [one for one in commands(block) if " run --config" not in one]
+        for line in lines:
+            if not line.startswith("unset"):
+                clone.run(told + line.replace(" --watch", ""))
+    children.check()
+
+
+def test_the_address_is_told_by_a_variable(clone: Clone, children: Children) -> None:
+    export, unset = (one.line for one in variables("docs/first_hour.md"))
+    _start(clone, children, _processes("docs/first_hour.md")[0])
+    told = export.replace("PORT", str(clone.http))
+    clone.run(f"{told}\n.venv/bin/cachepilot status")
+    assert not clone.run(f"{told}\n{unset}\necho ${{CACHEPILOT_CONTROLLER-}}").strip()
+
+
+@pytest.mark.parametrize("page", ["docs/first_hour.md", "docs/controller.md", "docs/operating.md"])
+def test_what_is_checked_is_well_formed(clone: Clone, children: Children, page: str) -> None:
+    """In the page's order: a controller that it starts is there when its health is asked for."""
+    lines = [one for one in _processes(page) if SHIPPED not in one]
+    assert any(check in line for line in lines for check in CHECKS)
+    for line in lines:
+        if not any(check in line for check in CHECKS):
+            _start(clone, children, line)
+        elif "--config" in line:
+            assert clone.run(line)
+        else:
+            # The package puts it at /etc/cachepilot, which is where it is looked for.
+            assert clone.run(f"{line} --config configs/agent.toml")
+    children.check()
+
+
+def test_make_run_is_seen_to_work(tmp_path: Path) -> None:
+    """What `make run` calls once all is built, for less time."""
+    done = subprocess.run(
+        [ROOT / "scripts" / "run", "--seconds", "20", "--out", tmp_path],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "lookups" in done.stdout

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the documentation puts where, in a root of the test's own."""
+
+import configparser
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from docs_examples import ROOT, installing
+
+PAGES = sorted({one.page for one in installing()})
+# The commands as they are typed; what they write, they write below another root.
+PROLOGUE = """
+sudo() { "$@"; }
+systemd-sysusers() { command systemd-sysusers --root="$root" "$@"; }
+"""
+
+
+def install(page: str, root: Path) -> None:
+    """Runs the lines of one page."""
+    lines = [one.line for one in installing() if one.page == page]
+    moved = [re.sub(r"(?<= )/(?=(usr|etc)/)", '"$root"/', line) for line in lines]
+    (root / "etc").mkdir(exist_ok=True)
+    done = subprocess.run(
+        ["bash", "-euc", PROLOGUE + "\n".join(moved)],
+        cwd=ROOT,
+        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "root": str(root)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_controllers_unit_finds_its_user_and_its_configuration(tmp_path: Path) -> None:
+    install("docs/operating.md", tmp_path)
+    unit = configparser.RawConfigParser(strict=False)
+    unit.read(tmp_path / "etc/systemd/system/cachepilot-controller.service", "utf-8")
+    users = (tmp_path / "etc/passwd").read_text("utf-8")
+    assert re.search(rf"(?m)^{unit['Service']['User']}:", users)
+    wanted = unit["Unit"]["ConditionPathExists"]
+    assert (tmp_path / wanted.lstrip("/")).is_file()
+    assert wanted in unit["Service"]["ExecStart"]
+
+
+def test_the_agent_alone_finds_its_policies(tmp_path: Path) -> None:
+    install("docs/kernel.md", tmp_path)
+    program = tmp_path / "usr/local/bin/cachepilot-agent"
+    done = subprocess.run([program, "--version"], check=True, capture_output=True, text=True)
+    assert done.stdout.startswith("cachepilot-agent ")
+    installed = {path.name for path in (tmp_path / "usr/lib/cachepilot/bpf").iterdir()}
+    assert {path.name for path in (ROOT / "build/bpf").glob("*.bpf.o")} <= installed
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_that_installs_is_followed(page: str) -> None:
+    assert page in ("docs/operating.md", "docs/kernel.md")
