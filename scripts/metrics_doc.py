@@ -14,7 +14,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from prometheus_client import Metric
+from prometheus_client import (
+    CollectorRegistry,
+    GCCollector,
+    Metric,
+    PlatformCollector,
+    ProcessCollector,
+)
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from cachepilot import agent
@@ -89,7 +95,15 @@ def loop_rows() -> list[Row]:
     ]
 
 
-def _agent_row(family: Metric) -> Row:
+def process_rows() -> list[Row]:
+    """What the controller's process shows of itself, as any of Python does."""
+    registry = CollectorRegistry()
+    for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        collector(registry=registry)
+    return [_row(family) for family in registry.collect()]
+
+
+def _row(family: Metric) -> Row:
     labels = {name for sample in family.samples for name in sample.labels}
     kept = sorted(labels - {"le"})
     suffix = {"counter": "_total", "info": "_info"}.get(family.type, "")
@@ -105,7 +119,7 @@ def agent_rows() -> list[Row]:
         [program, "metrics"], check=True, capture_output=True, text=True, timeout=30
     ).stdout
     families = text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
-    return [_agent_row(family) for family in families]
+    return [_row(family) for family in families]
 
 
 def _table(title: str, rows: Sequence[Row]) -> str:
@@ -130,6 +144,7 @@ def document() -> str:
         _table("Controller: tenants", _of_tenants(controller)),
         _table("Controller: nodes", others),
         _table("Controller: its loop", loop_rows()),
+        _table("Controller: its process", process_rows()),
         _table("Agent: tenants", _of_tenants(agents)),
         _table("Agent: node and itself", [row for row in agents if "cgroup" not in row.labels]),
     ]

@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/metrics.md is what the code says."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+from fake_service import FakeService
+from fastapi.testclient import TestClient
+
+from cachepilot.api.app import create_app
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -18,3 +24,13 @@ def test_a_tenant_has_at_most_sixty_series() -> None:
     text = (ROOT / "docs" / "metrics.md").read_text("utf-8")
     total = int(text.split("at most **")[1].split(" series**")[0])
     assert 40 <= total <= 60
+
+
+def test_all_that_a_controller_shows_of_itself_is_listed_as_its_own() -> None:
+    text = (ROOT / "docs" / "metrics.md").read_text("utf-8")
+    own = text.partition("## Agent: ")[0]
+    with TestClient(create_app(FakeService()), "http://127.0.0.1") as client:
+        shown = re.findall(r"(?m)^# TYPE (\S+) ", client.get("/metrics").text)
+    assert {"process_resident_memory_bytes", "process_cpu_seconds_total"} <= set(shown)
+    created = [name for name in shown if name.endswith("_created")]
+    assert not [name for name in shown if f"| `{name}` |" not in own and name not in created]

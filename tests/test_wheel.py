@@ -5,6 +5,7 @@ Its dependencies are those of the environment that runs the tests, so that no ne
 `.pth` file shows their folder, whose own `.pth` files (the source tree's among them) are not read.
 """
 
+import ast
 import json
 import os
 import re
@@ -13,6 +14,8 @@ import sys
 import sysconfig
 import venv
 import zipfile
+from email import message_from_bytes
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -79,6 +82,44 @@ def test_the_controller_reads_its_configuration(fresh: Path, tmp_path: Path) -> 
     config.write_text((ROOT / "configs" / "controller.toml").read_text("utf-8"), "utf-8")
     command = ("controller", "check-config", "--config", config)
     assert _run(fresh / "cachepilot", *command, cwd=tmp_path).strip()
+
+
+def _imported(source: str) -> set[str]:
+    """The first parts of the names of all modules that a file imports, wherever in it."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found.add(str(node.module))
+    return {name.partition(".")[0] for name in found}
+
+
+def _plain(name: str) -> str:
+    """A distribution's name as all its spellings have it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _undeclared(imported: set[str], declared: set[str]) -> set[str]:
+    """Modules of which no distribution is declared; that one brings another is not enough."""
+    known = packages_distributions()
+    others = imported - set(sys.stdlib_module_names) - {"cachepilot"}
+    return {one for one in others if not {_plain(d) for d in known.get(one, [])} & declared}
+
+
+def test_what_is_imported_is_declared(wheel: Path) -> None:
+    """The environment above has the packages of the tests too, so it would not tell."""
+    archive = zipfile.ZipFile(wheel)
+    names = archive.namelist()
+    (metadata,) = [name for name in names if name.endswith(".dist-info/METADATA")]
+    wanted = message_from_bytes(archive.read(metadata)).get_all("Requires-Dist", [])
+    plain = {re.split(r"[^\w.-]", one)[0] for one in wanted if "extra ==" not in one}
+    declared = {_plain(name) for name in plain}
+    sources = [archive.read(name).decode() for name in names if name.endswith(".py")]
+    imported = set().union(*map(_imported, sources))
+    assert not _undeclared(imported, declared)
+    # A package that was forgotten is noticed.
+    assert _undeclared(imported, declared - {"pyyaml"}) == {"yaml"}
 
 
 def test_licences_are_in_the_wheel(wheel: Path) -> None:
