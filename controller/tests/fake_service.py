@@ -263,6 +263,8 @@ class FakeService:
         found = next((row for row in self.history() if row.id == decision), None)
         if found is None:
             raise UnknownError(f"decision {decision}: unknown")
+        if found.event == "reverted":
+            raise InputError(f"decision {decision}: not in force any more: decision 2 is")
         pin = Pin(cgroup=found.cgroup, node=found.node, policy=found.from_policy, until_s=4e9)
         self.pin(pin)
         return pin

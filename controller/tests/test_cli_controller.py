@@ -169,6 +169,7 @@ def test_a_decision_of_the_history_is_reverted(run: Run, own: str, service: Fake
         ("status --node gamma", "(allowed: alpha, beta)"),
         ("unpin /db", "pin of /db: there is none"),
         ("revert 9", "decision 9: unknown"),
+        ("revert 3", "decision 3: not in force any more: decision 2 is"),
         ("slo delete /d", "no objective of /d (near: /db)"),
         ("slo set /db --hit-ratio 2", "hit_ratio: 2.0 is not allowed (allowed: above 0 to 1)"),
         ("slo set /db --mode full", "observe, recommend, auto"),

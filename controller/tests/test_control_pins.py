@@ -204,16 +204,89 @@ def test_a_pin_that_ends_leaves_one_for_good(tmp_path: Path) -> None:
         world.service.unpin("/a", node)
 
 
+def _decided(world: World, *events: tuple[Event, str, str]) -> list[DecisionView]:
+    """Writes decisions about the policy of /a down, each of an earlier cycle; oldest first."""
+    for event, before, after in events:
+        one = Decision(0.0, "/a", event, Setting(before, 64 * MIB), Setting(after, 64 * MIB), "why")
+        world.store.save("plant", 1, 0.0, [one])
+    return world.store.history("/a", None, len(events))[::-1]
+
+
 @pytest.mark.parametrize("event", list(Event))
 def test_only_what_is_in_force_is_reverted(tmp_path: Path, event: Event) -> None:
     world = a_world(tmp_path)
-    before, after = Setting("lfu", 64 * MIB), Setting("default", 64 * MIB)
-    world.store.save("plant", 1, 0.0, [Decision(0.0, "/a", event, before, after, "why")])
-    decision = world.store.history("/a", None, 1)[0]
-    if event in (Event.TRIAL, Event.KEPT, Event.PHASE_OVER):
+    (decision,) = _decided(world, (event, "lfu", "default"))
+    (listed,) = world.service.history("/a", limit=1)
+    assert listed.in_force is (event in (Event.KEPT, Event.PHASE_OVER))
+    if listed.in_force:
         assert world.service.revert(decision.id).policy == "lfu"
         return
-    allowed = r"not in force \(allowed: trial, kept, phase_over\)"
-    with pytest.raises(InputError, match=f"{event}: {allowed}"):
+    why = "its trial is over" if event is Event.TRIAL else r"\(allowed: trial, kept, phase_over\)"
+    with pytest.raises(InputError, match=f"decision {decision.id}: .*not in force.*{why}"):
         world.service.revert(decision.id)
     assert world.store.pins() == []
+
+
+def test_of_decisions_that_led_to_the_same_the_last_one_is_reverted(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    old, away, taken_back, last, empty = _decided(
+        world,
+        (Event.KEPT, "lfu", "default"),
+        (Event.KEPT, "default", "lfu"),
+        (Event.REVERTED, "lfu", "default"),
+        (Event.KEPT, "lfu", "default"),
+        (Event.KEPT, "default", "default"),
+    )
+    listed = world.service.history("/a", limit=5)
+    assert [one.id for one in listed if one.in_force] == [last.id]
+    refused = {
+        old.id: f"decision {last.id} is",
+        away.id: "policy is default, it led to lfu",
+        taken_back.id: "reverted: not in force",
+        empty.id: "it changed nothing",
+    }
+    for decision, why in refused.items():
+        with pytest.raises(InputError, match=f"decision {decision}: .*{why}"):
+            world.service.revert(decision)
+    assert world.service.revert(last.id).policy == "lfu"
+
+
+def _swaps(world: World, event: Event | None = None) -> list[DecisionView]:
+    found = world.service.history("/a", event=event)
+    return [one for one in found if one.from_policy != one.to_policy]
+
+
+def test_a_trial_can_be_reverted_while_it_runs_and_not_once_it_was_kept(tmp_path: Path) -> None:
+    wall = [1e9]
+    world, kept = a_kept_policy(tmp_path, wall)
+    trial = _swaps(world, Event.TRIAL)[0]
+    assert trial.to_policy == kept.to_policy
+    with pytest.raises(InputError, match=f"decision {trial.id}: .*its trial is over"):
+        world.service.revert(trial.id)
+    assert [one.id for one in _swaps(world) if one.in_force] == [kept.id]
+    world.service.revert(kept.id)
+    world.run(2)
+    with pytest.raises(InputError, match=f"decision {kept.id}: not in force any more"):
+        world.service.revert(kept.id)
+    wall[0] += world.config.guard.cool_down_max_s + 1
+    for _ in range(200):
+        world.run(1)
+        running = [one for one in _swaps(world, Event.TRIAL) if one.in_force]
+        if running:
+            break
+    assert running[0].id > kept.id
+    assert world.service.revert(running[0].id).policy == running[0].from_policy
+
+
+def test_memory_that_moves_on_trial_can_be_reverted(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    for _ in range(200):
+        world.run(1)
+        listed = world.service.history("/b", event=Event.TRIAL)
+        if listed:
+            break
+    world.run(3)
+    trial = world.service.history("/b", event=Event.TRIAL)[0]
+    assert trial.in_force
+    pin = world.service.revert(trial.id)
+    assert (pin.policy, pin.limit_bytes) == (None, trial.from_limit_bytes)

@@ -205,6 +205,8 @@ class DecisionView(Shape):
     predicted_miss_ratio: float | None
     measured_miss_ratio: float | None
     why: str
+    in_force: bool = False
+    """Whether the tenant has what this led to, and by this decision: it can be reverted."""
 
 
 class Pin(Shape):

@@ -16,8 +16,8 @@ from cachepilot.api.shapes import (
     WhatIf,
     WhatIfAnswer,
 )
-from cachepilot.control.decisions import Event
 from cachepilot.control.fleet import Fleet
+from cachepilot.control.in_force import changed, why_not
 from cachepilot.control.report import Report
 from cachepilot.control.views import node_view, tenant_detail, tenant_view
 from cachepilot.errors import InputError
@@ -31,8 +31,6 @@ HISTORY_MAX = 10_000
 PIN_MAX_S = 30 * 86_400.0
 REVERT_LEAST_S = 1.0
 NAMES_SHOWN = 10
-IN_FORCE = (Event.TRIAL, Event.KEPT, Event.PHASE_OVER)
-"""Of these a tenant has what was decided."""
 
 
 def _some(names: list[str]) -> str:
@@ -164,23 +162,21 @@ class ControlService:
         """Puts back what a decision changed, as a pin that ends by itself; returns the pin.
 
         It holds as long as the guard remembers a policy that it took back itself. InputError for
-        what is not in force, for what changed nothing, and of a tenant that is pinned for good.
+        what is not in force any more, and of a tenant that is pinned for good.
         """
         found = self._fleet.store.history(None, None, 1, decision + 1, None)
         if not found or found[0].id != decision:
             raise UnknownError(f"decision {decision}: unknown")
         one = found[0]
-        if one.event not in IN_FORCE:
-            allowed = ", ".join(IN_FORCE)
-            raise InputError(f"decision {decision}: {one.event}: not in force (allowed: {allowed})")
-        policy = one.from_policy if one.from_policy != one.to_policy else None
-        limit = one.from_limit_bytes if one.from_limit_bytes != one.to_limit_bytes else None
-        if policy is None and limit is None:
-            raise InputError(f"decision {decision}: it changed nothing (allowed: one that did)")
+        _, report = self._find(one.cgroup, one.node)
+        why = why_not(one, report, self._fleet.store)
+        if why:
+            raise InputError(f"decision {decision}: {why}")
         hold_s = max(REVERT_LEAST_S, self._fleet.config.guard.cool_down_max_s)
         until_s = self._fleet.store.now_s() + hold_s
-        pin = Pin(
-            cgroup=one.cgroup, node=one.node, policy=policy, limit_bytes=limit, until_s=until_s
+        before = changed(one)
+        pin = Pin.model_validate(
+            {"cgroup": one.cgroup, "node": one.node, **before, "until_s": until_s}
         )
         self.pin(pin)
         return pin
@@ -209,7 +205,15 @@ class ControlService:
         """The last decisions, the newest first: those of an id below `before`, of one event."""
         if not 1 <= limit <= HISTORY_MAX:
             raise InputError(f"history: limit: {limit} (allowed: 1 to {HISTORY_MAX})")
-        return self._fleet.store.history(cgroup, node, limit, before, event)
+        found = self._fleet.store.history(cgroup, node, limit, before, event)
+        reports = self._reports()
+        return [one.model_copy(update={"in_force": self._in_force(one, reports)}) for one in found]
+
+    def _in_force(self, one: DecisionView, reports: dict[str, Report]) -> bool:
+        report = reports.get(one.node)
+        if report is None or one.cgroup not in report.collected.seen:
+            return False
+        return not why_not(one, report, self._fleet.store)
 
     def what_if(self, question: WhatIf) -> WhatIfAnswer:
         """What would be planned if this were so; changes nothing."""

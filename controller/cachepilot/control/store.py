@@ -68,7 +68,7 @@ CREATE TABLE IF NOT EXISTS decision_totals (
   node TEXT NOT NULL, cgroup TEXT NOT NULL, event TEXT NOT NULL, count INTEGER NOT NULL,
   PRIMARY KEY (node, cgroup, event));
 """
-COLUMNS = tuple(DecisionView.model_fields)
+COLUMNS = tuple(name for name in DecisionView.model_fields if name != "in_force")
 
 
 class StoreError(InputError):
@@ -312,6 +312,16 @@ class Store:
         query, values = history_query(cgroup, node, limit, before, event)
         rows = self._rows(query, *values)
         return [DecisionView(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
+
+    def later(self, one: DecisionView, key: str, events: Sequence[str], same: bool) -> int | None:
+        """A decision after `one` that changed the same `key` of the tenant, to the `same` value."""
+        rows = self._rows(
+            f"SELECT id FROM decisions WHERE cgroup = ? AND node = ? AND id > ?"
+            f" AND event IN ({', '.join('?' * len(events))}) AND from_{key} != to_{key}"
+            f" AND (to_{key} = ? OR NOT ?) ORDER BY id LIMIT 1",
+            one.cgroup, one.node, one.id, *map(str, events), getattr(one, f"to_{key}"), same,
+        )  # fmt: skip
+        return rows[0][0] if rows else None
 
 
 def _columns(node: str, epoch: int, one: Decision) -> tuple[Any, ...]:
