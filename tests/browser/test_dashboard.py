@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator does in the dashboard, against a real controller and agent."""
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -125,6 +126,26 @@ def test_a_policy_and_a_limit_are_pinned_in_the_page(shared: Autopilot, open_pag
     shared.until(lambda: shared.tenants()["/t/loop"]["pinned_limit_bytes"] is None)
 
 
+def _log(pilot: Autopilot) -> list[dict[str, Any]]:
+    return pilot.history()
+
+
+def _revert_what_is_in_force(pilot: Autopilot, page: Page) -> dict[str, Any]:
+    """Reverts by the page; a trial may end while the question is asked, then it asks again."""
+    dialog = page.get_by_role("dialog")
+    for _ in range(10):
+        page.get_by_role("button", name=re.compile("^Revert ")).first.click()
+        expect(dialog).to_contain_text("then the autopilot decides again")
+        with page.expect_response("**/api/v1/reverts") as answer:
+            dialog.get_by_role("button", name="Revert").click()
+        if answer.value.ok:
+            break
+    number = json.loads(answer.value.request.post_data or "")["decision"]
+    one = next(row for row in _log(pilot) if row["id"] == number)
+    expect(page.get_by_text(re.compile(f"{one['cgroup']}: back to"))).to_be_visible()
+    return one
+
+
 def test_a_decision_arrives_is_explained_and_reverted(pilot: Autopilot, open_page: Open) -> None:
     page = open_page(pilot.address, "#/decisions")
     expect(page.get_by_text("Nothing was decided yet.")).to_be_visible()
@@ -140,17 +161,20 @@ def test_a_decision_arrives_is_explained_and_reverted(pilot: Autopilot, open_pag
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     expect(why).to_be_focused()
-    page.get_by_role("button", name=re.compile("^Revert trial")).last.click()
-    expect(dialog).to_contain_text("then the autopilot decides again")
-    dialog.get_by_role("button", name="Revert").click()
-    expect(page.get_by_text(re.compile(f"{first['cgroup']}: back to"))).to_be_visible()
+    one = _revert_what_is_in_force(pilot, page)
     # A tenant tells its pin from the next interval on.
-    key = "policy" if first["from_policy"] != first["to_policy"] else "limit_bytes"
-    pilot.until(lambda: pilot.tenants()[first["cgroup"]][f"pinned_{key}"] == first[f"from_{key}"])
-    hold_s = pilot.tenants()[first["cgroup"]]["pinned_until_s"] - time.time()
+    key = "policy" if one["from_policy"] != one["to_policy"] else "limit_bytes"
+    pilot.until(lambda: pilot.tenants()[one["cgroup"]][f"pinned_{key}"] == one[f"from_{key}"])
+    hold_s = pilot.tenants()[one["cgroup"]]["pinned_until_s"] - time.time()
     assert 3000 < hold_s <= 3600
+    # What was put back can be put back no more, and is not offered.
+    pilot.until(lambda: not any(row["in_force"] for row in _log(pilot) if row["id"] == one["id"]))
+    refused = pilot.http.post("/reverts", json={"decision": one["id"]})
+    assert (refused.status_code, "not in force" in refused.json()["error"]) == (422, True)
+    wanted = sum(row["in_force"] for row in _log(pilot))
+    expect(page.get_by_role("button", name=re.compile("^Revert "))).to_have_count(wanted)
     if key == "policy":
-        pilot.until(lambda: pilot.tenants()[first["cgroup"]]["policy"] == first["from_policy"])
+        pilot.until(lambda: pilot.tenants()[one["cgroup"]]["policy"] == one["from_policy"])
 
 
 def test_what_if_predicts_and_changes_nothing(shared: Autopilot, open_page: Open) -> None:

@@ -115,11 +115,22 @@ export function before(decision: Decision): Setting {
   return found;
 }
 
-/** What a decision led to, or would have. */
-export function after(decision: Decision): Setting {
+/** What was taken back led to what was before it. */
+const TAKEN_BACK = ["reverted", "abandoned"];
+/** What changed nothing yet, or never did. */
+const LED_NOWHERE = ["frozen", "refused"];
+
+/** What a decision led to, or a recommendation would; null where there is nothing to keep. */
+export function ledTo(decision: Decision): Setting | null {
+  if (LED_NOWHERE.includes(decision.event)) return null;
+  const found = TAKEN_BACK.includes(decision.event) ? before(decision) : after(decision);
+  return settingText(found) === "" ? null : found;
+}
+
+function after(decision: Decision): Setting {
   const found: Setting = {};
   if (decision.from_policy !== decision.to_policy) found.policy = decision.to_policy;
   if (decision.from_limit_bytes !== decision.to_limit_bytes)
     found.limit_bytes = decision.to_limit_bytes;
-  return "policy" in found || "limit_bytes" in found ? found : { policy: decision.to_policy };
+  return found;
 }

@@ -162,6 +162,7 @@ export interface Decision {
   predicted_miss_ratio: number | null;
   measured_miss_ratio: number | null;
   why: string;
+  in_force: boolean;
 }
 
 export interface Objective {
