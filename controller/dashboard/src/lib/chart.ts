@@ -14,7 +14,8 @@ interface Wanted {
   xText: (value: number) => string;
   yText: (value: number) => string;
   yBinary: boolean;
-  colors: CSSStyleDeclaration;
+  /** What a colour of CSS is on this page now; mixed with nothing for a share below 1. */
+  color: (css: string, share?: number) => string;
   point: () => Point | null;
   onCursor: (at: number | null) => void;
 }
@@ -27,20 +28,19 @@ function series(wanted: Wanted): { series: uPlot.Series[]; bands: uPlot.Band[] }
   const found: uPlot.Series[] = [{}];
   const bands: uPlot.Band[] = [];
   for (const line of wanted.lines) {
-    const color = wanted.colors.getPropertyValue(`--c${line.color}`).trim();
     found.push({
-      stroke: color,
-      width: line.heavy ? 2.5 : 1.25,
-      dash: line.dash ? [5, 4] : undefined,
+      stroke: wanted.color(line.color),
+      width: line.width ?? 1.25,
+      dash: line.dash ? [7, 4] : undefined,
       points: { show: false },
-      fill: line.bars ? `${color}55` : undefined,
-      alpha: line.faint ? 0.55 : 1,
+      fill: line.bars ? wanted.color(line.color, 0.33) : undefined,
       paths: line.bars ? uPlot.paths.bars?.({ size: [0.9, 60], align: 1 }) : undefined,
       spanGaps: false,
     });
     if (line.band !== undefined) {
       const edge = { width: 0, points: { show: false } };
-      bands.push({ series: [found.length, found.length + 1], fill: `${color}26` });
+      const fill = wanted.color(line.color, 0.15);
+      bands.push({ series: [found.length, found.length + 1], fill });
       found.push({ ...edge }, { ...edge });
     }
   }
@@ -48,9 +48,9 @@ function series(wanted: Wanted): { series: uPlot.Series[]; bands: uPlot.Band[] }
 }
 
 function axis(wanted: Wanted, text: (value: number) => string): uPlot.Axis {
-  const grid = { stroke: wanted.colors.getPropertyValue("--line-soft").trim(), width: 1 };
+  const grid = { stroke: wanted.color("var(--line-soft)"), width: 1 };
   return {
-    stroke: wanted.colors.getPropertyValue("--dim").trim(),
+    stroke: wanted.color("var(--dim)"),
     font: FONT,
     grid,
     ticks: { ...grid, size: 4 },
@@ -68,7 +68,7 @@ function drawPoint(chart: uPlot, wanted: Wanted): void {
   const { ctx, bbox } = chart;
   const size = devicePixelRatio;
   ctx.save();
-  ctx.strokeStyle = wanted.colors.getPropertyValue("--text").trim();
+  ctx.strokeStyle = wanted.color("var(--text)");
   ctx.setLineDash([3 * size, 3 * size]);
   ctx.lineWidth = size;
   ctx.beginPath();
@@ -76,7 +76,7 @@ function drawPoint(chart: uPlot, wanted: Wanted): void {
   ctx.lineTo(left, bbox.top + bbox.height);
   ctx.stroke();
   ctx.setLineDash([]);
-  ctx.fillStyle = wanted.colors.getPropertyValue(`--c${point.color}`).trim();
+  ctx.fillStyle = wanted.color(point.color);
   ctx.lineWidth = 1.5 * size;
   ctx.beginPath();
   ctx.arc(left, top, 5 * size, 0, 2 * Math.PI);
