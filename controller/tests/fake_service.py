@@ -320,7 +320,9 @@ class FakeService:
         )
 
     def consolidation(self) -> Consolidation:
+        more = {"/web": 1.5}
         return Consolidation(
+            nodes=2,
             tenants=[
                 LeastMemory(
                     node=row.node,
@@ -328,7 +330,9 @@ class FakeService:
                     policy=row.policy,
                     limit_bytes=row.limit_bytes,
                     least_policy="lfu",
-                    least_bytes=row.limit_bytes // 2,
+                    least_bytes=int(row.limit_bytes * more.get(row.cgroup, 0.5)),
+                    promised=row.cgroup in ("/db", "/search"),
+                    known=row.cgroup != "/web",
                     kept=row.cgroup != "/search",
                     more_of_this_kind=2,
                 )

@@ -295,6 +295,34 @@ def test_who_has_no_curves_to_follow_counts_as_it_is() -> None:
     assert any("for want of curves: /t00000, /t00001" in note for note in found.notes)
 
 
+def test_it_says_what_is_promised_and_what_is_known() -> None:
+    seen = snapshot(3, 5, policies=2)
+    quiet = replace(seen.tenants[3].indicators, latency_p99_us=None)
+    tenants = [
+        replace(one, trust=Trust(False, "few")) if at in (1, 2) else one
+        for at, one in enumerate(seen.tenants)
+    ]
+    tenants[3] = replace(tenants[3], indicators=quiet)
+    asked = Objectives(
+        (
+            Objective("/t00001", throughput_ops=1e9),
+            Objective("/t00002", throughput_ops=1e-3),
+            Objective("/t00003", latency_p99_us=1.0),
+            Objective("/t00004", throughput_ops=1e9),
+            Objective("*"),
+        )
+    )
+    found = consolidate([replace(seen, tenants=tuple(tenants))], asked, Config())
+    assert found.nodes == 1
+    rows = [(row.promised, row.known, row.kept) for row in found.tenants]
+    free, blind, easy, unmeasured, beyond = rows
+    assert free == (False, True, True)
+    assert blind == (True, False, False), "more memory might keep it"
+    assert easy == (True, True, True), "what it has is measured to be enough"
+    assert unmeasured[:2] == (True, False), "there is no p99 to compare with"
+    assert beyond == (True, True, False)
+
+
 def test_pins_memory_bounds_and_allowed_policies_hold() -> None:
     seen = snapshot(3, 3, policies=3)
     other = next(name for name in ("policy0", "policy1") if name != seen.tenants[1].policy)

@@ -276,8 +276,12 @@ class LeastMemory(Shape):
     limit_bytes: int
     least_policy: str
     least_bytes: int
+    promised: bool
+    """Whether it has an SLO."""
+    known: bool
+    """Whether it is known what it needs: not where curves or readings are missing."""
     kept: bool
-    """Whether the SLOs can be kept at all."""
+    """Whether the SLOs, or what it does now without any, can be kept at all, if that is known."""
     more_of_this_kind: int
     """How many more tenants like this one fit on its node, by memory and by device."""
 
@@ -285,6 +289,8 @@ class LeastMemory(Shape):
 class Consolidation(Shape):
     """Least memory per tenant, and nodes that the others could take over."""
 
+    nodes: int
+    """How many nodes there are."""
     tenants: list[LeastMemory]
     drainable: list[str]
     moves: dict[str, dict[str, str]]

@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cachepilot.api.shapes import Consolidation
+from cachepilot.api.shapes import Consolidation, LeastMemory
 from cachepilot.cli import formats, tables
 from cachepilot.cli.asking import asking
 from cachepilot.cli.client import Controller, parsed
@@ -16,8 +16,21 @@ from cachepilot.sizes import human_bytes
 
 
 def _saved(saved_bytes: int) -> str:
-    """What a tenant could give; with a minus sign, what it lacks."""
-    return f"{'-' if saved_bytes < 0 else ''}{human_bytes(abs(saved_bytes))}"
+    """What a tenant could give, or what it lacks."""
+    return human_bytes(saved_bytes) if saved_bytes >= 0 else f"lacks {human_bytes(-saved_bytes)}"
+
+
+def _slos(row: LeastMemory) -> Text:
+    """What can be said of the promises to a tenant."""
+    if not row.promised:
+        return Text("-", "dim")
+    if not row.known:
+        return Text("not known", "yellow")
+    return Text("kept", "green") if row.kept else Text("cannot be kept", "red")
+
+
+def _more(row: LeastMemory) -> str:
+    return f"{row.more_of_this_kind:,}" if row.known else "-"
 
 
 def _table(found: Consolidation) -> Table:
@@ -37,8 +50,8 @@ def _table(found: Consolidation) -> Table:
             row.least_policy,
             formats.limit(row.least_bytes),
             _saved(row.limit_bytes - row.least_bytes),
-            Text("kept", "green") if row.kept else Text("cannot be kept", "red"),
-            f"{row.more_of_this_kind:,}",
+            _slos(row),
+            _more(row),
         )
     return table
 
@@ -46,7 +59,11 @@ def _table(found: Consolidation) -> Table:
 def _parts(found: Consolidation) -> Iterator[RenderableType]:
     yield _table(found)
     if not found.drainable:
-        yield Text("no node can be drained")
+        yield Text(
+            "no node can be drained: there is no other to take its tenants over"
+            if found.nodes == 1
+            else "no node can be drained"
+        )
     for node in found.drainable:
         yield Text(f"{node} can be drained:", style="bold")
         for cgroup, to in sorted(found.moves.get(node, {}).items()):

@@ -13,9 +13,9 @@ from cachepilot.planner.asked import Asked
 from cachepilot.planner.config import Config
 from cachepilot.planner.draining import Place, drain
 from cachepilot.planner.needs import FREE, MODEL_ERROR_MAX, TOLERANCE, Needs, Promises
-from cachepilot.planner.objectives import Objectives
+from cachepilot.planner.objectives import Objective, Objectives
 from cachepilot.planner.pins import with_pins
-from cachepilot.planner.snapshot import Snapshot
+from cachepilot.planner.snapshot import Snapshot, Tenant
 from cachepilot.planner.wait_table import WaitTable
 from cachepilot.sizes import human_bytes
 
@@ -34,12 +34,19 @@ def _place(snapshot: Snapshot, objectives: Objectives, config: Config) -> Place:
     return Place(snapshot, promises, table)
 
 
+def _is_known(tenant: Tenant, objective: Objective, follows: bool, kept: bool) -> bool:
+    """Whether it is known what a tenant needs; without curves to follow only that it has enough."""
+    has_p99 = objective.latency_p99_us is None or tenant.indicators.latency_p99_us is not None
+    return has_p99 and (follows or kept)
+
+
 def _rows(place: Place) -> list[LeastMemory]:
     """One row per tenant of a node; a node that is short of memory has no room for more."""
     point, asked = place.table.least, place.promises.asked
     rows = []
     for i, tenant in enumerate(asked.tenants):
-        follows = bool(place.promises.follows[i])
+        follows, kept = bool(place.promises.follows[i]), bool(point.kept[i])
+        objective = asked.objectives[i]
         policy = asked.curves[i].policies[int(point.policy[i])] if follows else tenant.policy
         rows.append(
             LeastMemory(
@@ -49,7 +56,9 @@ def _rows(place: Place) -> list[LeastMemory]:
                 limit_bytes=tenant.limit_bytes,
                 least_policy=policy,
                 least_bytes=int(point.size_bytes[i]),
-                kept=bool(point.kept[i]),
+                promised=objective.has_slo,
+                known=_is_known(tenant, objective, follows, kept),
+                kept=kept,
                 more_of_this_kind=place.table.more_like(i),
             )
         )
@@ -98,6 +107,7 @@ def consolidate(
     places = [_place(one, with_pins(objectives, pins, one.node.name), config) for one in ordered]
     moves = drain(places, config)
     return Consolidation(
+        nodes=len(places),
         tenants=[row for place in places for row in _rows(place)],
         drainable=sorted(moves),
         moves=moves,

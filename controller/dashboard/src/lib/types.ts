@@ -201,6 +201,7 @@ export interface Answer {
 }
 
 export interface Consolidation {
+  nodes: number;
   tenants: {
     node: string;
     cgroup: string;
@@ -208,6 +209,8 @@ export interface Consolidation {
     limit_bytes: number;
     least_policy: string;
     least_bytes: number;
+    promised: boolean;
+    known: boolean;
     kept: boolean;
     more_of_this_kind: number;
   }[];

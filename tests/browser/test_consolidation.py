@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the page of consolidation says of answers of every kind."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from autopilot_processes import Autopilot
+from playwright.sync_api import Page, expect
+
+from .conftest import Open, begin, end
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
+    """One set-up for tests that change nothing of it."""
+    found = begin(tmp_path_factory.mktemp("consolidation"))
+    yield found
+    end(found)
+
+
+def _row(cgroup: str, least: int, promised: bool, known: bool, kept: bool) -> dict[str, Any]:
+    return {
+        "node": "n", "cgroup": cgroup, "policy": "lfu", "least_policy": "lfu",
+        "limit_bytes": 64 * MIB, "least_bytes": least * MIB, "more_of_this_kind": 3,
+        "promised": promised, "known": known, "kept": kept,
+    }  # fmt: skip
+
+
+ROWS = [
+    _row("/free", 32, promised=False, known=True, kept=True),
+    _row("/blind", 64, promised=False, known=False, kept=False),
+    _row("/kept", 80, promised=True, known=True, kept=True),
+    _row("/beyond", 64, promised=True, known=True, kept=False),
+    _row("/dark", 64, promised=True, known=False, kept=False),
+]
+
+
+def _show(shared: Autopilot, open_page: Open, nodes: int) -> Page:
+    page = open_page(shared.address)
+    found = {"nodes": nodes, "tenants": ROWS, "drainable": [], "moves": {}, "notes": ["one note"]}
+    page.route("**/api/v1/consolidation", lambda route: route.fulfill(json=found))
+    page.evaluate("location.hash = '#/consolidation'")
+    expect(page.get_by_role("link", name="/dark")).to_be_visible()
+    return page
+
+
+def test_only_what_is_promised_and_known_is_called_kept_or_not(
+    shared: Autopilot, open_page: Open
+) -> None:
+    page = _show(shared, open_page, nodes=2)
+    told = {}
+    for row in page.locator("tbody tr").all():
+        cells = row.locator("td").all_inner_texts()
+        told[row.locator("th").inner_text().strip()] = [text.strip() for text in cells[-3:]]
+    assert told == {
+        "/free": ["32 MiB", "–", "3"],
+        "/blind": ["0", "–", "–"],
+        "/kept": ["needs 16 MiB more", "kept", "3"],
+        "/beyond": ["0", "cannot be kept", "3"],
+        "/dark": ["0", "not known", "–"],
+    }
+    figure = page.locator("dl > div").filter(has_text="Out of reach")
+    expect(figure.locator("dd").first).to_have_text("1")
+    expect(figure).to_contain_text("2 not known")
+    expect(page.get_by_text("None: the others have no room")).to_be_visible()
+
+
+def test_where_there_is_one_node_no_other_can_be_short(shared: Autopilot, open_page: Open) -> None:
+    page = _show(shared, open_page, nodes=1)
+    expect(page.get_by_text("None: there is no other node")).to_be_visible()
+
+
+def test_the_dots_of_notes_are_inside_of_the_panel(shared: Autopilot, open_page: Open) -> None:
+    page = _show(shared, open_page, nodes=1)
+    note = page.get_by_text("one note").bounding_box()
+    panel = page.locator("section[aria-labelledby=least-title]").bounding_box()
+    assert note is not None and panel is not None
+    assert note["x"] - panel["x"] >= 24
