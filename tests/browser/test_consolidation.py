@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from .conftest import Open, begin, end
 
 MIB = 1 << 20
+NONE = "\N{EN DASH}"
 
 
 @pytest.fixture(scope="module")
@@ -56,11 +57,11 @@ def test_only_what_is_promised_and_known_is_called_kept_or_not(
         cells = row.locator("td").all_inner_texts()
         told[row.locator("th").inner_text().strip()] = [text.strip() for text in cells[-3:]]
     assert told == {
-        "/free": ["32 MiB", "–", "3"],
-        "/blind": ["0", "–", "–"],
+        "/free": ["32 MiB", NONE, "3"],
+        "/blind": ["0", NONE, NONE],
         "/kept": ["needs 16 MiB more", "kept", "3"],
         "/beyond": ["0", "cannot be kept", "3"],
-        "/dark": ["0", "not known", "–"],
+        "/dark": ["0", "not known", NONE],
     }
     figure = page.locator("dl > div").filter(has_text="Out of reach")
     expect(figure.locator("dd").first).to_have_text("1")
