@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The keyboard's focus is never lost: what goes away gives it to what remains."""
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from autopilot_processes import Autopilot
+from playwright.sync_api import Page, expect
+
+from .conftest import Open, begin, end
+
+ACCESS = '[access]\noperator_tokens = "operator"\n'
+OPERATOR = secrets.token_hex(32)
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
+    """A controller that asks for a token."""
+    folder: Path = tmp_path_factory.mktemp("focus")
+    (folder / "operator").write_text(f"{OPERATOR}\n")
+    found = begin(folder, controller=ACCESS, token=OPERATOR)
+    yield found
+    end(found)
+
+
+def _enter(guarded: Autopilot, open_page: Open) -> Page:
+    page = open_page(guarded.address)
+    expect(page.get_by_label("Token")).to_be_focused()
+    page.keyboard.type(OPERATOR)
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("2 listed")).to_be_visible()
+    return page
+
+
+def test_after_the_token_it_is_in_the_content(guarded: Autopilot, open_page: Open) -> None:
+    page = _enter(guarded, open_page)
+    expect(page.locator("main")).to_be_focused()
+
+
+def test_another_page_begins_with_its_content(guarded: Autopilot, open_page: Open) -> None:
+    page = _enter(guarded, open_page)
+    page.get_by_role("link", name="/t/kv").press("Enter")
+    expect(page.get_by_role("heading", name="/t/kv")).to_be_visible()
+    expect(page.locator("main")).to_be_focused()
+    page.get_by_role("link", name="Decisions").press("Enter")
+    expect(page.get_by_role("heading", name="Decisions")).to_be_visible()
+    expect(page.locator("main")).to_be_focused()
+
+
+def test_a_button_that_goes_leaves_it_to_its_panel(guarded: Autopilot, open_page: Open) -> None:
+    page = _enter(guarded, open_page)
+    page.get_by_role("link", name="/t/loop").press("Enter")
+    page.get_by_label("Policy", exact=True).select_option("mru")
+    page.get_by_role("button", name="Pin", exact=True).first.press("Enter")
+    unpin = page.get_by_role("button", name="Unpin")
+    unpin.press("Enter")
+    expect(unpin).to_have_count(0)
+    expect(page.locator("section[aria-labelledby=pin-title]")).to_be_focused()
