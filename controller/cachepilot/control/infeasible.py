@@ -15,6 +15,7 @@ from cachepilot.planner.decision import Plan, SloOutcome, SloState
 from cachepilot.planner.limits import InfeasibleError
 from cachepilot.planner.objectives import Objectives
 from cachepilot.planner.slo_outcomes import meets
+from cachepilot.readable import number
 
 ASK_S = 5.0
 """Where memory leads takes plans of its own: they hold for so long."""
@@ -94,7 +95,8 @@ class Infeasible:
             return outcome
         ops *= accuracy
         why = (
-            f"{target:,.6g} ops/s asked; infeasible on this node: attainable are {ops:,.4g} ops/s, "
+            f"{number(target, 6)} ops/s asked; infeasible on this node: "
+            f"attainable are {number(ops)} ops/s, "
             f"others at their least and as far as predictions were right so far"
         )
         return replace(outcome, attainable=ops, attainable_ops=ops, why=why)

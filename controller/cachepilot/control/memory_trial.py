@@ -16,6 +16,7 @@ from cachepilot.control.memory_course import Anchor
 from cachepilot.control.verdict import Stats, change, ops_noise, stats
 from cachepilot.planner.decision import Action
 from cachepilot.planner.objectives import Goal, Objective
+from cachepilot.readable import number
 from cachepilot.sizes import PAGE_BYTES
 
 RESTARTS_MAX = 2
@@ -222,7 +223,7 @@ def broken_slo(
     found = change(member.baseline, after, config)
     if meets_slos(objective, after, p99_us) or not (found.miss_worse and not found.ops_better):
         return None
-    return f"an SLO that was kept is not: {after.ops:,.4g} ops/s, miss ratio {after.miss:.4f}"
+    return f"an SLO that was kept is not: {number(after.ops)} ops/s, miss ratio {after.miss:.4f}"
 
 
 def _sums(trial: MemoryTrial, config: GuardConfig) -> tuple[float, float, float]:
@@ -280,4 +281,4 @@ def worse_sum(trial: MemoryTrial, config: GuardConfig) -> str | None:
     margin = before * config.tolerance_pct / 100 + config.noise_sigmas * noise
     if after >= before - margin:
         return None
-    return f"weighted sum of throughput {before:,.4g} -> {after:,.4g} ops/s"
+    return f"weighted sum of throughput {number(before)} -> {number(after)} ops/s"

@@ -17,6 +17,7 @@ from cachepilot.control.verdict import (
     why_no_gain,
     why_worse,
 )
+from cachepilot.readable import number
 from cachepilot.sizes import PAGE_BYTES
 
 COLLAPSE_OPS = 0.5
@@ -305,6 +306,6 @@ def _verdict(
     before, after = trial.baseline, stats(trial.samples)
     why = (
         f"miss ratio {before.miss:.4f} -> {after.miss:.4f}, "
-        f"{before.ops:,.4g} -> {after.ops:,.4g} ops/s"
+        f"{number(before.ops)} -> {number(after.ops)} ops/s"
     )
     return Outcome(Event.KEPT, why, back=False)

@@ -11,6 +11,7 @@ from cachepilot.control.slo_windows import SloWindows, is_met, measured, promise
 from cachepilot.planner.decision import Plan, SloOutcome, SloState
 from cachepilot.planner.objectives import Objectives
 from cachepilot.planner.slo_outcomes import meets
+from cachepilot.readable import number
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,8 @@ def _as_promised(outcome: SloOutcome, target: float) -> SloOutcome:
     if not meets(outcome.kind, most, target):
         return outcome
     state = SloState.KEPT if meets(outcome.kind, value, target) else SloState.APPROACHING
-    why = f"{target:,.6g} asked, {most:,.6g} attainable: too near to keep it in every window"
+    asked = f"{number(target, 6)} asked, {number(most, 6)} attainable"
+    why = f"{asked}: too near to keep it in every window"
     return replace(outcome, state=state, why=why)
 
 

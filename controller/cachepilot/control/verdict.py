@@ -9,6 +9,7 @@ from statistics import fmean
 from cachepilot.control.counters import Sample
 from cachepilot.control.decisions import Reading
 from cachepilot.control.guard_config import GuardConfig
+from cachepilot.readable import number
 
 ALIKE_MISS = 0.05
 ALIKE_OPS = 0.3
@@ -154,7 +155,7 @@ def why_worse(before: Stats, after: Stats, found: Change) -> str | None:
         return f"miss ratio {before.miss:.4f} -> {after.miss:.4f}"
     if found.ops_worse and found.slower_calls:
         return (
-            f"{before.ops:,.4g} -> {after.ops:,.4g} ops/s without more misses, "
+            f"{number(before.ops)} -> {number(after.ops)} ops/s without more misses, "
             f"calls slower by more than the device"
         )
     return None

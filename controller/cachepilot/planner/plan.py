@@ -19,6 +19,7 @@ from cachepilot.planner.outlook import Outlook, outlook
 from cachepilot.planner.problem import Problem, build
 from cachepilot.planner.slo_outcomes import slo_outcomes
 from cachepilot.planner.snapshot import Snapshot, Tenant
+from cachepilot.readable import number
 from cachepilot.sizes import human_bytes
 
 BEYOND = "what may not change and the least of the others exceed the budget by"
@@ -106,7 +107,7 @@ def _why(tenant: Tenant, objective: Objective, held: Held, now: Setting, then: S
         return f"{pinned}{', '.join(changes)}: nothing is predicted, {why}"
     return (
         f"{pinned}{', '.join(changes)}: miss ratio {now.miss_ratio:.4f} -> {then.miss_ratio:.4f}, "
-        f"{now.throughput_ops:,.4g} -> {then.throughput_ops:,.4g} ops/s predicted"
+        f"{number(now.throughput_ops)} -> {number(then.throughput_ops)} ops/s predicted"
     )
 
 

@@ -9,6 +9,7 @@ from cachepilot.planner.objectives import Objective
 from cachepilot.planner.outlook import Outlook, attainable_miss
 from cachepilot.planner.problem import Problem
 from cachepilot.planner.snapshot import Tenant
+from cachepilot.readable import number
 
 MARGIN = 1e-6
 UNITS = {"throughput_ops": " ops/s", "latency_p99_us": " us at p99", "hit_ratio": " hit ratio"}
@@ -62,10 +63,11 @@ def _targets(objective: Objective) -> Iterator[tuple[str, float]]:
 
 def _why(kind: str, target: float, state: SloState, value: float, attainable: _Point) -> str:
     unit = UNITS[kind]
-    asked = f"{target:,.6g}{unit} asked, {value:,.6g} predicted"
-    most = f"{attainable.ops:,.6g} ops/s at a miss ratio of {attainable.miss:.4f}"
+    asked = f"{number(target, 6)}{unit} asked, {number(value, 6)} predicted"
+    most = f"{number(attainable.ops, 6)} ops/s at a miss ratio of {attainable.miss:.4f}"
     if attainable.wait_us > 0:
-        most += f" if the device is as busy as planned, reads waiting {attainable.wait_us:,.4g} us"
+        wait = number(attainable.wait_us)
+        most += f" if the device is as busy as planned, reads waiting {wait} us"
     return {
         SloState.KEPT: asked,
         SloState.APPROACHING: f"{asked}; as fast as the bound on movement allows",
