@@ -142,3 +142,43 @@ def test_a_list_that_becomes_shorter_than_it_is_scrolled(
     expect(page.get_by_role("link", name=f"/many/{left - 1:04}")).to_be_visible()
     view.evaluate("(one) => one.scrollTo({ top: 0 })")
     expect(page.get_by_role("link", name="/many/0000")).to_be_visible()
+
+
+def test_sums_and_rows_of_the_fleet_change_together(shared: Autopilot, open_page: Open) -> None:
+    page = open_page(shared.address, "#/consolidation")
+    held: list[Route] = []
+    may_pass = [False]
+
+    def hold(route: Route) -> None:
+        if may_pass[0]:
+            route.continue_()
+        else:
+            held.append(route)
+
+    page.route("**/api/v1/fleet", hold)
+    page.evaluate("location.hash = ''")
+    expect(page.get_by_text("0 listed")).to_be_visible()
+    shared.pass_intervals(5)
+    expect(page.get_by_text("0 listed")).to_be_visible()
+    may_pass[0] = True
+    held[0].continue_()
+    expect(page.get_by_text("2 listed")).to_be_visible()
+    expect(page.locator("dl > div").nth(1).locator("dd").first).to_have_text("2")
+
+
+def test_what_is_on_trial_is_said_whatever_the_policies_are_called(
+    shared: Autopilot, open_page: Open
+) -> None:
+    trial = {
+        "started_s": 1.0, "ends_s": 2.0, "from_policy": "hyperbolic", "to_policy": "kernel_lru",
+        "from_limit_bytes": 1, "to_limit_bytes": 1, "baseline_ops": 1.0, "predicted_ops": 1.0,
+    }  # fmt: skip
+    row = {**shared.tenants()["/t/kv"], "trial": trial}
+    page = open_page(shared.address, "#/consolidation")
+    page.route("**/api/v1/tenants?*", lambda route: _shorter(route, [row], [1]))
+    page.evaluate("location.hash = ''")
+    tag = page.locator("td .tag", has_text="trial")
+    expect(tag).to_be_visible()
+    inside = "(one) => one.getBoundingClientRect().right <= "
+    inside += "one.closest('td').getBoundingClientRect().right"
+    assert tag.evaluate(inside)

@@ -14,6 +14,7 @@ from .test_decision_log import decision
 
 POD = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod8f1c0e6a_47d2_4a55.slice"
 FIRST, OTHER = (f"{POD}/cri-containerd-{one * 40}.scope" for one in "ab")
+OBJECTIVES = f'[[tenant]]\ncgroup = "{FIRST}"\nthroughput_ops = 123456\n[[tenant]]\ncgroup = "*"\n'
 TENANTS = KV.replace("/t/kv", FIRST) + LOOP.replace("/t/loop", OTHER)
 PAGES = {
     "fleet": "",
@@ -28,7 +29,7 @@ WHY = "miss ratio 0.5000 -> 0.2500, 13,130 -> 22,130 ops/s; " * 4
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
     """Two containers of one pod."""
-    found = begin(tmp_path_factory.mktemp("layout"), tenants=TENANTS)
+    found = begin(tmp_path_factory.mktemp("layout"), objectives=OBJECTIVES, tenants=TENANTS)
     found.until(found.tenants)
     yield found
     end(found)
