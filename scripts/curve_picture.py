@@ -5,6 +5,7 @@
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
@@ -21,6 +22,11 @@ LIMIT_SHARE = 0.5
 """Of all pages that the trace touches: where the tenant of the picture is."""
 
 
+def _note(axes: Axes, text: str, at: tuple[float, float], away: tuple[float, float]) -> None:
+    arrow = {"arrowstyle": "->"}
+    axes.annotate(text, at, xytext=away, textcoords="offset points", arrowprops=arrow)
+
+
 def _draw(curves: list[_models.Curve], limit_pages: float) -> Figure:
     figure = Figure(figsize=(7.2, 3.6), layout="constrained")
     axes = figure.subplots()
@@ -33,12 +39,11 @@ def _draw(curves: list[_models.Curve], limit_pages: float) -> Figure:
     limit = limit_pages / scale
     axes.axvline(limit, color="#555555", linewidth=1, linestyle=(0, (4, 3)))
     axes.plot([limit], at[:1], "o", color=COLOURS[0], markersize=9, markeredgecolor="black")
-    note = {"textcoords": "offset points", "arrowprops": {"arrowstyle": "->"}}
     text = f"working point: {limit:.0f} MiB under {HELD},\n{at[0]:.0%} of accesses miss"
-    axes.annotate(text, (limit, at[0]), xytext=(24, 20), **note)
+    _note(axes, text, (limit, at[0]), (24, 20))
     axes.plot([limit], at[1:], "o", color="white", markersize=7, markeredgecolor=COLOURS[1])
     text = f"the same memory under {OTHER}: {at[1]:.0%}"
-    axes.annotate(text, (limit, at[1]), xytext=(-170, -40), **note)
+    _note(axes, text, (limit, at[1]), (-170, -40))
     axes.set(xlabel="memory (MiB)", ylabel="miss ratio", ylim=(0, None), xlim=(0, None))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.legend(frameon=False)
