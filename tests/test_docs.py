@@ -113,12 +113,12 @@ def _examples() -> list[str]:
 
 
 def _in_force(pilot: Autopilot, folder: Path) -> int:
-    """A decision that can be reverted: a trial, for which the tenant is given the time."""
+    """A decision that can be reverted, one that was kept if there is any: a trial may end."""
 
     def found() -> list[int]:
         rows = json.loads(_run(pilot, "history --json", folder))
-        changed = [row for row in rows if row["from_policy"] != row["to_policy"]]
-        return [row["id"] for row in changed if row["event"] in ("trial", "kept")]
+        known = [row for row in rows if row["in_force"]]
+        return [row["id"] for row in sorted(known, key=lambda row: row["event"] == "trial")]
 
     pilot.until(lambda: bool(found()))
     return found()[0]
