@@ -108,8 +108,12 @@ def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
 
 
 def _examples() -> list[str]:
-    """Those of a page come in its order, as a reader types them."""
-    return [COMMAND.findall(one.line)[0].strip() for one in asking()]
+    """Those of a page come in its order, as a reader types them, but for reverts, which are first.
+
+    What others pin leaves nothing in force that could be reverted.
+    """
+    found = [COMMAND.findall(one.line)[0].strip() for one in asking()]
+    return sorted(found, key=lambda command: command.split()[1] != "revert")
 
 
 def _in_force(pilot: Autopilot, folder: Path) -> int:
