@@ -285,3 +285,27 @@ fn arc_takes_its_target_down_when_the_cache_shrinks() {
     let (after, alone) = (serve(&mut shrunk, &frequency), serve(&mut fresh, &frequency));
     assert!(after < alone + 500, "{after} misses after shrinking, {alone} in a new cache");
 }
+
+/// In the kernel what a cgroup has for pages wavers by what CPUs charge ahead. Pages that became LIR
+/// with each rise, and left with each fall, would be those that a loop reads next.
+#[test]
+fn lirs_keeps_what_it_has_of_a_loop_though_its_room_wavers() {
+    const LOOP_PAGES: u64 = 3_200;
+    const STEP: u64 = 16;
+    let lirs = find("lirs").unwrap();
+    let mut instance = Instance::new(lirs, &config(2_700, 32)).unwrap();
+    let keys: Vec<u64> = (0..10 * LOOP_PAGES).map(|i| i % LOOP_PAGES).collect();
+    let warm_up = 3 * LOOP_PAGES / STEP * STEP;
+    let mut warm_misses = 0;
+    for (i, part) in keys.chunks(STEP as usize).enumerate() {
+        instance.resize(2_600 + 100 * (i as u64 % 2), 32).unwrap();
+        instance.run(Requests::of_keys(part), None).unwrap();
+        if (i as u64 + 1) * STEP == warm_up {
+            warm_misses = instance.stats().misses;
+        }
+    }
+    let misses = instance.stats().misses - warm_misses;
+    let missed = misses as f64 / (10 * LOOP_PAGES - warm_up) as f64;
+    // 600 of the 3,200 pages do not fit into the lesser room.
+    assert!(missed < 0.25, "misses {missed:.3} of a loop");
+}
