@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, linear, power, scan
 from experiments.control_loop.world import World
 from hypothesis import given, settings
@@ -167,3 +168,15 @@ def test_a_baseline_does_not_reach_back_over_a_jump() -> None:
     found = baseline(samples, GuardConfig())
     assert found is not None and found.count == 3 and found.miss > 0.79
     assert baseline(samples[:1], GuardConfig()) is None
+
+
+@pytest.mark.parametrize(("missed", "is_tried"), [(0.0001, False), (0.05, True)])
+def test_no_policy_is_tried_on_who_hardly_misses_whatever_curves_say(
+    tmp_path: Path, missed: float, is_tried: bool
+) -> None:
+    truth: dict[str, Curve] = {"default": lambda _: missed, "lfu": lambda _: missed}
+    told: dict[str, Curve] = {"default": lambda _: 0.05, "lfu": lambda _: 0.01}
+    tenant = PlantTenant("/hits", truth, 128 * MIB, told=told, error_bar=0.001)
+    here = World(tmp_path, Plant([tenant], 128 * MIB, SIZES))
+    here.run(40)
+    assert ("trial" in here.events()) is is_tried

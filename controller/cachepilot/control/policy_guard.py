@@ -11,7 +11,7 @@ from cachepilot.control.decisions import Decision, Event, Reading, Setting
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_course import FAR_BARS, Anchor, Course, doubled_s
 from cachepilot.control.policy_trial import Outcome, PolicyTrial, advance
-from cachepilot.control.predict import predicted
+from cachepilot.control.predict import ops_at, predicted
 from cachepilot.control.trial_budget import TrialBudget
 from cachepilot.control.verdict import baseline, promise_noise_pct
 from cachepilot.planner.snapshot import Device
@@ -265,6 +265,13 @@ def proposal(look: Look, policy: str, config: GuardConfig) -> Proposal | None:
     return Proposal(policy, before, after, gain > FAR_BARS * bars + config.miss_tolerance)
 
 
+def _most_gain_pct(look: Look) -> float:
+    """What it would be worth not to miss at all, by what is measured, whatever curves say."""
+    demand, miss = look.seen.tenant.demand, look.seen.tenant.indicators.miss_ratio
+    here, most = (ops_at(demand, look.device, look.wait_us, one) for one in (miss, 0.0))
+    return 100 * (most / here - 1)
+
+
 def may_begin(
     state: TenantState, recent: Recent, look: Look, wanted: Proposal, config: GuardConfig
 ) -> bool:
@@ -290,7 +297,7 @@ def may_begin(
     dwells = state.ended_s is not None and look.time_s - state.ended_s < config.dwell_s
     if dwells and not wanted.is_far:
         return False
-    may = may_swap(state, look.time_s, config)
+    may = may_swap(state, look.time_s, config) and _most_gain_pct(look) >= config.min_gain_pct
     return may and wanted.gain_pct() >= promise_noise_pct(tuple(recent.samples), config)
 
 
