@@ -81,12 +81,19 @@ def main() -> int:
     """0 when every part that was named was measured."""
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser.add_argument(
+        "--repeats", type=int, default=Sizes.repeats, help=f"runs of each kind ({Sizes.repeats})"
+    )
     parser.add_argument("--quick", action="store_true", help="small; written to build/")
     arguments = parser.parse_args()
     for name in arguments.names:
         if name not in PARTS:
             parser.error(f"unknown part {name!r} (known: {', '.join(PARTS)})")
-    sizes = Sizes(reads_per_job=1000, repeats=1) if arguments.quick else Sizes()
+    if not 1 <= arguments.repeats <= 99:
+        parser.error(f"--repeats {arguments.repeats}: must be 1 to 99")
+    sizes = Sizes(repeats=arguments.repeats)
+    if arguments.quick:
+        sizes = Sizes(reads_per_job=1000, repeats=1)
     folder = ROOT / "build" / "kernel-overhead" / "quick" if arguments.quick else EXPERIMENT
     folder.mkdir(parents=True, exist_ok=True)
     origin = {"command": COMMAND, "commit": commit(), "machine": machine()}
