@@ -59,7 +59,7 @@ NOT_RUN = {
     ),
     "takes hours, or a build of a kernel that no test needs": (
         r"make (kernel-deb|kernel-debug|bench-\w+)\b.*",
-        r"kernel/build stock",
+        r"kernel/build (stock|counted)",
     ),
     "interactive": (r"(\.venv/bin/)?cachepilot vm shell", r"make run .*--stay.*"),
     "takes minutes: what it calls runs for a shorter time in tests/test_first_hour.py": (

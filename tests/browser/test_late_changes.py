@@ -103,7 +103,8 @@ def test_charts_are_made_anew_for_another_tenant(shared: Autopilot, open_page: O
     shared.pass_intervals(5)
     before = page.locator(CHARTS).count()
     assert before >= 5
-    assert page.evaluate(marked) == before
+    # But for the curves where another policy is the best by now: that one stands out then.
+    assert page.evaluate(marked) >= before - 1
     page.evaluate("location.hash = '#/tenant?node=n&cgroup=/t/loop'")
     expect(page.get_by_role("heading", name="/t/loop")).to_be_visible()
     expect(page.locator(CHARTS).first).to_be_visible()
