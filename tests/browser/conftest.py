@@ -105,6 +105,16 @@ def end(pilot: Autopilot) -> None:
     pilot.http.close()
 
 
+@pytest.fixture(scope="module")
+def shared(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Autopilot]:
+    """One set-up for the tests of a module that change nothing of it."""
+    found = begin(tmp_path_factory.mktemp(request.module.__name__.rpartition(".")[2]))
+    yield found
+    end(found)
+
+
 @pytest.fixture
 def pilot(tmp_path: Path) -> Iterator[Autopilot]:
     """A set-up of its own for a test that changes something."""

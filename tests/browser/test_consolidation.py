@@ -1,25 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the page of consolidation says of answers of every kind."""
 
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from autopilot_processes import Autopilot
 from playwright.sync_api import Page, expect
 
-from .conftest import Open, begin, end
+from .conftest import Open
 
 MIB = 1 << 20
 NONE = "\N{EN DASH}"
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
-    """One set-up for tests that change nothing of it."""
-    found = begin(tmp_path_factory.mktemp("consolidation"))
-    yield found
-    end(found)
 
 
 def _row(cgroup: str, least: int, promised: bool, known: bool, kept: bool) -> dict[str, Any]:

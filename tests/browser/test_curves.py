@@ -2,14 +2,12 @@
 """The chart of miss ratio curves: which of many lines stand out, and what the legend says."""
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from autopilot_processes import Autopilot
 from playwright.sync_api import Locator, Page, expect
 
-from .conftest import Open, begin, end
+from .conftest import Open
 
 POLICIES = sorted(["default", "s3fifo", "lirs", *(f"policy{at:02}" for at in range(14))])
 HELD, BEST = "s3fifo", "lirs"
@@ -17,14 +15,6 @@ MIB = 1 << 20
 SIZES = [MIB << at for at in range(11)]
 LIMIT = 70 * MIB
 TENANT = "#/tenant?node=n&cgroup=/t/kv"
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
-    """One set-up for tests that change nothing of it."""
-    found = begin(tmp_path_factory.mktemp("curves"))
-    yield found
-    end(found)
 
 
 def _detail(shared: Autopilot) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 """What the buttons of the decision log do, for a decision of every kind."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,19 +10,11 @@ from playwright.sync_api import Page, Route, expect
 
 from cachepilot.control.decisions import Event
 
-from .conftest import Open, begin, end
+from .conftest import Open
 
 MIB = 1 << 20
 LED_NOWHERE = (Event.FROZEN, Event.REFUSED)
 TAKEN_BACK = (Event.REVERTED, Event.ABANDONED)
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
-    """One set-up for tests that change nothing of it."""
-    found = begin(tmp_path_factory.mktemp("log"))
-    yield found
-    end(found)
 
 
 def decision(number: int, event: str, **more: Any) -> dict[str, Any]:
