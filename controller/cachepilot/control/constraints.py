@@ -46,9 +46,7 @@ def without_tried(
     present, names = seen.tenant.policy, objective.policies or (curves.policies if curves else ())
     if present not in names:
         return objective
-    # Of hundreds of tenants nearly all policies were never tried.
-    known = [one for one in names if one in state.tried and one != present]
-    tried = [one for one in known if was_tried(state, one, seen, time_s, config)]
+    tried = [one for one in names if one != present and was_tried(state, one, seen, time_s, config)]
     if not tried:
         return objective
     return replace(

@@ -164,9 +164,6 @@ def propose(
         busy = state.trial is not None or state.restore is not None
         held = busy or action.held is not Held.NOT
         same = action.policy == action.present.policy
-        if same and not recent.ordered:
-            recent.proposed = ""
-            continue
         named = cycle.objectives.of(cgroup).policies
         banned = bool(named) and action.present.policy not in named
         if not banned:
