@@ -13,6 +13,7 @@ from typing import Any
 
 import grpc
 import pytest
+from agent_configs import ONE_TENANT
 from certificates import Authority, Issued
 from experiments.autopilot.children import Child, Children, free_port
 
@@ -47,17 +48,6 @@ reconnect_max_ms = 100
 ca = "{ca}"
 certificate = "{own.certificate}"
 key = "{own.key}"
-
-[simulated]
-budget_bytes = 16777216
-
-[[simulated.tenant]]
-cgroup = "/a"
-service_us = 100.0
-limit_bytes = 8388608
-
-[[simulated.tenant.phase]]
-source = {{ kind = "uniform", pages = 4000 }}
 """
 
 
@@ -76,7 +66,7 @@ class Fleet:
         """An agent that trusts `ca` and shows `own`."""
         path = self.folder / f"{node}.toml"
         values = {"node": node, "port": self.agents_port, "folder": self.folder}
-        path.write_text(AGENT.format(**values, ca=ca.certificate, own=own))
+        path.write_text(AGENT.format(**values, ca=ca.certificate, own=own) + ONE_TENANT)
         command: list[str | Path] = [agent.find(os.environ), "run", "--config", path]
         return self.children.start(node, command)
 

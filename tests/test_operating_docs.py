@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
+from agent_configs import ONE_TENANT
 from certificates import Authority
 from docs_examples import backups, blocks
 from experiments.autopilot.children import Children, free_port
@@ -35,14 +36,6 @@ node = "n"
 kind = "simulated"
 state_dir = "{folder}/agent"
 {metrics}
-[simulated]
-budget_bytes = 16777216
-[[simulated.tenant]]
-cgroup = "/a"
-service_us = 100.0
-limit_bytes = 8388608
-[[simulated.tenant.phase]]
-source = {{ kind = "uniform", pages = 4000 }}
 """
 
 
@@ -81,7 +74,9 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
     port = free_port()
     (metrics,) = blocks(PAGE, "toml")
     metrics = metrics.replace("9435", str(port))
-    (folder / "agent.toml").write_text(AGENT.format(folder=folder, metrics=metrics), "utf-8")
+    (folder / "agent.toml").write_text(
+        AGENT.format(folder=folder, metrics=metrics) + ONE_TENANT, "utf-8"
+    )
     tls = http_options(Tls(own.certificate, own.key, authority.certificate))
     access = TokenFiles(viewer=folder / "token").read()
     with served(FakeService(), access, **tls) as url, Children(folder) as children:
