@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from cachepilot.control.collect import Seen
 from cachepilot.control.decisions import Decision, Event
+from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.policy_guard import TenantState
 
 
@@ -19,6 +20,11 @@ class Away:
 
     state: TenantState
     since_s: float
+
+    def move_back(self, seconds: float, config: GuardConfig) -> None:
+        """With a clock that went back so far."""
+        self.since_s -= seconds
+        self.state.move_back(seconds, config)
 
 
 def _ended(cgroup: str, state: TenantState, time_s: float) -> list[Decision]:

@@ -66,6 +66,11 @@ class Beyond:
         """Whether that is long enough to rest on."""
         return self.last_s - self.since_s > cool_s
 
+    def move_back(self, seconds: float) -> None:
+        """With a clock that went back so far."""
+        self.since_s -= seconds
+        self.last_s -= seconds
+
 
 class Guard:
     """The guard of one node."""
@@ -215,13 +220,12 @@ class Guard:
         self.state.memory.move_back(back_s)
         self._room.move_back(back_s)
         for lost in self._lost.values():
-            lost.since_s, lost.last_s = lost.since_s - back_s, lost.last_s - back_s
+            lost.move_back(back_s)
         self._unknown_since_s = {
             name: since_s - back_s for name, since_s in self._unknown_since_s.items()
         }
         for away in self.state.away.values():
-            away.since_s -= back_s
-            away.state.move_back(back_s, self.config)
+            away.move_back(back_s, self.config)
         for state in self.state.tenants.values():
             state.move_back(back_s, self.config)
         return 0.0

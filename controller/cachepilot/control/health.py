@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the controller of a configuration answers, asked as a probe on its own host does."""
 
-import ipaddress
 import ssl
 from pathlib import Path
 
@@ -12,17 +11,15 @@ from cachepilot.control.config import ControllerConfig, Tls, read_config, split_
 from cachepilot.errors import InputError
 
 ANSWER_SECONDS = 8.0
+LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Where who listens at every address is reached from its own host."""
 
 
 def _url(config: ControllerConfig) -> str:
     """Where it answers, as seen from its own host."""
     host, port = split_address(config.http)
-    if host in ("0.0.0.0", "::"):
-        host = "127.0.0.1" if host == "0.0.0.0" else "::1"
-    try:
-        shown = f"[{host}]" if ipaddress.ip_address(host).version == 6 else host
-    except ValueError:
-        shown = host
+    host = LOOPBACK_OF.get(host, host)
+    shown = f"[{host}]" if ":" in host else host
     scheme = "http" if config.tls is None else "https"
     return f"{scheme}://{shown}:{port}/healthz"
 
