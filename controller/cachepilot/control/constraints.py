@@ -29,8 +29,7 @@ def fixed_size(amount_bytes: int) -> Size:
 def on_trial(objective: Objective, seen: Seen, policy: str | None) -> Objective:
     """Of a tenant that has no choice: this policy, and the limit that it has."""
     size = fixed_size(seen.limit_bytes)
-    return replace(
-        objective,
+    return objective.narrowed(
         pattern=seen.tenant.cgroup,
         policies=objective.policies if policy is None else (policy,),
         memory_min=size,
@@ -46,11 +45,11 @@ def without_tried(
     present, names = seen.tenant.policy, objective.policies or (curves.policies if curves else ())
     if present not in names:
         return objective
-    tried = [one for one in names if one != present and was_tried(state, one, seen, time_s, config)]
+    known = [one for one in state.tried if one != present and one in names]
+    tried = [one for one in known if was_tried(state, one, seen, time_s, config)]
     if not tried:
         return objective
-    return replace(
-        objective,
+    return objective.narrowed(
         pattern=seen.tenant.cgroup,
         policies=tuple(one for one in names if one not in tried),
     )
@@ -83,10 +82,10 @@ def without_turn(
         asked = needed is not None and (spare or objective.priority < needed)
         if asked or (high is not None and high < seen.limit_bytes):
             return objective
-        return replace(objective, pattern=seen.tenant.cgroup, memory_min=size)
+        return objective.narrowed(pattern=seen.tenant.cgroup, memory_min=size)
     if objective.has_slo or max(low or 0, seen.tenant.floor_bytes) > seen.limit_bytes:
         return objective
-    return replace(objective, pattern=seen.tenant.cgroup, memory_max=size)
+    return objective.narrowed(pattern=seen.tenant.cgroup, memory_max=size)
 
 
 def without_giving(
@@ -106,7 +105,7 @@ def without_giving(
     outranked = promised.needed is not None and objective.priority < promised.needed
     if outranked or not low < seen.limit_bytes <= high:
         return objective
-    return replace(objective, pattern=seen.tenant.cgroup, memory_min=fixed_size(seen.limit_bytes))
+    return objective.narrowed(pattern=seen.tenant.cgroup, memory_min=fixed_size(seen.limit_bytes))
 
 
 def _is_under_way(

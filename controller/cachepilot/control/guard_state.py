@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guard's state as JSON, so that trials go on after a restart."""
 
+import logging
 from dataclasses import replace
 
 from pydantic import TypeAdapter, ValidationError
@@ -8,6 +9,8 @@ from pydantic import TypeAdapter, ValidationError
 from cachepilot.control.guard import GuardState
 from cachepilot.control.policy_guard import TenantState
 from cachepilot.planner.record import RecordError
+
+LOG = logging.getLogger(__name__)
 
 _ADAPTER = TypeAdapter(GuardState)
 
@@ -36,3 +39,14 @@ def from_json(text: str, name: str) -> GuardState:
     except ValidationError as error:
         first = error.errors()[0]
         raise RecordError(f"{name}: not the state of a guard: {first['msg']}") from None
+
+
+def stored(text: str | None, node: str) -> GuardState | None:
+    """What the store has of a node; None where it has nothing, or what cannot be read."""
+    if text is None:
+        return None
+    try:
+        return from_json(text, f"store: node {node}")
+    except RecordError as error:
+        LOG.error("%s; the guard begins anew", error)
+        return None

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from cachepilot.api.changes import Changes, Topic
 from cachepilot.api.shapes import Pin
@@ -21,7 +22,7 @@ from cachepilot.control.collect import Collected, Collector, Scraped
 from cachepilot.control.config import ControllerConfig
 from cachepilot.control.courses import Courses
 from cachepilot.control.decisions import Decision, Event, Setting
-from cachepilot.control.guard import Guard, GuardState
+from cachepilot.control.guard import Guard
 from cachepilot.control.infeasible import Ends, Infeasible
 from cachepilot.control.model_bias import ModelBias
 from cachepilot.control.orders import orders
@@ -38,7 +39,6 @@ from cachepilot.control.timing import (
     STEP_SECONDS,
 )
 from cachepilot.control.totals import DecisionTotals
-from cachepilot.errors import InputError
 from cachepilot.planner.decision import Plan
 from cachepilot.planner.objectives import Objectives
 from cachepilot.planner.pins import with_pins
@@ -94,14 +94,16 @@ class NodeLoop:
         self.hello = wire.Hello.FromString(row.hello) if row.hello else wire.Hello(node=row.name)
         self.last_seen_s = row.last_seen_s
         self.connected = False
-        self.report: Report | None = None
+        self._report: Report | None = None
+        self._to_publish: Callable[[], None] | None = None
+        self._publishing = threading.Lock()
         self.courses = Courses(config.interval_ms / 1000)
         self.acks_dropped_total = 0
         self._changes = Changes() if changes is None else changes
         self._config, self._store, self._asked = config, store, asked
         self._interval_s = config.interval_ms / 1000
         self._collector = Collector(row.name, scraped)
-        self._guard = Guard(config.guard, self._stored_guard(row))
+        self._guard = Guard(config.guard, guard_state.stored(row.guard, row.name))
         self._applier = Applier(self._interval_s)
         self._windows = SloWindows(store.windows(row.name), store.slo_totals(row.name))
         self._totals = DecisionTotals(store.decision_totals(row.name))
@@ -119,14 +121,14 @@ class NodeLoop:
         self._was_active = False
         self._turn = threading.Lock()
 
-    def _stored_guard(self, row: NodeRow) -> GuardState | None:
-        if row.guard is None:
-            return None
-        try:
-            return guard_state.from_json(row.guard, f"store: node {row.name}")
-        except InputError as error:
-            LOG.error("%s; the guard begins anew", error)
-            return None
+    @property
+    def report(self) -> Report | None:
+        """What the last cycle left to be looked at; made now if nobody has looked yet."""
+        with self._publishing:
+            publish, self._to_publish = self._to_publish, None
+            if publish is not None:
+                publish()
+            return self._report
 
     @property
     def epoch(self) -> int:
@@ -163,29 +165,31 @@ class NodeLoop:
         epoch = self._next_epoch()
         plan = wire.Plan(epoch=epoch, snapshot=seen.sequence, lease_ms=self._config.lease_ms)
         self.last_seen_s = seen.time_us / 1e6
+        _ = self.report  # Of the cycle before: it looks at what this one changes.
         started = time.perf_counter()
         try:
             plan.actions.extend(self._run(seen, epoch))
         except Exception as error:
-            CYCLES_FAILED.labels(self.name).inc()
-            LOG.exception("node %s: the cycle of epoch %d failed", self.name, epoch)
-            self._fail(seen, epoch, f"{type(error).__name__}: {error}")
+            self._fail(seen, epoch, error)
         CYCLE_SECONDS.observe(time.perf_counter() - started)
         self._changes.tell(Topic.NODE, self.name)
         return plan
 
-    def _fail(self, seen: wire.Snapshot, epoch: int, problem: str) -> None:
+    def _fail(self, seen: wire.Snapshot, epoch: int, error: Exception) -> None:
         """Shows a problem beside what was last known; nothing of this cycle is kept."""
+        CYCLES_FAILED.labels(self.name).inc()
+        LOG.error("node %s: the cycle of epoch %d failed", self.name, epoch, exc_info=error)
+        problem = f"{type(error).__name__}: {error}"
         last = self.report
         if last is not None:
-            self.report = Report(
+            self._report = Report(
                 last.collected, None, last.objectives, epoch, problem, last.slos, last.trials,
                 dict(self._last), last.decisions,
             )  # fmt: skip
             return
         empty = wire.Snapshot(time_us=seen.time_us, budget_bytes=min(seen.budget_bytes, BYTES_MAX))
         collected = Collector(self.name).collect(empty, epoch, Objectives())
-        self.report = Report(collected, None, Objectives(), epoch, problem)
+        self._report = Report(collected, None, Objectives(), epoch, problem)
 
     def _run(self, seen: wire.Snapshot, epoch: int) -> list[wire.Action]:
         asked = self._asked()
@@ -221,15 +225,8 @@ class NodeLoop:
             actions = self._applier.actions(collected, guarded.wishes, objectives, epoch)
         with _timed("store"):
             self._keep(collected, planned, objectives, decisions, epoch)
-        slos = self._infeasible.told(
-            collected,
-            objectives,
-            planned.plan.slos,
-            lambda: self._ends(collected, planned, objectives, stands),
-            self._bias.accuracy(),
-        )
-        planned = replace(planned, plan=replace(planned.plan, slos=slos))
-        self._publish(collected, planned, objectives, epoch)
+        made = (collected, planned, objectives, stands, epoch)
+        self._to_publish = partial(self._publish, seen, *made)
         return actions
 
     def _lifted(
@@ -256,7 +253,7 @@ class NodeLoop:
 
     def _wait_us(self) -> float:
         """What a device read waits, as the last plan had it."""
-        plan = None if self.report is None else self.report.plan
+        plan = None if self._report is None else self._report.plan
         return 0.0 if plan is None else plan.device_wait_us
 
     def _with_pins(self, asked: Asked) -> Objectives:
@@ -318,18 +315,42 @@ class NodeLoop:
 
     def _publish(
         self,
+        seen: wire.Snapshot,
         collected: Collected,
         planned: Planned,
         objectives: Objectives,
+        stands: Standing,
         epoch: int,
     ) -> None:
-        self.report = Report(
+        """Makes the report of a cycle: once its plan is sent, or when somebody asks for it."""
+        try:
+            self._report = self._made(collected, planned, objectives, stands, epoch)
+        except Exception as error:
+            self._fail(seen, epoch, error)
+
+    def _made(
+        self,
+        collected: Collected,
+        planned: Planned,
+        objectives: Objectives,
+        stands: Standing,
+        epoch: int,
+    ) -> Report:
+        slos = self._infeasible.told(
+            collected,
+            objectives,
+            planned.plan.slos,
+            lambda: self._ends(collected, planned, objectives, stands),
+            self._bias.accuracy(),
+        )
+        told = replace(planned.plan, slos=slos)
+        return Report(
             collected=collected,
-            plan=planned.plan,
+            plan=told,
             objectives=objectives,
             epoch=epoch,
             problem=planned.problem,
-            slos=slo_views(collected, planned.plan, objectives, self._windows),
+            slos=slo_views(collected, told, objectives, self._windows),
             trials=trial_views(self._guard.state, collected, self._config.guard, self._interval_s),
             last=dict(self._last),
             decisions=self._totals.shown(),
@@ -342,9 +363,10 @@ class NodeLoop:
 
     def _after(self) -> None:
         try:
+            report = self.report
             self._collector.refit()
-            if self.report is not None:
-                self.courses.take(self.report)
+            if report is not None:
+                self.courses.take(report)
             self._cycles += 1
             if self._to_record is not None:
                 epoch, record = self._to_record
@@ -359,8 +381,8 @@ class NodeLoop:
 
     def _save(self) -> None:
         gone: set[str] = set()
-        if self.report is not None:
-            known = self.report.collected.seen
+        if self._report is not None:
+            known = self._report.collected.seen
             gone = self._windows.keep_only(known) | self._totals.keep_only(known)
         totals = self._windows.totals_now(self._windows.changed())
         rows = self._windows.take_changed()

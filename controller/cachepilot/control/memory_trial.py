@@ -185,7 +185,7 @@ def worse_donor(member: Member, config: GuardConfig) -> str | None:
     allowed = max(miss, member.baseline.miss) + margin
     first = allowed if anchor is None else max(anchor.promised_miss, anchor.baseline.miss) + margin
     # Of hundreds of donors in every cycle nearly all miss no more than is allowed.
-    if fmean(one.miss_ratio for one in member.samples) <= min(allowed, first):
+    if fmean([one.miss_ratio for one in member.samples]) <= min(allowed, first):
         return None
     after = stats(member.samples)
     fell = change(member.baseline, after, config)

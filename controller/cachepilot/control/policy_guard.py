@@ -297,8 +297,12 @@ def may_begin(
     dwells = state.ended_s is not None and look.time_s - state.ended_s < config.dwell_s
     if dwells and not wanted.is_far:
         return False
-    may = may_swap(state, look.time_s, config) and _most_gain_pct(look) >= config.min_gain_pct
-    return may and wanted.gain_pct() >= promise_noise_pct(tuple(recent.samples), config)
+    return may_swap(state, look.time_s, config) and _most_gain_pct(look) >= config.min_gain_pct
+
+
+def can_be_told(recent: Recent, wanted: Proposal, config: GuardConfig) -> bool:
+    """Whether so much more would be seen among the tenant's own noise."""
+    return wanted.gain_pct() >= promise_noise_pct(tuple(recent.samples), config)
 
 
 def begin(

@@ -3,6 +3,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from cachepilot.control import policy_guard
 from cachepilot.control.collect import Collected
@@ -191,7 +192,9 @@ def propose(
             gain = (wanted.after.ops or 0.0) - (wanted.before.ops or 0.0)
             candidates.append((worth * gain, cgroup, look, wanted))
     candidates.sort(key=lambda one: (-one[0], one[1]))
-    for _, cgroup, look, wanted in candidates[:room]:
+    # Of many candidates few find room, and to judge noise takes longer than all before it.
+    plain = (one for one in candidates if policy_guard.can_be_told(recents[one[1]], one[3], config))
+    for _, cgroup, look, wanted in islice(plain, room):
         begun = policy_guard.begin(states[cgroup], recents[cgroup], look, wanted, config)
         decisions += [] if begun is None else [begun]
     return decisions

@@ -58,7 +58,7 @@ def stats(samples: Sequence[Sample]) -> Stats:
         _variance(miss, mean_miss),
         _mean([sample.read_us for sample in samples]),
         _mean([sample.device_read_us for sample in samples]),
-        fmean(sample.reads_per_call for sample in samples),
+        fmean([sample.reads_per_call for sample in samples]),
     )
 
 
@@ -70,8 +70,8 @@ def baseline(samples: Sequence[Sample], config: GuardConfig) -> Stats | None:
     newest = samples[-2:]
     if len(newest) < 2:
         return None
-    ops = fmean(sample.ops for sample in newest)
-    miss = fmean(sample.miss_ratio for sample in newest)
+    ops = fmean([sample.ops for sample in newest])
+    miss = fmean([sample.miss_ratio for sample in newest])
     alike: list[Sample] = []
     for sample in reversed(samples[-config.baseline_intervals :]):
         same_miss = abs(sample.miss_ratio - miss) <= ALIKE_MISS
@@ -94,7 +94,7 @@ def promise_noise_pct(samples: Sequence[Sample], config: GuardConfig) -> float:
     least. 0 while fewer than two are known.
     """
     recent = samples[-config.baseline_intervals :]
-    miss = fmean(one.miss_ratio for one in recent[-2:]) if recent else 0.0
+    miss = fmean([one.miss_ratio for one in recent[-2:]]) if recent else 0.0
     alike = [one.ops for one in recent if abs(one.miss_ratio - miss) <= ALIKE_MISS]
     if len(alike) < 2:
         return 0.0

@@ -41,12 +41,19 @@ class Measured:
         return found
 
     @cached_property
-    def _miss_rows(self) -> dict[str, list[float]]:
-        return dict(zip(self.curves.policies, self.curves.miss_ratio.tolist(), strict=True))
+    def _rows(self) -> dict[tuple[str, bool], list[float] | None]:
+        return {}
 
-    @cached_property
-    def _error_rows(self) -> dict[str, list[float]]:
-        return dict(zip(self.curves.policies, self.error_bar.tolist(), strict=True))
+    def _row(self, policy: str, bars: bool) -> list[float] | None:
+        """Of a policy's miss ratios or error bars; None when it has no curve.
+
+        Few of the policies of a tenant are asked for while its curves last, so each is made alone.
+        """
+        known = self._rows
+        if (policy, bars) not in known:
+            names, found = self.curves.policies, self.error_bar if bars else self.curves.miss_ratio
+            known[policy, bars] = found[names.index(policy)].tolist() if policy in names else None
+        return known[policy, bars]
 
     def _at(self, row: list[float], beyond: float, limit_bytes: int) -> float:
         """Linear from `beyond` at no memory, and flat after the last size."""
@@ -61,12 +68,12 @@ class Measured:
 
     def miss_at(self, policy: str, limit_bytes: int) -> float | None:
         """The miss ratio under `policy` at a limit; None when it has no curve."""
-        row = self._miss_rows.get(policy)
+        row = self._row(policy, bars=False)
         return None if row is None else self._at(row, 1.0, limit_bytes)
 
     def error_at(self, policy: str, limit_bytes: int) -> float:
         """The half-width of the error bar there; 1 when there is no curve."""
-        row = self._error_rows.get(policy)
+        row = self._row(policy, bars=True)
         return 1.0 if row is None else self._at(row, 0.0, limit_bytes)
 
     def has_moved(

@@ -101,6 +101,23 @@ class Objective:
                 allowed = f"allowed: above 0 to {most:g}"
                 raise InputError(f"objective {self.pattern}: {name}: {value} ({allowed})")
 
+    def narrowed(
+        self,
+        pattern: str,
+        policies: tuple[str, ...] | None = None,
+        memory_min: Size | None = None,
+        memory_max: Size | None = None,
+    ) -> "Objective":
+        """The same, held to what is given, for hundreds of tenants in every cycle.
+
+        Nothing that has an `UPPER` changes, so nothing is checked again.
+        """
+        found = object.__new__(Objective)
+        found.__dict__.update(self.__dict__, pattern=pattern)
+        held = {"policies": policies, "memory_min": memory_min, "memory_max": memory_max}
+        found.__dict__.update((name, value) for name, value in held.items() if value is not None)
+        return found
+
     @property
     def has_slo(self) -> bool:
         """Whether anything is promised."""
