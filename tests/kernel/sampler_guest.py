@@ -111,6 +111,17 @@ def forgets() -> None:
     os.close(fd)
 
 
+def shared() -> None:
+    """Shared memory, which is no page cache: written, read, and faulted in around by a mapping."""
+    fd = os.memfd_create("shared")
+    os.pwrite(fd, bytes(MAPPED_PAGES * PAGE), 0)
+    os.pread(fd, MAPPED_PAGES * PAGE, 0)
+    with mmap.mmap(fd, MAPPED_PAGES * PAGE, mmap.MAP_SHARED, mmap.PROT_READ) as memory:
+        for page in range(MAPPED_PAGES):
+            assert memory[page * PAGE] == 0
+    os.close(fd)
+
+
 STEPS: dict[str, Step] = {
     "random": random_reads,
     "sequential": sequential_reads,
@@ -120,6 +131,7 @@ STEPS: dict[str, Step] = {
     "sends": sends,
     "reclaims": reclaims,
     "forgets": forgets,
+    "shared": shared,
 }
 
 
