@@ -4,7 +4,7 @@
 import random
 from pathlib import Path
 
-from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear, power
+from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear, power, scan
 from experiments.control_loop.world import World
 
 from cachepilot.control.decisions import Event
@@ -95,3 +95,17 @@ def test_a_chain_of_moves_owes_what_was_predicted_at_first(tmp_path: Path) -> No
         donor.told = {"default": told}
         world.run(15)
         assert donor.curves["default"](donor.limit_bytes) <= start + 0.45
+
+
+def test_a_cliff_beyond_a_step_is_reached(tmp_path: Path) -> None:
+    """Of 300 MiB a cycle moves 15, and nothing is gained before 90 have moved."""
+    whole = PlantTenant("/whole", {"default": scan(190 * MIB)}, 100 * MIB)
+    others = [PlantTenant(f"/{i}", {"default": linear(600 * MIB)}, 100 * MIB) for i in range(2)]
+    plant = Plant([whole, *others], 300 * MIB, SIZES)
+    world = World(tmp_path, plant)
+    world.run(60)
+    assert plant.of("/whole").limit_bytes >= 190 * MIB
+    assert world.events("/whole") == [Event.TRIAL, Event.KEPT]
+    first = plant.of("/whole").limit_bytes
+    world.run(120)
+    assert plant.of("/whole").limit_bytes == first

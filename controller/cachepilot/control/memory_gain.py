@@ -37,12 +37,14 @@ class Patience:
     until_s: float = 0.0
     agreed: int = 0
     ask_again_s: float = 0.0
+    ask_far_s: float = 0.0
     marks: dict[str, Mark] = field(default_factory=dict)
 
     def move_back(self, seconds: float) -> None:
         """With a clock that went back so far."""
         self.until_s -= seconds
         self.ask_again_s -= seconds
+        self.ask_far_s -= seconds
 
 
 def is_a_step(action: Action) -> bool:
@@ -123,7 +125,7 @@ def is_forced(
 def under_present_policies(objectives: Objectives, collected: Collected) -> Objectives:
     """Objectives under which no policy changes."""
     still = tuple(
-        replace(objectives.of(cgroup), pattern=cgroup, policies=(seen.tenant.policy,))
+        objectives.of(cgroup).narrowed(pattern=cgroup, policies=(seen.tenant.policy,))
         for cgroup, seen in collected.seen.items()
         if seen.measured is not None
     )
@@ -183,10 +185,12 @@ def worth_it(
     objectives: Objectives,
     ahead: Ahead,
     config: GuardConfig,
+    is_far: bool = False,
 ) -> Plan | None:
     """Where memory is going if that promises enough for long enough, else None.
 
-    Asks where that is only when a trial may begin, for it takes a plan of its own.
+    Asks where that is only when a trial may begin, for it takes a plan of its own. `is_far` when no
+    single step promises anything: that is asked apart, lest it delays what a step would promise.
     """
     time_s = collected.time_s
     if time_s < patience.until_s:
@@ -196,12 +200,15 @@ def worth_it(
             patience.agreed = 0
             return None
         patience.idle, patience.until_s, patience.marks = 0, time_s, {}
-    if time_s < patience.ask_again_s:
+    if time_s < (patience.ask_far_s if is_far else patience.ask_again_s):
+        patience.agreed = 0
         return None
     plan = ahead()
     gain_pct, error_pct = promised_pct(collected, plan, objectives)
-    if gain_pct < config.memory_gain_pct + error_pct:
-        patience.agreed, patience.ask_again_s = 0, time_s + config.dwell_s
+    moves = any(one.held is Held.NOT and is_a_step(one) for one in plan.actions)
+    if not moves or gain_pct < config.memory_gain_pct + error_pct:
+        patience.agreed, patience.ask_far_s = 0, time_s + config.dwell_s
+        patience.ask_again_s = patience.ask_again_s if is_far else patience.ask_far_s
         return None
     patience.agreed += 1
     if patience.agreed < config.confirm_intervals:

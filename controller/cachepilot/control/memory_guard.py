@@ -8,6 +8,7 @@ from cachepilot.control.decisions import Decision, Event
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_course import doubled_s, turned
 from cachepilot.control.memory_gain import Patience, is_a_step, is_forced, rest, ways, worth_it
+from cachepilot.control.memory_march import goes_straight, towards
 from cachepilot.control.memory_member import MemoryLook, member_of, predict_member
 from cachepilot.control.memory_return import RETURN_INTERVALS, returning
 from cachepilot.control.memory_trial import (
@@ -206,6 +207,8 @@ def _move(
     worse = _fell_meanwhile(trial, look, config)
     if worse is not None:
         return {}, _take_back(state, look, states, Event.REVERTED, worse, config)
+    if goes_straight(trial, look):
+        moves = towards(trial, look, states)
     wanted = _extend(trial, look, moves, states, recents, config)
     _settle(trial, wanted, look, config)
     return wanted, []
@@ -316,17 +319,20 @@ def _begin(
     trial = MemoryTrial(look.time_s, {}, phases=_phases(look))
     if look.is_clearing:
         return {}, []
-    if not moves:
+    if not moves and look.objectives.goal is Goal.LEAST_MEMORY:
         state.patience.agreed = 0
         return {}, []
     if is_forced(look.collected, look.plan, look.objectives, moves):
         state.patience.agreed, end = 0, look.ahead()
     else:
-        found = worth_it(state.patience, look.collected, look.objectives, look.ahead, config)
+        far = not moves
+        found = worth_it(state.patience, look.collected, look.objectives, look.ahead, config, far)
         if found is None:
             return {}, []
         end, trial.ways = found, ways(found)
     trial.ends = {one.cgroup: one.limit_bytes for one in end.actions}
+    if goes_straight(trial, look):
+        moves = towards(trial, look, states)
     wanted = _extend(trial, look, moves, states, recents, config)
     if not wanted:
         return {}, []
