@@ -5,6 +5,8 @@ SHELL := /bin/bash
 .PHONY: bench-models bench-kernel scorecard clean
 
 export VIRTUAL_ENV := $(CURDIR)/.venv
+# The same for every build: build scripts run again where it changes, and all that depends on them.
+export CACHEPILOT_REQUIRE_BPF := 1
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
