@@ -11,6 +11,8 @@ const SAME: f32 = 0.004;
 const SAME_BARS: f32 = 0.5;
 /// Of a difference within the error bars so much is taken over at a time.
 const SMOOTHING: f32 = 0.5;
+/// Between two sizes of the grid that differ by more there is a cliff, and where it is not known.
+const CLIFF: f64 = 0.3;
 
 /// The message for `curves`, one per name.
 #[must_use]
@@ -54,7 +56,7 @@ pub(super) fn changed(old: &wire::Curves, new: &wire::Curves) -> bool {
 }
 
 /// Miss ratio and error bar of `policy` at `size_bytes`, linear between the sizes of the grid;
-/// `None` outside it or when there is no such policy.
+/// `None` outside it or when there is no such policy. The bar reaches both sides of a cliff.
 #[must_use]
 pub fn predict(curves: &wire::Curves, policy: &str, size_bytes: u64) -> Option<(f64, f64)> {
     let row = curves.policies.iter().position(|name| name == policy)?;
@@ -62,18 +64,17 @@ pub fn predict(curves: &wire::Curves, policy: &str, size_bytes: u64) -> Option<(
     let above = sizes.partition_point(|&size| size < size_bytes);
     let high = *sizes.get(above)?;
     let at = |column: &[f32], point| column.get(row * sizes.len() + point).copied().map(f64::from);
-    let value = |column: &[f32]| -> Option<f64> {
-        let upper = at(column, above)?;
-        if high == size_bytes {
-            return Some(upper);
-        }
-        let below = above.checked_sub(1)?;
-        let low = sizes[below];
-        let share = (size_bytes - low) as f64 / (high - low) as f64;
-        let lower = at(column, below)?;
-        Some(lower + (upper - lower) * share)
-    };
-    Some((value(&curves.miss_ratio)?, value(&curves.error_bar)?))
+    let upper = (at(&curves.miss_ratio, above)?, at(&curves.error_bar, above)?);
+    if high == size_bytes {
+        return Some(upper);
+    }
+    let below = above.checked_sub(1)?;
+    let lower = (at(&curves.miss_ratio, below)?, at(&curves.error_bar, below)?);
+    let share = (size_bytes - sizes[below]) as f64 / (high - sizes[below]) as f64;
+    let between = |lower: f64, upper: f64| lower + (upper - lower) * share;
+    let fall = (lower.0 - upper.0).abs();
+    let cliff = if fall > CLIFF { fall * share.max(1.0 - share) } else { 0.0 };
+    Some((between(lower.0, upper.0), between(lower.1, upper.1).max(cliff)))
 }
 
 #[cfg(test)]
@@ -97,6 +98,17 @@ mod tests {
         assert_eq!(at("lfu", 300), Some(200.0));
         assert_eq!(at("lfu", 400), Some(0.0));
         assert_eq!((at("lfu", 99), at("lfu", 401), at("mru", 200)), (None, None, None));
+    }
+
+    #[test]
+    fn between_the_sides_of_a_cliff_both_are_possible() {
+        let (ratio, bar) = predict(&curves(), "default", 300).unwrap();
+        assert!((ratio - 0.3).abs() < 1e-6 && (bar - 0.2).abs() < 1e-6, "{ratio} {bar}");
+        let (_, at_a_size) = predict(&curves(), "default", 200).unwrap();
+        assert!((at_a_size - 0.01).abs() < 1e-6);
+        let mut gentle = curves();
+        gentle.miss_ratio[2] = 0.3;
+        assert!(predict(&gentle, "default", 300).unwrap().1 < 0.02);
     }
 
     #[test]
