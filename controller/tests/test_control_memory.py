@@ -109,3 +109,27 @@ def test_a_cliff_beyond_a_step_is_reached(tmp_path: Path) -> None:
     first = plant.of("/whole").limit_bytes
     world.run(120)
     assert plant.of("/whole").limit_bytes == first
+
+
+def test_what_donors_owe_from_earlier_moves_does_not_hold_back_far_more(tmp_path: Path) -> None:
+    """A small move, until it is known that one of the others would fit whole."""
+    whole, taker, donor = (
+        PlantTenant(f"/{name}", {"default": curve}, 100 * MIB)
+        for name, curve in (
+            ("whole", scan(190 * MIB)),
+            ("taker", linear(120 * MIB, 0.5)),
+            ("donor", linear(600 * MIB)),
+        )
+    )
+    whole.told = {"default": lambda _: 1.0}
+    stated = Objective("/whole", memory_min=parse_size("98MiB"))
+    world = World(
+        tmp_path, Plant([whole, taker, donor], 300 * MIB, SIZES), (stated, Objective("*"))
+    )
+    world.run(40)
+    assert taker.limit_bytes > 110 * MIB
+    assert 70 * MIB < donor.limit_bytes < 95 * MIB
+    whole.change(whole.curves)
+    world.run(70)
+    assert whole.limit_bytes >= 190 * MIB
+    assert Event.REVERTED not in world.events()

@@ -9,8 +9,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -36,7 +35,7 @@ from cachepilot.control.timing import (
     CYCLE_SECONDS,
     CYCLES_FAILED,
     RECORDS_SKIPPED,
-    STEP_SECONDS,
+    timed,
 )
 from cachepilot.control.totals import DecisionTotals
 from cachepilot.planner.decision import Plan
@@ -64,15 +63,6 @@ class Asked:
 
     objectives: Objectives
     pins: tuple[Pin, ...] = ()
-
-
-@contextmanager
-def _timed(step: str) -> Iterator[None]:
-    started = time.perf_counter()
-    try:
-        yield
-    finally:
-        STEP_SECONDS.labels(step).observe(time.perf_counter() - started)
 
 
 class NodeLoop:
@@ -123,7 +113,10 @@ class NodeLoop:
 
     @property
     def report(self) -> Report | None:
-        """What the last cycle left to be looked at; made now if nobody has looked yet."""
+        """What the last cycle left to be looked at; made now if nobody has looked yet.
+
+        From any thread: the next cycle waits for it, and changes what it is made of only then.
+        """
         with self._publishing:
             publish, self._to_publish = self._to_publish, None
             if publish is not None:
@@ -194,20 +187,20 @@ class NodeLoop:
     def _run(self, seen: wire.Snapshot, epoch: int) -> list[wire.Action]:
         asked = self._asked()
         config = self._config
-        with _timed("collect"):
+        with timed("collect"):
             collected = self._collector.collect(seen, epoch, asked.objectives)
         step_bytes = pages_down(int(config.planner.movement_share * seen.budget_bytes))
         objectives = self._with_pins(asked)
         first = self._guard.held_first(collected)
         collected = protected(collected, objectives, first, config.least_share)
-        with _timed("plan"):
+        with timed("plan"):
             goals_ops = self._bias.goals_ops(collected, objectives)
             stands = standing(collected, objectives, goals_ops)
             narrowed = self._guard.constrain(collected, objectives, stands)
             narrowed = self._bias.aimed(collected, narrowed, self._wait_us())
             can_limit = "limits" in self.hello.capabilities
             planned = plan_step(collected, narrowed, config.planner, can_limit)
-        with _timed("guard"):
+        with timed("guard"):
             decisions = self._acknowledged(collected)
             guarded = self._guard.step(
                 collected,
@@ -221,9 +214,9 @@ class NodeLoop:
                 lambda: self._lifted(collected, planned, objectives, stands),
             )
             decisions += guarded.decisions
-        with _timed("apply"):
+        with timed("apply"):
             actions = self._applier.actions(collected, guarded.wishes, objectives, epoch)
-        with _timed("store"):
+        with timed("store"):
             self._keep(collected, planned, objectives, decisions, epoch)
         made = (collected, planned, objectives, stands, epoch)
         self._to_publish = partial(self._publish, seen, *made)
@@ -381,8 +374,9 @@ class NodeLoop:
 
     def _save(self) -> None:
         gone: set[str] = set()
-        if self._report is not None:
-            known = self._report.collected.seen
+        report = self.report
+        if report is not None:
+            known = report.collected.seen
             gone = self._windows.keep_only(known) | self._totals.keep_only(known)
         totals = self._windows.totals_now(self._windows.changed())
         rows = self._windows.take_changed()

@@ -7,8 +7,15 @@ from dataclasses import dataclass, field
 from cachepilot.control.decisions import Decision, Event
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_course import doubled_s, turned
-from cachepilot.control.memory_gain import Patience, is_a_step, is_forced, rest, ways, worth_it
-from cachepilot.control.memory_march import goes_straight, towards
+from cachepilot.control.memory_gain import (
+    Patience,
+    is_forced,
+    promised_pct,
+    rest,
+    ways,
+    worth_it,
+)
+from cachepilot.control.memory_march import goes_straight, planned, towards
 from cachepilot.control.memory_member import MemoryLook, member_of, predict_member
 from cachepilot.control.memory_return import RETURN_INTERVALS, returning
 from cachepilot.control.memory_trial import (
@@ -26,7 +33,7 @@ from cachepilot.control.memory_trial import (
     worse_sum,
 )
 from cachepilot.control.policy_guard import Recent, TenantState
-from cachepilot.planner.decision import Action, Held, SloState
+from cachepilot.planner.decision import Action, SloState
 from cachepilot.planner.objectives import Goal
 from cachepilot.sizes import human_bytes
 
@@ -55,18 +62,10 @@ class Blame:
     cgroup: str | None = None
 
 
+LARGE_PCT = 50.0
+"""Throughput that is worth more than what donors were promised for earlier moves."""
+
 Wanted = dict[str, int]
-
-
-def _moves(look: MemoryLook, states: Mapping[str, TenantState]) -> dict[str, Action]:
-    """Limits that the plan changes, of tenants whose limit may change now."""
-    found = {}
-    for action in look.plan.actions:
-        if not is_a_step(action) or action.held is not Held.NOT or action.cgroup in look.busy:
-            continue
-        if look.time_s >= states[action.cgroup].limit_cool_until_s:
-            found[action.cgroup] = action
-    return found
 
 
 def _is_urgent(look: MemoryLook, moves: Mapping[str, Action], served: Collection[str]) -> bool:
@@ -106,7 +105,8 @@ def _extend(
             continue
         if member is None:
             end = trial.ends.get(cgroup, action.limit_bytes)
-            member = member_of(look, action, recents[cgroup], states[cgroup], end, config)
+            known = recents[cgroup], states[cgroup]
+            member = member_of(look, action, *known, end, config, trial.is_large)
             if member is None:
                 continue
             trial.members[cgroup] = member
@@ -288,7 +288,7 @@ def step(
         wanted = _restoring(state, look, states)
         if any(cgroup in look.collected.seen for cgroup in state.restore):
             return wanted, []
-    moves = _moves(look, states)
+    moves = planned(look, states)
     trial = state.trial
     if trial is None:
         return _begin(state, look, moves, states, recents, config)
@@ -330,6 +330,8 @@ def _begin(
         if found is None:
             return {}, []
         end, trial.ways = found, ways(found)
+        gain_pct, error_pct = promised_pct(look.collected, end, look.objectives)
+        trial.is_large = gain_pct >= LARGE_PCT + error_pct
     trial.ends = {one.cgroup: one.limit_bytes for one in end.actions}
     if goes_straight(trial, look):
         moves = towards(trial, look, states)

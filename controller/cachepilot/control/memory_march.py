@@ -9,13 +9,24 @@ So memory that moves for what is gained in the end goes there straight, in steps
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cachepilot.control.memory_gain import is_a_step
+from cachepilot.control.memory_gain import falls_short, is_a_step, needs_memory
 from cachepilot.control.memory_member import MemoryLook
 from cachepilot.control.memory_trial import MemoryTrial
 from cachepilot.control.policy_guard import TenantState
 from cachepilot.planner.decision import Action, Held
 from cachepilot.planner.objectives import Goal
 from cachepilot.sizes import pages_down
+
+
+def planned(look: MemoryLook, states: Mapping[str, TenantState]) -> dict[str, Action]:
+    """Limits that the plan of the cycle changes, of tenants whose limit may change now."""
+    found = {}
+    for action in look.plan.actions:
+        if not is_a_step(action) or action.held is not Held.NOT or action.cgroup in look.busy:
+            continue
+        if look.time_s >= states[action.cgroup].limit_cool_until_s:
+            found[action.cgroup] = action
+    return found
 
 
 def goes_straight(trial: MemoryTrial, look: MemoryLook) -> bool:
@@ -28,13 +39,17 @@ def _ahead_bytes(
 ) -> dict[str, tuple[Action, int]]:
     """How far the limit of everyone is from where it is to be, of those whose limit may change."""
     found = {}
+    needy = needs_memory(look.plan) | falls_short(look.collected, look.plan)
     for action in look.plan.actions:
         cgroup = action.cgroup
         end = trial.ends.get(cgroup)
         if end is None or action.held is not Held.NOT or cgroup in look.busy:
             continue
-        if look.time_s >= states[cgroup].limit_cool_until_s:
-            found[cgroup] = action, end - action.present.limit_bytes
+        size = end - action.present.limit_bytes
+        # Its promise was to be kept with less, and the newest curves say that it is not.
+        owes = size < 0 and cgroup in needy
+        if not owes and look.time_s >= states[cgroup].limit_cool_until_s:
+            found[cgroup] = action, size
     return found
 
 

@@ -50,11 +50,11 @@ def _outbid(look: MemoryLook) -> set[str]:
 
 
 def _anchor(
-    look: MemoryLook, seen: Seen, before: Stats, end_bytes: int, state: TenantState,
+    look: MemoryLook, seen: Seen, before: Stats, end_bytes: int, earlier: Anchor | None,
     config: GuardConfig,
 ) -> Anchor:  # fmt: skip
     """That of the first of moves that followed each other; a new one is for `end_bytes`."""
-    found = anchored(state.anchor, seen, config)
+    found = anchored(earlier, seen, config)
     if found is not None:
         return found
     device, wait_us = look.collected.snapshot.device, look.plan.device_wait_us
@@ -70,10 +70,12 @@ def member_of(
     state: TenantState,
     end_bytes: int,
     config: GuardConfig,
+    is_large: bool = False,
 ) -> Member | None:
     """A tenant whose limit begins to move; None while there is too little to compare it with.
 
-    `end_bytes` is the limit where it will be in the end, as far as that is known.
+    `end_bytes` is the limit where it will be in the end, as far as that is known. See `MemoryTrial`
+    for `is_large`.
     """
     seen = look.collected.seen[action.cgroup]
     before = baseline(tuple(recent.samples), config)
@@ -94,7 +96,8 @@ def member_of(
     )
     predict_member(found, look, seen)
     if found.is_donor:
-        found.anchor = _anchor(look, seen, before, min(end_bytes, found.to_bytes), state, config)
+        earlier = None if is_large else state.anchor
+        found.anchor = _anchor(look, seen, before, min(end_bytes, found.to_bytes), earlier, config)
     return found
 
 

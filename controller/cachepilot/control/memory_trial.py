@@ -88,6 +88,8 @@ class MemoryTrial:
     of the node. When one changes the window begins anew, at most `RESTARTS_MAX` times, and what
     all do together is not compared any more: they share a device. Nor is it when anybody left.
     `serves` are those whose SLO is missed and that get more: it comes before what others lose.
+    `is_large` when it promises far more than what memory moved for so far: then donors owe no more
+    than it predicts of them.
     """
 
     started_s: float
@@ -102,6 +104,7 @@ class MemoryTrial:
     phases: dict[str, int] = field(default_factory=dict)
     restarts: int = 0
     serves: set[str] = field(default_factory=set)
+    is_large: bool = False
 
     def leave(self, cgroup: str) -> None:
         """A member cannot be compared any more. One that joined again began where it did first."""
