@@ -22,26 +22,27 @@ GAINS_PCT = {"ycsb": 40.0, "search": 70.0}
 def world() -> World:
     """Default, tailored and autopilot, in this order.
 
-    Of 13.5 MiB the search has some 10 MiB for pages of files: 1.2 times as much is in the tree.
+    Of 15 MiB the search has some 11.5 MiB for pages of files, and a tenth more is in the tree. What
+    it looks for takes the processor some time, as in a tree that is cached: repeated words.
     """
     return World(
         experiment=NAME,
         tenants=(
             Tenant("ycsb", "ycsb", "--workload c --threads 2 --seed 1"),
-            Tenant("search", "search", "--threads 2 include"),
+            Tenant("search", "search", r"--threads 2 -P \b(\w+)\s+\1\b"),
         ),
         sides=(
             Side("default", 65, 40.0),
             Side("tailored", 75, 40.0, pins=TAILORED),
             Side(
                 "autopilot",
-                170,
+                300,
                 45.0,
                 objectives=objectives("autopilot", {"*": {}}),
                 planner={"movement_share": 0.0},
             ),
         ),
-        budget_bytes=27 * MIB,
+        budget_bytes=30 * MIB,
         iops=150,
         records=40_000,
     )
