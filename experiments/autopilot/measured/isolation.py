@@ -22,7 +22,7 @@ GAINS_PCT = {"ycsb": 40.0, "search": 70.0}
 def world() -> World:
     """Default, tailored and autopilot, in this order.
 
-    Of 15 MiB the search has some 11.5 MiB for pages of files, and a tenth more is in the tree. What
+    Of 16 MiB the search has some 11.5 MiB for pages of files, and a tenth more is in the tree. What
     it looks for takes the processor some time, as in a tree that is cached: repeated words.
     """
     return World(
@@ -42,7 +42,7 @@ def world() -> World:
                 planner={"movement_share": 0.0},
             ),
         ),
-        budget_bytes=30 * MIB,
+        budget_bytes=32 * MIB,
         iops=150,
         records=40_000,
     )
