@@ -156,8 +156,9 @@ def _blamed(trial: MemoryTrial, cgroup: str, look: MemoryLook, config: GuardConf
     member = trial.members[cgroup]
     p99_us = look.collected.seen[cgroup].tenant.indicators.latency_p99_us
     objective = look.objectives.of(cgroup)
-    # What nothing is promised of may lose more than was predicted to a promise that is missed.
-    owes = objective.has_slo or not trial.serves
+    # What nothing is promised of may lose more than was predicted to a promise that is missed, or
+    # where far more is gained: what all do together is measured then.
+    owes = objective.has_slo or not (trial.serves or trial.is_large)
     why = worse_donor(member, config) if owes else None
     why = why or broken_slo(member, objective, p99_us, config)
     return None if why is None else Blame(f"{cgroup}: {why}", cgroup)

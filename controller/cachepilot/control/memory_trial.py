@@ -88,8 +88,8 @@ class MemoryTrial:
     of the node. When one changes the window begins anew, at most `RESTARTS_MAX` times, and what
     all do together is not compared any more: they share a device. Nor is it when anybody left.
     `serves` are those whose SLO is missed and that get more: it comes before what others lose.
-    `is_large` when it promises far more than what memory moved for so far: then donors owe no more
-    than it predicts of them.
+    `is_large` when it promises far more than what memory moved for so far: then donors of which
+    nothing is promised owe nothing, neither from now nor from earlier moves, unless nobody gains.
     """
 
     started_s: float
