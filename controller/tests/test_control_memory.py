@@ -133,3 +133,26 @@ def test_what_donors_owe_from_earlier_moves_does_not_hold_back_far_more(tmp_path
     world.run(70)
     assert whole.limit_bytes >= 190 * MIB
     assert Event.REVERTED not in world.events()
+
+
+def test_far_more_for_one_is_kept_though_a_donor_loses_more_than_its_curve_says(
+    tmp_path: Path,
+) -> None:
+    """Unless something is promised of the donor."""
+    limits = []
+    for stated in ((), (Objective("/liar", throughput_ops=60.0),)):
+        whole, liar, other = (
+            PlantTenant(f"/{name}", {"default": curve}, 100 * MIB)
+            for name, curve in (
+                ("whole", scan(190 * MIB)),
+                ("liar", linear(100 * MIB, 0.6)),
+                ("other", linear(600 * MIB)),
+            )
+        )
+        liar.told = {"default": linear(600 * MIB, 0.5, 0.62)}
+        folder = tmp_path / str(len(limits))
+        folder.mkdir()
+        plant = Plant([whole, liar, other], 300 * MIB, SIZES)
+        World(folder, plant, (*stated, Objective("*"))).run(40)
+        limits.append(whole.limit_bytes)
+    assert limits[0] >= 190 * MIB > limits[1]

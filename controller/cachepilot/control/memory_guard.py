@@ -389,7 +389,9 @@ def _watch(
             if trial.ways is not None and trial.restarts == 0:
                 gained = has_gained(trial, look.objectives.goal, config)
                 rest(state.patience, gained, look.collected, config)
-            return _keep(state, look, states, "nobody is worse off than was predicted")
+            all_of_them = "all of them together gain far more than was lost"
+            single = "nobody is worse off than was predicted"
+            return _keep(state, look, states, all_of_them if trial.is_large else single)
     trial.waited_s += look.elapsed_s if silent else 0.0
     if trial.waited_s > config.patience_s:
         why = f"data was missing or not to be trusted for more than {config.patience_s:g} s"
