@@ -9,6 +9,8 @@ from cachepilot.control.verdict import Stats
 
 RESTED_S = 600.0
 """A limit that stayed for so long may turn round as if it had never moved."""
+FAR_SHARE = 0.05
+"""Of a limit: one that changed by less may go either way next."""
 FAR_BARS = 2.0
 """A curve changed when it did by so many times its error bar."""
 
@@ -65,6 +67,11 @@ def doubled_s(count: int, config: GuardConfig) -> float:
     if count <= 0:
         return config.dwell_s
     return min(config.cool_down_s * 2.0 ** min(count - 1, 30), config.cool_down_max_s)
+
+
+def is_far(from_bytes: int, to_bytes: int) -> bool:
+    """Whether a limit changed by so much that the way it went is remembered."""
+    return abs(to_bytes - from_bytes) >= FAR_SHARE * from_bytes
 
 
 def turned(course: Course | None, up: bool, time_s: float, seen: Seen) -> Course:

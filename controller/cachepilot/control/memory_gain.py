@@ -133,17 +133,17 @@ def under_present_policies(objectives: Objectives, collected: Collected) -> Obje
 
 
 def _spread_ops(collected: Collected, plan: Plan, action: Action) -> float:
-    """By how much less than predicted one tenant may do, by half of its error bar of 95%.
+    """By how much less than predicted one tenant may do, by a quarter of its error bar of 95%.
 
-    What is promised is tried and measured, and taken back when it was wrong: a standard error is as
-    sure as a trial has to be. By how much more does not matter: near a miss ratio of 0 that has no
-    bound.
+    What is promised is tried, measured, and taken back when it was wrong, and trials in vain become
+    rare by themselves: two in three that are right, which is half a standard error, are enough to
+    begin one. By how much more does not matter: near a miss ratio of 0 that has no bound.
     """
     seen, device = collected.seen[action.cgroup], collected.snapshot.device
     found = predicted(seen, device, plan.device_wait_us, action.policy, action.limit_bytes)
     if seen.measured is None or found is None:
         return 0.0
-    bar = seen.measured.error_at(action.policy, action.limit_bytes) / 2
+    bar = seen.measured.error_at(action.policy, action.limit_bytes) / 4
     demand = seen.tenant.demand
     missed_us = demand.accesses_per_op * (device.miss_cost_us + plan.device_wait_us)
     time_us = demand.service_us + (found.miss_ratio or 0.0) * missed_us

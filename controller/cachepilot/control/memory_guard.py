@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from cachepilot.control.decisions import Decision, Event
 from cachepilot.control.guard_config import GuardConfig
-from cachepilot.control.memory_course import doubled_s, turned
+from cachepilot.control.memory_course import doubled_s, is_far, turned
 from cachepilot.control.memory_gain import (
     Patience,
     is_forced,
@@ -233,7 +233,7 @@ def _keep(
     assert state.trial is not None
     for cgroup, member in state.trial.members.items():
         found, seen = states[cgroup], look.collected.seen[cgroup]
-        if member.to_bytes != member.from_bytes:
+        if is_far(member.from_bytes, member.to_bytes):
             found.course = turned(found.course, not member.is_donor, look.time_s, seen)
         if member.is_donor:
             found.anchor = member.anchor
@@ -389,9 +389,9 @@ def _watch(
             if trial.ways is not None and trial.restarts == 0:
                 gained = has_gained(trial, look.objectives.goal, config)
                 rest(state.patience, gained, look.collected, config)
-            all_of_them = "all of them together gain far more than was lost"
-            single = "nobody is worse off than was predicted"
-            return _keep(state, look, states, all_of_them if trial.is_large else single)
+            why = "nobody is worse off than was predicted"
+            why = "all together gain far more than was lost" if trial.is_large else why
+            return _keep(state, look, states, why)
     trial.waited_s += look.elapsed_s if silent else 0.0
     if trial.waited_s > config.patience_s:
         why = f"data was missing or not to be trusted for more than {config.patience_s:g} s"
