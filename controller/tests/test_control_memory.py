@@ -139,7 +139,7 @@ def test_far_more_for_one_is_kept_though_a_donor_loses_more_than_its_curve_says(
     tmp_path: Path,
 ) -> None:
     """Unless something is promised of the donor."""
-    limits = []
+    limits: list[int] = []
     for stated in ((), (Objective("/liar", throughput_ops=60.0),)):
         whole, liar, other = (
             PlantTenant(f"/{name}", {"default": curve}, 100 * MIB)
