@@ -9,6 +9,7 @@ from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear, powe
 from experiments.control_loop.world import World
 
 from cachepilot.api.shapes import Pin
+from cachepilot.control import loop
 from cachepilot.control.collect import Collector
 from cachepilot.control.decisions import Event
 from cachepilot.planner.objectives import Indicator, Mode, Objective
@@ -269,6 +270,39 @@ def test_a_cycle_that_fails_changes_nothing_and_says_why(
     monkeypatch.undo()
     world.run(10)
     assert world.plant.of("/scan").policy == "mru"
+
+
+def test_a_report_that_cannot_be_made_says_why_and_the_plan_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, one_tenant())
+    world.run(2)
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("by design")
+
+    monkeypatch.setattr(loop, "slo_views", broken)
+    for _ in range(20):
+        world.plant.pass_time()
+        world.loop.acknowledge(world.plant.apply(world.loop.cycle(world.plant.snapshot())))
+        world.loop.after()
+    assert "by design" in world.service.nodes()[0].problem
+    assert world.plant.of("/scan").policy == "mru"
+    monkeypatch.undo()
+    world.run(1)
+    assert not world.service.nodes()[0].problem
+
+
+def test_a_report_is_there_before_what_follows_a_cycle(tmp_path: Path) -> None:
+    """Whoever asks first has it made, and nobody sees the one before."""
+    world = World(tmp_path, one_tenant())
+    world.run(2)
+    world.plant.pass_time()
+    plan = world.loop.cycle(world.plant.snapshot())
+    report = world.loop.report
+    assert report is not None and report.epoch == plan.epoch
+    world.loop.after()
+    assert world.loop.report is report
 
 
 def test_memory_besides_page_cache_and_a_minimum_are_respected(tmp_path: Path) -> None:

@@ -165,7 +165,6 @@ class NodeLoop:
         except Exception as error:
             self._fail(seen, epoch, error)
         CYCLE_SECONDS.observe(time.perf_counter() - started)
-        self._changes.tell(Topic.NODE, self.name)
         return plan
 
     def _fail(self, seen: wire.Snapshot, epoch: int, error: Exception) -> None:
@@ -173,7 +172,7 @@ class NodeLoop:
         CYCLES_FAILED.labels(self.name).inc()
         LOG.error("node %s: the cycle of epoch %d failed", self.name, epoch, exc_info=error)
         problem = f"{type(error).__name__}: {error}"
-        last = self.report
+        last = self._report
         if last is not None:
             self._report = Report(
                 last.collected, None, last.objectives, epoch, problem, last.slos, last.trials,
@@ -355,8 +354,10 @@ class NodeLoop:
             self._after()
 
     def _after(self) -> None:
+        # Made here, so that who looks because of the change does not make it.
+        report = self.report
+        self._changes.tell(Topic.NODE, self.name)
         try:
-            report = self.report
             self._collector.refit()
             if report is not None:
                 self.courses.take(report)
