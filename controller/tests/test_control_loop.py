@@ -254,15 +254,15 @@ def test_every_trial_keeps_a_record_that_can_be_replayed(tmp_path: Path) -> None
     assert replay(record) == record.plan
 
 
+def broken(*_: object) -> None:
+    raise ZeroDivisionError("by design")
+
+
 def test_a_cycle_that_fails_changes_nothing_and_says_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(tmp_path, one_tenant())
     world.run(2)
-
-    def broken(*_: object) -> None:
-        raise ZeroDivisionError("by design")
-
     monkeypatch.setattr(Collector, "collect", broken)
     plan = world.loop.cycle(world.plant.snapshot())
     assert not plan.actions
@@ -277,10 +277,6 @@ def test_a_report_that_cannot_be_made_says_why_and_the_plan_holds(
 ) -> None:
     world = World(tmp_path, one_tenant())
     world.run(2)
-
-    def broken(*_: object) -> None:
-        raise ZeroDivisionError("by design")
-
     monkeypatch.setattr(loop, "slo_views", broken)
     for _ in range(20):
         world.plant.pass_time()
