@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory moved between the tenants of one node: steps, their trial, and the way back."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cachepilot.control.decisions import Decision, Event
@@ -15,7 +15,7 @@ from cachepilot.control.memory_gain import (
     ways,
     worth_it,
 )
-from cachepilot.control.memory_march import goes_straight, planned, towards
+from cachepilot.control.memory_march import goes_straight, is_urgent, planned, towards
 from cachepilot.control.memory_member import MemoryLook, member_of, predict_member
 from cachepilot.control.memory_return import RETURN_INTERVALS, returning
 from cachepilot.control.memory_trial import (
@@ -33,7 +33,7 @@ from cachepilot.control.memory_trial import (
     worse_sum,
 )
 from cachepilot.control.policy_guard import Recent, TenantState
-from cachepilot.planner.decision import Action, SloState
+from cachepilot.planner.decision import Action
 from cachepilot.planner.objectives import Goal
 from cachepilot.sizes import human_bytes
 
@@ -66,20 +66,6 @@ LARGE_PCT = 50.0
 """Throughput that is worth more than what donors were promised for earlier moves."""
 
 Wanted = dict[str, int]
-
-
-def _is_urgent(look: MemoryLook, moves: Mapping[str, Action], served: Collection[str]) -> bool:
-    """Whether memory is on its way to a tenant whose SLO is not kept."""
-    for one in look.plan.slos:
-        action = moves.get(one.cgroup)
-        if action is None or action.limit_bytes <= action.present.limit_bytes:
-            continue
-        if one.state is SloState.APPROACHING:
-            return True
-        # One that is served already has yet to fill what it got.
-        if one.cgroup in look.standing.short and one.cgroup not in served:
-            return True
-    return False
 
 
 def _may_turn(trial: MemoryTrial, cgroup: str) -> bool:
@@ -158,7 +144,7 @@ def _blamed(trial: MemoryTrial, cgroup: str, look: MemoryLook, config: GuardConf
     objective = look.objectives.of(cgroup)
     # What nothing is promised of may lose more than was predicted to a promise that is missed, or
     # where far more is gained: what all do together is measured then.
-    owes = objective.has_slo or not (trial.serves or trial.is_large)
+    owes = objective.has_slo or not (trial.serves or trial.sum_decides)
     why = worse_donor(member, config) if owes else None
     why = why or broken_slo(member, objective, p99_us, config)
     return None if why is None else Blame(f"{cgroup}: {why}", cgroup)
@@ -208,7 +194,8 @@ def _move(
     worse = _fell_meanwhile(trial, look, config)
     if worse is not None:
         return {}, _take_back(state, look, states, Event.REVERTED, worse, config)
-    if goes_straight(trial, look):
+    # An SLO that needs memory does not wait until all others are where they are going.
+    if goes_straight(trial, look) and not is_urgent(look, moves, trial.serves):
         moves = towards(trial, look, states)
     wanted = _extend(trial, look, moves, states, recents, config)
     _settle(trial, wanted, look, config)
@@ -295,13 +282,12 @@ def step(
         return _begin(state, look, moves, states, recents, config)
     _drop_missing(trial, look)
     _follow_phases(trial, look)
-    if not trial.members:
-        why = Blame("of all who took part the workload changed, or they are gone")
+    if not trial.members or trial.gives_to_nobody:
+        why = Blame("of all who were to get memory the workload changed, or they are gone")
         return {}, _take_back(state, look, states, Event.ABANDONED, why, config)
     if trial.phase is Phase.MOVING:
         return _move(state, look, moves, states, recents, config)
-    begins = not look.is_clearing and is_forced(look.collected, look.plan, look.objectives, moves)
-    urgent = begins and _is_urgent(look, moves, trial.serves)
+    urgent = is_urgent(look, moves, trial.serves)
     if urgent and _why_worse(trial, look, config) is None:
         ended = _keep(state, look, states, "an SLO needs memory at once")
         wanted, begun = _begin(state, look, moves, states, recents, config)
@@ -332,7 +318,7 @@ def _begin(
             return {}, []
         end, trial.ways = found, ways(found)
         gain_pct, error_pct = promised_pct(look.collected, end, look.objectives)
-        trial.is_large = gain_pct >= LARGE_PCT + error_pct
+        trial.is_large = goes_straight(trial, look) and gain_pct >= LARGE_PCT + error_pct
     trial.ends = {one.cgroup: one.limit_bytes for one in end.actions}
     if goes_straight(trial, look):
         moves = towards(trial, look, states)
@@ -390,7 +376,7 @@ def _watch(
                 gained = has_gained(trial, look.objectives.goal, config)
                 rest(state.patience, gained, look.collected, config)
             why = "nobody is worse off than was predicted"
-            why = "all together gain far more than was lost" if trial.is_large else why
+            why = "all together gain far more than was lost" if trial.sum_decides else why
             return _keep(state, look, states, why)
     trial.waited_s += look.elapsed_s if silent else 0.0
     if trial.waited_s > config.patience_s:

@@ -6,15 +6,15 @@ such plans: giving memory up costs at once, and getting it gains nothing before 
 So memory that moves for what is gained in the end goes there straight, in steps of the same bound.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from cachepilot.control.memory_gain import falls_short, is_a_step, needs_memory
+from cachepilot.control.memory_gain import is_a_step, is_forced
 from cachepilot.control.memory_member import MemoryLook
 from cachepilot.control.memory_trial import MemoryTrial
 from cachepilot.control.policy_guard import TenantState
-from cachepilot.planner.decision import Action, Held
-from cachepilot.planner.objectives import Goal
+from cachepilot.planner.decision import Action, Held, SloState
+from cachepilot.planner.objectives import Goal, size_bytes
 from cachepilot.sizes import pages_down
 
 
@@ -29,26 +29,56 @@ def planned(look: MemoryLook, states: Mapping[str, TenantState]) -> dict[str, Ac
     return found
 
 
+def is_urgent(look: MemoryLook, moves: Mapping[str, Action], served: Collection[str]) -> bool:
+    """Whether memory must move, and is on its way to a tenant whose SLO is not kept."""
+    forced = is_forced(look.collected, look.plan, look.objectives, moves)
+    if look.is_clearing or not forced:
+        return False
+    for one in look.plan.slos:
+        action = moves.get(one.cgroup)
+        if action is None or action.limit_bytes <= action.present.limit_bytes:
+            continue
+        if one.state is SloState.APPROACHING:
+            return True
+        # One that is served already has yet to fill what it got.
+        if one.cgroup in look.standing.short and one.cgroup not in served:
+            return True
+    return False
+
+
 def goes_straight(trial: MemoryTrial, look: MemoryLook) -> bool:
     """Whether memory moves for throughput, and not because it must."""
     return trial.ways is not None and look.objectives.goal is Goal.THROUGHPUT
 
 
+def _bounded(end: int, action: Action, look: MemoryLook) -> int:
+    """Where a limit may go now of where it was to go: what was stated since comes first.
+
+    Of whom anything is promised, no further than the plan of this cycle takes it.
+    """
+    seen, objective = look.collected.seen[action.cgroup], look.objectives.of(action.cgroup)
+    budget = look.collected.snapshot.node.budget_bytes
+    if objective.memory_max is not None:
+        end = min(end, size_bytes(objective.memory_max, budget))
+    low = seen.tenant.floor_bytes
+    if objective.memory_min is not None:
+        low = max(low, size_bytes(objective.memory_min, budget))
+    return max(end, low, action.limit_bytes if objective.has_slo else 0)
+
+
 def _ahead_bytes(
     trial: MemoryTrial, look: MemoryLook, states: Mapping[str, TenantState]
 ) -> dict[str, tuple[Action, int]]:
-    """How far the limit of everyone is from where it is to be, of those whose limit may change."""
+    """How far everyone whose limit may change is from where it goes, on the way that was begun."""
     found = {}
-    needy = needs_memory(look.plan) | falls_short(look.collected, look.plan)
     for action in look.plan.actions:
         cgroup = action.cgroup
         end = trial.ends.get(cgroup)
         if end is None or action.held is not Held.NOT or cgroup in look.busy:
             continue
-        size = end - action.present.limit_bytes
-        # Its promise was to be kept with less, and the newest curves say that it is not.
-        owes = size < 0 and cgroup in needy
-        if not owes and look.time_s >= states[cgroup].limit_cool_until_s:
+        size = _bounded(end, action, look) - action.present.limit_bytes
+        began = trial.ways is not None and trial.ways.get(cgroup) is (size > 0)
+        if began and look.time_s >= states[cgroup].limit_cool_until_s:
             found[cgroup] = action, size
     return found
 
@@ -58,15 +88,20 @@ def towards(
 ) -> dict[str, Action]:
     """The next steps of those on their way, none longer than `look.step_bytes`.
 
-    All get there together, and nobody is promised more than is free or given up by others.
+    All get there together. Nobody is promised more than is free or given up by others, and nobody
+    gives what nobody takes.
     """
     ahead = _ahead_bytes(trial, look, states)
     held = sum(seen.limit_bytes for seen in look.collected.seen.values())
     free = max(0, look.collected.snapshot.node.budget_bytes - held)
     given = sum(-size for _, size in ahead.values() if size < 0)
     asked = sum(size for _, size in ahead.values() if size > 0)
-    part = min(1.0, (free + given) / asked) if asked else 0.0
-    parts = {cgroup: part * size if size > 0 else size for cgroup, (_, size) in ahead.items()}
+    got_share = min(1.0, (free + given) / asked) if asked else 0.0
+    given_share = min(1.0, max(0, asked - free) / given) if given else 0.0
+    parts = {
+        cgroup: size * (got_share if size > 0 else given_share)
+        for cgroup, (_, size) in ahead.items()
+    }
     longest = max(map(abs, parts.values()), default=0.0)
     share = min(1.0, look.step_bytes / max(longest, 1.0))
     found = {}

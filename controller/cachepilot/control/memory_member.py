@@ -96,7 +96,7 @@ def member_of(
     )
     predict_member(found, look, seen)
     if found.is_donor:
-        earlier = None if is_large else state.anchor
+        earlier = None if is_large and not objective.has_slo else state.anchor
         found.anchor = _anchor(look, seen, before, min(end_bytes, found.to_bytes), earlier, config)
     return found
 

@@ -89,7 +89,8 @@ class MemoryTrial:
     all do together is not compared any more: they share a device. Nor is it when anybody left.
     `serves` are those whose SLO is missed and that get more: it comes before what others lose.
     `is_large` when it promises far more than what memory moved for so far: then donors of which
-    nothing is promised owe nothing, neither from now nor from earlier moves, unless nobody gains.
+    nothing is promised owe nothing, neither from now nor from earlier moves, as long as what all do
+    together can be judged.
     """
 
     started_s: float
@@ -105,6 +106,17 @@ class MemoryTrial:
     restarts: int = 0
     serves: set[str] = field(default_factory=set)
     is_large: bool = False
+
+    @property
+    def sum_decides(self) -> bool:
+        """Whether donors of which nothing is promised are judged by what all do together."""
+        return self.is_large and self.restarts == 0 and not self.left
+
+    @property
+    def gives_to_nobody(self) -> bool:
+        """Whether those that were to get memory have all left."""
+        took = any(not one.is_donor for one in self.left.values())
+        return took and all(one.is_donor for one in self.members.values())
 
     def leave(self, cgroup: str) -> None:
         """A member cannot be compared any more. One that joined again began where it did first."""
