@@ -112,13 +112,20 @@ def forgets() -> None:
 
 
 def shared() -> None:
-    """Shared memory, which is no page cache: written, read, and faulted in around by a mapping."""
+    """Shared memory, which is no page cache: written, read, and faulted in around by a mapping.
+
+    Of the file one page is read: a recording of nothing is refused.
+    """
     fd = os.memfd_create("shared")
     os.pwrite(fd, bytes(MAPPED_PAGES * PAGE), 0)
     os.pread(fd, MAPPED_PAGES * PAGE, 0)
     with mmap.mmap(fd, MAPPED_PAGES * PAGE, mmap.MAP_SHARED, mmap.PROT_READ) as memory:
         for page in range(MAPPED_PAGES):
             assert memory[page * PAGE] == 0
+    os.close(fd)
+    fd = open_file()
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+    os.pread(fd, PAGE, 0)
     os.close(fd)
 
 
