@@ -12,6 +12,7 @@ from cachepilot.control.verdict import (
     Stats,
     change,
     is_jump,
+    ops_noise,
     stats,
     why_no_better,
     why_no_gain,
@@ -55,6 +56,7 @@ class PolicyTrial:
     ahead_miss: float = 0.0
     effective_s: float | None = None
     accesses: int = 0
+    misses: float = 0.0
     waited_s: float = 0.0
     adapted: bool = False
     samples: list[Sample] = field(default_factory=list)
@@ -231,6 +233,7 @@ def _observe(
         trial.samples.clear()
         trial.restarts += 1
     trial.samples.append(seen.sample)
+    trial.misses += seen.sample.accesses * seen.sample.miss_ratio
     costly = _costs(trial, seen.sample)
     if costly is not None:
         return costly
@@ -243,6 +246,9 @@ def _restart(trial: PolicyTrial, seen: Seen) -> Outcome | None:
     """Another phase began: its window does too, and what was measured before is no baseline."""
     assert seen.sample is not None
     trial.phase, trial.is_other_phase = seen.wire.phase, True
+    if not trial.is_far:
+        why = f"another phase began, and {trial.to_policy} promised little in the last"
+        return Outcome(Event.ABANDONED, why, back=True, blamed=False)
     if trial.restarts >= RESTARTS_MAX:
         why = f"the workload changed {trial.restarts + 1} times while it was on trial"
         return Outcome(Event.ABANDONED, why, back=True, blamed=False)
@@ -283,6 +289,21 @@ def _has_gained(trial: PolicyTrial, config: GuardConfig) -> bool:
     return found.ops_better and not found.miss_worse and not trial.is_other_phase
 
 
+def _may_gain_yet(trial: PolicyTrial, config: GuardConfig) -> bool:
+    """Whether most of what is cached was left by the baseline, and it does no harm so far.
+
+    Only misses bring what a policy would keep: where most accesses hit, many turnovers of accesses
+    are few of the contents.
+    """
+    passed_s = trial.samples[-1].time_s - (trial.effective_s or 0.0)
+    turned = trial.misses >= config.turnovers * trial.limit_bytes / PAGE_BYTES
+    if turned or passed_s >= config.adapt_max_s or trial.is_other_phase:
+        return False
+    before, after = trial.baseline, stats(trial.samples)
+    least_ops = before.ops * (1 - config.tolerance_pct / 100) - ops_noise(before, after)
+    return after.miss <= before.miss or after.ops >= least_ops
+
+
 def _verdict(
     trial: PolicyTrial,
     seen: Seen,
@@ -296,6 +317,9 @@ def _verdict(
     trusted = seen.tenant.trust.trusted
     # Only trusted curves tell what the baseline would be in another phase.
     worse = None if trial.is_other_phase and not trusted else _judge(trial, shift, config)
+    if worse is not None and _may_gain_yet(trial, config):
+        trial.samples.clear()
+        return None
     if worse is not None:
         return Outcome(Event.REVERTED, worse, back=True)
     if not trusted:
