@@ -254,7 +254,8 @@ def _restart(trial: PolicyTrial, seen: Seen) -> Outcome | None:
         return Outcome(Event.ABANDONED, why, back=True, blamed=False)
     trial.restarts += 1
     trial.samples.clear()
-    trial.effective_s, trial.accesses, trial.adapted = seen.sample.time_s, 0, False
+    trial.effective_s, trial.accesses, trial.misses = seen.sample.time_s, 0, 0.0
+    trial.adapted = False
     return None
 
 
