@@ -2,17 +2,21 @@
 """The guard's state as JSON, so that trials go on after a restart."""
 
 import logging
+from collections.abc import Iterable
 from dataclasses import replace
 
 from pydantic import TypeAdapter, ValidationError
 
+from cachepilot.control.decisions import Decision
 from cachepilot.control.guard import GuardState
 from cachepilot.control.policy_guard import TenantState
+from cachepilot.control.store import NodeRow
 from cachepilot.planner.record import RecordError
 
 LOG = logging.getLogger(__name__)
 
 _ADAPTER = TypeAdapter(GuardState)
+_TENANT = TypeAdapter(TenantState | None)
 
 
 def is_active(state: GuardState) -> bool:
@@ -41,12 +45,56 @@ def from_json(text: str, name: str) -> GuardState:
         raise RecordError(f"{name}: not the state of a guard: {first['msg']}") from None
 
 
-def stored(text: str | None, node: str) -> GuardState | None:
+def stored(row: NodeRow) -> GuardState | None:
     """What the store has of a node; None where it has nothing, or what cannot be read."""
-    if text is None:
+    if row.guard is None:
         return None
     try:
-        return from_json(text, f"store: node {node}")
-    except RecordError as error:
+        state = from_json(row.guard, f"store: node {row.name}")
+        for cgroup, one in row.guard_tenants.items():
+            _put(state, cgroup, _TENANT.validate_json(one))
+    except (RecordError, ValidationError) as error:
         LOG.error("%s; the guard begins anew", error)
         return None
+    return state
+
+
+def _put(state: GuardState, cgroup: str, one: TenantState | None) -> None:
+    if one is None:
+        state.tenants.pop(cgroup, None)
+    else:
+        state.tenants[cgroup] = one
+
+
+class Stored:
+    """What of the guard's state is in the store, so that a decision does not write all of it.
+
+    At thousands of tenants the whole takes longer to write than many a plan to make.
+    """
+
+    def __init__(self) -> None:
+        self._shape: tuple[object, ...] | None = None
+
+    def take(self, state: GuardState) -> None:
+        """The whole of it was stored."""
+        self._shape = _shape(state)
+
+    def texts(
+        self, state: GuardState, decisions: Iterable[Decision]
+    ) -> tuple[str | None, dict[str, str]]:
+        """What is to be stored: the whole, or tenants that something was decided about."""
+        if self._shape is None or self._shape != _shape(state):
+            return to_json(state), {}
+        named = {one.cgroup for one in decisions}
+        tenants = {name: _TENANT.dump_json(state.tenants.get(name)).decode() for name in named}
+        return None, tenants
+
+
+def _shape(state: GuardState) -> tuple[object, ...]:
+    """What a decision may change beside the tenant that it names."""
+    memory, trial = state.memory, state.memory.trial
+    moving = None
+    if trial is not None:
+        moving = (trial.started_s, trial.phase, trial.restarts, len(trial.members))
+    left = () if trial is None else tuple(trial.left)
+    return moving, left, tuple(memory.restore), tuple(state.away)

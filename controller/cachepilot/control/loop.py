@@ -93,7 +93,8 @@ class NodeLoop:
         self._config, self._store, self._asked = config, store, asked
         self._interval_s = config.interval_ms / 1000
         self._collector = Collector(row.name, scraped)
-        self._guard = Guard(config.guard, guard_state.stored(row.guard, row.name))
+        self._guard = Guard(config.guard, guard_state.stored(row))
+        self._stored = guard_state.Stored()
         self._applier = Applier(self._interval_s)
         self._windows = SloWindows(store.windows(row.name), store.slo_totals(row.name))
         self._totals = DecisionTotals(store.decision_totals(row.name))
@@ -289,11 +290,14 @@ class NodeLoop:
                 self._windows.take(collected.time_s, seen, objective)
         if not decisions:
             return
-        state = guard_state.to_json(self._guard.state)
-        totals = self._totals.take(decisions)
+        state, totals = self._guard.state, self._totals.take(decisions)
+        whole, tenants = self._stored.texts(state, decisions)
         self._store.save(
-            self.name, epoch, collected.time_s, decisions, state, decision_totals=totals
-        )
+            self.name, epoch, collected.time_s, decisions, whole,
+            decision_totals=totals, guard_tenants=tenants,
+        )  # fmt: skip
+        if whole is not None:
+            self._stored.take(state)
         self._changes.tell(Topic.DECISIONS, self.name)
         many = len(collected.seen) > RECORD_TENANTS_MAX
         if many and collected.time_s - self._recorded_s < RECORD_EVERY_S:
@@ -385,6 +389,7 @@ class NodeLoop:
         self._store.save(
             self.name, self.epoch, self.last_seen_s, (), state, rows, totals, gone=gone
         )
+        self._stored.take(self._guard.state)
         self._windows.stored(totals)
 
     def end(self) -> None:

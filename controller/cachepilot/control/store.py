@@ -9,9 +9,9 @@ import sqlite3
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,9 @@ CREATE TABLE IF NOT EXISTS ends_of_pins (
 CREATE TABLE IF NOT EXISTS nodes (
   name TEXT PRIMARY KEY, epoch INTEGER NOT NULL DEFAULT 0, hello BLOB,
   last_seen_s REAL NOT NULL DEFAULT 0, guard TEXT);
+CREATE TABLE IF NOT EXISTS guard_tenants (
+  node TEXT NOT NULL, cgroup TEXT NOT NULL, guard_crc INTEGER NOT NULL, state TEXT NOT NULL,
+  PRIMARY KEY (node, cgroup));
 CREATE TABLE IF NOT EXISTS decisions (
   id INTEGER PRIMARY KEY AUTOINCREMENT, stored_s REAL NOT NULL, time_s REAL NOT NULL,
   node TEXT NOT NULL, cgroup TEXT NOT NULL, epoch INTEGER NOT NULL, event TEXT NOT NULL,
@@ -77,13 +80,17 @@ class StoreError(InputError):
 
 @dataclass(frozen=True)
 class NodeRow:
-    """A node as it was last seen: its hello as bytes of the wire, and its guard as JSON."""
+    """A node as it was last seen: its hello as bytes of the wire, and its guard as JSON.
+
+    `guard_tenants` are tenants of the guard that changed since.
+    """
 
     name: str
     epoch: int
     hello: bytes | None
     last_seen_s: float
     guard: str | None
+    guard_tenants: Mapping[str, str] = field(default_factory=dict)
 
 
 def history_query(
@@ -111,6 +118,7 @@ class Store:
     ) -> None:
         self._keep_s, self._clock = keep_days * DAY_S, clock
         self._lock = threading.RLock()
+        self._guard_crc: dict[str, int] = {}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -220,7 +228,15 @@ class Store:
     def nodes(self) -> list[NodeRow]:
         """Every node that was ever seen."""
         rows = self._rows("SELECT name, epoch, hello, last_seen_s, guard FROM nodes ORDER BY 1")
-        return [NodeRow(*row) for row in rows]
+        return [
+            NodeRow(name, epoch, hello, seen_s, guard, self._guard_tenants(name, guard))
+            for name, epoch, hello, seen_s, guard in rows
+        ]
+
+    def _guard_tenants(self, node: str, guard: str | None) -> dict[str, str]:
+        """Those that changed since that guard was stored; others are of an earlier one."""
+        query = "SELECT cgroup, state FROM guard_tenants WHERE node = ? AND guard_crc = ?"
+        return dict(self._rows(query, node, _crc(guard or "")))
 
     def set_hello(self, node: str, hello: bytes) -> None:
         """Who a node said that it is."""
@@ -238,12 +254,15 @@ class Store:
         slo_totals: Sequence[SloTotal] = (),
         decision_totals: Sequence[DecisionTotal] = (),
         gone: Iterable[str] = (),
+        guard_tenants: Mapping[str, str] | None = None,
     ) -> None:
         """What one cycle left, all of it or nothing; totals of tenants that are `gone` are dropped.
 
-        A guard of None leaves the one that is stored.
+        A guard of None leaves the one that is stored, but for `guard_tenants`.
         """
         now_s = self._clock()
+        # Tenants name the guard that they belong to: an earlier version replaces it alone.
+        crc = self._guard_crc.get(node, 0)
         with self._transaction() as db:
             db.executemany(
                 f"INSERT INTO decisions (stored_s, {', '.join(COLUMNS[1:])})"
@@ -253,6 +272,13 @@ class Store:
             db.execute(
                 "UPDATE nodes SET last_seen_s = ?, guard = coalesce(?, guard) WHERE name = ?",
                 (last_seen_s, guard, node),
+            )
+            if guard is not None:
+                db.execute("DELETE FROM guard_tenants WHERE node = ?", (node,))
+                crc = _crc(guard)
+            db.executemany(
+                "INSERT OR REPLACE INTO guard_tenants VALUES (?, ?, ?, ?)",
+                [(node, cgroup, crc, state) for cgroup, state in (guard_tenants or {}).items()],
             )
             db.executemany(
                 "INSERT OR REPLACE INTO slo_windows VALUES (?, ?, ?, ?, ?, ?)",
@@ -271,6 +297,8 @@ class Store:
                 "INSERT OR REPLACE INTO decision_totals VALUES (?, ?, ?, ?)",
                 [(node, one.cgroup, one.event, one.count) for one in decision_totals],
             )
+        # Only now is it there: a transaction that failed left the one before.
+        self._guard_crc[node] = crc
 
     def save_record(self, node: str, epoch: int, record: str) -> None:
         """What a decision depended on; see `cachepilot.planner.record`."""
@@ -322,6 +350,10 @@ class Store:
             one.cgroup, one.node, one.id, *map(str, events), getattr(one, f"to_{key}"), same,
         )  # fmt: skip
         return rows[0][0] if rows else None
+
+
+def _crc(guard: str) -> int:
+    return zlib.crc32(guard.encode())
 
 
 def _columns(node: str, epoch: int, one: Decision) -> tuple[Any, ...]:

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the store has of the guard: all of it, and tenants that changed since."""
+
+import sqlite3
+from pathlib import Path
+
+from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant
+from experiments.control_loop.world import World
+
+from cachepilot.control import guard_state
+from cachepilot.control.store import NodeRow, Store
+
+SIZES = tuple(MIB * size for size in (32, 64, 128))
+TENANTS = 3
+
+
+def flat(miss: float) -> Curve:
+    """The same miss ratio at every size."""
+    return lambda _: miss
+
+
+def world_of(tmp_path: Path) -> World:
+    """Tenants that would all be better off with another policy, which only some are told of."""
+    tenants = [
+        PlantTenant(f"/{i}", {"default": flat(0.5), "lfu": flat(0.5)}, 64 * MIB, {"lfu": flat(0.5)})
+        for i in range(TENANTS)
+    ]
+    return World(tmp_path, Plant(tenants, TENANTS * 64 * MIB, SIZES))
+
+
+def cycle(world: World) -> None:
+    """One that is killed before what follows it."""
+    world.plant.pass_time()
+    world.loop.cycle(world.plant.snapshot())
+
+
+def promise(world: World, cgroup: str) -> None:
+    tenant = world.plant.of(cgroup)
+    tenant.told = {"lfu": flat(0.1)}
+    tenant.generation += 1
+
+
+def row(world: World) -> NodeRow:
+    return world.store.nodes()[0]
+
+
+def test_a_trial_is_stored_by_itself_and_outlives_a_kill_before_the_rest_is(
+    tmp_path: Path,
+) -> None:
+    world = world_of(tmp_path)
+    world.run(12)
+    promise(world, "/0")
+    while world.loop._guard.state.tenants["/0"].trial is None:
+        cycle(world)
+    assert list(row(world).guard_tenants) == ["/0"]
+    world.restart()
+    trial = world.loop._guard.state.tenants["/0"].trial
+    assert trial is not None and trial.to_policy == "lfu"
+
+
+def test_the_whole_takes_the_place_of_tenants_that_changed(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    world.run(12)
+    promise(world, "/1")
+    while world.loop._guard.state.tenants["/1"].trial is None:
+        cycle(world)
+    world.run(1)
+    assert dict(row(world).guard_tenants) == {}
+    found = guard_state.stored(row(world))
+    assert found is not None and found.tenants["/1"].trial is not None
+
+
+def test_memory_that_begins_to_move_is_stored_with_the_whole(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    world.run(12)
+    linear: Curve = lambda size: max(0.0, 1 - size / (160 * MIB))  # noqa: E731
+    tenant = world.plant.of("/2")
+    tenant.curves, tenant.told = {"default": linear, "lfu": linear}, {}
+    tenant.generation += 1
+    while world.loop._guard.state.memory.trial is None:
+        cycle(world)
+    found = guard_state.stored(row(world))
+    assert found is not None and found.memory.trial is not None
+
+
+def test_tenants_of_a_guard_that_was_replaced_are_of_no_account(tmp_path: Path) -> None:
+    """By an earlier version, which knows the guard alone."""
+    store = Store(tmp_path / "c.db")
+    store.reserve_epochs("n", 0)
+    store.save("n", 1, 1.0, guard="one")
+    store.save("n", 2, 2.0, guard_tenants={"/a": "null"})
+    assert dict(store.nodes()[0].guard_tenants) == {"/a": "null"}
+    with sqlite3.connect(tmp_path / "c.db") as db:
+        db.execute("UPDATE nodes SET guard = 'two'")
+    assert dict(store.nodes()[0].guard_tenants) == {}
+
+
+def test_who_is_gone_is_forgotten_and_what_cannot_be_read_is_begun_anew() -> None:
+    tenant = '{"cgroup_id": 7, "cool_count": 2}'
+    whole = f'{{"tenants": {{"/a": {tenant}}}}}'
+    kept = guard_state.stored(NodeRow("n", 1, None, 0.0, whole, {"/b": tenant}))
+    assert kept is not None and set(kept.tenants) == {"/a", "/b"}
+    gone = guard_state.stored(NodeRow("n", 1, None, 0.0, whole, {"/a": "null"}))
+    assert gone is not None and gone.tenants == {}
+    assert guard_state.stored(NodeRow("n", 1, None, 0.0, whole, {"/a": "{"})) is None
+    assert guard_state.stored(NodeRow("n", 1, None, 0.0, None)) is None
