@@ -4,7 +4,8 @@
 import random
 from pathlib import Path
 
-from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear, power, scan
+import pytest
+from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, linear, power, scan
 from experiments.control_loop.world import World
 
 from cachepilot.control.decisions import Event
@@ -156,3 +157,42 @@ def test_far_more_for_one_is_kept_though_a_donor_loses_more_than_its_curve_says(
         World(folder, plant, (*stated, Objective("*"))).run(40)
         limits.append(whole.limit_bytes)
     assert limits[0] >= 190 * MIB > limits[1]
+
+
+def misjudged(tmp_path: Path, gain: float, *objectives: Objective) -> World:
+    """A donor that loses more by giving than is said of it, and one that gains `gain` as much."""
+    here = 128 * MIB
+
+    def hungry(least: float) -> Curve:
+        return lambda size: max(least, 0.5 - 0.3 * (size / here - 1)) if size > here else 0.5
+
+    def donor(steep: float) -> Curve:
+        return lambda size: min(1.0, 0.1 + steep * max(0.0, 1 - size / here))
+
+    told, true = hungry(0.2), (lambda size: 0.5 - gain * (0.5 - hungry(0.2)(size)))
+    takes = PlantTenant("/takes", {"default": true}, here, {"default": told}, threads=64)
+    gives = PlantTenant("/gives", {"default": donor(0.12)}, here, {"default": donor(0.05)})
+    plant = Plant([takes, gives], 2 * here, SIZES, adapt_s=3.0)
+    world = World(tmp_path, plant, [*objectives, Objective("*")])
+    while Event.KEPT not in world.events() and Event.REVERTED not in world.events():
+        world.run(1)
+    return world
+
+
+def test_others_may_make_good_what_a_donor_lost_beyond_what_was_predicted(tmp_path: Path) -> None:
+    world = misjudged(tmp_path, 1.6)
+    assert Event.REVERTED not in world.events()
+    assert "though some lost more" in world.service.history("/gives")[0].why
+
+
+@pytest.mark.parametrize("gain", [0.7, 1.0])
+def test_who_gains_no_more_than_was_predicted_makes_nothing_good(
+    tmp_path: Path, gain: float
+) -> None:
+    world = misjudged(tmp_path, gain)
+    assert "gave memory: miss ratio" in world.service.history("/gives")[0].why
+
+
+def test_nobody_makes_good_a_promise_that_is_broken(tmp_path: Path) -> None:
+    world = misjudged(tmp_path, 1.6, Objective("/gives", hit_ratio=0.85))
+    assert world.service.history("/gives")[0].event == Event.REVERTED

@@ -27,8 +27,10 @@ from cachepilot.control.memory_trial import (
     broken_slo,
     has_gained,
     is_judged,
+    keeps_promise,
     observe,
     why_in_vain,
+    why_kept,
     worse_donor,
     worse_sum,
 )
@@ -137,22 +139,28 @@ def _follow_phases(trial: MemoryTrial, look: MemoryLook) -> None:
             member.samples.clear()
 
 
-def _blamed(trial: MemoryTrial, cgroup: str, look: MemoryLook, config: GuardConfig) -> Blame | None:
-    """Why one member must not go on with what it has now; None when it may."""
+def _blamed(
+    trial: MemoryTrial, cgroup: str, look: MemoryLook, config: GuardConfig, excused: bool = False
+) -> Blame | None:
+    """Why one member must not go on with what it has now; None when it may.
+
+    With `excused` others made good whatever a donor lost.
+    """
     member = trial.members[cgroup]
     p99_us = look.collected.seen[cgroup].tenant.indicators.latency_p99_us
     objective = look.objectives.of(cgroup)
     # What nothing is promised of may lose more than was predicted to a promise that is missed, or
     # where far more is gained: what all do together is measured then.
-    owes = objective.has_slo or not (trial.serves or trial.sum_decides)
+    owes = objective.has_slo or not (trial.serves or trial.sum_decides or excused)
     why = worse_donor(member, config) if owes else None
     why = why or broken_slo(member, objective, p99_us, config)
     return None if why is None else Blame(f"{cgroup}: {why}", cgroup)
 
 
 def _why_worse(trial: MemoryTrial, look: MemoryLook, config: GuardConfig) -> Blame | None:
+    excused = look.objectives.goal is Goal.THROUGHPUT and keeps_promise(trial, config)
     for cgroup in trial.members:
-        blame = _blamed(trial, cgroup, look, config)
+        blame = _blamed(trial, cgroup, look, config, excused)
         if blame is not None:
             return blame
     measured = all(one.samples for one in trial.members.values())
@@ -375,9 +383,7 @@ def _watch(
             if trial.ways is not None and trial.restarts == 0:
                 gained = has_gained(trial, look.objectives.goal, config)
                 rest(state.patience, gained, look.collected, config)
-            why = "nobody is worse off than was predicted"
-            why = "all together gain far more than was lost" if trial.sum_decides else why
-            return _keep(state, look, states, why)
+            return _keep(state, look, states, why_kept(trial, config))
     trial.waited_s += look.elapsed_s if silent else 0.0
     if trial.waited_s > config.patience_s:
         why = f"data was missing or not to be trusted for more than {config.patience_s:g} s"

@@ -268,6 +268,31 @@ def has_gained(trial: MemoryTrial, goal: Goal, config: GuardConfig) -> bool:
     return after - before > max(noise, before * config.memory_gain_pct / 200)
 
 
+def keeps_promise(trial: MemoryTrial, config: GuardConfig) -> bool:
+    """Whether all together gained what was predicted of them all, as far as noise lets it be told.
+
+    Then others made good what a donor lost beyond its own prediction.
+    """
+    whole = trial.ways is not None and trial.restarts == 0 and not trial.left
+    if not whole or not all(one.samples for one in trial.members.values()):
+        return False
+    before, after, noise = _sums(trial, config)
+    promised = sum(
+        one.weight * ((one.predicted.ops or one.baseline.ops) - one.baseline.ops)
+        for one in trial.members.values()
+    )
+    return promised > 0 and after - before >= max(noise, promised - noise)
+
+
+def why_kept(trial: MemoryTrial, config: GuardConfig) -> str:
+    """Why memory stays where it is."""
+    if trial.sum_decides:
+        return "all together gain far more than was lost"
+    if any(worse_donor(one, config) for one in trial.members.values()):
+        return "all together gain what was predicted of them, though some lost more"
+    return "nobody is worse off than was predicted"
+
+
 def why_in_vain(trial: MemoryTrial, goal: Goal, config: GuardConfig) -> str | None:
     """Why memory goes back: a donor lost and nobody gained; None when it was not so, or must be."""
     if trial.ways is None or goal is Goal.LEAST_MEMORY or trial.restarts > 0 or trial.left:
