@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trials of policies that gain once misses brought what they keep, or promise little."""
 
+import random
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,21 @@ def flat(miss: float) -> Curve:
     return lambda _: miss
 
 
-def slow(tmp_path: Path, truth: float, limit_bytes: int = 256 * MIB, told: float = 0.002) -> World:
+def slow(
+    tmp_path: Path,
+    truth: float,
+    limit_bytes: int = 256 * MIB,
+    told: float = 0.002,
+    default: float = 0.02,
+    plant: type[Plant] = Plant,
+    noisy: Curve | None = None,
+) -> World:
     """A tenant that hits nearly always, and `lfu`, which is said to do better yet."""
-    curves = {"default": flat(0.02), "lfu": flat(truth)}
-    tenant = PlantTenant("/hits", curves, limit_bytes, {"lfu": flat(told)}, error_bar=0.001)
-    plant = Plant([tenant], limit_bytes, SIZES, adapt_s=80.0)
-    world = World(tmp_path, plant)
+    curves = {"default": noisy or flat(default), "lfu": noisy or flat(truth)}
+    said = {"default": flat(default), "lfu": flat(told)}
+    tenant = PlantTenant("/hits", curves, limit_bytes, said, error_bar=0.001)
+    adapt_s = 80.0 if plant is Plant and noisy is None else 0.5
+    world = World(tmp_path, plant([tenant], limit_bytes, SIZES, adapt_s=adapt_s))
     while tenant.policy != "lfu":
         world.run(1)
     return world
@@ -63,3 +73,64 @@ def test_what_promises_little_has_no_claim_in_another_phase(tmp_path: Path) -> N
     tenant.phase += 1
     world.run(2)
     assert world.events() == [Event.TRIAL, Event.ABANDONED] and tenant.policy == "default"
+
+
+def test_an_agent_that_counts_phases_anew_ends_no_trial(tmp_path: Path) -> None:
+    world = slow(tmp_path, truth=0.008, told=0.008)
+    tenant = world.plant.of("/hits")
+    trial = world.loop._guard.state.tenants["/hits"].trial
+    assert trial is not None
+    trial.phase = 3
+    world.run(20)
+    assert tenant.policy == "lfu" and Event.ABANDONED not in world.events()
+
+
+class Slower(Plant):
+    """A policy whose own work takes time."""
+
+    def ops(self, tenant: PlantTenant, wait_us: float = 0.0) -> float:
+        """Operations per second of a tenant."""
+        return super().ops(tenant, wait_us) * (0.6 if tenant.policy == "lfu" else 1.0)
+
+
+class Open(Plant):
+    """As many requests as come: misses make them late, not fewer."""
+
+    def ops(self, tenant: PlantTenant, wait_us: float = 0.0) -> float:
+        """Operations per second of a tenant."""
+        return 20_000.0
+
+
+@pytest.mark.parametrize(("plant", "truth"), [(Slower, 0.0195), (Open, 0.08)])
+def test_harm_is_what_a_verdict_would_call_so(
+    tmp_path: Path, plant: type[Plant], truth: float
+) -> None:
+    world = slow(tmp_path, truth, plant=plant)
+    world.run(25)
+    assert world.events() == [Event.TRIAL, Event.REVERTED]
+
+
+def test_a_baseline_that_moved_excuses_no_harm(tmp_path: Path) -> None:
+    world = slow(tmp_path, truth=0.02, default=0.03)
+    tenant = world.plant.of("/hits")
+    world.run(1)
+    tenant.curves["default"] = tenant.told["default"] = flat(0.002)
+    tenant.told["lfu"] = flat(0.001)
+    tenant.generation += 1
+    world.run(25)
+    assert world.events() == [Event.TRIAL, Event.REVERTED]
+
+
+def is_kept(folder: Path, seed: int) -> bool:
+    """Whether a policy that gains nothing is kept, of a tenant whose miss ratio is noisy."""
+    folder.mkdir()
+    random_ = random.Random(seed)
+    noisy: Curve = lambda _: max(0.0005, random_.gauss(0.02, 0.004))  # noqa: E731
+    world = slow(folder, truth=0.02, noisy=noisy)
+    while len(world.events()) < 2:
+        world.run(1)
+    return world.events()[1] == Event.KEPT
+
+
+def test_many_looks_at_noise_keep_no_more_than_one(tmp_path: Path) -> None:
+    assert sum(is_kept(tmp_path / str(seed), seed) for seed in range(30)) <= 14

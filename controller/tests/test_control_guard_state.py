@@ -104,3 +104,42 @@ def test_who_is_gone_is_forgotten_and_what_cannot_be_read_is_begun_anew() -> Non
     assert gone is not None and gone.tenants == {}
     assert guard_state.stored(NodeRow("n", 1, None, 0.0, whole, {"/a": "{"})) is None
     assert guard_state.stored(NodeRow("n", 1, None, 0.0, None)) is None
+
+
+def test_a_trial_that_could_not_be_stored_is_with_the_next_that_can(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    world.run(12)
+    save = world.store.save
+
+    def is_full(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    promise(world, "/0")
+    while world.loop._guard.state.tenants["/0"].trial is None:
+        world.store.save = is_full  # type: ignore[method-assign]
+        cycle(world)
+        world.loop.after()
+    world.store.save = save  # type: ignore[method-assign]
+    cycle(world)
+    world.restart()
+    assert world.loop._guard.state.tenants["/0"].trial is not None
+
+
+def test_times_are_of_one_clock_though_it_went_back(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    world.plant.time_s += 50_000
+    world.run(12)
+    promise(world, "/0")
+    while world.loop._guard.state.tenants["/0"].trial is None:
+        world.run(1)
+    world.run(2)
+    world.plant.time_s -= 7200
+    cycle(world)
+    before = world.loop._guard.state.tenants["/0"]
+    assert before.trial is None
+    world.restart()
+    after = world.loop._guard.state.tenants["/0"]
+    assert (after.ended_s, after.swaps_s) == (before.ended_s, before.swaps_s)
+    assert world.loop._guard.state.clock == guard_state.stored(row(world)).clock  # type: ignore[union-attr]
+    cycle(world)
+    assert world.loop._guard.state.tenants["/0"].swaps_s == before.swaps_s

@@ -74,16 +74,28 @@ class Stored:
 
     def __init__(self) -> None:
         self._shape: tuple[object, ...] | None = None
+        self._last_s = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the whole is to be stored, though nothing is decided."""
+        return self._shape is None
+
+    def forget(self) -> None:
+        """What was to be stored may not have been."""
+        self._shape = None
 
     def take(self, state: GuardState) -> None:
         """The whole of it was stored."""
-        self._shape = _shape(state)
+        self._shape, self._last_s = _shape(state), state.clock.last_s or 0.0
 
     def texts(
         self, state: GuardState, decisions: Iterable[Decision]
     ) -> tuple[str | None, dict[str, str]]:
         """What is to be stored: the whole, or tenants that something was decided about."""
-        if self._shape is None or self._shape != _shape(state):
+        # Times of the others would be of a clock that went back since.
+        went_back = (state.clock.last_s or 0.0) < self._last_s
+        if went_back or self._shape is None or self._shape != _shape(state):
             return to_json(state), {}
         named = {one.cgroup for one in decisions}
         tenants = {name: _TENANT.dump_json(state.tenants.get(name)).decode() for name in named}

@@ -171,6 +171,7 @@ class NodeLoop:
     def _fail(self, seen: wire.Snapshot, epoch: int, error: Exception) -> None:
         """Shows a problem beside what was last known; nothing of this cycle is kept."""
         CYCLES_FAILED.labels(self.name).inc()
+        self._stored.forget()
         LOG.error("node %s: the cycle of epoch %d failed", self.name, epoch, exc_info=error)
         problem = f"{type(error).__name__}: {error}"
         last = self._report
@@ -284,11 +285,8 @@ class NodeLoop:
             self._last[one.cgroup] = LastDecision(f"{one.event}: {one.why}", one.time_s)
         for cgroup in self._last.keys() - collected.seen.keys():
             del self._last[cgroup]
-        for cgroup, seen in collected.seen.items():
-            objective = objectives.of(cgroup)
-            if objective.has_slo:
-                self._windows.take(collected.time_s, seen, objective)
-        if not decisions:
+        self._windows.take_all(collected, objectives)
+        if not decisions and not self._stored.is_due:
             return
         state, totals = self._guard.state, self._totals.take(decisions)
         whole, tenants = self._stored.texts(state, decisions)
@@ -298,6 +296,8 @@ class NodeLoop:
         )  # fmt: skip
         if whole is not None:
             self._stored.take(state)
+        if not decisions:
+            return
         self._changes.tell(Topic.DECISIONS, self.name)
         many = len(collected.seen) > RECORD_TENANTS_MAX
         if many and collected.time_s - self._recorded_s < RECORD_EVERY_S:

@@ -178,7 +178,7 @@ def end(
     trial = state.trial
     assert trial is not None
     state.trial, state.ended_s = None, look.time_s
-    state.ended_phase = look.seen.wire.phase
+    state.ended_phase = trial.phase
     if outcome.back:
         state.budget.spend(trial.lost_s)
         if outcome.blamed:

@@ -41,7 +41,8 @@ class PolicyTrial:
     beyond its error bar, the workload did, and the baseline moves with it. `ahead_miss` is by how
     much that curve was ahead of the baseline then: a phase had just begun. `phase` is the one that
     its window is of, and `restarts` how often that began anew because the load changed.
-    `is_far` is whether what it promised was far beyond error bars.
+    `is_far` is whether what it promised was far beyond error bars. `misses` are those since it took
+    effect, and `is_put_off` when its gain is looked at once they have brought new contents.
     `lost_s` is what it cost so far, in seconds of the baseline's throughput; it is taken back when
     that is more than `may_lose_s`.
     """
@@ -57,6 +58,7 @@ class PolicyTrial:
     effective_s: float | None = None
     accesses: int = 0
     misses: float = 0.0
+    is_put_off: bool = False
     waited_s: float = 0.0
     adapted: bool = False
     samples: list[Sample] = field(default_factory=list)
@@ -165,8 +167,8 @@ def _judge(trial: PolicyTrial, shift: _Shift | None, config: GuardConfig) -> str
     nothing is known of what this one was to gain there: it is to be better.
     """
     before, after = trial.baseline, stats(trial.samples)
+    promised = max(0.0, trial.from_miss - (trial.predicted.miss_ratio or 0.0))
     if shift is None and trial.ahead_miss == 0 and not trial.is_other_phase:
-        promised = max(0.0, trial.from_miss - (trial.predicted.miss_ratio or 0.0))
         worse = why_worse(before, after, change(before, after, config))
         return worse or why_no_gain(before, after, promised, config)
     shift = shift or _Shift(0.0, 0.0)
@@ -176,7 +178,10 @@ def _judge(trial: PolicyTrial, shift: _Shift | None, config: GuardConfig) -> str
             f"a miss ratio of {expected:.4f} expected of {trial.from_policy} in the phase that "
             f"came, {after.miss:.4f} measured"
         )
-    return why_no_better(replace(before, miss=expected), after, config)
+    moved = replace(before, miss=expected)
+    if trial.is_other_phase:
+        return why_no_better(moved, after, config)
+    return why_no_gain(moved, after, promised, config)
 
 
 def advance(
@@ -223,8 +228,10 @@ def _observe(
     config: GuardConfig,
 ) -> Outcome | None:
     assert seen.sample is not None
-    if seen.wire.phase != trial.phase:
+    if seen.wire.phase > trial.phase:
         return _restart(trial, seen)
+    # An agent that was restarted counts them anew.
+    trial.phase = seen.wire.phase
     shift = _shift(trial, seen, config)
     if shift is not None and _superseded(trial, seen, allowed, config.miss_tolerance):
         why = "the workload changed: another policy is the best by far"
@@ -245,17 +252,17 @@ def _observe(
 def _restart(trial: PolicyTrial, seen: Seen) -> Outcome | None:
     """Another phase began: its window does too, and what was measured before is no baseline."""
     assert seen.sample is not None
-    trial.phase, trial.is_other_phase = seen.wire.phase, True
     if not trial.is_far:
         why = f"another phase began, and {trial.to_policy} promised little in the last"
         return Outcome(Event.ABANDONED, why, back=True, blamed=False)
+    trial.phase, trial.is_other_phase = seen.wire.phase, True
     if trial.restarts >= RESTARTS_MAX:
         why = f"the workload changed {trial.restarts + 1} times while it was on trial"
         return Outcome(Event.ABANDONED, why, back=True, blamed=False)
     trial.restarts += 1
     trial.samples.clear()
     trial.effective_s, trial.accesses, trial.misses = seen.sample.time_s, 0, 0.0
-    trial.adapted = False
+    trial.adapted = trial.is_put_off = False
     return None
 
 
@@ -290,17 +297,21 @@ def _has_gained(trial: PolicyTrial, config: GuardConfig) -> bool:
     return found.ops_better and not found.miss_worse and not trial.is_other_phase
 
 
-def _may_gain_yet(trial: PolicyTrial, config: GuardConfig) -> bool:
+def _may_gain_yet(trial: PolicyTrial, shift: _Shift | None, config: GuardConfig) -> bool:
     """Whether most of what is cached was left by the baseline, and it does no harm so far.
 
     Only misses bring what a policy would keep: where most accesses hit, many turnovers of accesses
-    are few of the contents.
+    are few of the contents. Where the baseline moved no harm can be told.
     """
     passed_s = trial.samples[-1].time_s - (trial.effective_s or 0.0)
     turned = trial.misses >= config.turnovers * trial.limit_bytes / PAGE_BYTES
     if turned or passed_s >= config.adapt_max_s or trial.is_other_phase:
         return False
+    if shift is not None or trial.ahead_miss < 0:
+        return False
     before, after = trial.baseline, stats(trial.samples)
+    if why_worse(before, after, change(before, after, config)) is not None:
+        return False
     least_ops = before.ops * (1 - config.tolerance_pct / 100) - ops_noise(before, after)
     return after.miss <= before.miss or after.ops >= least_ops
 
@@ -318,7 +329,9 @@ def _verdict(
     trusted = seen.tenant.trust.trusted
     # Only trusted curves tell what the baseline would be in another phase.
     worse = None if trial.is_other_phase and not trusted else _judge(trial, shift, config)
-    if worse is not None and _may_gain_yet(trial, config):
+    if (worse is not None or trial.is_put_off) and _may_gain_yet(trial, shift, config):
+        # From now on until then only harm counts: of many looks at noise one would see a gain.
+        trial.is_put_off = True
         trial.samples.clear()
         return None
     if worse is not None:

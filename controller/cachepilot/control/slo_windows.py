@@ -4,8 +4,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cachepilot.control.collect import Seen
-from cachepilot.planner.objectives import Objective
+from cachepilot.control.collect import Collected, Seen
+from cachepilot.planner.objectives import Objective, Objectives
 
 MINUTE_S = 60
 MINUTES = 60
@@ -99,6 +99,13 @@ class SloWindows:
             if len(minutes) > MINUTES:
                 for old in [one for one in minutes if not minute - MINUTES < one <= minute]:
                     del minutes[old]
+
+    def take_all(self, collected: Collected, objectives: Objectives) -> None:
+        """Counts one interval of every tenant that has promises."""
+        for cgroup, seen in collected.seen.items():
+            objective = objectives.of(cgroup)
+            if objective.has_slo:
+                self.take(collected.time_s, seen, objective)
 
     def attainment(self, cgroup: str, kind: str) -> float | None:
         """The share of windows of the last hour in which it was kept; None without any."""
