@@ -97,6 +97,21 @@ def test_without_change_of_the_miss_ratio_the_measured_accesses_decide() -> None
     assert fit([], truth) == truth
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_what_a_neighbour_makes_of_the_device_tells_nothing_of_the_service(seed: int) -> None:
+    """A search that misses everything: 0.3 reads of some 20 ms each, of which neighbours decide."""
+    random = np.random.default_rng(seed)
+    found = []
+    for miss in random.choice([0.85, 1.0], 60):
+        time_us = (600 + 0.3 * miss * 18_000) * random.uniform(0.8, 1.25)
+        found.append(Observation(2e6 / time_us, miss, 20_000 * random.uniform(0.6, 1.4)))
+    fitted = fit(found, Demand(100.0, 0.3, 2.0))
+    hits = predicted_ops(fitted, Observation(300.0, 0.1, 20_000))
+    assert fitted.accesses_per_op == 0.3
+    assert hits > 1000
+    assert fitted.service_us >= 0.02 * 2e6 / max(one.throughput_ops for one in found)
+
+
 def test_the_error_is_that_of_predictions_made_before_the_interval() -> None:
     online = OnlineFit(Demand(100, 3))
     seen = _observations(Demand(60, 5), 40, 0.02, seed=1)

@@ -26,6 +26,10 @@ PRIOR_WEIGHT = 0.05
 PRIOR_ERROR = 0.3
 """How far they may be off, relatively: where observations scatter more they decide instead."""
 PRIOR_WEIGHT_MAX = 3.0
+MISS_SPREAD_MIN = 0.2
+"""Standard deviation of the miss ratio over its mean: below that it has hardly changed."""
+SERVICE_SHARE_MIN = 0.02
+"""Of the time of an operation: the least that is taken for service while nothing tells it apart."""
 SERVICE_US_MIN = 1e-3
 ACCESSES_MIN = 1e-6
 
@@ -62,6 +66,15 @@ def _prior_weight(log_seen: FloatArray) -> float:
     return min(max(weight, PRIOR_WEIGHT), PRIOR_WEIGHT_MAX)
 
 
+def _has_changed(miss_ratios: FloatArray) -> bool:
+    """Whether the miss ratio changed enough for observations to tell waits from service.
+
+    What a miss costs changes too, but with the neighbours at the device, and is the mean of all:
+    throughput hardly follows it, which a fit would take for a service that needs no device.
+    """
+    return float(miss_ratios.std()) >= MISS_SPREAD_MIN * float(miss_ratios.mean())
+
+
 def fit(observations: Sequence[Observation], prior: Demand) -> Demand:
     """The demand that explains the observations best, the newest last; the prior without any.
 
@@ -78,6 +91,12 @@ def fit(observations: Sequence[Observation], prior: Demand) -> Demand:
     log_seen = np.log(US_PER_S * prior.concurrency / ops)
     log_accesses = math.log(prior.accesses_per_op)
 
+    time_us = np.exp(log_seen)
+    rest_us = float(np.median(time_us - prior.accesses_per_op * misses_us))
+    if not _has_changed(np.array([one.miss_ratio for one in usable])):
+        least_us = SERVICE_SHARE_MIN * float(np.median(time_us))
+        return replace(prior, service_us=max(rest_us, least_us, SERVICE_US_MIN))
+    start_us = max(rest_us, prior.service_us * 1e-3, 2 * SERVICE_US_MIN)
     prior_weight = _prior_weight(log_seen)
 
     def residuals(parameters: FloatArray) -> FloatArray:
@@ -86,8 +105,6 @@ def fit(observations: Sequence[Observation], prior: Demand) -> Demand:
         away = prior_weight * (parameters[1] - log_accesses)
         return np.append(off * root_weight, away)
 
-    rest_us = np.exp(log_seen) - prior.accesses_per_op * misses_us
-    start_us = max(float(np.median(rest_us)), prior.service_us * 1e-3, 2 * SERVICE_US_MIN)
     bounds = (np.log([SERVICE_US_MIN, ACCESSES_MIN]), np.log([1e12, 1e12]))
     start = np.clip([math.log(start_us), log_accesses], *bounds)
     found = least_squares(residuals, start, bounds=bounds, loss="soft_l1", f_scale=0.1)
