@@ -95,6 +95,10 @@ def test_without_change_of_the_miss_ratio_the_measured_accesses_decide() -> None
     assert found.accesses_per_op == pytest.approx(4, rel=0.02)
     assert found.service_us == pytest.approx(80, rel=0.05)
     assert fit([], truth) == truth
+    # Half of the window later an operation takes twice as long, at the same miss ratio.
+    slower = Observation(1e6 / (160 + 4 * 0.3 * 150), 0.3, 150.0)
+    found = fit([*seen * 5, *[slower] * 20], Demand(10, 4))
+    assert found.service_us == pytest.approx(160, rel=0.05)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -21,6 +21,7 @@ WINDOW = 128
 """Observations that are kept."""
 HALF_LIFE = 32.0
 """After so many observations one counts half."""
+RECENT = int(HALF_LIFE)
 PRIOR_WEIGHT = 0.05
 """Of the measured accesses per operation, against one observation without noise."""
 PRIOR_ERROR = 0.3
@@ -91,8 +92,9 @@ def fit(observations: Sequence[Observation], prior: Demand) -> Demand:
     log_seen = np.log(US_PER_S * prior.concurrency / ops)
     log_accesses = math.log(prior.accesses_per_op)
 
-    time_us = np.exp(log_seen)
-    rest_us = float(np.median(time_us - prior.accesses_per_op * misses_us))
+    # As much of the past as counts half: a median does not fade.
+    time_us = np.exp(log_seen[-RECENT:])
+    rest_us = float(np.median(time_us - prior.accesses_per_op * misses_us[-RECENT:]))
     if not _has_changed(np.array([one.miss_ratio for one in usable])):
         least_us = SERVICE_SHARE_MIN * float(np.median(time_us))
         return replace(prior, service_us=max(rest_us, least_us, SERVICE_US_MIN))
