@@ -5,17 +5,12 @@ import random
 from pathlib import Path
 
 import pytest
-from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant
+from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, flat
 from experiments.control_loop.world import World
 
 from cachepilot.control.decisions import Event
 
 SIZES = tuple(MIB * size for size in (32, 64, 128, 256, 512))
-
-
-def flat(miss: float) -> Curve:
-    """The same miss ratio at every size."""
-    return lambda _: miss
 
 
 def slow(
@@ -38,6 +33,11 @@ def slow(
     return world
 
 
+def is_taken_back(world: World, within_s: int) -> bool:
+    world.run(within_s)
+    return world.events() == [Event.TRIAL, Event.REVERTED]
+
+
 def test_a_gain_is_waited_for_until_misses_brought_as_much_as_is_cached(tmp_path: Path) -> None:
     """The default misses 1,300 times a second: 65,536 pages come in 50 seconds."""
     world = slow(tmp_path, truth=0.002)
@@ -49,21 +49,18 @@ def test_what_never_gains_is_taken_back_once_they_did(tmp_path: Path) -> None:
     world = slow(tmp_path, truth=0.02)
     world.run(30)
     assert world.events() == [Event.TRIAL]
-    world.run(40)
-    assert world.events() == [Event.TRIAL, Event.REVERTED]
+    assert is_taken_back(world, within_s=40)
 
 
 @pytest.mark.parametrize("truth", [0.3, 0.9])
 def test_what_does_harm_is_not_waited_for(tmp_path: Path, truth: float) -> None:
     world = slow(tmp_path, truth)
-    world.run(20)
-    assert world.events() == [Event.TRIAL, Event.REVERTED]
+    assert is_taken_back(world, within_s=20)
 
 
 def test_what_is_small_beside_its_misses_is_judged_as_soon_as_ever(tmp_path: Path) -> None:
     world = slow(tmp_path, truth=0.02, limit_bytes=32 * MIB)
-    world.run(20)
-    assert world.events() == [Event.TRIAL, Event.REVERTED]
+    assert is_taken_back(world, within_s=20)
 
 
 def test_what_promises_little_has_no_claim_in_another_phase(tmp_path: Path) -> None:
@@ -106,8 +103,7 @@ def test_harm_is_what_a_verdict_would_call_so(
     tmp_path: Path, plant: type[Plant], truth: float
 ) -> None:
     world = slow(tmp_path, truth, plant=plant)
-    world.run(25)
-    assert world.events() == [Event.TRIAL, Event.REVERTED]
+    assert is_taken_back(world, within_s=25)
 
 
 def test_a_baseline_that_moved_excuses_no_harm(tmp_path: Path) -> None:
@@ -117,8 +113,7 @@ def test_a_baseline_that_moved_excuses_no_harm(tmp_path: Path) -> None:
     tenant.curves["default"] = tenant.told["default"] = flat(0.002)
     tenant.told["lfu"] = flat(0.001)
     tenant.generation += 1
-    world.run(25)
-    assert world.events() == [Event.TRIAL, Event.REVERTED]
+    assert is_taken_back(world, within_s=25)
 
 
 def is_kept(folder: Path, seed: int) -> bool:

@@ -4,7 +4,7 @@
 import sqlite3
 from pathlib import Path
 
-from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant
+from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, flat
 from experiments.control_loop.world import World
 
 from cachepilot.control import guard_state
@@ -12,11 +12,6 @@ from cachepilot.control.store import NodeRow, Store
 
 SIZES = tuple(MIB * size for size in (32, 64, 128))
 TENANTS = 3
-
-
-def flat(miss: float) -> Curve:
-    """The same miss ratio at every size."""
-    return lambda _: miss
 
 
 def world_of(tmp_path: Path) -> World:

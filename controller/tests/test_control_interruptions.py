@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, linear, scan
+from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, flat, linear, scan
 from experiments.control_loop.world import World
 
 from cachepilot.api.shapes import Pin
@@ -14,10 +14,6 @@ from cachepilot.planner.objectives import Objective, Objectives
 from cachepilot.v1 import session_pb2 as wire
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512))
-
-
-def flat(miss: float) -> Curve:
-    return lambda _: miss
 
 
 def fooled(cgroup: str = "/scan") -> PlantTenant:

@@ -3,7 +3,7 @@
 
 from pathlib import Path
 
-from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, linear
+from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, linear
 from experiments.control_loop.world import World
 
 from cachepilot.api.shapes import SloView
@@ -15,10 +15,6 @@ SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512
 SLOW_US = 50_000.0
 """A miss: operations are so few that a policy is on trial for a minute."""
 REST = Objective("*")
-
-
-def flat(miss: float) -> Curve:
-    return lambda _: miss
 
 
 def curious(cgroup: str, miss: float = 0.5, less: float = 0.03) -> PlantTenant:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, linear
+from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, linear
 from experiments.control_loop.world import World
 
 from cachepilot.control import make_room, memory_guard, proposals
@@ -152,10 +152,6 @@ def test_memory_that_may_not_move_ends_no_trial(tmp_path: Path) -> None:
     ):
         wanted = asked(world, found, may_move=False, trial=trial)
         assert make_room._for_promise(found, wanted) == needy
-
-
-def flat(miss: float) -> Curve:
-    return lambda _: miss
 
 
 def curious() -> PlantTenant:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, linear, scan
+from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, flat, linear, scan
 from experiments.control_loop.world import World
 
 from cachepilot.api.shapes import Pin
@@ -18,11 +18,6 @@ from cachepilot.control.phase_guard import FRESH_INTERVALS, is_over
 from cachepilot.control.verdict import stats
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512))
-
-
-def flat(miss: float) -> Curve:
-    """The same miss ratio at every size."""
-    return lambda _: miss
 
 
 def three(tmp_path: Path, lies: bool = True) -> World:

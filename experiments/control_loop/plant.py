@@ -18,6 +18,11 @@ Curve = Callable[[float], float]
 """The miss ratio at a size in bytes."""
 
 
+def flat(miss: float) -> Curve:
+    """The same miss ratio at every size."""
+    return lambda _: miss
+
+
 def scan(working_set_bytes: int, least: float = 0.0) -> Curve:
     """All misses below the working set: what a recency order makes of a loop."""
     return lambda size: least if size >= working_set_bytes else 1.0

@@ -4,6 +4,7 @@
 from dataclasses import dataclass, fields
 
 from cachepilot.errors import InputError
+from cachepilot.sizes import PAGE_BYTES
 
 RANGES: dict[str, tuple[float, float]] = {
     "tolerance_pct": (0.0, 50.0),
@@ -45,7 +46,7 @@ class GuardConfig:
     throughput (of its limits, under `least_memory`), beyond error bars, for `confirm_intervals`.
     It is judged over `judge_intervals` once the cache has seen `turnovers` times its pages in
     accesses, after `adapt_min_s` to `adapt_max_s`; `effect_s` is how long it may take to be made.
-    What shows no gain by then, and no harm, is judged again until the same holds in misses.
+    What shows no gain by then, and no harm, is judged once more when the same holds in misses.
     Memory is moved for up to `extend_max_s` before it is judged.
     Trials wait `patience_s` for data. `dwell_s` lies between two changes, `cool_down_s` after one
     that was taken back, doubling up to `cool_down_max_s`. So does what lies between memory that
@@ -86,3 +87,7 @@ class GuardConfig:
             if not low <= value <= high:
                 allowed = f"allowed: {low:g} to {high:g}"
                 raise InputError(f"guard: {field.name}: {value} is out of range ({allowed})")
+
+    def turned_pages(self, limit_bytes: int) -> float:
+        """Accesses, or misses, after which a cache of that size counts as turned over."""
+        return self.turnovers * limit_bytes / PAGE_BYTES

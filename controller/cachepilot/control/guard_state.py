@@ -4,6 +4,7 @@
 import logging
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -14,6 +15,7 @@ from cachepilot.control.store import NodeRow
 from cachepilot.planner.record import RecordError
 
 LOG = logging.getLogger(__name__)
+T = TypeVar("T")
 
 _ADAPTER = TypeAdapter(GuardState)
 _TENANT = TypeAdapter(TenantState | None)
@@ -38,11 +40,14 @@ def to_json(state: GuardState) -> str:
 
 def from_json(text: str, name: str) -> GuardState:
     """Reads what `to_json` wrote; raises RecordError naming `name`."""
+    return _read(_ADAPTER, text, f"{name}: not the state of a guard")
+
+
+def _read(adapter: TypeAdapter[T], text: str, problem: str) -> T:
     try:
-        return _ADAPTER.validate_json(text)
+        return adapter.validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise RecordError(f"{name}: not the state of a guard: {first['msg']}") from None
+        raise RecordError(f"{problem}: {error.errors()[0]['msg']}") from None
 
 
 def stored(row: NodeRow) -> GuardState | None:
@@ -50,10 +55,12 @@ def stored(row: NodeRow) -> GuardState | None:
     if row.guard is None:
         return None
     try:
-        state = from_json(row.guard, f"store: node {row.name}")
-        for cgroup, one in row.guard_tenants.items():
-            _put(state, cgroup, _TENANT.validate_json(one))
-    except (RecordError, ValidationError) as error:
+        name = f"store: node {row.name}"
+        state = from_json(row.guard, name)
+        for cgroup, text in row.guard_tenants.items():
+            problem = f"{name}: {cgroup}: not the state of a tenant"
+            _put(state, cgroup, _read(_TENANT, text, problem))
+    except RecordError as error:
         LOG.error("%s; the guard begins anew", error)
         return None
     return state

@@ -17,7 +17,6 @@ from cachepilot.control.verdict import Stats, change, ops_noise, stats
 from cachepilot.planner.decision import Action
 from cachepilot.planner.objectives import Goal, Objective
 from cachepilot.readable import number
-from cachepilot.sizes import PAGE_BYTES
 
 RESTARTS_MAX = 2
 SETTLED_INTERVALS = 2
@@ -108,9 +107,14 @@ class MemoryTrial:
     is_large: bool = False
 
     @property
+    def is_whole(self) -> bool:
+        """Whether what all do together can be compared: nobody left, and no load changed."""
+        return self.restarts == 0 and not self.left
+
+    @property
     def sum_decides(self) -> bool:
         """Whether donors of which nothing is promised are judged by what all do together."""
-        return self.is_large and self.restarts == 0 and not self.left
+        return self.is_large and self.is_whole
 
     @property
     def gives_to_nobody(self) -> bool:
@@ -177,7 +181,7 @@ def observe(member: Member, sample: Sample | None, passed_s: float, config: Guar
         return
     if not member.adapted:
         member.accesses += sample.accesses
-        turned = member.accesses >= config.turnovers * member.to_bytes / PAGE_BYTES
+        turned = member.accesses >= config.turned_pages(member.to_bytes)
         long = passed_s >= config.adapt_max_s
         member.adapted = passed_s >= config.adapt_min_s and (turned or long)
         return
@@ -273,8 +277,8 @@ def keeps_promise(trial: MemoryTrial, config: GuardConfig) -> bool:
 
     Then others made good what a donor lost beyond its own prediction.
     """
-    whole = trial.ways is not None and trial.restarts == 0 and not trial.left
-    if not whole or not all(one.samples for one in trial.members.values()):
+    measured = all(one.samples for one in trial.members.values())
+    if trial.ways is None or not trial.is_whole or not measured:
         return False
     before, after, noise = _sums(trial, config)
     promised = sum(
@@ -295,7 +299,7 @@ def why_kept(trial: MemoryTrial, config: GuardConfig) -> str:
 
 def why_in_vain(trial: MemoryTrial, goal: Goal, config: GuardConfig) -> str | None:
     """Why memory goes back: a donor lost and nobody gained; None when it was not so, or must be."""
-    if trial.ways is None or goal is Goal.LEAST_MEMORY or trial.restarts > 0 or trial.left:
+    if trial.ways is None or goal is Goal.LEAST_MEMORY or not trial.is_whole:
         return None
     if has_gained(trial, goal, config):
         return None
@@ -311,7 +315,7 @@ def worse_sum(trial: MemoryTrial, config: GuardConfig) -> str | None:
 
     Memory that an SLO asked for is not measured by the sum.
     """
-    if trial.restarts > 0 or trial.left:
+    if not trial.is_whole:
         return None
     if trial.serves or any(
         one.slo_met is False and not one.is_donor for one in trial.members.values()

@@ -19,7 +19,6 @@ from cachepilot.control.verdict import (
     why_worse,
 )
 from cachepilot.readable import number
-from cachepilot.sizes import PAGE_BYTES
 
 COLLAPSE_OPS = 0.5
 COLLAPSE_MISS = 0.1
@@ -145,7 +144,7 @@ def _covers(trial: PolicyTrial, config: GuardConfig) -> bool:
     Of a loop over L pages the best policy hits C / L: that gives L where hits are predicted.
     """
     hits = max(HITS_MIN, 1 - (trial.predicted.miss_ratio or 0.0))
-    needed = config.turnovers * trial.limit_bytes / PAGE_BYTES / hits
+    needed = config.turned_pages(trial.limit_bytes) / hits
     passed_s = trial.samples[-1].time_s - (trial.effective_s or 0.0)
     full = len(trial.samples) == JUDGED_MAX or passed_s >= 2 * config.adapt_max_s
     return full or sum(one.accesses for one in trial.samples) >= needed
@@ -280,7 +279,7 @@ def _costs(trial: PolicyTrial, sample: Sample) -> Outcome | None:
 def _adapt(trial: PolicyTrial, sample: Sample, config: GuardConfig) -> Outcome | None:
     trial.accesses += sample.accesses
     passed_s = sample.time_s - (trial.effective_s or 0.0)
-    turned = trial.accesses >= config.turnovers * trial.limit_bytes / PAGE_BYTES
+    turned = trial.accesses >= config.turned_pages(trial.limit_bytes)
     if _is_collapse(trial) and not trial.is_other_phase:
         why = "throughput fell to less than half while it adapted"
         return Outcome(Event.REVERTED, why, back=True)
@@ -304,7 +303,7 @@ def _may_gain_yet(trial: PolicyTrial, shift: _Shift | None, config: GuardConfig)
     are few of the contents. Where the baseline moved no harm can be told.
     """
     passed_s = trial.samples[-1].time_s - (trial.effective_s or 0.0)
-    turned = trial.misses >= config.turnovers * trial.limit_bytes / PAGE_BYTES
+    turned = trial.misses >= config.turned_pages(trial.limit_bytes)
     if turned or passed_s >= config.adapt_max_s or trial.is_other_phase:
         return False
     if shift is not None or trial.ahead_miss < 0:

@@ -22,6 +22,7 @@ WINDOW = 128
 HALF_LIFE = 32.0
 """After so many observations one counts half."""
 RECENT = int(HALF_LIFE)
+"""Observations of a median, which does not fade."""
 PRIOR_WEIGHT = 0.05
 """Of the measured accesses per operation, against one observation without noise."""
 PRIOR_ERROR = 0.3
@@ -92,7 +93,6 @@ def fit(observations: Sequence[Observation], prior: Demand) -> Demand:
     log_seen = np.log(US_PER_S * prior.concurrency / ops)
     log_accesses = math.log(prior.accesses_per_op)
 
-    # As much of the past as counts half: a median does not fade.
     time_us = np.exp(log_seen[-RECENT:])
     rest_us = float(np.median(time_us - prior.accesses_per_op * misses_us[-RECENT:]))
     if not _has_changed(np.array([one.miss_ratio for one in usable])):
