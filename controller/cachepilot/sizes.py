@@ -13,6 +13,7 @@ from cachepilot.errors import InputError
 
 PAGE_BYTES = 4096
 UNITS_BYTES = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_GREATEST_FIRST = tuple(reversed(UNITS_BYTES.items()))
 ALLOWED = "a share like 0.10 or 10%, pages like 4096, or bytes like 16MiB"
 
 Bytes = TypeVar("Bytes", int, npt.NDArray[np.int64])
@@ -88,7 +89,7 @@ def pages_up(amount_bytes: Bytes) -> Bytes:
 
 def human_bytes(amount_bytes: float) -> str:
     """`amount_bytes` with the largest binary unit that keeps it at least one: `29.8 MiB`."""
-    for unit, scale in reversed(UNITS_BYTES.items()):
+    for unit, scale in _GREATEST_FIRST:
         if amount_bytes >= scale:
             value = amount_bytes / scale
             return f"{value:.0f} {unit}" if value == int(value) else f"{value:.1f} {unit}"

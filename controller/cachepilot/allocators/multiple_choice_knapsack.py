@@ -33,20 +33,31 @@ class Choice:
 
 @dataclass(frozen=True)
 class _Knapsack:
-    """Classes of shape (N, M): `weights`, and `values`, -inf where an option is not allowed."""
+    """Classes of shape (N, M): `weights`, and `values`, -inf where an option is not allowed.
+
+    `starts` is where each class begins when they are laid one after another, shape (N,).
+    """
 
     weights: IntArray
     values: FloatArray
     capacity: int
-    rows: IntArray
+    starts: IntArray
 
     def weight(self, option: IntArray) -> int:
         """Total weight of one option of each class."""
-        return int(self.weights[self.rows, option].sum())
+        return int(self.weights_of(option).sum())
 
     def value(self, option: IntArray) -> float:
         """Total value of one option of each class."""
-        return float(self.values[self.rows, option].sum())
+        return float(self.values_of(option).sum())
+
+    def weights_of(self, option: IntArray) -> IntArray:
+        """The weight of the option of each class, shape (N,)."""
+        return self.weights.take(self.starts + option)
+
+    def values_of(self, option: IntArray) -> FloatArray:
+        """The value of the option of each class, shape (N,)."""
+        return self.values.take(self.starts + option)
 
     def lightest(self) -> IntArray:
         """The lightest options, of several the most valuable."""
@@ -67,24 +78,27 @@ def _dual(knapsack: _Knapsack) -> tuple[float, IntArray, float]:
     The dual is convex and piecewise linear in one variable: where the tangents of a price that is
     too low and of one that is high enough meet, there either is the minimum or a new tangent.
     """
+    capacity = knapsack.capacity
     over = knapsack.at_price(0.0)
-    if knapsack.weight(over) <= knapsack.capacity:
-        return 0.0, over, knapsack.value(over)
+    over_weight, over_value = knapsack.weight(over), knapsack.value(over)
+    if over_weight <= capacity:
+        return 0.0, over, over_value
     within = knapsack.lightest()
+    weight, value = knapsack.weight(within), knapsack.value(within)
     price, bound = 0.0, np.inf
     for _ in range(DUAL_STEPS):
-        gain = knapsack.value(over) - knapsack.value(within)
-        price = max(0.0, gain / (knapsack.weight(over) - knapsack.weight(within)))
-        bound = knapsack.value(within) + price * (knapsack.capacity - knapsack.weight(within))
+        price = max(0.0, (over_value - value) / (over_weight - weight))
+        bound = value + price * (capacity - weight)
         new = knapsack.at_price(price)
-        excess = knapsack.value(new) + price * (knapsack.capacity - knapsack.weight(new)) - bound
+        new_weight, new_value = knapsack.weight(new), knapsack.value(new)
+        excess = new_value + price * (capacity - new_weight) - bound
         if excess <= 1e-12 * max(abs(bound), 1e-300):
             break
         bound += excess
-        if knapsack.weight(new) > knapsack.capacity:
-            over = new
+        if new_weight > capacity:
+            over_weight, over_value = new_weight, new_value
         else:
-            within = new
+            within, weight, value = new, new_weight, new_value
     return price, within, bound
 
 
@@ -92,8 +106,8 @@ def _fill(knapsack: _Knapsack, option: IntArray) -> IntArray:
     """Spends what is left, one class at a time, on what gains most; at most FILL_STEPS changes."""
     option = option.copy()
     for _ in range(FILL_STEPS):
-        weight = knapsack.weights[knapsack.rows, option]
-        value = knapsack.values[knapsack.rows, option]
+        weight = knapsack.weights_of(option)
+        value = knapsack.values_of(option)
         left = knapsack.capacity - int(weight.sum())
         gain = knapsack.values - value[:, None]
         gain[knapsack.weights > weight[:, None] + left] = -np.inf
@@ -119,7 +133,7 @@ def _core(
     rows = np.flatnonzero(counts > 1)
     if rows.size == 0:
         return option
-    chosen = knapsack.weights[knapsack.rows, option]
+    chosen = knapsack.weights_of(option)
     capacity = knapsack.capacity - int(chosen.sum()) + int(chosen[rows].sum())
     at, kept = survives[rows].nonzero()
     ends = np.cumsum(counts[rows])
@@ -149,7 +163,8 @@ def solve(
     is to within `tolerance`, unless the search met more than `states_max` states at once, or
     its share of `WORK_MAX`. Raises ValueError when even the lightest options are too heavy.
     """
-    knapsack = _Knapsack(weights, values, capacity, np.arange(weights.shape[0]))
+    starts = np.arange(weights.shape[0]) * weights.shape[1]
+    knapsack = _Knapsack(weights, values, capacity, starts)
     if knapsack.weight(knapsack.lightest()) > capacity:
         raise ValueError("the lightest options are heavier than the capacity")
     price, within, bound = _dual(knapsack)

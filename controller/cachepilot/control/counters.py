@@ -2,6 +2,7 @@
 """What the totals of one tenant did between snapshots: an interval, and a smoothing window."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,10 +26,11 @@ class Totals(NamedTuple):
     block_reads: int
     read_calls: int
     read_time_us: int
-    latency: tuple[int, ...] = ()
+    latency: Sequence[int] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@quickly_made
+@dataclass(frozen=True)
 class Sample:
     """One interval of one tenant. `read_us` is the mean time of a read call, None without any.
 

@@ -4,6 +4,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from cachepilot.quick_records import quickly_made
+
 
 class Event(StrEnum):
     """What was decided, or came of a decision."""
@@ -26,6 +28,7 @@ class Setting:
     limit_bytes: int
 
 
+@quickly_made
 @dataclass(frozen=True)
 class Reading:
     """Operations per second and miss ratio; None where they are not known."""

@@ -2,7 +2,7 @@
 """Changes of policy of one tenant: what must hold before one, and what follows its trial."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cachepilot.control.collect import Seen
@@ -95,15 +95,22 @@ class Recent:
 @quickly_made
 @dataclass(frozen=True)
 class Look:
-    """One tenant in one cycle; `allowed` are the policies that it may have."""
+    """One tenant in one cycle; `named` are the policies that it may have, all when empty."""
 
     seen: Seen
     elapsed_s: float
     time_s: float
     device: Device
     wait_us: float
-    allowed: frozenset[str]
+    named: tuple[str, ...]
     refused: str | None = None
+
+    @property
+    def allowed(self) -> frozenset[str]:
+        """The policies that it may have: those named, or all that are known of it."""
+        measured = self.seen.measured
+        known = () if measured is None else measured.curves.policies
+        return frozenset(self.named or (*known, self.seen.tenant.policy))
 
 
 def count_swap(state: TenantState, time_s: float) -> None:
@@ -136,15 +143,21 @@ def curves_at(seen: Seen) -> dict[str, float]:
     return {name: measured.miss_at(name, limit) or 0.0 for name in measured.curves.policies}
 
 
-def is_new_phase(then: Mapping[str, float], seen: Seen, config: GuardConfig) -> bool:
-    """Whether curves moved beyond their error bars since they said what `then` says."""
-    measured = seen.measured
+def is_new_phase(
+    then: Mapping[str, float], seen: Seen, config: GuardConfig, names: Iterable[str] | None = None
+) -> bool:
+    """Whether curves moved beyond their error bars since they said what `then` says.
+
+    Those of `names` alone, where some are given.
+    """
+    measured, limit, least = seen.measured, seen.limit_bytes, 2 * config.miss_tolerance
     if measured is None:
         return False
-    return any(
-        measured.has_moved(name, seen.limit_bytes, miss, FAR_BARS, 2 * config.miss_tolerance)
-        for name, miss in then.items()
-    )
+    for name in then if names is None else names:
+        miss = then.get(name)
+        if miss is not None and measured.has_moved(name, limit, miss, FAR_BARS, least):
+            return True
+    return False
 
 
 def has_moved_on(state: TenantState, seen: Seen, config: GuardConfig) -> bool:
@@ -164,8 +177,7 @@ def was_tried(
     if tried is None:
         return False
     names = (policy, seen.tenant.policy)
-    then = {name: tried.curves[name] for name in names if name in tried.curves}
-    if time_s < tried.until_s and not is_new_phase(then, seen, config):
+    if time_s < tried.until_s and not is_new_phase(tried.curves, seen, config, names):
         return True
     del state.tried[policy]
     return False
@@ -260,8 +272,7 @@ def proposal(look: Look, policy: str, config: GuardConfig) -> Proposal | None:
     gain = (before.miss_ratio or 0.0) - (after.miss_ratio or 0.0)
     if gain <= 0:
         return None
-    names = (seen.tenant.policy, policy)
-    bars = sum(seen.measured.error_at(name, limit) for name in names)
+    bars = seen.measured.error_at(seen.tenant.policy, limit) + seen.measured.error_at(policy, limit)
     return Proposal(policy, before, after, gain > FAR_BARS * bars + config.miss_tolerance)
 
 

@@ -48,17 +48,14 @@ class Cycle:
     refused: Mapping[str, str]
 
     def look(self, cgroup: str) -> Look:
-        """One tenant; it may have every policy when nothing is said of them."""
-        seen = self.collected.seen[cgroup]
-        named = self.objectives.of(cgroup).policies
-        known = () if seen.measured is None else seen.measured.curves.policies
+        """One tenant."""
         return Look(
-            seen=seen,
+            seen=self.collected.seen[cgroup],
             elapsed_s=self.elapsed_s,
             time_s=self.collected.time_s,
             device=self.collected.snapshot.device,
             wait_us=self.plan.device_wait_us,
-            allowed=frozenset(named or (*known, seen.tenant.policy)),
+            named=self.objectives.of(cgroup).policies,
             refused=self.refused.get(cgroup),
         )
 

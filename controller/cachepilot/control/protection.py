@@ -54,20 +54,19 @@ def protected(
         return collected
     budget = collected.snapshot.node.budget_bytes
     more = {}
-    room = budget
+    room, asked = budget, 0
     for cgroup, seen in collected.seen.items():
         objective, first = objectives.of(cgroup), held_first.get(cgroup, 0)
-        least = _least(seen, objective, budget)
-        kept = _kept_bytes(seen, objective, first, share, budget)
-        room -= least
-        if kept > seen.tenant.floor_bytes:
-            more[cgroup] = kept - seen.tenant.floor_bytes
-    asked = sum(size for cgroup, size in more.items() if objectives.of(cgroup).mode is Mode.AUTO)
+        room -= _least(seen, objective, budget)
+        extra = _kept_bytes(seen, objective, first, share, budget) - seen.tenant.floor_bytes
+        if extra > 0:
+            more[cgroup] = extra
+            asked += extra if objective.mode is Mode.AUTO else 0
     part = min(1.0, max(0, room) / asked) if asked else 1.0
     found = dict(collected.seen)
-    for cgroup, size in more.items():
+    for cgroup, extra in more.items():
         seen = found[cgroup]
-        found[cgroup] = seen.with_floor(seen.tenant.floor_bytes + pages_down(int(size * part)))
+        found[cgroup] = seen.with_floor(seen.tenant.floor_bytes + pages_down(int(extra * part)))
     tenants = tuple(seen.tenant for seen in found.values())
     return replace(collected, snapshot=replace(collected.snapshot, tenants=tenants), seen=found)
 

@@ -15,6 +15,8 @@ from cachepilot.planner.snapshot import Curves, FloatArray
 from cachepilot.sizes import PAGE_BYTES, pages_up
 from cachepilot.v1 import session_pb2 as wire
 
+KNOWN_MAX = 256
+"""Miss ratios of single limits that are remembered of one tenant's curves."""
 RAISE_MIN = 0.02
 STEP_SHARE = 0.02
 """Of the limit: by how much what is not page cache must change before curves move again."""
@@ -39,6 +41,11 @@ class Measured:
     def _sizes(self) -> list[int]:
         found: list[int] = self.curves.sizes_bytes.tolist()
         return found
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, int], float | None]:
+        """What was asked of a policy and a limit, which few are of curves while they last."""
+        return {}
 
     @cached_property
     def _rows(self) -> dict[tuple[str, bool], list[float] | None]:
@@ -68,8 +75,16 @@ class Measured:
 
     def miss_at(self, policy: str, limit_bytes: int) -> float | None:
         """The miss ratio under `policy` at a limit; None when it has no curve."""
-        row = self._row(policy, bars=False)
-        return None if row is None else self._at(row, 1.0, limit_bytes)
+        known, key = self._known, (policy, limit_bytes)
+        try:
+            return known[key]
+        except KeyError:
+            row = self._row(policy, bars=False)
+            found = None if row is None else self._at(row, 1.0, limit_bytes)
+            if len(known) >= KNOWN_MAX:
+                known.clear()
+            known[key] = found
+            return found
 
     def error_at(self, policy: str, limit_bytes: int) -> float:
         """The half-width of the error bar there; 1 when there is no curve."""
@@ -145,21 +160,18 @@ class CurveStore:
     """The curves of one tenant: the last that were sent, moved when that is worth it."""
 
     def __init__(self) -> None:
-        self.raw: wire.Curves | None = None
+        self.generation = 0
+        """That of the curves that are held; 0 without any."""
         self.measured: Measured | None = None
         """As sent: every policy, over sizes of the page cache."""
         self._other_bytes = 0
         self._usable: frozenset[str] = frozenset()
         self._shifted: Measured | None = None
 
-    @property
-    def generation(self) -> int:
-        """That of the curves that are held; 0 without any."""
-        return 0 if self.raw is None else self.raw.generation
-
     def take(self, curves: wire.Curves) -> None:
         """Replaces the curves; SnapshotError when they contradict themselves."""
-        self.measured, self.raw, self._shifted = from_wire(curves), curves, None
+        self.measured, self._shifted = from_wire(curves), None
+        self.generation = curves.generation
 
     def at(self, other_bytes: int, limit_bytes: int, usable: frozenset[str]) -> Measured | None:
         """Curves over limits; None when there are none of a usable policy."""

@@ -157,7 +157,7 @@ class Indicators:
         if not 0 <= self.miss_ratio <= 1:
             miss = self.miss_ratio
             raise SnapshotError(f"indicators: miss_ratio must be in [0, 1], not {miss}")
-        if self.latency_p99_us is not None:
+        if self.latency_p99_us is not None and not 0 < self.latency_p99_us < math.inf:
             _require_positive("indicators", latency_p99_us=self.latency_p99_us)
 
 
