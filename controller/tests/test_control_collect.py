@@ -14,6 +14,7 @@ from cachepilot.control.latency import lower_bound_us, quantile_us
 from cachepilot.control.scrape import series_value
 from cachepilot.control.slo_windows import SloWindows
 from cachepilot.planner.objectives import Counter, Indicator, Objective, Objectives
+from cachepilot.v1 import session_pb2 as wire
 
 SIZES = tuple(MIB * size for size in (16, 64, 128, 256))
 
@@ -207,3 +208,26 @@ def test_windows_count_what_was_kept_in_the_last_hour() -> None:
     assert windows.attainment("/a", "latency_p99_us") is None
     again = SloWindows(windows.take_changed())
     assert again.attainment("/a", "hit_ratio") == 1.0
+
+
+def test_readahead_counts_when_too_little_is_read_to_see_it() -> None:
+    """Sixteen pages come with each read, as they did while more was missed."""
+    collector, totals = Collector("n"), wire.Counters()
+    collector.begin(wire.Hello(node="n", incarnation=1))
+    found = []
+    for second in range(1, 61):
+        miss = 0.025 if second <= 30 else 0.015
+        pages, reads = int(160_000 * miss), int(10_000 * miss)
+        totals.accesses_total += 160_000
+        totals.misses_total += pages
+        totals.block_reads_total += reads
+        totals.read_calls_total += 10_000
+        totals.read_time_us_total += 10_000 * 50 + reads * 100
+        seen = wire.Snapshot(time_us=second * 1_000_000, budget_bytes=256 * MIB)
+        seen.device.idle_read_us = 100.0
+        told = seen.tenants.add(cgroup="/a", cgroup_id=1, policy="default", limit_bytes=128 * MIB)
+        told.counters.CopyFrom(totals)
+        found.append(collector.collect(seen, 1, Objectives()).seen["/a"].tenant.demand)
+        collector.refit()
+    for one in (found[28], found[-1]):
+        assert one.accesses_per_op == pytest.approx(1.0, rel=0.1)

@@ -159,8 +159,13 @@ def test_far_more_for_one_is_kept_though_a_donor_loses_more_than_its_curve_says(
     assert limits[0] >= 190 * MIB > limits[1]
 
 
-def misjudged(tmp_path: Path, gain: float, *objectives: Objective) -> World:
-    """A donor that loses more by giving than is said of it, and one that gains `gain` as much."""
+def misjudged(
+    tmp_path: Path, gain: float, *objectives: Objective, busier: float | None = None
+) -> World:
+    """A donor that loses more by giving than is said of it, and one that gains `gain` as much.
+
+    The latter has `busier` threads once limits are where they were going.
+    """
     here = 128 * MIB
 
     def hungry(least: float) -> Curve:
@@ -176,6 +181,8 @@ def misjudged(tmp_path: Path, gain: float, *objectives: Objective) -> World:
     world = World(tmp_path, plant, [*objectives, Objective("*")])
     while Event.KEPT not in world.events() and Event.REVERTED not in world.events():
         world.run(1)
+        if busier and gives.limit_bytes == here // 2:
+            takes.threads = busier
     return world
 
 
@@ -183,6 +190,43 @@ def test_others_may_make_good_what_a_donor_lost_beyond_what_was_predicted(tmp_pa
     world = misjudged(tmp_path, 1.6)
     assert Event.REVERTED not in world.events()
     assert "though some lost more" in world.service.history("/gives")[0].why
+
+
+def test_what_was_made_good_is_owed_no_more(tmp_path: Path) -> None:
+    """Later moves of the donor are measured against what it has now."""
+
+    def hungry(to: int, gain: float = 1.0) -> Curve:
+        span = (to - 128) * MIB
+        return lambda size: 0.5 - gain * 0.2 * min(1.0, max(0.0, (size - 128 * MIB) / span))
+
+    def told(size: float) -> float:
+        return 0.1 + 0.0005 * max(0.0, 256 * MIB - size) / MIB
+
+    def true(size: float) -> float:
+        return told(size) + 0.045 * min(1.0, max(0.0, 256 * MIB - size) / (32 * MIB))
+
+    takes = PlantTenant(
+        "/takes", {"default": hungry(160, 1.6)}, 128 * MIB, {"default": hungry(160)}, threads=64
+    )
+    late = PlantTenant(
+        "/late", {"default": lambda _: 0.5}, 128 * MIB, threads=64, floor_bytes=128 * MIB
+    )
+    gives = PlantTenant("/gives", {"default": true}, 256 * MIB, {"default": told})
+    sizes = tuple(MIB * (16 * i) for i in range(1, 33))
+    plant = Plant([takes, late, gives], 512 * MIB, sizes, adapt_s=4.0)
+    world = World(tmp_path, plant, [Objective("*")])
+    world.run(60)
+    assert "though some lost more" in world.service.history("/gives")[0].why
+    late.change({"default": hungry(192)})
+    world.run(60)
+    assert late.limit_bytes >= 180 * MIB
+    assert Event.REVERTED not in world.events()
+
+
+def test_more_load_makes_nothing_good(tmp_path: Path) -> None:
+    """Memory is worth nothing to who was to gain, which does half as much again meanwhile."""
+    world = misjudged(tmp_path, 0.003, busier=90.0)
+    assert "gave memory: miss ratio" in world.service.history("/gives")[0].why
 
 
 @pytest.mark.parametrize("gain", [0.7, 1.0])

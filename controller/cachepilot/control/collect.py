@@ -10,7 +10,7 @@ from cachepilot.control.device import DeviceModel
 from cachepilot.control.phase_memory import PhaseMemory
 from cachepilot.control.wire_curves import CurveStore, Measured
 from cachepilot.errors import InputError
-from cachepilot.planner.fitting import Observation, OnlineFit
+from cachepilot.planner.fitting import Observation, OnlineFit, split_time
 from cachepilot.planner.objectives import Counter, Indicator, Objectives
 from cachepilot.planner.snapshot import (
     Demand,
@@ -32,8 +32,6 @@ UNKNOWN_DEMAND = Demand(service_us=100.0, accesses_per_op=1.0)
 READS_MIN = 5.0
 MISS_MIN = 0.02
 """Device reads per second, and share of misses, from which a miss is held against device reads."""
-SERVICE_SHARE_MIN = 0.01
-"""Of the time of an operation: the least that is taken to be service before a fit says more."""
 TRUSTED = Trust()
 FITS_PER_CYCLE = 8
 FIT_EVERY, FIT_EACH_UNTIL = 4, 16
@@ -96,9 +94,26 @@ class _Memory:
         self.indicator = Indicator()
         self.fit: OnlineFit | None = None
         self.prior = UNKNOWN_DEMAND
+        self._reads_per_miss = 1.0
         self.taken = 0
         self.is_stale = False
         self.refused_curves = ""
+
+    def waits_per_op(self, window: Window) -> float | None:
+        """Accesses per operation of which each that misses is a device read to wait for.
+
+        Readahead and large blocks bring several pages by one read: where enough is read, the reads
+        that the device counted say how many waits a miss is, and for as long as less is read.
+        None when nothing is known.
+        """
+        pages = window.accesses_per_op
+        reads = window.block_reads
+        if reads < READS_MIN or window.miss_ratio < MISS_MIN or window.ops <= 0:
+            return None if pages is None else pages * self._reads_per_miss
+        waits = reads / window.ops / window.miss_ratio
+        if pages is not None:
+            self._reads_per_miss = waits / pages
+        return waits
 
 
 class Collector:
@@ -170,7 +185,7 @@ class Collector:
                 counters.block_reads_total,
                 counters.read_calls_total,
                 counters.read_time_us_total,
-                tuple(counters.read_latency_total[:]),
+                counters.read_latency_total[:],
             )
         )
         if tenant.HasField("curves"):
@@ -197,11 +212,10 @@ class Collector:
         if sample is not None and window is not None:
             cost_us = sample.device_read_us or device.miss_cost_us
             concurrency = memory.history.concurrency
-            accesses = _waits_per_op(window) or memory.prior.accesses_per_op
+            accesses = memory.waits_per_op(window) or memory.prior.accesses_per_op
             time_us = US_PER_S * concurrency / sample.ops
-            rest_us = time_us - accesses * sample.miss_ratio * cost_us
-            service_us = max(rest_us, SERVICE_SHARE_MIN * time_us)
-            memory.prior = Demand(service_us, accesses, concurrency)
+            wait_us = sample.miss_ratio * cost_us
+            memory.prior = Demand(*split_time(time_us, accesses, wait_us), concurrency)
             if memory.fit is None:
                 memory.fit = OnlineFit(memory.prior)
             taken = memory.fit.take(Observation(sample.ops, sample.miss_ratio, cost_us))
@@ -258,18 +272,6 @@ class Collector:
             trust=_trust(tenant, measured, window, memory.refused_curves),
         )
         return Seen(found, tenant, sample, window, measured, memory.indicator)
-
-
-def _waits_per_op(window: Window) -> float | None:
-    """Accesses per operation of which each that misses is a read of the device to wait for.
-
-    Readahead and large blocks bring several pages by one read: where enough is read, the reads that
-    the device counted say how many waits a miss is. None when nothing is known.
-    """
-    reads = window.block_reads
-    if reads < READS_MIN or window.miss_ratio < MISS_MIN or window.ops <= 0:
-        return window.accesses_per_op
-    return reads / window.ops / window.miss_ratio
 
 
 def _trust(

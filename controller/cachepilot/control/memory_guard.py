@@ -222,7 +222,11 @@ def _end(state: MemoryState, look: MemoryLook, event: Event, why: str) -> list[D
 
 
 def _keep(
-    state: MemoryState, look: MemoryLook, states: Mapping[str, TenantState], why: str
+    state: MemoryState,
+    look: MemoryLook,
+    states: Mapping[str, TenantState],
+    why: str,
+    config: GuardConfig,
 ) -> list[Decision]:
     """Ends a trial whose limits stay, and remembers which way they went."""
     assert state.trial is not None
@@ -231,7 +235,8 @@ def _keep(
         if is_far(member.from_bytes, member.to_bytes):
             found.course = turned(found.course, not member.is_donor, look.time_s, seen)
         if member.is_donor:
-            found.anchor = member.anchor
+            # What others made good is owed no more.
+            found.anchor = None if worse_donor(member, config) else member.anchor
     return _end(state, look, Event.KEPT, why)
 
 
@@ -297,7 +302,7 @@ def step(
         return _move(state, look, moves, states, recents, config)
     urgent = is_urgent(look, moves, trial.serves)
     if urgent and _why_worse(trial, look, config) is None:
-        ended = _keep(state, look, states, "an SLO needs memory at once")
+        ended = _keep(state, look, states, "an SLO needs memory at once", config)
         wanted, begun = _begin(state, look, moves, states, recents, config)
         return wanted, [*ended, *begun]
     return {}, _watch(state, trial, look, states, config)
@@ -383,7 +388,7 @@ def _watch(
             if trial.ways is not None and trial.restarts == 0:
                 gained = has_gained(trial, look.objectives.goal, config)
                 rest(state.patience, gained, look.collected, config)
-            return _keep(state, look, states, why_kept(trial, config))
+            return _keep(state, look, states, why_kept(trial, look.objectives.goal, config), config)
     trial.waited_s += look.elapsed_s if silent else 0.0
     if trial.waited_s > config.patience_s:
         why = f"data was missing or not to be trusted for more than {config.patience_s:g} s"

@@ -106,6 +106,8 @@ def predict_member(member: Member, look: MemoryLook, seen: Seen) -> None:
     device, wait_us = look.collected.snapshot.device, look.plan.device_wait_us
     found = predicted(seen, device, wait_us, member.policy, member.to_bytes)
     if found is not None and seen.measured is not None:
+        here = predicted(seen, device, wait_us, member.policy, member.from_bytes)
         member.predicted = found
+        member.predicted_times = (found.ops or 0.0) / here.ops if here and here.ops else 1.0
         member.error_bar = seen.measured.error_at(member.policy, member.to_bytes)
     member.may_miss_slo = seen.tenant.cgroup in _outbid(look)

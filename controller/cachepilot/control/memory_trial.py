@@ -32,7 +32,11 @@ class Phase(StrEnum):
 
 @dataclass
 class Member:
-    """One tenant of the trial. `slo_met` is whether it kept all its SLOs before; None without."""
+    """One tenant of the trial. `slo_met` is whether it kept all its SLOs before; None without.
+
+    `predicted_times` is what is predicted of its throughput over what the same model says of the
+    limit that it had: what a model is off by at both does not count as gain.
+    """
 
     cgroup_id: int
     policy: str
@@ -44,6 +48,7 @@ class Member:
     weight: float
     slo_met: bool | None
     may_miss_slo: bool = False
+    predicted_times: float = 1.0
     accesses: int = 0
     adapted: bool = False
     samples: list[Sample] = field(default_factory=list)
@@ -245,22 +250,29 @@ def broken_slo(
     return f"an SLO that was kept is not: {number(after.ops)} ops/s, miss ratio {after.miss:.4f}"
 
 
-def _sums(trial: MemoryTrial, config: GuardConfig) -> tuple[float, float, float]:
-    """Weighted throughput before and after, and the standard error of their difference.
+_Counted = list[tuple[Member, Stats]]
 
-    Counts tenants whose throughput and miss ratio went opposite ways: when both fell, the load did.
+
+def _counted(trial: MemoryTrial, config: GuardConfig) -> _Counted:
+    """Tenants that memory moved, with what is measured: not those whose load did.
+
+    When throughput and miss ratio both fell, or both rose, the load did.
     """
-    before = after = variance = 0.0
+    found = []
     for one in trial.members.values():
         now = stats(one.samples)
-        found = change(one.baseline, now, config)
-        if (now.ops < one.baseline.ops) != (now.miss > one.baseline.miss):
-            continue
-        if found.ops_worse and not found.miss_worse:
-            continue
-        before += one.weight * one.baseline.ops
-        after += one.weight * now.ops
-        variance += (one.weight * ops_noise(one.baseline, now)) ** 2
+        seen = change(one.baseline, now, config)
+        opposite = (now.ops < one.baseline.ops) == (now.miss > one.baseline.miss)
+        if opposite and (seen.miss_worse or not seen.ops_worse):
+            found.append((one, now))
+    return found
+
+
+def _sums(counted: _Counted) -> tuple[float, float, float]:
+    """Weighted throughput before and after, and the standard error of their difference."""
+    before = sum(one.weight * one.baseline.ops for one, _ in counted)
+    after = sum(one.weight * now.ops for one, now in counted)
+    variance = sum((one.weight * ops_noise(one.baseline, now)) ** 2 for one, now in counted)
     return before, after, variance**0.5
 
 
@@ -268,33 +280,44 @@ def has_gained(trial: MemoryTrial, goal: Goal, config: GuardConfig) -> bool:
     """Whether half of the least that is worth a trial was measured."""
     if goal is Goal.LEAST_MEMORY:
         return sum(one.to_bytes - one.from_bytes for one in trial.members.values()) < 0
-    before, after, noise = _sums(trial, config)
+    before, after, noise = _sums(_counted(trial, config))
     return after - before > max(noise, before * config.memory_gain_pct / 200)
+
+
+def _by_memory(member: Member, now: Stats, config: GuardConfig) -> bool:
+    """Whether a gain may come of memory: the miss ratio fell by a part of what was predicted."""
+    if not change(member.baseline, now, config).ops_better:
+        return True
+    told = member.predicted.miss_ratio
+    least = 0.0 if told is None else member.baseline.miss - told
+    return member.baseline.miss - now.miss >= config.kept_gain_pct / 100 * least
 
 
 def keeps_promise(trial: MemoryTrial, config: GuardConfig) -> bool:
     """Whether all together gained what was predicted of them all, as far as noise lets it be told.
 
-    Then others made good what a donor lost beyond its own prediction.
+    Then others made good what a donor lost beyond its own prediction. Of a tenant whose load
+    changed neither counts.
     """
     measured = all(one.samples for one in trial.members.values())
     if trial.ways is None or not trial.is_whole or not measured:
         return False
-    before, after, noise = _sums(trial, config)
-    promised = sum(
-        one.weight * ((one.predicted.ops or one.baseline.ops) - one.baseline.ops)
-        for one in trial.members.values()
-    )
+    counted = [one for one in _counted(trial, config) if _by_memory(*one, config)]
+    before, after, noise = _sums(counted)
+    promised = sum(one.weight * one.baseline.ops * (one.predicted_times - 1) for one, _ in counted)
     return promised > 0 and after - before >= max(noise, promised - noise)
 
 
-def why_kept(trial: MemoryTrial, config: GuardConfig) -> str:
+def why_kept(trial: MemoryTrial, goal: Goal, config: GuardConfig) -> str:
     """Why memory stays where it is."""
-    if trial.sum_decides:
-        return "all together gain far more than was lost"
-    if any(worse_donor(one, config) for one in trial.members.values()):
+    if not any(worse_donor(one, config) for one in trial.members.values()):
+        return "nobody is worse off than was predicted"
+    if trial.serves:
+        return "a promise that was missed comes before what others lose"
+    if not trial.sum_decides:
         return "all together gain what was predicted of them, though some lost more"
-    return "nobody is worse off than was predicted"
+    gained = "gain by it" if has_gained(trial, goal, config) else "are no worse off"
+    return f"all together {gained}, though some lost more than was predicted"
 
 
 def why_in_vain(trial: MemoryTrial, goal: Goal, config: GuardConfig) -> str | None:
@@ -321,7 +344,7 @@ def worse_sum(trial: MemoryTrial, config: GuardConfig) -> str | None:
         one.slo_met is False and not one.is_donor for one in trial.members.values()
     ):
         return None
-    before, after, noise = _sums(trial, config)
+    before, after, noise = _sums(_counted(trial, config))
     margin = before * config.tolerance_pct / 100 + config.noise_sigmas * noise
     if after >= before - margin:
         return None

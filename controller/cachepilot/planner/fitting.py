@@ -3,7 +3,8 @@
 
 Of `concurrency / (service + accesses per operation x miss ratio x miss cost)` the service time and
 the accesses that an operation waits for are fitted; the rest is measured. While the miss ratio has
-hardly changed the two cannot be told apart, and the measured accesses per operation decide.
+hardly changed the two cannot be told apart, and the measured accesses per operation decide; where
+it changed a little, both answers count in proportion.
 """
 
 import math
@@ -16,11 +17,13 @@ from scipy.optimize import least_squares
 
 from cachepilot.planner.snapshot import Demand, FloatArray
 from cachepilot.planner.throughput import US_PER_S
+from cachepilot.quick_records import quickly_made
 
 WINDOW = 128
 """Observations that are kept."""
 HALF_LIFE = 32.0
 """After so many observations one counts half."""
+FADE = 0.5 ** (1 / HALF_LIFE)
 RECENT = int(HALF_LIFE)
 """Observations of a median, which does not fade."""
 PRIOR_WEIGHT = 0.05
@@ -28,14 +31,18 @@ PRIOR_WEIGHT = 0.05
 PRIOR_ERROR = 0.3
 """How far they may be off, relatively: where observations scatter more they decide instead."""
 PRIOR_WEIGHT_MAX = 3.0
-MISS_SPREAD_MIN = 0.2
-"""Standard deviation of the miss ratio over its mean: below that it has hardly changed."""
+MISS_SPREAD = 0.2, 0.3
+"""Standard deviation of the miss ratio over its mean: up to the first it has hardly changed, from
+the second on observations decide alone."""
+DECILES_APART = 2.56
+"""Standard deviations between the first and the last decile of normal variables."""
 SERVICE_SHARE_MIN = 0.02
 """Of the time of an operation: the least that is taken for service while nothing tells it apart."""
 SERVICE_US_MIN = 1e-3
 ACCESSES_MIN = 1e-6
 
 
+@quickly_made
 @dataclass(frozen=True)
 class Observation:
     """One interval of a tenant: what was measured, `miss_cost_us` with the wait at the device."""
@@ -68,13 +75,65 @@ def _prior_weight(log_seen: FloatArray) -> float:
     return min(max(weight, PRIOR_WEIGHT), PRIOR_WEIGHT_MAX)
 
 
-def _has_changed(miss_ratios: FloatArray) -> bool:
-    """Whether the miss ratio changed enough for observations to tell waits from service.
+def _share_told(miss_ratios: FloatArray) -> float:
+    """How far observations tell waits from service, 0 to 1: as the miss ratio changed.
 
-    What a miss costs changes too, but with the neighbours at the device, and is the mean of all:
-    throughput hardly follows it, which a fit would take for a service that needs no device.
+    By deciles, as one odd interval tells nothing. What a miss costs changes too, but with the
+    neighbours at the device, and is the mean of all: throughput hardly follows it, which a fit
+    would take for a service that needs no device.
     """
-    return float(miss_ratios.std()) >= MISS_SPREAD_MIN * float(miss_ratios.mean())
+    low, middle, high = np.quantile(miss_ratios, (0.1, 0.5, 0.9)).tolist()
+    if high <= low:
+        return 0.0
+    spread = (high - low) / DECILES_APART / middle if middle > 0 else math.inf
+    least, most = MISS_SPREAD
+    return min(max((spread - least) / (most - least), 0.0), 1.0)
+
+
+def split_time(time_us: float, accesses: float, wait_us: float) -> tuple[float, float]:
+    """Service and accesses per operation that make up its time, `wait_us` the mean per access.
+
+    Measured accesses that would wait for longer than the operation takes overlap: fewer count.
+    """
+    least_us = SERVICE_SHARE_MIN * time_us
+    if accesses * wait_us > time_us - least_us:
+        return least_us, (time_us - least_us) / wait_us
+    return time_us - accesses * wait_us, accesses
+
+
+def _as_measured(prior: Demand, time_us: FloatArray, misses_us: FloatArray) -> tuple[float, float]:
+    """Service and accesses per operation, the latter as measured; of recent intervals."""
+    rest_us = float(np.median(time_us - prior.accesses_per_op * misses_us))
+    typical_us = float(np.median(time_us))
+    if rest_us >= SERVICE_SHARE_MIN * typical_us:
+        return max(rest_us, SERVICE_US_MIN), prior.accesses_per_op
+    service_us, accesses = split_time(
+        typical_us, prior.accesses_per_op, float(np.median(misses_us))
+    )
+    return max(service_us, SERVICE_US_MIN), accesses
+
+
+def _best_split(
+    prior: Demand, log_seen: FloatArray, misses_us: FloatArray, start_us: float
+) -> tuple[float, float]:
+    """Service and accesses per operation of the least weighted squares of log throughput."""
+    ages = np.arange(log_seen.size)[::-1]
+    root_weight = np.sqrt(0.5 ** (ages / HALF_LIFE))
+    log_accesses = math.log(prior.accesses_per_op)
+    prior_weight = _prior_weight(log_seen)
+
+    def residuals(parameters: FloatArray) -> FloatArray:
+        service_us, accesses = np.exp(parameters)
+        off = np.log(service_us + accesses * misses_us) - log_seen
+        away = prior_weight * (parameters[1] - log_accesses)
+        return np.append(off * root_weight, away)
+
+    bounds = (np.log([SERVICE_US_MIN, ACCESSES_MIN]), np.log([1e12, 1e12]))
+    start_us = max(start_us, prior.service_us * 1e-3, 2 * SERVICE_US_MIN)
+    start = np.clip([math.log(start_us), log_accesses], *bounds)
+    found = least_squares(residuals, start, bounds=bounds, loss="soft_l1", f_scale=0.1)
+    service_us, accesses = np.exp(found.x).tolist()
+    return service_us, accesses
 
 
 def fit(observations: Sequence[Observation], prior: Demand) -> Demand:
@@ -88,29 +147,15 @@ def fit(observations: Sequence[Observation], prior: Demand) -> Demand:
         return prior
     ops = np.array([one.throughput_ops for one in usable])
     misses_us = np.array([one.miss_ratio * one.miss_cost_us for one in usable])
-    ages = np.arange(len(usable))[::-1]
-    root_weight = np.sqrt(0.5 ** (ages / HALF_LIFE))
-    log_seen = np.log(US_PER_S * prior.concurrency / ops)
-    log_accesses = math.log(prior.accesses_per_op)
-
-    time_us = np.exp(log_seen[-RECENT:])
-    rest_us = float(np.median(time_us - prior.accesses_per_op * misses_us[-RECENT:]))
-    if not _has_changed(np.array([one.miss_ratio for one in usable])):
-        least_us = SERVICE_SHARE_MIN * float(np.median(time_us))
-        return replace(prior, service_us=max(rest_us, least_us, SERVICE_US_MIN))
-    start_us = max(rest_us, prior.service_us * 1e-3, 2 * SERVICE_US_MIN)
-    prior_weight = _prior_weight(log_seen)
-
-    def residuals(parameters: FloatArray) -> FloatArray:
-        service_us, accesses = np.exp(parameters)
-        off = np.log(service_us + accesses * misses_us) - log_seen
-        away = prior_weight * (parameters[1] - log_accesses)
-        return np.append(off * root_weight, away)
-
-    bounds = (np.log([SERVICE_US_MIN, ACCESSES_MIN]), np.log([1e12, 1e12]))
-    start = np.clip([math.log(start_us), log_accesses], *bounds)
-    found = least_squares(residuals, start, bounds=bounds, loss="soft_l1", f_scale=0.1)
-    service_us, accesses = np.exp(found.x).tolist()
+    time_us = US_PER_S * prior.concurrency / ops
+    measured = _as_measured(prior, time_us[-RECENT:], misses_us[-RECENT:])
+    share = _share_told(np.array([one.miss_ratio for one in usable]))
+    fitted = measured
+    if share > 0:
+        fitted = _best_split(prior, np.log(time_us), misses_us, measured[0])
+    service_us, accesses = (
+        one + share * (other - one) for one, other in zip(measured, fitted, strict=True)
+    )
     return replace(prior, service_us=service_us, accesses_per_op=accesses)
 
 
@@ -147,9 +192,8 @@ class OnlineFit:
         if self._seen:
             predicted = predicted_ops(self._demand, observation)
             off_pct = 100 * abs(predicted / observation.throughput_ops - 1)
-            fade = 0.5 ** (1 / HALF_LIFE)
-            self._error_sum = self._error_sum * fade + off_pct
-            self._error_weight = self._error_weight * fade + 1
+            self._error_sum = self._error_sum * FADE + off_pct
+            self._error_weight = self._error_weight * FADE + 1
         self._seen.append(observation)
         return True
 
