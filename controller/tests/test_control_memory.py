@@ -192,18 +192,12 @@ def test_others_may_make_good_what_a_donor_lost_beyond_what_was_predicted(tmp_pa
     assert "though some lost more" in world.service.history("/gives")[0].why
 
 
-def test_what_was_made_good_is_owed_no_more(tmp_path: Path) -> None:
-    """Later moves of the donor are measured against what it has now."""
+def asked_twice(tmp_path: Path, true: Curve, told: Curve) -> tuple[World, PlantTenant]:
+    """A donor gives 32 MiB to the first, and is asked for 64 more by the second."""
 
     def hungry(to: int, gain: float = 1.0) -> Curve:
         span = (to - 128) * MIB
         return lambda size: 0.5 - gain * 0.2 * min(1.0, max(0.0, (size - 128 * MIB) / span))
-
-    def told(size: float) -> float:
-        return 0.1 + 0.0005 * max(0.0, 256 * MIB - size) / MIB
-
-    def true(size: float) -> float:
-        return told(size) + 0.045 * min(1.0, max(0.0, 256 * MIB - size) / (32 * MIB))
 
     takes = PlantTenant(
         "/takes", {"default": hungry(160, 1.6)}, 128 * MIB, {"default": hungry(160)}, threads=64
@@ -216,8 +210,34 @@ def test_what_was_made_good_is_owed_no_more(tmp_path: Path) -> None:
     plant = Plant([takes, late, gives], 512 * MIB, sizes, adapt_s=4.0)
     world = World(tmp_path, plant, [Objective("*")])
     world.run(60)
-    assert "though some lost more" in world.service.history("/gives")[0].why
+    assert gives.limit_bytes == 224 * MIB
     late.change({"default": hungry(192)})
+    return world, late
+
+
+def test_what_was_made_good_is_owed_no_more(tmp_path: Path) -> None:
+    """Later moves of the donor are measured against what it has now."""
+
+    def told(size: float) -> float:
+        return 0.1 + 0.0005 * max(0.0, 256 * MIB - size) / MIB
+
+    def true(size: float) -> float:
+        return told(size) + 0.045 * min(1.0, max(0.0, 256 * MIB - size) / (32 * MIB))
+
+    world, late = asked_twice(tmp_path, true, told)
+    assert "though some lost more" in world.service.history("/gives")[0].why
+    world.run(60)
+    assert late.limit_bytes >= 180 * MIB
+    assert Event.REVERTED not in world.events()
+
+
+def test_a_donor_may_give_more_later_as_its_first_curve_said(tmp_path: Path) -> None:
+    """The first promise was of a small move; of the larger one it says more."""
+
+    def honest(size: float) -> float:
+        return 0.1 + 0.002 * max(0.0, 256 * MIB - size) / MIB
+
+    world, late = asked_twice(tmp_path, honest, honest)
     world.run(60)
     assert late.limit_bytes >= 180 * MIB
     assert Event.REVERTED not in world.events()

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is remembered of limits that moved: which way, and what donors were promised at first."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from cachepilot.control.collect import Seen
 from cachepilot.control.guard_config import GuardConfig
@@ -53,13 +55,23 @@ class Anchor:
     """Where a donor was before the first of moves that followed each other.
 
     However often it is asked again, it is measured against this, and owes no more than was
-    predicted at the beginning. It holds until its limit is back or its curve changed.
+    predicted at the beginning of the limit where it is going: by `curve`, the points of that of its
+    policy then, (bytes, miss ratio). It holds until its limit is back or its curve changed.
     """
 
     baseline: Stats
     limit_bytes: int
     promised_miss: float
     mark: Mark | None
+    curve: list[tuple[int, float]] = field(default_factory=list)
+
+    def on_to(self, limit_bytes: int) -> "Anchor":
+        """The same for a move that goes on to a limit."""
+        if not self.curve:
+            return self
+        sizes, misses = zip(*self.curve, strict=True)
+        promised = float(np.interp(limit_bytes, (0, *sizes), (1.0, *misses)))
+        return replace(self, promised_miss=max(self.promised_miss, promised))
 
 
 def doubled_s(count: int, config: GuardConfig) -> float:

@@ -53,14 +53,16 @@ def _anchor(
     look: MemoryLook, seen: Seen, before: Stats, end_bytes: int, earlier: Anchor | None,
     config: GuardConfig,
 ) -> Anchor:  # fmt: skip
-    """That of the first of moves that followed each other; a new one is for `end_bytes`."""
+    """That of the first of moves that followed each other, for a limit of `end_bytes`."""
     found = anchored(earlier, seen, config)
     if found is not None:
-        return found
+        return found.on_to(end_bytes)
     device, wait_us = look.collected.snapshot.device, look.plan.device_wait_us
     promised = predicted(seen, device, wait_us, seen.tenant.policy, end_bytes)
     miss = None if promised is None else promised.miss_ratio
-    return Anchor(before, seen.limit_bytes, before.miss if miss is None else miss, mark_of(seen))
+    curve = [] if seen.measured is None else seen.measured.points(seen.tenant.policy)
+    promised_miss = before.miss if miss is None else miss
+    return Anchor(before, seen.limit_bytes, promised_miss, mark_of(seen), curve)
 
 
 def member_of(

@@ -86,6 +86,11 @@ class Measured:
             known[key] = found
             return found
 
+    def points(self, policy: str) -> list[tuple[int, float]]:
+        """Sizes and miss ratios of a policy; none when it has no curve."""
+        row = self._row(policy, bars=False)
+        return [] if row is None else list(zip(self._sizes, row, strict=True))
+
     def error_at(self, policy: str, limit_bytes: int) -> float:
         """The half-width of the error bar there; 1 when there is no curve."""
         row = self._row(policy, bars=True)
