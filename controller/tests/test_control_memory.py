@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 
 import pytest
-from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, linear, power, scan
+from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, flat, linear, power, scan
 from experiments.control_loop.world import World
 
 from cachepilot.control.decisions import Event
@@ -122,7 +122,7 @@ def test_what_donors_owe_from_earlier_moves_does_not_hold_back_far_more(tmp_path
             ("donor", linear(600 * MIB)),
         )
     )
-    whole.told = {"default": lambda _: 1.0}
+    whole.told = {"default": flat(1.0)}
     stated = Objective("/whole", memory_min=parse_size("98MiB"))
     world = World(
         tmp_path, Plant([whole, taker, donor], 300 * MIB, SIZES), (stated, Objective("*"))
@@ -203,7 +203,7 @@ def asked_twice(tmp_path: Path, true: Curve, told: Curve) -> tuple[World, PlantT
         "/takes", {"default": hungry(160, 1.6)}, 128 * MIB, {"default": hungry(160)}, threads=64
     )
     late = PlantTenant(
-        "/late", {"default": lambda _: 0.5}, 128 * MIB, threads=64, floor_bytes=128 * MIB
+        "/late", {"default": flat(0.5)}, 128 * MIB, threads=64, floor_bytes=128 * MIB
     )
     gives = PlantTenant("/gives", {"default": true}, 256 * MIB, {"default": told})
     sizes = tuple(MIB * (16 * i) for i in range(1, 33))

@@ -3,11 +3,10 @@
 
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from cachepilot.control.collect import Seen
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.verdict import Stats
+from cachepilot.control.wire_curves import value_at
 
 RESTED_S = 600.0
 """A limit that stayed for so long may turn round as if it had never moved."""
@@ -70,7 +69,7 @@ class Anchor:
         if not self.curve:
             return self
         sizes, misses = zip(*self.curve, strict=True)
-        promised = float(np.interp(limit_bytes, (0, *sizes), (1.0, *misses)))
+        promised = value_at(sizes, misses, 1.0, limit_bytes)
         return replace(self, promised_miss=max(self.promised_miss, promised))
 
 

@@ -5,7 +5,7 @@ A limit also pays for what is not page cache: curves move right by so much.
 """
 
 from bisect import bisect_right
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -20,6 +20,19 @@ KNOWN_MAX = 256
 RAISE_MIN = 0.02
 STEP_SHARE = 0.02
 """Of the limit: by how much what is not page cache must change before curves move again."""
+
+
+def value_at(
+    sizes_bytes: Sequence[int], values: Sequence[float], beyond: float, limit_bytes: int
+) -> float:
+    """Linear from `beyond` at no memory, and flat after the last size; sizes rise."""
+    above = bisect_right(sizes_bytes, limit_bytes)
+    if above == len(sizes_bytes):
+        return values[-1]
+    low = 0 if above == 0 else sizes_bytes[above - 1]
+    start = beyond if above == 0 else values[above - 1]
+    part = (limit_bytes - low) / (sizes_bytes[above] - low)
+    return start + (values[above] - start) * part
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,17 +75,6 @@ class Measured:
             known[policy, bars] = found[names.index(policy)].tolist() if policy in names else None
         return known[policy, bars]
 
-    def _at(self, row: list[float], beyond: float, limit_bytes: int) -> float:
-        """Linear from `beyond` at no memory, and flat after the last size."""
-        sizes = self._sizes
-        above = bisect_right(sizes, limit_bytes)
-        if above == len(sizes):
-            return row[-1]
-        low = 0 if above == 0 else sizes[above - 1]
-        start = beyond if above == 0 else row[above - 1]
-        part = (limit_bytes - low) / (sizes[above] - low)
-        return start + (row[above] - start) * part
-
     def miss_at(self, policy: str, limit_bytes: int) -> float | None:
         """The miss ratio under `policy` at a limit; None when it has no curve."""
         known, key = self._known, (policy, limit_bytes)
@@ -80,7 +82,7 @@ class Measured:
             return known[key]
         except KeyError:
             row = self._row(policy, bars=False)
-            found = None if row is None else self._at(row, 1.0, limit_bytes)
+            found = None if row is None else value_at(self._sizes, row, 1.0, limit_bytes)
             if len(known) >= KNOWN_MAX:
                 known.clear()
             known[key] = found
@@ -94,7 +96,7 @@ class Measured:
     def error_at(self, policy: str, limit_bytes: int) -> float:
         """The half-width of the error bar there; 1 when there is no curve."""
         row = self._row(policy, bars=True)
-        return 1.0 if row is None else self._at(row, 0.0, limit_bytes)
+        return 1.0 if row is None else value_at(self._sizes, row, 0.0, limit_bytes)
 
     def has_moved(
         self, policy: str, limit_bytes: int, then: float, bars: float, least: float
