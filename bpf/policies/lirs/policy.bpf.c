@@ -89,10 +89,8 @@ static void touch(struct folio *folio)
 CACHE_EXT_HOOK(void, lirs_folio_added, struct folio *folio)
 {
 	s64 last = bpf_cache_ext_ghost_take(STATE->ghost, folio);
-	bool lir = bpf_cache_ext_list_len(STATE->lir) < lir_target();
+	bool lir = last >= 0 && in_stack((u32)last);
 
-	if (last >= 0 && in_stack((u32)last))
-		lir = true;
 	touch(folio);
 	bpf_cache_ext_list_add(lir ? STATE->lir : STATE->queue, folio, true);
 }
@@ -102,8 +100,15 @@ CACHE_EXT_HOOK(void, lirs_folio_accessed, struct folio *folio, bool first)
 	struct lirs_folio *state = FOLIO_STATE(folio);
 	u64 list = STATE->lir;
 
-	if (first)
+	/*
+	 * The first pages that are read are LIR. What a policy before kept and nobody reads is not:
+	 * it would stay for ever, for only a page of S that is read again takes its place.
+	 */
+	if (first) {
+		if (bpf_cache_ext_list_len(list) < lir_target())
+			bpf_cache_ext_list_move(list, folio, true);
 		return;
+	}
 	if (bpf_cache_ext_folio_list(folio) != list && (!state || !in_stack(state->last)))
 		list = STATE->queue;
 	touch(folio);

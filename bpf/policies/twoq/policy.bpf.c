@@ -9,6 +9,7 @@ struct twoq_state {
 	u64 incoming; /* A1in */
 	u64 ghost;    /* A1out */
 	u64 proven;   /* Am */
+	u64 full;     /* not 0 once the cgroup has reclaimed */
 };
 
 POLICY_STATE(struct twoq_state);
@@ -21,17 +22,21 @@ CACHE_EXT_HOOK(s32, twoq_init, struct mem_cgroup *memcg)
 	return STATE->incoming && STATE->proven && STATE->ghost ? 0 : -ENOMEM;
 }
 
+/* Until the first reclaim: what a policy before kept is proven, for no first access follows. */
 CACHE_EXT_HOOK(void, twoq_folio_added, struct folio *folio)
 {
 	bool known = bpf_cache_ext_ghost_take(STATE->ghost, folio) >= 0;
 
-	bpf_cache_ext_list_add(known ? STATE->proven : STATE->incoming, folio, true);
+	bpf_cache_ext_list_add(known || !STATE->full ? STATE->proven : STATE->incoming, folio,
+			       true);
 }
 
 /* Accesses soon after the first are correlated with it: they do not move a page of A1in. */
 CACHE_EXT_HOOK(void, twoq_folio_accessed, struct folio *folio, bool first)
 {
-	if (!first && bpf_cache_ext_folio_list(folio) == STATE->proven)
+	if (first && !STATE->full)
+		bpf_cache_ext_list_move(STATE->incoming, folio, true);
+	else if (!first && bpf_cache_ext_folio_list(folio) == STATE->proven)
 		bpf_cache_ext_list_move(STATE->proven, folio, true);
 }
 
@@ -59,6 +64,7 @@ CACHE_EXT_HOOK(void, twoq_evict_folios, struct cache_ext_eviction_ctx *request,
 	u64 target = bpf_cache_ext_capacity(STATE->incoming) * TUNABLE(incoming_pct) / 100;
 	u64 length = bpf_cache_ext_list_len(STATE->incoming);
 
+	STATE->full = 1;
 	if (length > target)
 		evict_from(STATE->incoming, length - target, request);
 	if (request->nr_proposed < request->nr_requested)

@@ -146,12 +146,15 @@ static u64 window_target(void)
 	return pages ? pages : 1;
 }
 
-/* Until the first reclaim, what the window has no room for fills the main part. */
+/*
+ * Until the first reclaim, what the window has no room for fills the main part. What a policy
+ * before kept is protected, as it would have been by now: no access follows, and no count.
+ */
 CACHE_EXT_HOOK(void, wtinylfu_folio_added, struct folio *folio)
 {
 	bool window = STATE->full || bpf_cache_ext_list_len(STATE->window) < window_target();
 
-	bpf_cache_ext_list_add(window ? STATE->window : STATE->probation, folio, true);
+	bpf_cache_ext_list_add(window ? STATE->window : STATE->protected, folio, true);
 }
 
 CACHE_EXT_HOOK(void, wtinylfu_folio_accessed, struct folio *folio, bool first)
@@ -159,8 +162,11 @@ CACHE_EXT_HOOK(void, wtinylfu_folio_accessed, struct folio *folio, bool first)
 	u64 window = STATE->window;
 
 	count_access(bpf_cache_ext_page_key(folio));
-	if (first)
+	if (first) {
+		if (bpf_cache_ext_folio_list(folio) != window)
+			bpf_cache_ext_list_move(STATE->probation, folio, true);
 		return;
+	}
 	if (bpf_cache_ext_folio_list(folio) == window)
 		bpf_cache_ext_list_move(window, folio, true);
 	else

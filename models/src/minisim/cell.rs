@@ -3,7 +3,7 @@
 
 use crate::count_correction::CountCorrection;
 use crate::error::Result;
-use crate::policy::{Instance, InstanceConfig, KERNEL_BATCH, Policy, Requests};
+use crate::policy::{Instance, InstanceConfig, KERNEL_BATCH, Policy, Requests, Stats};
 use std::cell::RefCell;
 
 /// Disjoint groups of sampled pages, by the low bits of the hash, whose spread gives error bars.
@@ -71,6 +71,37 @@ impl Cell {
         self.instance.set_tunables(&scaled_tunables(self.instance.policy(), rate))?;
         let capacity = scaled_capacity(self.size_pages, rate);
         self.instance.resize(capacity, scaled_batch(rate))
+    }
+
+    /// Another size or another rate; what was counted stays.
+    pub(super) fn fit(&mut self, size_pages: u64, rate: f64) -> Result<()> {
+        self.size_pages = size_pages;
+        self.instance.set_tunables(&scaled_tunables(self.instance.policy(), rate))?;
+        self.instance.resize(scaled_capacity(size_pages, rate), scaled_batch(rate))
+    }
+
+    /// Takes over pages that are cached, the oldest first, as a policy does that is swapped in.
+    pub(super) fn adopt(&mut self, keys: &[u64]) -> Result<()> {
+        self.instance.adopt(keys)
+    }
+
+    /// Pages from `threshold` on leave.
+    pub(super) fn forget_from(&mut self, threshold: u64) {
+        let keys = self.instance.resident_keys();
+        keys.into_iter().filter(|&key| key >= threshold).for_each(|key| self.instance.forget(key));
+    }
+
+    pub(super) fn resident_keys(&self) -> Vec<u64> {
+        self.instance.resident_keys()
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        self.instance.stats()
+    }
+
+    /// Weighted misses, by group of pages.
+    pub(super) fn misses(&self) -> &[f64; GROUPS] {
+        &self.misses
     }
 
     /// Miss ratio and its standard error, see [`group_estimate`].

@@ -7,6 +7,7 @@ mod bank;
 mod bars;
 mod cell;
 mod change;
+mod counterfactual;
 mod duty;
 mod half_life;
 mod lru_grid;
@@ -17,4 +18,5 @@ mod small_sample;
 mod two_phase;
 
 pub use bank::{Bank, BankConfig, Sampling};
+pub use counterfactual::{Counterfactuals, Totals};
 pub use online::{OnlineBank, OnlineConfig};

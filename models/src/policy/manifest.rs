@@ -68,6 +68,9 @@ pub struct Manifest {
     pub paper: String,
     /// Whether it is recommended for production.
     pub production: bool,
+    /// Whether the autopilot may choose it.
+    #[serde(default)]
+    pub autopilot: bool,
     /// True for a model that is never loaded into a kernel.
     #[serde(default)]
     pub simulation_only: bool,
@@ -109,6 +112,9 @@ impl Manifest {
         }
         if ![0, 2, 4].contains(&self.ghost_value_bytes) {
             return Err(format!("ghost_value_bytes: {} is not 0, 2 or 4", self.ghost_value_bytes));
+        }
+        if self.autopilot && self.simulation_only {
+            return Err("autopilot: a policy that is simulation_only cannot be chosen".into());
         }
         check_words("hooks", &self.hooks, &HOOKS)?;
         check_words("needs", &self.needs, &NEEDS)?;

@@ -3,6 +3,7 @@
 
 mod curves;
 mod knapsack;
+mod page_cache;
 mod progress;
 mod records;
 mod simulation;
@@ -40,6 +41,7 @@ fn _models(module: &Bound<'_, PyModule>) -> PyResult<()> {
     trace::register(module)?;
     records::register(module)?;
     simulation::register(module)?;
+    page_cache::register(module)?;
     curves::register(module)?;
     knapsack::register(module)
 }

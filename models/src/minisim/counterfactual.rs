@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What policies that are not in force would have missed of the same accesses.
+
+use super::cell::{Block, Cell, GROUPS};
+use super::online::rate_of;
+use crate::error::{Error, Result};
+use crate::hash::page_hash;
+use crate::policy::{Policy, Requests};
+use std::collections::HashSet;
+
+/// Caches that begin are believed once they have evicted this share of their pages: from then on
+/// what they miss is the work of their policies.
+const TURNED_SHARE: f64 = 0.25;
+/// Caches begin at a higher rate when the sampler lets so many times the pages through: a rate that
+/// wavers is not worth beginning anew.
+const RAISED: u64 = 4;
+
+/// Miniature caches of the size that the tenant's page cache has now, for every policy. Nothing is
+/// aged: totals are sums, so that their differences over any time are those of the same accesses.
+///
+/// Every miss counts the reciprocal of the rate at that time, in one of [`GROUPS`] groups by the
+/// hash of the page: the spread between groups tells the sampling error of a difference. At rate 1
+/// the caches are exact simulations.
+///
+/// A policy is simulated as if it had been in force ever since, and as if it had been swapped in when
+/// the present phase of the workload began; it counts for the one that missed less since then. What
+/// was kept of an earlier phase may be worth nothing, and a swap need not keep it.
+///
+/// The rate may change in both directions. Lowered, pages leave at once. Raised, pages new to the
+/// sample would all be misses: empty caches are fed at the higher rate beside the present ones, and
+/// take over when they have turned over.
+pub struct Counterfactuals {
+    policies: Vec<&'static Policy>,
+    size_pages: u64,
+    seed: u64,
+    present: Caches,
+    /// Swapped in when the phase began.
+    swapped: Option<Caches>,
+    /// At a higher rate.
+    successor: Option<Caches>,
+    accesses: [f64; GROUPS],
+    misses: Vec<[f64; GROUPS]>,
+    generation: u64,
+}
+
+/// One miniature cache per policy, all fed with pages whose hash is below `threshold`.
+struct Caches {
+    threshold: u64,
+    cells: Vec<Cell>,
+}
+
+/// Totals since the generation began.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Totals {
+    /// Rises when totals begin anew.
+    pub generation: u64,
+    /// Accesses by group.
+    pub accesses: Vec<f64>,
+    /// Misses by policy and group: a row of groups for each policy.
+    pub misses: Vec<f64>,
+}
+
+impl Counterfactuals {
+    /// Cold caches; pages whose hash is below `threshold` are the sample.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] without a policy, on a size or a threshold of 0.
+    pub fn new(
+        policies: Vec<&'static Policy>,
+        size_pages: u64,
+        threshold: u64,
+        seed: u64,
+    ) -> Result<Self> {
+        if policies.is_empty() || size_pages == 0 || threshold == 0 {
+            return Err(Error::argument(
+                "counterfactuals",
+                "needs a policy, a size and a threshold above 0",
+            ));
+        }
+        let present = Caches::cold(&policies, size_pages, threshold, seed)?;
+        Ok(Self {
+            misses: vec![[0.0; GROUPS]; policies.len()],
+            policies,
+            size_pages,
+            seed,
+            present,
+            swapped: None,
+            successor: None,
+            accesses: [0.0; GROUPS],
+            generation: 1,
+        })
+    }
+
+    /// Feeds accesses; those that are not in the sample are left out.
+    ///
+    /// # Errors
+    /// [`Error::Policy`] when memory runs out or a policy breaks an invariant.
+    pub fn access(&mut self, requests: Requests<'_>) -> Result<()> {
+        let before = [Some(&self.present), self.swapped.as_ref()].map(|c| c.map(Caches::misses));
+        let counted = self.present.access(requests)?;
+        let weight = rate_of(self.present.threshold).recip();
+        counted.iter().for_each(|&g| self.accesses[usize::from(g) % GROUPS] += weight);
+        for caches in [&mut self.swapped, &mut self.successor].into_iter().flatten() {
+            caches.access(requests)?;
+        }
+        self.count(&before);
+        if let Some(successor) = self.successor.take_if(|caches| caches.have_turned_over()) {
+            (self.present, self.swapped) = (successor, None);
+            self.begin();
+        }
+        Ok(())
+    }
+
+    /// Adds what each policy missed since `before`, in the caches that are the better ones for it.
+    fn count(&mut self, before: &[Option<Vec<[f64; GROUPS]>>; 2]) {
+        for (index, total) in self.misses.iter_mut().enumerate() {
+            let chosen = match &self.swapped {
+                Some(swapped) if is_better(swapped, &self.present, index) => 1,
+                _ => 0,
+            };
+            let caches = if chosen == 1 { self.swapped.as_ref() } else { Some(&self.present) };
+            let (Some(caches), Some(then)) = (caches, &before[chosen]) else { continue };
+            let now = caches.cells[index].misses();
+            for ((sum, now), then) in total.iter_mut().zip(now).zip(&then[index]) {
+                *sum += now - then;
+            }
+        }
+    }
+
+    /// Follows the size of the tenant's page cache, pages.
+    ///
+    /// # Errors
+    /// As [`Self::access`].
+    pub fn set_size(&mut self, size_pages: u64) -> Result<()> {
+        let size_pages = size_pages.max(1);
+        if size_pages == self.size_pages {
+            return Ok(());
+        }
+        self.size_pages = size_pages;
+        self.all().try_for_each(|caches| caches.fit(size_pages))
+    }
+
+    /// Follows the sampler: pages from `threshold` on leave, or pages below it join.
+    ///
+    /// # Errors
+    /// As [`Self::access`].
+    pub fn set_threshold(&mut self, threshold: u64) -> Result<()> {
+        let threshold = threshold.max(1);
+        let size_pages = self.size_pages;
+        self.all().try_for_each(|caches| caches.lower(threshold, size_pages))?;
+        let highest = self.successor.as_ref().unwrap_or(&self.present).threshold;
+        if threshold / RAISED > highest {
+            let caches = Caches::cold(&self.policies, self.size_pages, threshold, self.seed)?;
+            self.successor = Some(caches);
+        }
+        Ok(())
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut Caches> {
+        std::iter::once(&mut self.present).chain(&mut self.swapped).chain(&mut self.successor)
+    }
+
+    /// Simulates `policy` too, if it is none of those; then totals begin anew.
+    ///
+    /// # Errors
+    /// As [`Self::access`].
+    pub fn include(&mut self, policy: &'static Policy) -> Result<()> {
+        if self.index_of(&policy.manifest.name).is_none() {
+            self.policies.push(policy);
+            let threshold = self.present.threshold;
+            let new = Caches::cold(&[policy], self.size_pages, threshold, self.seed)?;
+            self.present.cells.extend(new.cells);
+            self.misses.push([0.0; GROUPS]);
+            (self.swapped, self.successor) = (None, None);
+            self.begin();
+        }
+        Ok(())
+    }
+
+    /// A new phase of the workload began while `in_force` was: every policy is swapped in beside
+    /// those that were there before, and adopts the pages that are cached.
+    ///
+    /// # Errors
+    /// As [`Self::access`].
+    pub fn begin_phase(&mut self, in_force: &str) -> Result<()> {
+        if let Some(swapped) = self.swapped.take() {
+            for (index, cell) in swapped.cells.into_iter().enumerate() {
+                // Of caches that are younger than that, nothing is known yet.
+                if has_turned_over(&cell) && total(&cell) < total(&self.present.cells[index]) {
+                    self.present.cells[index] = cell;
+                }
+            }
+        }
+        let Some(index) = self.index_of(in_force) else { return Ok(()) };
+        let (size, threshold) = (self.size_pages, self.present.threshold);
+        let mut caches = Caches::cold(&self.policies, size, threshold, self.seed)?;
+        let cached = self.present.cells[index].resident_keys();
+        caches.cells.iter_mut().try_for_each(|cell| cell.adopt(&cached))?;
+        // From here on what both miss is compared.
+        self.present.cells.iter_mut().for_each(|cell| cell.scale(0.0));
+        self.swapped = Some(caches);
+        Ok(())
+    }
+
+    fn begin(&mut self) {
+        self.accesses = [0.0; GROUPS];
+        self.misses.iter_mut().for_each(|row| *row = [0.0; GROUPS]);
+        self.generation += 1;
+    }
+
+    fn index_of(&self, policy: &str) -> Option<usize> {
+        self.policies.iter().position(|one| one.manifest.name == policy)
+    }
+
+    /// Names of the policies, in the order of all rows.
+    pub fn policies(&self) -> impl Iterator<Item = &str> {
+        self.policies.iter().map(|policy| policy.manifest.name.as_str())
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        Totals {
+            generation: self.generation,
+            accesses: self.accesses.to_vec(),
+            misses: self.misses.concat(),
+        }
+    }
+
+    /// Pages that each policy holds now and `in_force` does not, divided by the rate: what a swap
+    /// has to read anew. All pages that it holds where `in_force` is not simulated.
+    #[must_use]
+    pub fn reread_pages(&self, in_force: &str) -> Vec<f64> {
+        let held: HashSet<u64> = match self.index_of(in_force) {
+            Some(index) => self.present.cells[index].resident_keys().into_iter().collect(),
+            None => HashSet::new(),
+        };
+        let rate = self.rate();
+        let new = |cell: &Cell| {
+            let keys = cell.resident_keys();
+            keys.iter().filter(|key| !held.contains(key)).count() as f64 / rate
+        };
+        self.present.cells.iter().map(new).collect()
+    }
+
+    /// The size simulated now, pages.
+    #[must_use]
+    pub fn size_pages(&self) -> u64 {
+        self.size_pages
+    }
+
+    /// Rate at which pages are sampled now.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        rate_of(self.present.threshold)
+    }
+
+    /// Memory of all caches, bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let caches = std::iter::once(&self.present).chain(&self.swapped).chain(&self.successor);
+        caches.flat_map(|caches| &caches.cells).map(Cell::bytes).sum()
+    }
+}
+
+fn total(cell: &Cell) -> f64 {
+    cell.misses().iter().sum()
+}
+
+fn has_turned_over(cell: &Cell) -> bool {
+    let stats = cell.stats();
+    stats.evictions as f64 >= TURNED_SHARE * stats.resident as f64 && stats.evictions > 0
+}
+
+/// Whether one policy missed less since the phase began if it was swapped in then.
+fn is_better(swapped: &Caches, present: &Caches, index: usize) -> bool {
+    let cell = &swapped.cells[index];
+    has_turned_over(cell) && total(cell) < total(&present.cells[index])
+}
+
+impl Caches {
+    fn cold(
+        policies: &[&'static Policy],
+        size_pages: u64,
+        threshold: u64,
+        seed: u64,
+    ) -> Result<Self> {
+        let cell =
+            |policy: &&'static Policy| Cell::new(policy, size_pages, rate_of(threshold), seed);
+        Ok(Self { threshold, cells: policies.iter().map(cell).collect::<Result<_>>()? })
+    }
+
+    /// Feeds the sample; the groups of its accesses.
+    fn access(&mut self, requests: Requests<'_>) -> Result<Vec<u8>> {
+        let (mut keys, mut tasks, mut times_ns, mut groups) = (vec![], vec![], vec![], vec![]);
+        for (i, &key) in requests.keys.iter().enumerate() {
+            // Sampled pages are named by their hash: it is a bijection of the key.
+            let hash = page_hash(key);
+            if hash < self.threshold {
+                keys.push(hash);
+                tasks.extend(requests.tasks.get(i));
+                times_ns.extend(requests.times_ns.get(i));
+                groups.push(hash as u8);
+            }
+        }
+        let requests = Requests { keys: &keys, tasks: &tasks, times_ns: &times_ns };
+        let block = Block { requests, groups: &groups, weight: rate_of(self.threshold).recip() };
+        self.cells.iter_mut().try_for_each(|cell| cell.run(&block))?;
+        Ok(groups)
+    }
+
+    fn lower(&mut self, threshold: u64, size_pages: u64) -> Result<()> {
+        if threshold >= self.threshold {
+            return Ok(());
+        }
+        self.threshold = threshold;
+        self.cells.iter_mut().for_each(|cell| cell.forget_from(threshold));
+        self.fit(size_pages)
+    }
+
+    fn fit(&mut self, size_pages: u64) -> Result<()> {
+        let rate = rate_of(self.threshold);
+        self.cells.iter_mut().try_for_each(|cell| cell.fit(size_pages, rate))
+    }
+
+    fn have_turned_over(&self) -> bool {
+        self.cells.iter().all(has_turned_over)
+    }
+
+    fn misses(&self) -> Vec<[f64; GROUPS]> {
+        self.cells.iter().map(|cell| *cell.misses()).collect()
+    }
+}
+
+#[cfg(test)]
+#[path = "counterfactual_tests.rs"]
+mod tests;

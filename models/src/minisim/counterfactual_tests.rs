@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+use super::*;
+use crate::hash::threshold;
+use crate::policy::{Instance, InstanceConfig, KERNEL_BATCH, find};
+use proptest::prelude::*;
+
+const ALL: u64 = u64::MAX;
+
+fn of(names: &[&str], size: u64, threshold: u64) -> Counterfactuals {
+    let policies = names.iter().map(|name| find(name).unwrap()).collect();
+    Counterfactuals::new(policies, size, threshold, 1).unwrap()
+}
+
+fn skewed(count: u64, pages: u64) -> Vec<u64> {
+    (0..count).map(|i| page_hash(i) % pages * (page_hash(i ^ 77) % pages) / pages).collect()
+}
+
+fn misses(counterfactuals: &Counterfactuals) -> Vec<f64> {
+    let rows = counterfactuals.totals().misses;
+    rows.chunks(GROUPS).map(|row| row.iter().sum()).collect()
+}
+
+/// Misses of a plain simulation over the hashes, which are the names of pages here.
+fn plain(name: &str, keys: &[u64], size: u64) -> f64 {
+    let config =
+        InstanceConfig { capacity_pages: size, batch: KERNEL_BATCH, seed: 1, tunables: vec![] };
+    let mut instance = Instance::new(find(name).unwrap(), &config).unwrap();
+    let hashes: Vec<u64> = keys.iter().map(|&key| page_hash(key)).collect();
+    instance.run(Requests::of_keys(&hashes), None).unwrap();
+    instance.stats().misses as f64
+}
+
+proptest! {
+    #[test]
+    fn all_pages_sampled_it_is_the_full_simulation(
+        count in 1u64..4000, pages in 20u64..400, size in 16u64..200,
+    ) {
+        let names = ["kernel_lru", "s3fifo", "lirs"];
+        let mut found = of(&names, size, ALL);
+        let keys = skewed(count, pages);
+        for part in keys.chunks(97) {
+            found.access(Requests::of_keys(part)).unwrap();
+        }
+        let exact: Vec<f64> = names.iter().map(|name| plain(name, &keys, size)).collect();
+        for (one, other) in misses(&found).iter().zip(&exact) {
+            prop_assert!((one - other).abs() < 1e-6 * count as f64, "{one} {other}");
+        }
+    }
+}
+
+#[test]
+fn a_sample_estimates_misses_and_their_difference() {
+    let names = ["kernel_lru", "s3fifo"];
+    let keys = skewed(400_000, 20_000);
+    let mut found = of(&names, 2000, threshold(0.1));
+    found.access(Requests::of_keys(&keys)).unwrap();
+    let exact: Vec<f64> = names.iter().map(|name| plain(name, &keys, 2000)).collect();
+    let told = misses(&found);
+    assert!((told[0] / exact[0] - 1.0).abs() < 0.1, "{told:?} {exact:?}");
+    let (difference, expected) = (told[0] - told[1], exact[0] - exact[1]);
+    assert!((difference / expected - 1.0).abs() < 0.5, "{told:?} {exact:?}");
+    assert!((found.totals().accesses.iter().sum::<f64>() / 400_000.0 - 1.0).abs() < 0.2);
+}
+
+#[test]
+fn a_rate_may_fall_and_rise() {
+    let keys = skewed(60_000, 3000);
+    let mut found = of(&["kernel_lru", "sieve"], 300, ALL);
+    for (part, rate) in keys.chunks(10_000).zip([0.125, 1.0, 1.0, 1.0, 0.5]) {
+        found.access(Requests::of_keys(part)).unwrap();
+        found.set_threshold(threshold(rate)).unwrap();
+    }
+    // Those at rate 1 took over with the third part, and their totals began anew.
+    assert_eq!((found.totals().generation, found.rate()), (2, 0.5));
+    assert_eq!(found.totals().accesses.iter().sum::<f64>(), 20_000.0);
+    let mut below = found.present.cells[0].resident_keys();
+    below.retain(|&key| key >= threshold(0.5));
+    assert!(below.is_empty());
+}
+
+#[test]
+fn sizes_are_followed_at_once() {
+    let mut found = of(&["kernel_lru"], 300, ALL);
+    found.access(Requests::of_keys(&skewed(20_000, 3000))).unwrap();
+    for (size, first) in [(100, 3000), (500, 6000)] {
+        found.set_size(size).unwrap();
+        let unseen: Vec<u64> = (first..first + 1000).collect();
+        found.access(Requests::of_keys(&unseen)).unwrap();
+        let resident = found.present.cells[0].stats().resident;
+        assert!((size - 2 * u64::from(KERNEL_BATCH)..=size).contains(&resident), "{resident}");
+    }
+}
+
+#[test]
+fn a_swap_to_the_same_contents_reads_nothing_anew() {
+    let mut found = of(&["kernel_lru", "lru", "mru"], 100, ALL);
+    found.access(Requests::of_keys(&(0..1000).collect::<Vec<u64>>())).unwrap();
+    let pages = found.reread_pages("lru");
+    assert_eq!(pages[1], 0.0);
+    assert!(pages[2] > 50.0, "{pages:?}");
+    assert_eq!(found.reread_pages("nothing"), [100.0; 3]);
+}
+
+#[test]
+fn a_policy_counts_as_if_swapped_in_with_the_phase_when_it_misses_less_so() {
+    // A loop larger than the cache, over pages other than those before: `lirs`, there since
+    // then, keeps the old pages, and misses everything; swapped in now it does not.
+    let mut found = of(&["kernel_lru", "lirs"], 100, ALL);
+    let old: Vec<u64> = (0..10_000).map(|i| i % 90).collect();
+    let new: Vec<u64> = (0..10_000).map(|i| 1_000_000 + i % 150).collect();
+    found.access(Requests::of_keys(&old)).unwrap();
+    found.begin_phase("kernel_lru").unwrap();
+    let before = misses(&found);
+    for part in new.chunks(50) {
+        found.access(Requests::of_keys(part)).unwrap();
+    }
+    let told = misses(&found);
+    assert!(told[1] - before[1] < 0.6 * (told[0] - before[0]), "{before:?} {told:?}");
+    assert_eq!(found.totals().generation, 1);
+    found.begin_phase("kernel_lru").unwrap();
+    let resident = found.present.cells[1].resident_keys();
+    assert!(resident.iter().filter(|&&key| old.iter().all(|&k| page_hash(k) != key)).count() > 50);
+}
+
+#[test]
+fn a_policy_that_is_pinned_joins_and_totals_begin_anew() {
+    let mut found = of(&["kernel_lru"], 100, ALL);
+    found.access(Requests::of_keys(&skewed(1000, 300))).unwrap();
+    found.include(find("mru").unwrap()).unwrap();
+    assert_eq!(found.policies().collect::<Vec<_>>(), ["kernel_lru", "mru"]);
+    let totals = found.totals();
+    assert_eq!((totals.generation, totals.misses.iter().sum::<f64>()), (2, 0.0));
+    found.include(find("mru").unwrap()).unwrap();
+    assert_eq!(found.totals().generation, 2);
+}
+
+#[test]
+fn nothing_to_simulate_is_refused() {
+    let lru = || vec![find("lru").unwrap()];
+    assert!(Counterfactuals::new(vec![], 1, 1, 1).is_err());
+    assert!(Counterfactuals::new(lru(), 0, 1, 1).is_err());
+    assert!(Counterfactuals::new(lru(), 1, 0, 1).is_err());
+}
