@@ -5,7 +5,7 @@
 use cachepilot_agent::curves::{CurvesConfig, CurvesSettings, Measured, TenantCurves, predict};
 use cachepilot_agent::wire;
 use cachepilot_models::hash::page_hash;
-use cachepilot_models::policy::{Instance, InstanceConfig, KERNEL_BATCH, Requests, find};
+use cachepilot_models::policy::{Instance, InstanceConfig, KERNEL_BATCH, Requests, find, policies};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::time::Duration;
@@ -125,7 +125,9 @@ fn intervals(
 #[test]
 fn a_new_phase_is_told_three_intervals_after_its_working_set_was_seen() {
     for per_second in [10_000, 20_000] {
-        let config = CurvesSettings::default().config((1 << 16) * PAGE);
+        let all = policies().iter().map(|policy| policy.manifest.name.clone()).collect();
+        let settings = CurvesSettings { policies: all, ..CurvesSettings::default() };
+        let config = settings.config((1 << 16) * PAGE);
         let mut tenant = TenantCurves::new(&config).unwrap();
         for second in 0..40 {
             tick(&mut tenant, keys(second, per_second, zipf()));

@@ -110,7 +110,7 @@ def test_tenants_appear_with_their_curves(steps: dict[str, Told]) -> None:
     for curves in steps["curves"]["curves"].values():
         # The controller plans in units of its own, of which the last reaches beyond the budget.
         assert BUDGET_MIB * MIB <= curves["sizes_bytes"][-1] < 1.02 * BUDGET_MIB * MIB
-        assert {"default", "lfu", "mru"} <= set(curves["policies"])
+        assert {"default", "lirs", "sieve"} <= set(curves["policies"])
 
 
 def test_a_pinned_policy_decides_in_the_kernel(steps: dict[str, Told]) -> None:

@@ -2,6 +2,7 @@
 //! Miss ratio curves of tenants, learnt while they run.
 
 mod budget;
+mod counterfactuals;
 mod drift;
 mod measured;
 mod predict;

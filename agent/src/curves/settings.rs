@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How curves are learnt: what an operator may set, and what follows for a node.
 
+use crate::error::Result;
+use crate::wire;
 use cachepilot_models::curve::geometric_size_grid;
+use cachepilot_models::hash::threshold;
+use cachepilot_models::minisim::{OnlineBank, OnlineConfig};
 use cachepilot_models::policy::{Policy, find, policies};
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 
 /// Bytes of a page.
 pub const PAGE_BYTES: u64 = 4096;
+/// The longest half-life, in accesses per page of the largest size.
+const LONGEST_HALF_LIFE: u64 = 4;
 /// The smallest size of a grid is this share of the largest.
 const GRID_SPAN: u64 = 256;
 
@@ -32,7 +38,7 @@ pub struct CurvesSettings {
     pub sample_pages: usize,
     /// Memory per tenant, MiB, 1 to 1024; a successor may take as much.
     pub memory_mib: u64,
-    /// Policies to simulate besides `default_model`; empty for all.
+    /// Policies to simulate besides `default_model`; empty for those the autopilot may choose.
     pub policies: Vec<String>,
     /// The simulated policy that stands for the kernel's own.
     pub default_model: String,
@@ -60,7 +66,7 @@ impl CurvesSettings {
     ///
     /// # Errors
     /// One line that names the key, the value and what is allowed.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> std::result::Result<(), String> {
         within("points", self.points as f64, 4.0..=64.0)?;
         within("stride", self.stride as f64, 1.0..=8.0)?;
         within("min_samples", self.min_samples as f64, 16.0..=1e6)?;
@@ -95,7 +101,7 @@ impl CurvesSettings {
     }
 }
 
-fn within(key: &str, value: f64, range: RangeInclusive<f64>) -> Result<(), String> {
+fn within(key: &str, value: f64, range: RangeInclusive<f64>) -> std::result::Result<(), String> {
     match range.contains(&value) {
         true => Ok(()),
         false => {
@@ -142,9 +148,49 @@ impl CurvesConfig {
     pub fn simulated(&self) -> Vec<&'static Policy> {
         let wanted = |p: &&Policy| {
             let name = &p.manifest.name;
-            self.policies.is_empty() || self.policies.contains(name) || *name == self.default_model
+            let is_candidate = self.policies.is_empty() && p.manifest.autopilot;
+            is_candidate || self.policies.contains(name) || *name == self.default_model
         };
         policies().iter().filter(wanted).collect()
+    }
+
+    /// The policies whose counterfactuals are told: those simulated, the default first.
+    #[must_use]
+    pub fn candidates(&self) -> Vec<&'static Policy> {
+        let mut candidates = self.simulated();
+        candidates.sort_by_key(|p| p.manifest.name != self.default_model);
+        candidates
+    }
+
+    /// The name on the wire of a simulated policy.
+    #[must_use]
+    pub fn name_of(&self, model: &str) -> String {
+        let is_default = model == self.default_model;
+        (if is_default { wire::DEFAULT_POLICY } else { model }).to_owned()
+    }
+
+    /// The simulated policy that has this name on the wire.
+    #[must_use]
+    pub fn model_of<'a>(&'a self, policy: &'a str) -> &'a str {
+        if policy == wire::DEFAULT_POLICY { &self.default_model } else { policy }
+    }
+
+    /// Caches that know nothing, whose large and small sample have these rates.
+    pub(super) fn bank(&self, rate: f64, small_rate: f64) -> Result<OnlineBank> {
+        let largest = self.sizes_pages.last().copied().unwrap_or(1);
+        let half_life = match self.half_life {
+            0 => (1, largest.saturating_mul(LONGEST_HALF_LIFE)),
+            fixed => (fixed, fixed),
+        };
+        let online = OnlineConfig {
+            policies: self.simulated(),
+            sizes_pages: self.sizes_pages.clone(),
+            stride: self.stride,
+            half_life,
+            min_samples: self.min_samples,
+            seed: 0,
+        };
+        Ok(OnlineBank::new(online, threshold(rate), threshold(small_rate))?)
     }
 
     /// Simulated accesses that one sampled access makes.
@@ -159,7 +205,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn parse(text: &str) -> Result<CurvesSettings, String> {
+    fn parse(text: &str) -> std::result::Result<CurvesSettings, String> {
         let settings: CurvesSettings = toml::from_str(text).map_err(|e| e.to_string())?;
         settings.check().map(|()| settings)
     }

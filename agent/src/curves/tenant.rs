@@ -2,6 +2,7 @@
 //! The curves of one tenant: samples, their rates, and what is told of them.
 
 use super::budget::Budget;
+use super::counterfactuals::TenantCounterfactuals;
 use super::measured::Measured;
 use super::predict::predict;
 use super::published::Published;
@@ -11,15 +12,13 @@ use super::trust::{Trust, TrustLimits, Window};
 use crate::error::Result;
 use crate::wire;
 use cachepilot_models::hash::{page_hash, threshold};
-use cachepilot_models::minisim::{OnlineBank, OnlineConfig};
+use cachepilot_models::minisim::OnlineBank;
 use cachepilot_models::policy::Requests;
 use std::time::Duration;
 
-/// Pages are sampled at this rate before the load of a tenant is known: 100,000 accesses per
-/// second stay within the default budget.
-const FIRST_RATE: f64 = 1.0 / 64.0;
-/// The longest half-life, in accesses per page of the largest size.
-const LONGEST_HALF_LIFE: u64 = 4;
+/// Everything is sampled before the load of a tenant is known: a rate can be lowered at once, and
+/// what is little is known soon.
+const FIRST_RATE: f64 = 1.0;
 /// A successor takes over after so many half-lives at the latest: of a new phase, and of the same.
 const PHASE_PATIENCE: u64 = 4;
 const PATIENCE: u64 = 8;
@@ -69,6 +68,7 @@ pub struct TenantCurves {
     judged_events: u64,
     published: Published,
     trust: Trust,
+    counterfactuals: TenantCounterfactuals,
 }
 
 impl TenantCurves {
@@ -77,21 +77,18 @@ impl TenantCurves {
     /// # Errors
     /// What is wrong with the configuration.
     pub fn new(config: &CurvesConfig) -> Result<Self> {
-        let name = |model: &str| match model == config.default_model {
-            true => wire::DEFAULT_POLICY.to_owned(),
-            false => model.to_owned(),
-        };
-        let names = config.simulated().iter().map(|p| name(&p.manifest.name)).collect();
+        let names = config.simulated().iter().map(|p| config.name_of(&p.manifest.name)).collect();
         let small_events = config.cell_events_per_s / config.cells().max(1) as f64;
         let budget = Budget::new(config.events_per_s, FIRST_RATE);
         let small_share = (small_events / config.events_per_s).min(1.0);
         let small = SmallRate::new(small_events, FIRST_RATE * small_share);
         Ok(Self {
-            bank: bank(config, budget.rate(), small.wanted(budget.rate()))?,
+            bank: config.bank(budget.rate(), small.wanted(budget.rate()))?,
             successor: None,
             new_phase: false,
             phase: 0,
             kernel_threshold: threshold(budget.rate()),
+            counterfactuals: TenantCounterfactuals::new(config, threshold(budget.rate())),
             config: config.clone(),
             budget,
             small,
@@ -133,6 +130,7 @@ impl TenantCurves {
         self.published.pass(accesses_seen);
         self.judged_events += requests.keys.len() as u64;
         self.bank.access(requests, accesses_seen)?;
+        self.counterfactuals.access(requests)?;
         if let Some(successor) = &mut self.successor {
             successor.access(requests, accesses_seen)?;
         }
@@ -158,13 +156,14 @@ impl TenantCurves {
             self.replace_successor()?;
             self.new_phase = true;
             self.phase += 1;
+            self.counterfactuals.begin_phase()?;
         }
         Ok(())
     }
 
     fn replace_successor(&mut self) -> Result<()> {
         let rate = threshold_rate(self.kernel_threshold).min(self.budget.rate());
-        let mut successor = bank(&self.config, rate, self.small.wanted(rate))?;
+        let mut successor = self.config.bank(rate, self.small.wanted(rate))?;
         successor.set_duty(self.small.duty(&successor))?;
         self.small.start(&successor);
         self.successor = Some(successor);
@@ -184,6 +183,7 @@ impl TenantCurves {
     /// What the simulation says; a threshold of 0.
     pub fn set_kernel_threshold(&mut self, threshold: u64) -> Result<()> {
         self.kernel_threshold = threshold;
+        self.counterfactuals.set_threshold(threshold)?;
         self.bank.lower(threshold)?;
         let overtaken = self.successor.as_ref().is_some_and(|s| self.is_overtaken(s));
         match &mut self.successor {
@@ -291,7 +291,7 @@ impl TenantCurves {
         if rate * largest >= FEWEST_PAGES {
             self.small.limit(rate);
             let large = self.bank.rate();
-            self.bank = bank(&self.config, large, self.small.wanted(large))?;
+            self.bank = self.config.bank(large, self.small.wanted(large))?;
             self.published.follow_other_bank(false);
         }
         Ok(())
@@ -323,6 +323,19 @@ impl TenantCurves {
     pub fn curves(&mut self) -> Option<wire::Curves> {
         self.published.refresh(&mut self.bank);
         self.published.curves().cloned()
+    }
+
+    /// What every candidate would have missed so far in a page cache of `size_bytes` under the policy
+    /// `in_force`, as on the wire.
+    ///
+    /// # Errors
+    /// What the simulation says.
+    pub fn counterfactuals(
+        &mut self,
+        in_force: &str,
+        size_bytes: u64,
+    ) -> Result<Option<wire::Counterfactuals>> {
+        self.counterfactuals.tell(in_force, size_bytes)
     }
 
     /// How often reuse distances changed so far: rises when a new phase begins.
@@ -370,27 +383,11 @@ impl TenantCurves {
     /// caches take that are nearly empty; twice that while a successor warms up.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.bank.bytes() + self.successor.as_ref().map_or(0, OnlineBank::bytes)
+        let successor = self.successor.as_ref().map_or(0, OnlineBank::bytes);
+        self.bank.bytes() + successor + self.counterfactuals.bytes()
     }
 }
 
 fn threshold_rate(threshold: u64) -> f64 {
     threshold as f64 / 2f64.powi(64)
-}
-
-fn bank(config: &CurvesConfig, rate: f64, small_rate: f64) -> Result<OnlineBank> {
-    let largest = config.sizes_pages.last().copied().unwrap_or(1);
-    let half_life = match config.half_life {
-        0 => (1, largest.saturating_mul(LONGEST_HALF_LIFE)),
-        fixed => (fixed, fixed),
-    };
-    let online = OnlineConfig {
-        policies: config.simulated(),
-        sizes_pages: config.sizes_pages.clone(),
-        stride: config.stride,
-        half_life,
-        min_samples: config.min_samples,
-        seed: 0,
-    };
-    Ok(OnlineBank::new(online, threshold(rate), threshold(small_rate))?)
 }

@@ -8,6 +8,8 @@ mod node_thread;
 mod plans;
 pub mod signals;
 pub mod state;
+pub mod unconfirmed;
+mod undo;
 
 use crate::config::{Config, Times};
 use crate::error::{Error, Result};
@@ -53,7 +55,8 @@ pub struct Parts<D> {
 /// What makes going on useless: a state that cannot be read, a node that ended or hangs.
 pub async fn run<D: Dial>(config: &Config, parts: Parts<D>) -> Result<()> {
     let metrics = Arc::clone(&parts.shared.metrics);
-    let book = Book::open(&config.state_dir, parts.clock, Arc::clone(&metrics))?;
+    let boot = parts.node.identity().boot;
+    let book = Book::open(&config.state_dir, &boot, parts.clock, Arc::clone(&metrics))?;
     let exporter = match config.metrics {
         Some(address) => Some(exporter::listen(address, Arc::clone(&parts.shared)).await?),
         None => None,
@@ -129,13 +132,15 @@ struct Daemon {
 }
 
 impl Daemon {
-    /// Before the first session: an overdue release, and a first look.
+    /// Before the first session: an overdue release, a first look, and overdue ways back.
     async fn prepare(&mut self) -> Result<()> {
         if self.book.lease_until().is_some_and(|until| until <= Instant::now()) {
             self.on_lease_end().await;
         }
         self.next_look = Some(Instant::now());
-        self.look_when_due().await
+        self.look_when_due().await?;
+        self.undo_overdue().await;
+        Ok(())
     }
 
     async fn run(
@@ -153,7 +158,7 @@ impl Daemon {
                 ended = &mut end => break Err(why(ended)),
                 () = at(self.book.lease_until()) => { self.on_lease_end().await; Ok(()) }
                 Some(event) = events.recv() => self.on_event(event).await,
-                () = at(self.next_look) => self.look_when_due().await,
+                () = at(self.next_look) => self.look_and_undo().await,
                 () = tokio::time::sleep(self.times.stuck) => Ok(()),
             };
             let alive = turn.and_then(|()| self.check_alive());
@@ -201,6 +206,12 @@ impl Daemon {
         Ok(())
     }
 
+    async fn look_and_undo(&mut self) -> Result<()> {
+        self.look_when_due().await?;
+        self.undo_overdue().await;
+        Ok(())
+    }
+
     /// Looks at the node and sends what is seen, if it is time.
     async fn look_when_due(&mut self) -> Result<()> {
         let began = Instant::now();
@@ -218,6 +229,8 @@ impl Daemon {
             }
         };
         self.shared.metrics.observe_seconds.observe(began.elapsed().as_secs_f64());
+        let mut seen = seen;
+        self.tell_unconfirmed(&mut seen.tenants, seen.time_us / 1000);
         let seen = Arc::new(seen);
         self.hello.send_if_modified(|hello| {
             std::mem::replace(&mut hello.budget_bytes, seen.budget_bytes) != seen.budget_bytes

@@ -14,10 +14,11 @@ use wire::result::Outcome;
 impl Daemon {
     /// Applies a plan and says what became of it.
     pub(super) async fn on_plan(&mut self, plan: wire::Plan) -> Result<()> {
-        let ack = match self.book.admit(&plan).await {
-            Ok(()) => {
+        let ack = match self.book.admit(&plan, self.node_ms()).await {
+            Ok(answers) => {
                 self.hello.send_modify(|hello| hello.last_epoch = plan.epoch);
-                let results = self.apply_all(&plan).await?;
+                let results = self.apply_all(&plan, answers).await?;
+                self.settle(&plan, &results).await;
                 wire::Ack { epoch: plan.epoch, refused: String::new(), results }
             }
             Err(reason) => {
@@ -30,13 +31,19 @@ impl Daemon {
         Ok(())
     }
 
-    /// Every action, in order. One that hangs is given up; while it hangs nothing else is tried,
-    /// so that a plan takes no longer than its first hanging action.
-    async fn apply_all(&mut self, plan: &wire::Plan) -> Result<Vec<wire::Result>> {
+    /// Every action, in order, but those that have an answer. One that hangs is given up; while it
+    /// hangs nothing else is tried, so that a plan takes no longer than its first hanging action.
+    async fn apply_all(
+        &mut self,
+        plan: &wire::Plan,
+        answers: Vec<Option<wire::Result>>,
+    ) -> Result<Vec<wire::Result>> {
         let mut results = Vec::with_capacity(plan.actions.len());
         let mut hung = false;
-        for action in &plan.actions {
-            let result = if *self.stop.borrow() {
+        for (action, answer) in plan.actions.iter().zip(answers) {
+            let result = if let Some(answer) = answer {
+                answer
+            } else if *self.stop.borrow() {
                 failed(action, "the agent is ending")
             } else if hung && !self.node.busy_for().is_zero() {
                 failed(action, &NoAnswer::Busy(self.node.busy_with()).to_string())
@@ -55,7 +62,19 @@ impl Daemon {
         Ok(results)
     }
 
-    async fn apply(&self, action: &wire::Action) -> (wire::Result, bool) {
+    /// What was set to stay waits no more.
+    async fn settle(&mut self, plan: &wire::Plan, results: &[wire::Result]) {
+        if self.book.state().unconfirmed.is_empty() {
+            return;
+        }
+        self.book.change(|unconfirmed| {
+            let done = plan.actions.iter().zip(results);
+            done.for_each(|(action, result)| unconfirmed.settle(action, result));
+        });
+        self.book.keep().await;
+    }
+
+    pub(super) async fn apply(&self, action: &wire::Action) -> (wire::Result, bool) {
         let (began, work) = (Instant::now(), action.clone());
         let what = format!("an action on {}", action.cgroup);
         let done = self.node.call(&what, self.times.apply, move |node| node.apply(&work)).await;
@@ -67,7 +86,7 @@ impl Daemon {
     }
 
     /// Logs and counts one result.
-    fn tell(&self, result: &wire::Result) {
+    pub(super) fn tell(&self, result: &wire::Result) {
         let (cgroup, policy, limit_bytes) = (&result.cgroup, &result.policy, result.limit_bytes);
         let outcome = result.outcome();
         self.shared.metrics.action(outcome);

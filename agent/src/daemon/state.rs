@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the agent must know after it was killed: the last epoch, the lease and the last incarnation.
+//! What the agent must know after it was killed: the last epoch, the lease, the last incarnation and
+//! the changes that are not confirmed.
 //!
 //! A file is replaced as a whole, and safe on disk before what it says begins to hold: the new text
 //! goes to another file, which is synchronised, renamed over the old one, and then the folder is
 //! synchronised.
 
+use super::unconfirmed::Unconfirmed;
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
@@ -34,7 +36,7 @@ impl Lease {
 }
 
 /// The state.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct State {
     /// The greatest epoch that was ever applied, 0 before the first.
@@ -43,6 +45,9 @@ pub struct State {
     pub lease: Option<Lease>,
     /// That of the last start.
     pub incarnation: u64,
+    /// Left out when empty, so that an agent before this one reads what is left of a later one.
+    #[serde(default, skip_serializing_if = "Unconfirmed::is_empty")]
+    pub unconfirmed: Unconfirmed,
 }
 
 /// Where the state is kept. One agent at a time holds it.
@@ -107,32 +112,35 @@ fn read(path: &Path) -> Result<State> {
 mod tests {
     use super::*;
 
-    const STATE: State = State {
-        last_epoch: u64::MAX,
-        lease: Some(Lease { deadline_ms: 7_000, length_ms: 2_000 }),
-        incarnation: 5,
-    };
+    fn state() -> State {
+        State {
+            last_epoch: u64::MAX,
+            lease: Some(Lease { deadline_ms: 7_000, length_ms: 2_000 }),
+            incarnation: 5,
+            ..State::default()
+        }
+    }
 
     #[test]
     fn what_is_written_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let below = dir.path().join("a/b");
-        let (store, state) = Store::open(&below).unwrap();
-        assert_eq!(state, State::default());
-        store.write(&STATE).unwrap();
+        let (store, found) = Store::open(&below).unwrap();
+        assert_eq!(found, State::default());
+        store.write(&state()).unwrap();
         drop(store);
-        assert_eq!(Store::open(&below).unwrap().1, STATE);
+        assert_eq!(Store::open(&below).unwrap().1, state());
     }
 
     #[test]
     fn half_a_file_of_a_killed_agent_is_no_matter() {
         let dir = tempfile::tempdir().unwrap();
         let (store, _) = Store::open(dir.path()).unwrap();
-        store.write(&STATE).unwrap();
+        store.write(&state()).unwrap();
         fs::write(dir.path().join("agent.new"), b"{\"last_ep").unwrap();
         drop(store);
-        let (store, state) = Store::open(dir.path()).unwrap();
-        assert_eq!(state, STATE);
+        let (store, found) = Store::open(dir.path()).unwrap();
+        assert_eq!(found, state());
         store.write(&State::default()).unwrap();
     }
 
@@ -157,13 +165,13 @@ mod tests {
     fn a_directory_that_cannot_be_written_keeps_the_old_state() {
         let dir = tempfile::tempdir().unwrap();
         let (store, _) = Store::open(dir.path()).unwrap();
-        store.write(&STATE).unwrap();
+        store.write(&state()).unwrap();
         // A folder in the place of the new file: no write can open it, not even by root.
         fs::create_dir(dir.path().join("agent.new")).unwrap();
         let message = store.write(&State::default()).unwrap_err().to_string();
         assert!(message.contains("agent.json: "), "{message}");
         drop(store);
-        assert_eq!(Store::open(dir.path()).unwrap().1, STATE);
+        assert_eq!(Store::open(dir.path()).unwrap().1, state());
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub struct AgentMetrics {
     pub lease_deadline_seconds: Gauge,
     /// Leases that ended without a newer plan.
     pub leases_expired: Counter,
+    /// Changes on trial, neither confirmed nor undone.
+    pub changes_unconfirmed: Gauge,
     /// Looks at the node that failed or came too late.
     pub observations_failed: Counter,
     /// What an observation takes.
@@ -56,6 +58,7 @@ pub struct AgentMetrics {
     pub store_seconds: Histogram,
     plans: Family<OutcomeLabel, Counter>,
     actions: Family<OutcomeLabel, Counter>,
+    undone: Family<OutcomeLabel, Counter>,
 }
 
 impl Default for AgentMetrics {
@@ -76,12 +79,14 @@ impl Default for AgentMetrics {
             epoch: Gauge::default(),
             lease_deadline_seconds: Gauge::default(),
             leases_expired: Counter::default(),
+            changes_unconfirmed: Gauge::default(),
             observations_failed: Counter::default(),
             observe_seconds: seconds(),
             apply_seconds: seconds(),
             store_seconds: seconds(),
             plans: Family::default(),
             actions: Family::default(),
+            undone: Family::default(),
         }
     }
 }
@@ -95,16 +100,12 @@ impl AgentMetrics {
 
     /// Counts the outcome of an action.
     pub fn action(&self, outcome: Outcome) {
-        let outcome = match outcome {
-            Outcome::Unspecified => "unspecified",
-            Outcome::Applied => "applied",
-            Outcome::Started => "started",
-            Outcome::Unchanged => "unchanged",
-            Outcome::Refused => "refused",
-            Outcome::Failed => "failed",
-            Outcome::Gone => "gone",
-        };
-        self.actions.get_or_create(&OutcomeLabel { outcome }).inc();
+        self.actions.get_or_create(&label(outcome)).inc();
+    }
+
+    /// Counts the outcome of a way back that the agent went by itself.
+    pub fn undone(&self, outcome: Outcome) {
+        self.undone.get_or_create(&label(outcome)).inc();
     }
 
     /// Adds everything to `registry`.
@@ -152,9 +153,26 @@ impl AgentMetrics {
         registry.register("lease_deadline_timestamp_seconds", lease, deadline);
         let expired = "Leases that ended without a newer plan";
         registry.register("leases_expired", expired, self.leases_expired.clone());
+        let waiting = "Changes on trial that are neither confirmed nor undone";
+        registry.register("changes_unconfirmed", waiting, self.changes_unconfirmed.clone());
+        let undone = "Changes undone because nobody confirmed them in time, by what became of that";
+        registry.register("changes_undone", undone, self.undone.clone());
         let failed = "Looks at the node that failed or came too late";
         registry.register("observations_failed", failed, self.observations_failed.clone());
         registry.register("plans", "Plans by what became of them", self.plans.clone());
         registry.register("actions", "Actions by what became of them", self.actions.clone());
     }
+}
+
+fn label(outcome: Outcome) -> OutcomeLabel {
+    let outcome = match outcome {
+        Outcome::Unspecified => "unspecified",
+        Outcome::Applied => "applied",
+        Outcome::Started => "started",
+        Outcome::Unchanged => "unchanged",
+        Outcome::Refused => "refused",
+        Outcome::Failed => "failed",
+        Outcome::Gone => "gone",
+    };
+    OutcomeLabel { outcome }
 }

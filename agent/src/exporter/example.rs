@@ -28,6 +28,7 @@ pub fn example() -> Result<String, std::fmt::Error> {
     }
     for outcome in OUTCOMES {
         shared.metrics.action(outcome);
+        shared.metrics.undone(outcome);
     }
     let counters = Counters { read_latency_total: vec![0; LATENCY_BUCKETS], ..Default::default() };
     let tenant = Tenant {

@@ -33,6 +33,7 @@ fn shared() -> Arc<Shared> {
     let shared = Arc::new(Shared::of("alpha"));
     shared.metrics.plan(true);
     shared.metrics.action(Outcome::Failed);
+    shared.metrics.undone(Outcome::Applied);
     let observation = Observation {
         budget_bytes: 1 << 34,
         device: Device { reads_total: 77, idle_read_us: 80.0, ..Default::default() },

@@ -29,6 +29,9 @@ pub struct Identity {
     pub capabilities: Vec<&'static str>,
     /// Policies that can be attached, without `default`, sorted.
     pub policies: Vec<String>,
+    /// Names the time for which policies and limits last: they outlive an agent as long as this is
+    /// the same. Empty when nothing outlives one.
+    pub boot: String,
 }
 
 /// One look at a node.

@@ -150,6 +150,8 @@ fn without_curves(tenant: &wire::Tenant) -> wire::Tenant {
         distrust: tenant.distrust.clone(),
         phase: tenant.phase,
         interference: tenant.interference.clone(),
+        counterfactuals: tenant.counterfactuals.clone(),
+        unconfirmed: tenant.unconfirmed.clone(),
     }
 }
 

@@ -112,6 +112,7 @@ pub fn plan(epoch: u64, snapshot: u64, tenants: &[&str]) -> wire::Plan {
         cgroup_id: 1,
         policy: Some("s3fifo".into()),
         limit_bytes: Some(1 << 30),
+        ..Default::default()
     };
     let actions = tenants.iter().map(action).collect();
     wire::Plan { epoch, snapshot, lease_ms: 0, actions }

@@ -14,3 +14,4 @@ mod lockstep;
 mod node;
 mod sessions;
 mod tls;
+mod trials;

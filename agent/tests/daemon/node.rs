@@ -35,7 +35,7 @@ pub struct State {
 pub struct ScriptedNode {
     pub script: Arc<Script>,
     pub pace: Pace,
-    time_us: u64,
+    pub time_us: u64,
 }
 
 pub fn tenant(cgroup: &str, cgroup_id: u64) -> wire::Tenant {
@@ -87,6 +87,7 @@ impl Node for ScriptedNode {
             kernel: "scripted".into(),
             capabilities: vec!["policies", "limits"],
             policies: vec!["s3fifo".into()],
+            boot: "scripted".into(),
         }
     }
 
@@ -124,6 +125,10 @@ impl Node for ScriptedNode {
         state.applied.push(action.clone());
         let worked = (Outcome::Applied, "");
         let (outcome, reason) = *state.outcomes.get(&action.cgroup).unwrap_or(&worked);
+        let tenants = state.tenants.iter_mut().filter(|tenant| tenant.cgroup == action.cgroup);
+        for (tenant, policy) in tenants.zip(&action.policy) {
+            tenant.policy.clone_from(policy);
+        }
         wire::Result {
             cgroup: action.cgroup.clone(),
             outcome: outcome.into(),

@@ -21,6 +21,8 @@ pub(super) struct Having<'a> {
 pub(super) struct Learnt {
     /// Its curves, when there are any.
     pub curves: Option<wire::Curves>,
+    /// What every candidate would have missed so far.
+    pub counterfactuals: Option<wire::Counterfactuals>,
     /// Whether they may be acted on.
     pub trusted: bool,
     /// Why not, one line.
@@ -117,19 +119,28 @@ impl Learning {
             return untrusted("warming up: nothing was sampled yet");
         };
         let accesses = counts.accesses.saturating_sub(before.accesses);
-        let (trusted, distrust) = curves.judge(&Measured {
+        let (trusted, told) = curves.judge(&Measured {
             policy: having.policy,
             size_bytes: having.cache_bytes,
             accesses,
             misses: pages_read(counts).saturating_sub(pages_read(&before)).min(accesses),
             dropped: lost_of(events, lost_share),
         });
+        let distrust = told.to_owned();
+        let counterfactuals = match curves.counterfactuals(having.policy, having.cache_bytes) {
+            Ok(told) => told,
+            Err(error) => {
+                self.broken = format!("counterfactuals: {error}");
+                None
+            }
+        };
         let distrust = match self.broken.as_str() {
             "" => distrust,
-            broken => broken,
+            broken => broken.to_owned(),
         };
-        let (trusted, distrust) = (trusted && distrust.is_empty(), distrust.to_owned());
-        Learnt { trusted, distrust, curves: curves.curves(), phase: curves.phase() }
+        let trusted = trusted && distrust.is_empty();
+        let (curves, phase) = (curves.curves(), curves.phase());
+        Learnt { trusted, distrust, curves, counterfactuals, phase }
     }
 }
 

@@ -42,6 +42,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// Ids of cgroups begin anew with each boot.
+const BOOT_ID: &str = "sys/kernel/random/boot_id";
 /// Tenants are looked for at least so often.
 const SCAN_INTERVAL: Duration = Duration::from_secs(1);
 /// A limit is lowered by one step in so much time.
@@ -123,7 +125,7 @@ impl KernelNode {
         parts: Parts,
     ) -> Result<Self> {
         let Parts { fs, host, policies, source } = parts;
-        let boot = host.line("sys/kernel/random/boot_id");
+        let boot = host.line(BOOT_ID);
         let boot_id = boot.map_err(Error::kernel("the id of this boot"))?;
         let sampling = source.map(|source| Sampling::new(source, curves, config.max_tenants));
         let mut node = Self {
@@ -299,6 +301,7 @@ impl Node for KernelNode {
             kernel: self.host.line("sys/kernel/osrelease").unwrap_or_default(),
             capabilities,
             policies: self.policies.as_ref().map(|p| p.names()).unwrap_or_default(),
+            boot: self.host.line(BOOT_ID).unwrap_or_default(),
         }
     }
 

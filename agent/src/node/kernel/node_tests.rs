@@ -88,6 +88,7 @@ impl Bench {
             cgroup_id: self.fake.fs().id(cgroup).unwrap(),
             policy: policy.map(Into::into),
             limit_bytes: limit,
+            ..Default::default()
         }
     }
 }
@@ -124,6 +125,7 @@ fn a_tenant_is_shown_as_its_files_have_it() {
     assert_eq!(observed.budget_bytes, (4 << 30) - 512 * MIB);
     assert_eq!(node.identity().kind, "cache_ext");
     assert_eq!(node.identity().capabilities, ["limits", "policies", "curves", "reads"]);
+    assert_eq!(node.identity().boot, "b1", "what it set lasts as long as this boot");
 }
 
 #[test]

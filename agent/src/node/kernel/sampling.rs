@@ -226,6 +226,7 @@ impl Sampling {
         let learnt = tenant.learning.judge(having, &counts, self.judged.lost_share);
         shown.curves_generation = learnt.curves.as_ref().map_or(0, |curves| curves.generation);
         (shown.curves, shown.trusted) = (learnt.curves, learnt.trusted);
+        shown.counterfactuals = learnt.counterfactuals;
         (shown.distrust, shown.phase) = (learnt.distrust, learnt.phase);
     }
 

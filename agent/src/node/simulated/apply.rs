@@ -34,6 +34,7 @@ pub(super) fn release(tenant: &mut Tenant) -> wire::Result {
         cgroup_id: tenant.cgroup_id,
         policy: Some(wire::DEFAULT_POLICY.into()),
         limit_bytes: Some(tenant.limit.initial_bytes),
+        ..wire::Action::default()
     };
     apply(Some(tenant), &action)
 }

@@ -65,6 +65,7 @@ impl Learning {
         tenant.curves = self.curves.curves();
         tenant.curves_generation = self.curves.generation();
         tenant.phase = self.curves.phase();
+        tenant.counterfactuals = self.curves.counterfactuals(&tenant.policy, cache_bytes)?;
         Ok(())
     }
 

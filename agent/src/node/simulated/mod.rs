@@ -139,6 +139,7 @@ impl Node for SimulatedNode {
             kernel: format!("simulated {}", env!("CARGO_PKG_VERSION")),
             capabilities: vec!["policies", "limits", "curves"],
             policies: names,
+            boot: String::new(),
         }
     }
 

@@ -8,7 +8,7 @@ const MIB: u64 = 1 << 20;
 
 fn action(node: &mut SimulatedNode, cgroup: &str) -> wire::Action {
     let cgroup_id = tenant(node, cgroup).cgroup_id;
-    wire::Action { cgroup: cgroup.into(), cgroup_id, policy: None, limit_bytes: None }
+    wire::Action { cgroup: cgroup.into(), cgroup_id, ..Default::default() }
 }
 
 fn set_limit(node: &mut SimulatedNode, cgroup: &str, bytes: u64) -> wire::Result {

@@ -84,7 +84,7 @@ fn accesses_per_second() {
                 cgroup: format!("/t{i}"),
                 cgroup_id: i as u64 + 1,
                 policy: Some(policy.into()),
-                limit_bytes: None,
+                ..Default::default()
             };
             node.apply(&action);
         }

@@ -122,6 +122,7 @@ fn action(cgroup: &str, policy: &str, bytes: &str) -> wire::Action {
         cgroup_id: CgroupFs::new(MOUNT).id(cgroup).unwrap_or(0),
         policy: (policy != "-").then(|| policy.into()),
         limit_bytes: bytes.parse().ok(),
+        ..wire::Action::default()
     }
 }
 

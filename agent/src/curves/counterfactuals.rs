@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What every policy that the autopilot may choose would miss of a tenant's accesses now.
+
+use super::settings::{CurvesConfig, PAGE_BYTES};
+use crate::error::Result;
+use crate::wire;
+use cachepilot_models::minisim::Counterfactuals;
+use cachepilot_models::policy::{Requests, find};
+
+/// Caches are simulated no larger than so many times what the sample may hold: all fits there.
+const LARGEST_SHARE: f64 = 2.0;
+
+/// Counterfactuals of one tenant: the default and the candidates of the autopilot, over all events
+/// of the sampler. Nothing is simulated before the size of its page cache is known.
+pub(super) struct TenantCounterfactuals {
+    config: CurvesConfig,
+    threshold: u64,
+    size_bytes: u64,
+    in_force: String,
+    caches: Option<Counterfactuals>,
+}
+
+impl TenantCounterfactuals {
+    pub(super) fn new(config: &CurvesConfig, threshold: u64) -> Self {
+        Self {
+            config: config.clone(),
+            threshold,
+            size_bytes: 0,
+            in_force: String::new(),
+            caches: None,
+        }
+    }
+
+    pub(super) fn access(&mut self, requests: Requests<'_>) -> Result<()> {
+        Ok(self.caches.iter_mut().try_for_each(|caches| caches.access(requests))?)
+    }
+
+    /// The kernel samples pages below `threshold` from now on.
+    pub(super) fn set_threshold(&mut self, threshold: u64) -> Result<()> {
+        self.threshold = threshold;
+        if let Some(caches) = &mut self.caches {
+            caches.set_threshold(threshold)?;
+            caches.set_size(self.config.simulated_pages(self.size_bytes, threshold))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn begin_phase(&mut self) -> Result<()> {
+        let in_force = &self.in_force;
+        Ok(self.caches.iter_mut().try_for_each(|caches| caches.begin_phase(in_force))?)
+    }
+
+    /// Follows a page cache of `size_bytes` under the policy `in_force`, as on the wire, and tells
+    /// what was counted so far. `None` without a page cache.
+    pub(super) fn tell(
+        &mut self,
+        in_force: &str,
+        size_bytes: u64,
+    ) -> Result<Option<wire::Counterfactuals>> {
+        if size_bytes < PAGE_BYTES {
+            return Ok(None);
+        }
+        self.size_bytes = size_bytes;
+        let pages = self.config.simulated_pages(size_bytes, self.threshold);
+        let in_force = self.config.model_of(in_force);
+        let caches = match &mut self.caches {
+            Some(caches) => caches,
+            none => {
+                let candidates = self.config.candidates();
+                none.insert(Counterfactuals::new(candidates, pages, self.threshold, 0)?)
+            }
+        };
+        caches.set_size(pages)?;
+        in_force.clone_into(&mut self.in_force);
+        // A policy that only the kernel knows is not simulated.
+        if let Ok(policy) = find(in_force) {
+            caches.include(policy)?;
+        }
+        let totals = caches.totals();
+        Ok(Some(wire::Counterfactuals {
+            generation: totals.generation,
+            policies: caches.policies().map(|name| self.config.name_of(name)).collect(),
+            accesses_total: totals.accesses,
+            misses_total: totals.misses,
+            reread_pages: caches.reread_pages(in_force),
+            size_bytes,
+            rate: caches.rate(),
+        }))
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.caches.as_ref().map_or(0, Counterfactuals::bytes)
+    }
+}
+
+impl CurvesConfig {
+    /// The size that is simulated for a page cache, pages.
+    fn simulated_pages(&self, size_bytes: u64, threshold: u64) -> u64 {
+        let rate = (threshold as f64 / 2f64.powi(64)).max(f64::MIN_POSITIVE);
+        let all = LARGEST_SHARE * self.sample_pages as f64 / rate;
+        ((size_bytes / PAGE_BYTES) as f64).min(all) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fed(keys: &[u64]) -> TenantCounterfactuals {
+        let mut tenant = TenantCounterfactuals::new(&CurvesConfig::default(), u64::MAX);
+        tenant.tell("default", 100 * PAGE_BYTES).unwrap();
+        tenant.access(Requests::of_keys(keys)).unwrap();
+        tenant
+    }
+
+    #[test]
+    fn the_candidates_are_told_the_default_first() {
+        let told = fed(&[1, 2, 1]).tell("default", 100 * PAGE_BYTES).unwrap().unwrap();
+        assert_eq!(told.policies[0], wire::DEFAULT_POLICY);
+        assert!(told.policies.contains(&"wtinylfu".to_owned()), "{:?}", told.policies);
+        let groups = told.accesses_total.len();
+        assert_eq!(told.misses_total.len(), groups * told.policies.len());
+        assert_eq!(told.accesses_total.iter().sum::<f64>(), 3.0);
+        for row in told.misses_total.chunks(groups) {
+            assert_eq!(row.iter().sum::<f64>(), 2.0);
+        }
+        assert_eq!(told.reread_pages[0], 0.0);
+    }
+
+    #[test]
+    fn a_policy_in_force_that_is_no_candidate_is_simulated_too() {
+        let mut tenant = fed(&[1, 2, 1]);
+        let told = tenant.tell("mru", 100 * PAGE_BYTES).unwrap().unwrap();
+        assert_eq!((told.policies.last().unwrap().as_str(), told.generation), ("mru", 2));
+        assert!(tenant.tell("only_in_the_kernel", 100 * PAGE_BYTES).unwrap().is_some());
+    }
+
+    #[test]
+    fn without_a_page_cache_there_is_nothing_to_tell() {
+        let mut tenant = TenantCounterfactuals::new(&CurvesConfig::default(), u64::MAX);
+        assert_eq!(tenant.tell("default", 100).unwrap(), None);
+        assert_eq!(tenant.bytes(), 0);
+    }
+
+    #[test]
+    fn no_limit_costs_no_more_memory_than_all_pages_of_the_sample() {
+        let config = CurvesConfig::default();
+        assert_eq!(config.simulated_pages(1 << 45, u64::MAX), 2 * config.sample_pages as u64);
+        assert_eq!(config.simulated_pages(1 << 20, u64::MAX), 256);
+    }
+}

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Changes on trial: what of them is undone unless they are renewed or confirmed in time.
+//!
+//! Everything here is on disk with the epoch of the plan, before that plan is done: an agent that
+//! is killed amid a change undoes it after its restart. Times are those of the node.
+
+use crate::wire;
+use crate::wire::result::Outcome;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The most that a change may wait without being renewed: a day.
+pub const TTL_MAX_MS: u32 = 86_400_000;
+/// A way back that failed is tried again after so long.
+const FAILED_AGAIN_MS: u64 = 5_000;
+/// One that the node refused, as below a floor that rose meanwhile.
+const REFUSED_AGAIN_MS: u64 = 60_000;
+
+/// What holds again when a change is undone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum Back {
+    /// A policy, unless someone else put another in the place of the one on trial.
+    Policy {
+        /// What the change put in force.
+        on_trial: String,
+        /// What was in force before.
+        revert_to: String,
+    },
+    /// A limit in bytes, 0 for none.
+    Limit(u64),
+}
+
+/// A change of one setting of one tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// Its name, see `Action.change_epoch`.
+    pub name: u64,
+    /// Path of the tenant.
+    pub cgroup: String,
+    /// Its id.
+    pub cgroup_id: u64,
+    /// The way back.
+    pub back: Back,
+    /// When it is undone, milliseconds since 1970.
+    pub deadline_ms: u64,
+    /// How long it may wait: a clock that was set back makes that no longer.
+    pub ttl_ms: u64,
+    /// It was undone, and the controller has not said that it knows.
+    pub undone: bool,
+}
+
+/// All changes that wait, and those that were undone.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unconfirmed {
+    /// The boot in which they were made, see `Identity.boot`: none outlives it.
+    boot: String,
+    /// By id of the cgroup.
+    changes: BTreeMap<u64, Vec<Change>>,
+}
+
+impl Change {
+    fn is_of(&self, action: &wire::Action) -> bool {
+        self.cgroup_id == action.cgroup_id && self.cgroup == action.cgroup
+    }
+
+    fn is_limit(&self) -> bool {
+        matches!(self.back, Back::Limit(_))
+    }
+
+    fn revert_to(&self) -> wire::Setting {
+        match &self.back {
+            Back::Policy { revert_to, .. } => {
+                wire::Setting { policy: Some(revert_to.clone()), limit_bytes: None }
+            }
+            Back::Limit(bytes) => wire::Setting { policy: None, limit_bytes: Some(*bytes) },
+        }
+    }
+
+    /// What undoes it.
+    fn action(&self) -> wire::Action {
+        let wire::Setting { policy, limit_bytes } = self.revert_to();
+        let (cgroup, cgroup_id) = (self.cgroup.clone(), self.cgroup_id);
+        wire::Action { cgroup, cgroup_id, policy, limit_bytes, ..wire::Action::default() }
+    }
+}
+
+/// Why an action makes no sense as the contract has it.
+fn refusal(action: &wire::Action) -> Option<String> {
+    let Some(back) = &action.revert_to else { return None };
+    let (ttl_ms, range) = (action.ttl_ms, 1..=TTL_MAX_MS);
+    if !range.contains(&ttl_ms) {
+        return Some(format!("ttl_ms: {ttl_ms} (allowed: 1 to {TTL_MAX_MS})"));
+    }
+    if action.change_epoch == 0 {
+        return Some("change_epoch: 0 (allowed: a name, with revert_to)".into());
+    }
+    let spare = [
+        ("policy", back.policy.is_some() && action.policy.is_none()),
+        ("limit_bytes", back.limit_bytes.is_some() && action.limit_bytes.is_none()),
+    ];
+    let (name, _) = spare.into_iter().find(|(_, spare)| *spare)?;
+    Some(format!("revert_to: {name} is not among what is set"))
+}
+
+/// Whether an action does nothing to the tenant, and is about a change on trial.
+fn sets_nothing(action: &wire::Action) -> bool {
+    action.change_epoch != 0 && action.policy.is_none() && action.limit_bytes.is_none()
+}
+
+fn result(action: &wire::Action, refused: Option<String>) -> wire::Result {
+    let outcome = if refused.is_some() { Outcome::Refused } else { Outcome::Unchanged };
+    wire::Result {
+        cgroup: action.cgroup.clone(),
+        outcome: outcome.into(),
+        reason: refused.unwrap_or_default(),
+        ..wire::Result::default()
+    }
+}
+
+fn worked(result: &wire::Result) -> bool {
+    matches!(result.outcome(), Outcome::Applied | Outcome::Started | Outcome::Unchanged)
+}
+
+impl Unconfirmed {
+    /// What of these holds in `boot`; where that has no name nothing outlives an agent.
+    #[must_use]
+    pub fn in_boot(self, boot: &str) -> Self {
+        let holds = !boot.is_empty() && self.boot == boot;
+        let changes = if holds { self.changes } else { BTreeMap::new() };
+        Self { boot: boot.into(), changes }
+    }
+
+    /// Whether there is nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Changes that wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.changes.values().flatten().filter(|change| !change.undone).count()
+    }
+
+    /// None wait any more.
+    pub fn clear(&mut self) {
+        self.changes.clear();
+    }
+
+    /// Takes the actions of a plan in before they are done. The answers to those that the node
+    /// has nothing to do with, in their places.
+    pub fn admit(&mut self, actions: &[wire::Action], now_ms: u64) -> Vec<Option<wire::Result>> {
+        let mut answers = Vec::with_capacity(actions.len());
+        for action in actions {
+            let refused = refusal(action);
+            answers.push(if refused.is_some() {
+                Some(result(action, refused))
+            } else if sets_nothing(action) {
+                Some(result(action, self.renew_or_confirm(action, now_ms)))
+            } else {
+                self.begin(action, now_ms);
+                None
+            });
+        }
+        answers
+    }
+
+    /// Why it is neither, if so.
+    fn renew_or_confirm(&mut self, action: &wire::Action, now_ms: u64) -> Option<String> {
+        let named = |change: &Change| change.is_of(action) && change.name == action.change_epoch;
+        let confirmed = action.ttl_ms == 0;
+        let mut found = false;
+        let of = self.changes.get_mut(&action.cgroup_id).into_iter().flatten();
+        for change in of.filter(|change| named(change) && (confirmed || !change.undone)) {
+            found = true;
+            change.ttl_ms = u64::from(action.ttl_ms.min(TTL_MAX_MS));
+            change.deadline_ms = now_ms + change.ttl_ms;
+        }
+        if confirmed {
+            self.drop_if(action.cgroup_id, named);
+        }
+        (!found).then(|| format!("change {} does not wait", action.change_epoch))
+    }
+
+    fn begin(&mut self, action: &wire::Action, now_ms: u64) {
+        let Some(back) = &action.revert_to else { return };
+        if let (Some(revert_to), Some(on_trial)) = (&back.policy, &action.policy) {
+            let (revert_to, on_trial) = (revert_to.clone(), on_trial.clone());
+            self.put(action, Back::Policy { on_trial, revert_to }, now_ms);
+        }
+        if let Some(bytes) = back.limit_bytes {
+            self.put(action, Back::Limit(bytes), now_ms);
+        }
+    }
+
+    fn put(&mut self, action: &wire::Action, back: Back, now_ms: u64) {
+        let ttl_ms = u64::from(action.ttl_ms);
+        let change = Change {
+            name: action.change_epoch,
+            cgroup: action.cgroup.clone(),
+            cgroup_id: action.cgroup_id,
+            back,
+            deadline_ms: now_ms + ttl_ms,
+            ttl_ms,
+            undone: false,
+        };
+        self.remove(action, change.is_limit());
+        self.changes.entry(action.cgroup_id).or_default().push(change);
+    }
+
+    fn remove(&mut self, action: &wire::Action, limit: bool) {
+        self.drop_if(action.cgroup_id, |change| change.is_of(action) && change.is_limit() == limit);
+    }
+
+    fn drop_if(&mut self, cgroup_id: u64, unwanted: impl Fn(&Change) -> bool) {
+        let Some(of) = self.changes.get_mut(&cgroup_id) else { return };
+        of.retain(|change| !unwanted(change));
+        if of.is_empty() {
+            self.changes.remove(&cgroup_id);
+        }
+    }
+
+    /// Takes in what became of an action: what is set to stay waits no more. What failed leaves
+    /// the way back as it was.
+    pub fn settle(&mut self, action: &wire::Action, result: &wire::Result) {
+        if result.outcome() == Outcome::Gone {
+            self.drop_if(action.cgroup_id, |change| change.is_of(action));
+        }
+        let back = action.revert_to.clone().unwrap_or_default();
+        if worked(result) {
+            if action.policy.is_some() && back.policy.is_none() {
+                self.remove(action, false);
+            }
+            if action.limit_bytes.is_some() && back.limit_bytes.is_none() {
+                self.remove(action, true);
+            }
+        }
+        if back.policy.is_none() || result.policy.is_empty() {
+            return;
+        }
+        let of = self.changes.get_mut(&action.cgroup_id).into_iter().flatten();
+        for change in of.filter(|change| change.is_of(action)) {
+            if let Back::Policy { on_trial, .. } = &mut change.back {
+                result.policy.clone_into(on_trial);
+            }
+        }
+    }
+
+    /// What undoes changes whose time is over. Limits that rise wait for those that come down, so
+    /// that memory is not given twice.
+    pub fn overdue(&mut self, tenants: &[wire::Tenant], now_ms: u64) -> Vec<wire::Action> {
+        let known: BTreeMap<u64, &wire::Tenant> =
+            tenants.iter().map(|tenant| (tenant.cgroup_id, tenant)).collect();
+        let tenant = |change: &Change| {
+            known.get(&change.cgroup_id).copied().filter(|tenant| tenant.cgroup == change.cgroup)
+        };
+        let is_due = |change: &Change| !change.undone && change.deadline_ms <= now_ms;
+        self.changes.retain(|_, of| {
+            of.retain_mut(|change| {
+                change.deadline_ms = change.deadline_ms.min(now_ms.saturating_add(change.ttl_ms));
+                match tenant(change) {
+                    Some(tenant) => !(is_due(change) && is_replaced(change, tenant)),
+                    // Of a tenant that is gone nobody asks what was undone.
+                    None => !change.undone,
+                }
+            });
+            !of.is_empty()
+        });
+        let due = || self.changes.values().flatten().filter(|change| is_due(change));
+        let goes = |change: &Change| tenant(change).map_or(Way::Still, |t| way(change, t));
+        let lowering = due().any(|change| goes(change) == Way::Down)
+            || tenants.iter().any(|t| is_below(t.target_limit_bytes, t.limit_bytes));
+        due().filter(|change| !(lowering && goes(change) == Way::Up)).map(Change::action).collect()
+    }
+
+    /// Takes in what became of a way back.
+    pub fn tried(&mut self, action: &wire::Action, result: &wire::Result, now_ms: u64) {
+        if result.outcome() == Outcome::Gone {
+            return self.drop_if(action.cgroup_id, |change| change.is_of(action));
+        }
+        let limit = action.limit_bytes.is_some();
+        let refused = result.outcome() == Outcome::Refused;
+        let of = self.changes.get_mut(&action.cgroup_id).into_iter().flatten();
+        for change in of.filter(|change| change.is_of(action) && change.is_limit() == limit) {
+            change.undone = worked(result);
+            let again_ms = if refused { REFUSED_AGAIN_MS } else { FAILED_AGAIN_MS };
+            change.deadline_ms = now_ms + again_ms;
+            if let (Back::Policy { revert_to, .. }, true) = (&mut change.back, refused) {
+                // A policy that this node has no more: the kernel's own is always there.
+                wire::DEFAULT_POLICY.clone_into(revert_to);
+            }
+        }
+    }
+
+    /// What is told of a tenant: what waits, else what was undone; the newest of them.
+    #[must_use]
+    pub fn told(&self, tenant: &wire::Tenant, now_ms: u64) -> Option<wire::Unconfirmed> {
+        let of = self.changes.get(&tenant.cgroup_id)?;
+        let of = || of.iter().filter(|change| change.cgroup == tenant.cgroup);
+        let newest = of().max_by_key(|change| (!change.undone, change.name))?;
+        let limit = match tenant.target_limit_bytes {
+            0 => tenant.limit_bytes,
+            target => target,
+        };
+        let mut back =
+            wire::Setting { policy: Some(tenant.policy.clone()), limit_bytes: Some(limit) };
+        let alike = |change: &&Change| change.name == newest.name && change.undone == newest.undone;
+        for change in of().filter(alike) {
+            let wire::Setting { policy, limit_bytes } = change.revert_to();
+            back.policy = policy.or(back.policy);
+            back.limit_bytes = limit_bytes.or(back.limit_bytes);
+        }
+        let left_ms = newest.deadline_ms.saturating_sub(now_ms).min(newest.ttl_ms);
+        Some(wire::Unconfirmed {
+            epoch: newest.name,
+            revert_to: Some(back),
+            left_ms: if newest.undone { 0 } else { left_ms },
+            undone: newest.undone,
+        })
+    }
+}
+
+/// Where a limit goes when its change is undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Still,
+    Up,
+    Down,
+}
+
+fn way(change: &Change, tenant: &wire::Tenant) -> Way {
+    let Back::Limit(bytes) = change.back else { return Way::Still };
+    if is_below(bytes, tenant.limit_bytes) {
+        Way::Down
+    } else if is_below(tenant.limit_bytes, bytes) {
+        Way::Up
+    } else {
+        Way::Still
+    }
+}
+
+/// Whether a limit is below another; 0 is none.
+fn is_below(bytes: u64, other: u64) -> bool {
+    bytes != 0 && (other == 0 || bytes < other)
+}
+
+/// Whether someone else put another policy in the place of the one on trial: that is left alone.
+fn is_replaced(change: &Change, tenant: &wire::Tenant) -> bool {
+    match &change.back {
+        Back::Policy { on_trial, revert_to } => {
+            tenant.policy != *on_trial && tenant.policy != *revert_to
+        }
+        Back::Limit(_) => false,
+    }
+}
+
+#[cfg(test)]
+#[path = "unconfirmed_tests.rs"]
+mod tests;
