@@ -41,6 +41,22 @@ class SimResult:
     def miss_ratio(self) -> float: ...
 
 @final
+class PageCache:
+    """A page cache whose policy and size may change while it runs; of one thread.
+
+    A policy that is swapped in adopts every resident page, oldest first, as in the kernel.
+    Raises ModelsError for a policy that does not exist or a size that is out of range.
+    """
+
+    def __init__(self, policy: str, size_pages: int, seed: int = 1) -> None: ...
+    def run(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Serves requests, shape (N,); which of them hit."""
+    def swap(self, policy: str) -> None: ...
+    def resize(self, size_pages: int) -> None: ...
+    def resident(self) -> NDArray[np.uint64]:
+        """The keys of the pages held now."""
+
+@final
 class Curve:
     """Miss ratio as a function of cache size; the three arrays are equally long."""
 

@@ -42,6 +42,7 @@ class Policy:
     bad_at: str
     paper: str
     production: bool
+    autopilot: bool
     simulation_only: bool
     folio_state_bytes: int
     hooks: tuple[str, ...]
@@ -82,6 +83,7 @@ def _policy(raw: dict[str, Any]) -> Policy:
         bad_at=raw["bad_at"],
         paper=raw["paper"],
         production=raw["production"],
+        autopilot=raw["autopilot"],
         simulation_only=raw["simulation_only"],
         folio_state_bytes=raw["folio_state_bytes"],
         hooks=tuple(raw["hooks"]),

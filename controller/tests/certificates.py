@@ -18,7 +18,7 @@ keyUsage = critical, keyCertSign
 subjectKeyIdentifier = hash
 [leaf]
 basicConstraints = CA:FALSE
-subjectAltName = DNS:localhost, IP:127.0.0.1
+subjectAltName = DNS:localhost, IP:127.0.0.1{others}
 """
 
 
@@ -43,7 +43,7 @@ class Authority:
         self._folder = folder
         self.certificate, self._key = folder / "ca.pem", folder / "ca.key"
         self._config = folder / "openssl.cnf"
-        self._config.write_text(CONFIG)
+        self._config.write_text(CONFIG.format(others=""))
         self._make_key(name, self.certificate, self._key, "-x509", "-days", DAYS)
 
     def _make_key(self, name: str, out: Path, key: Path, *more: str) -> None:
@@ -51,14 +51,19 @@ class Authority:
         named = ("-config", self._config, "-subj", f"/CN={name}")
         _openssl("req", *curve, *named, "-keyout", key, "-out", out, *more)
 
-    def issue(self, name: str) -> Issued:
-        """A certificate of this authority for `localhost` and 127.0.0.1."""
+    def issue(self, name: str, *others: str) -> Issued:
+        """A certificate of this authority for `localhost` and 127.0.0.1.
+
+        `others` are more names of its subject, as OpenSSL writes them: `DNS:node-2`, `URI:...`.
+        """
         found = Issued(self._folder / f"{name}.pem", self._folder / f"{name}.key")
         request = self._folder / f"{name}.csr"
         self._make_key(name, request, found.key)
         signed_by = ("-CA", self.certificate, "-CAkey", self._key)
         serial = ("-set_serial", str(secrets.randbits(64)), "-days", DAYS)
-        extensions = ("-extfile", self._config, "-extensions", "leaf")
+        config = self._folder / f"{name}.cnf"
+        config.write_text(CONFIG.format(others="".join(f", {one}" for one in others)))
+        extensions = ("-extfile", config, "-extensions", "leaf")
         out = ("-in", request, "-out", found.certificate)
         _openssl("x509", "-req", *signed_by, *serial, *extensions, *out)
         return found

@@ -58,7 +58,10 @@ def test_history_is_read_beside_the_loop() -> None:
 
 def test_objectives_are_the_keys_of_the_file(client: TestClient, service: FakeService) -> None:
     stated = {"cgroup": "/db", "throughput_ops": 5000, "priority": 10}
-    assert client.get(f"{API}/objectives").json() == {"goal": "throughput", "tenant": [stated]}
+    assert client.get(f"{API}/objectives").json() == {
+        "goal": "proportional_fairness",
+        "tenant": [stated],
+    }
     more = {"cgroup": "/web*", "hit_ratio": 0.9, "memory_min": "1%", "policies": ["lfu"]}
     assert client.post(f"{API}/objectives", json=more).json()["tenant"] == [stated, more]
     assert service.stated.of("/web2").hit_ratio == 0.9

@@ -96,7 +96,7 @@ def test_series_of_a_tenant_are_bounded() -> None:
     series = Counter(
         sample.labels.get("cgroup") for family in families.values() for sample in family.samples
     )
-    assert 30 <= series["/all"] <= TENANT_SERIES_MAX
+    assert 29 <= series["/all"] <= TENANT_SERIES_MAX
     assert series["/all"] == 11 + 3 * 4 + len(EVENTS)
 
 

@@ -41,7 +41,7 @@ def test_the_example_holds_the_defaults() -> None:
         ("[planner]\nmodel = 3", "[planner]: model: 3", "service"),
         ('[planner]\nallocator = "magic"', "[planner]:", "magic"),
         ("[planner]\nhaste = 1", "[planner]: unknown key 'haste'", "movement_share"),
-        ("[guard]\nswaps_per_hour = 1", "[guard]: guard: swaps_per_hour: 1", "2 to 3600"),
+        ("[decide]\nundo_times = 0", "[decide]: decide: undo_times: 0", "1 to 100"),
         ("[guard]\njudge_intervals = 2.5", "[guard]: judge_intervals: 2.5", "a whole number"),
         ("[history]\nkeep_days = 0", "[history]: keep_days: 0", "0.01 to 3650"),
         ("guard = 1", "guard: must be a table", "[guard]"),
@@ -108,5 +108,5 @@ def test_indicators_are_read_refused_and_stored() -> None:
     table = '{prometheus = "http://h/metrics", metric = "n{a=\\"b\\"}"}'
     assert read(table) == Indicator(Counter.PROMETHEUS, "http://h/metrics", 'n{a="b"}')
     for bad in ('"prometheus"', '"speed"', "1", '{prometheus = "file:///x", metric = "n"}', "{}"):
-        with pytest.raises(InputError, match=r"o\.toml: tenant 1: indicator: .*read_calls"):
+        with pytest.raises(InputError, match=r"o\.toml: tenant 1: indicator: .*allowed: .*"):
             read(bad)

@@ -16,14 +16,12 @@ from cachepilot.control import guard_state
 from cachepilot.control.counters import Sample
 from cachepilot.control.decisions import Event
 from cachepilot.control.guard_config import GuardConfig
-from cachepilot.control.verdict import baseline, change, stats, why_worse
+from cachepilot.control.verdict import baseline
 
 SIZES = tuple(MIB * size for size in (8, 32, 64, 128, 256, 512))
 POLICIES = ("default", "lfu", "mru")
 FINAL = (Event.KEPT, Event.REVERTED, Event.ABANDONED, Event.REFUSED)
-QUICK = GuardConfig(
-    swaps_per_hour=6, cool_down_s=5, adapt_max_s=5, patience_s=8, extend_max_s=10, dwell_s=2
-)
+QUICK = GuardConfig(cool_down_s=5, adapt_max_s=5, patience_s=8, extend_max_s=10, dwell_s=2)
 curves = st.one_of(
     st.builds(scan, st.integers(16, 400).map(lambda size: size * MIB)),
     st.builds(linear, st.integers(16, 400).map(lambda size: size * MIB), st.floats(0, 0.5)),
@@ -95,18 +93,8 @@ def test_whatever_happens_bounds_hold_and_every_trial_ends(
                 world.run(8)
         assert not guard_state.is_active(world.loop._guard.state)
         assert plant.most_promised_bytes <= plant.budget_bytes
-        _check_swaps(world)
         _check_decisions(world)
         world.store.close()
-
-
-def _check_swaps(world: World) -> None:
-    times: dict[str, list[float]] = {}
-    for time_s, cgroup, _ in world.plant.swaps:
-        times.setdefault(cgroup, []).append(time_s)
-    for found in times.values():
-        for first in found:
-            assert sum(first <= one < first + 3600 for one in found) <= QUICK.swaps_per_hour
 
 
 def _check_decisions(world: World) -> None:
@@ -115,52 +103,26 @@ def _check_decisions(world: World) -> None:
     assert all(first.id < second.id for first, second in pairwise(told))
     for tenant in world.plant.tenants:
         policies = [
-            one
-            for one in told
-            if one.cgroup == tenant.cgroup
-            and one.from_policy != one.to_policy
-            and one.event != Event.FROZEN
+            one for one in told if one.cgroup == tenant.cgroup and one.from_policy != one.to_policy
         ]
-        counted = Counter(one.event for one in policies)
+        # A way back that is refused is asked for until it is there, or the default instead.
+        refused = [one for one in policies if "asked for again" in one.why]
+        policies = [one for one in policies if one not in refused]
+        # A way back is no trial.
+        trials = [one for one in policies if "to read anew" not in one.why or one.event == "trial"]
+        counted = Counter(one.event for one in trials)
         assert counted[Event.TRIAL] == sum(counted[event] for event in FINAL)
         if policies:
             last = policies[-1]
             kept = last.event == Event.KEPT or "the workload changed" in last.why
-            assert tenant.policy == (last.to_policy if kept else last.from_policy)
+            expected = last.to_policy if kept else last.from_policy
+            assert tenant.policy in ({expected, "default"} if refused else {expected})
         else:
             assert tenant.policy == "default"
 
 
 def sample(ops: float, miss: float, read_us: float = 100.0) -> Sample:
     return Sample(0.0, 1.0, ops, miss, 1000, read_us, 50.0)
-
-
-@given(
-    st.floats(1, 1e6),
-    st.floats(0, 1),
-    st.floats(0.001, 1),
-    st.lists(st.floats(0.99, 1.01), min_size=2, max_size=10),
-)
-def test_a_load_that_falls_at_the_same_miss_ratio_is_never_a_reason(
-    ops: float, miss: float, part: float, jitter: list[float]
-) -> None:
-    before = stats([sample(ops * one, miss) for one in jitter])
-    after = stats([sample(ops * part * one, miss) for one in jitter])
-    assert why_worse(before, after, change(before, after, GuardConfig())) is None
-
-
-@given(st.floats(1, 1e6), st.floats(0, 0.8), st.floats(0.05, 0.2))
-def test_a_higher_miss_ratio_without_more_throughput_is_a_reason(
-    ops: float, miss: float, more: float
-) -> None:
-    before, after = stats([sample(ops, miss)] * 4), stats([sample(ops, miss + more)] * 4)
-    assert why_worse(before, after, change(before, after, GuardConfig())) is not None
-
-
-def test_a_policy_that_slows_calls_down_by_itself_is_a_reason() -> None:
-    before, after = stats([sample(1000, 0.1)] * 4), stats([sample(800, 0.1, 125.0)] * 4)
-    why = why_worse(before, after, change(before, after, GuardConfig()))
-    assert why is not None and "slower" in why
 
 
 def test_a_baseline_does_not_reach_back_over_a_jump() -> None:

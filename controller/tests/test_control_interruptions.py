@@ -1,50 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is under way when something comes in between: lost plans, gaps, clocks, tenants missing."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, flat, linear, scan
+from experiments.control_loop.plant import MIB, PlantTenant, flat, linear
 from experiments.control_loop.world import World
+from worlds import fooled, hungry, liar, looping, memory_trial, sated, until, world
 
 from cachepilot.api.shapes import Pin
-from cachepilot.control.memory_trial import MemoryTrial, Phase
+from cachepilot.control.memory_trial import Phase
 from cachepilot.planner.objectives import Objective, Objectives
 from cachepilot.v1 import session_pb2 as wire
-
-SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512))
-
-
-def fooled(cgroup: str = "/scan") -> PlantTenant:
-    """Its curves promise much of a policy under which everything misses."""
-    told = {"mru": linear(150 * MIB)}
-    curves = {"default": linear(200 * MIB), "mru": scan(200 * MIB)}
-    return PlantTenant(cgroup, curves, 128 * MIB, told=told)
-
-
-def looping() -> PlantTenant:
-    """One that another policy serves much better."""
-    return PlantTenant("/scan", {"default": scan(200 * MIB), "mru": linear(200 * MIB)}, 128 * MIB)
-
-
-def liar() -> PlantTenant:
-    """It needs much more than its curve says."""
-    told: dict[str, Curve] = {"default": linear(16 * MIB, 0.02)}
-    return PlantTenant("/liar", {"default": linear(120 * MIB, 0.02)}, 128 * MIB, told=told)
-
-
-def sated() -> PlantTenant:
-    return PlantTenant("/sated", {"default": linear(16 * MIB, 0.02)}, 128 * MIB)
-
-
-def hungry() -> PlantTenant:
-    return PlantTenant("/hungry", {"default": linear(400 * MIB)}, 128 * MIB, threads=64)
-
-
-def world(path: Path, *tenants: PlantTenant, time_s: float = 1000.0) -> World:
-    budget = sum(one.limit_bytes for one in tenants)
-    return World(path, Plant(list(tenants), budget, SIZES, time_s=time_s))
 
 
 def half_cycle(here: World) -> wire.Plan:
@@ -59,19 +26,8 @@ def reach(here: World, plan: wire.Plan) -> None:
 
 
 def restoring(here: World) -> str | None:
-    return here.loop._guard.state.tenants["/scan"].restore
-
-
-def memory_trial(here: World) -> MemoryTrial | None:
-    return here.loop._guard.state.memory.trial
-
-
-def until(here: World, reached: Callable[[], bool]) -> None:
-    for _ in range(100):
-        if reached():
-            return
-        here.run(1)
-    raise AssertionError("it never came to that")
+    state = here.loop._guard.state.tenants["/scan"].policy
+    return state.wanted if state.trial is None else None
 
 
 def until_taken_back(here: World) -> None:
@@ -109,8 +65,8 @@ def test_a_policy_that_the_node_does_not_bring_back_is_told(tmp_path: Path) -> N
     here = world(tmp_path, tenant)
     until_taken_back(here)
     here.plant.refuse = {"/scan": "EBUSY"}
-    here.run(70)
-    assert any("was to come back" in one.why for one in here.service.history("/scan"))
+    here.run(30)
+    assert any("EBUSY" in one.why for one in here.service.history("/scan"))
 
 
 def test_no_trial_is_ended_by_a_time_in_which_nobody_looked(tmp_path: Path) -> None:
@@ -122,18 +78,6 @@ def test_no_trial_is_ended_by_a_time_in_which_nobody_looked(tmp_path: Path) -> N
     here.restart()
     here.run(60)
     assert tenant.policy == "mru" and here.events() == ["trial", "kept"]
-
-
-def test_who_idles_while_on_trial_is_tried_again_once_it_is_busy(tmp_path: Path) -> None:
-    tenant = looping()
-    here = world(tmp_path, tenant)
-    here.run(6)
-    tenant.threads = 1e-9
-    here.run(40)
-    assert here.events()[-1] == "abandoned"
-    tenant.threads = 4
-    here.run(120)
-    assert tenant.policy == "mru" and here.events()[-1] == "kept"
 
 
 def test_memory_on_trial_goes_back_where_limits_have_become_infeasible(tmp_path: Path) -> None:
@@ -171,7 +115,7 @@ def test_a_policy_that_is_attached_after_its_trial_ended_is_taken_back(tmp_path:
     reach(here, plan)
     here.run(2)
     tenant.policy, here.plant.refuse = "mru", {}
-    here.run(3)
+    here.run(20)
     assert tenant.policy == "default"
     assert "refused" in here.events()
 
@@ -185,20 +129,8 @@ def test_a_policy_that_is_attached_after_a_pin_is_taken_back(tmp_path: Path) -> 
     here.service.pin(Pin(cgroup="/scan", limit_bytes=120 * MIB))
     here.run(2)
     tenant.policy = "mru"
-    here.run(3)
+    here.run(20)
     assert tenant.policy == "default"
-
-
-def test_no_policy_is_tried_on_who_gets_its_memory_back(tmp_path: Path) -> None:
-    donor = liar()
-    here = world(tmp_path, hungry(), donor)
-    until(here, lambda: bool(here.loop._guard.state.memory.restore))
-    assert donor.limit_bytes < 110 * MIB
-    donor.told, donor.generation = {}, donor.generation + 1
-    donor.curves = {"default": linear(120 * MIB, 0.02), "lfu": linear(100 * MIB, 0.01)}
-    here.loop.begin(here.plant.hello())
-    here.run(5)
-    assert donor.limit_bytes == 128 * MIB
 
 
 def test_a_clock_that_goes_back_holds_up_no_verdict_and_no_way_back(tmp_path: Path) -> None:
@@ -262,20 +194,3 @@ def test_memory_goes_back_when_everybody_left_the_trial(tmp_path: Path) -> None:
     here.run(8)
     assert donor.limit_bytes == taker.limit_bytes == 128 * MIB
     assert here.events("/sated")[-1] == here.events("/hungry")[-1] == "abandoned"
-
-
-def test_a_policy_that_is_not_allowed_counts_as_one_swap_however_long_it_stays(
-    tmp_path: Path,
-) -> None:
-    tenant = PlantTenant("/scan", {"default": flat(0.5), "mru": flat(0.4)}, 128 * MIB)
-    here = world(tmp_path, tenant)
-    here.run(40)
-    assert tenant.policy == "mru"
-    here.plant.refuse = {"/scan": "EBUSY"}
-    here.service.set_objectives(Objectives((Objective("*", policies=("default",)),)))
-    here.run(25)
-    state = here.loop._guard.state.tenants["/scan"]
-    assert len(state.swaps_s) == 2
-    here.plant.refuse = {}
-    here.run(60)
-    assert tenant.policy == "default" and len(state.swaps_s) == 2

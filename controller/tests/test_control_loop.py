@@ -13,7 +13,7 @@ from cachepilot.control import loop
 from cachepilot.control.collect import Collector
 from cachepilot.control.decisions import Event
 from cachepilot.planner.objectives import Indicator, Mode, Objective
-from cachepilot.planner.record import from_json, replay
+from cachepilot.planner.record import Record, from_json, replay
 from cachepilot.sizes import parse_size
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512))
@@ -54,28 +54,22 @@ def test_a_curve_that_lies_is_tried_once_taken_back_and_left_alone(tmp_path: Pat
     tried = [time_s for time_s, _, name in plant.swaps if name == "mru"]
     assert len(tried) == 1
     plant.of("/scan").change({"default": linear(260 * MIB), "mru": linear(200 * MIB)})
-    plant.of("/scan").told = {}
+    plant.of("/scan").phase += 1
     world.run(10)
     assert plant.of("/scan").policy == "mru"
 
 
-def test_nothing_starts_on_curves_that_are_not_trusted_and_a_trial_is_abandoned(
+def test_nothing_starts_without_counterfactuals_however_well_curves_are_trusted(
     tmp_path: Path,
 ) -> None:
-    # A gain so small that a trial does not show it beyond tolerance: curves must speak for it.
-    slight = {"default": lambda _: 0.5, "mru": lambda _: 0.485}
-    plant = one_tenant(curves=slight, distrust="too few samples")
+    plant = one_tenant(is_sampled=False)
     world = World(tmp_path, plant)
     world.run(20)
     assert plant.swaps == []
-    assert "too few samples" in world.service.tenant("/scan").why
-    plant.tenants[0].distrust = ""
-    world.run(3)
+    plant.tenants[0].is_sampled, plant.tenants[0].distrust = True, "too few samples"
+    world.run(5)
     assert plant.of("/scan").policy == "mru"
-    plant.tenants[0].distrust = "events were dropped"
-    world.run(60)
-    assert plant.of("/scan").policy == "default"
-    assert world.events() == [Event.TRIAL, Event.FROZEN, Event.ABANDONED]
+    assert "too few samples" in world.service.tenant("/scan").why
 
 
 def test_a_phase_change_is_answered_within_three_intervals(tmp_path: Path) -> None:
@@ -252,6 +246,25 @@ def test_every_trial_keeps_a_record_that_can_be_replayed(tmp_path: Path) -> None
     assert text is not None
     record = from_json(text, "store")
     assert replay(record) == record.plan
+
+
+def test_a_record_holds_the_objectives_of_its_own_tenants_alone(tmp_path: Path) -> None:
+    def recorded(name: str, *others: Objective) -> tuple[Record, int]:
+        (tmp_path / name).mkdir()
+        world = World(tmp_path / name, one_tenant(), (Objective("/scan"), *others))
+        world.run(5)
+        epoch = world.service.history()[-1].epoch
+        text = world.store.record("plant", epoch)
+        assert text is not None
+        return from_json(text, "store"), len(text)
+
+    others = [Objective(f"/fleet-{i}/*", throughput_ops=100.0 + i) for i in range(200)]
+    alone, few_bytes = recorded("alone")
+    beside, many_bytes = recorded("beside", *others, Objective("*"))
+    assert beside.objectives == alone.objectives
+    assert {one.pattern for one in beside.objectives.tenants} == {"/scan"}
+    assert many_bytes <= 1.1 * few_bytes
+    assert replay(beside) == beside.plan
 
 
 def broken(*_: object) -> None:

@@ -81,7 +81,7 @@ def test_no_taker_gets_more_than_a_maximum_that_is_stated_meanwhile(tmp_path: Pa
 def test_memory_goes_back_when_who_was_to_get_it_is_gone(tmp_path: Path) -> None:
     world = under_way(tmp_path)
     world.plant.tenants.pop(0)
-    world.run(10)
+    world.run(int(world.config.guard.patience_s) + 10)
     assert [one.limit_bytes for one in world.plant.tenants] == [100 * MIB] * 2
     assert world.events("/0")[-1] == Event.ABANDONED
 

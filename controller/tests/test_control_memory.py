@@ -10,7 +10,7 @@ from experiments.control_loop.world import World
 
 from cachepilot.control.decisions import Event
 from cachepilot.control.guard_config import GuardConfig
-from cachepilot.planner.objectives import Objective
+from cachepilot.planner.objectives import Goal, Objective
 from cachepilot.sizes import parse_size
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512))
@@ -23,6 +23,12 @@ def two(first: float, second: float) -> Plant:
         for i, alpha in enumerate((first, second))
     ]
     return Plant(tenants, 256 * MIB, SIZES)
+
+
+def total(tmp_path: Path, plant: Plant, *objectives: Objective) -> World:
+    """Memory goes wherever most operations are done, whatever a donor loses."""
+    stated = (*objectives, Objective("*", keep=0))
+    return World(tmp_path, plant, stated, goal=Goal.TOTAL_THROUGHPUT)
 
 
 def limits_after(world: World) -> list[int]:
@@ -58,7 +64,7 @@ def greedy(tmp_path: Path, *objectives: Objective) -> Plant:
     big = PlantTenant("/big", {"default": power(8 * MIB, 0.8)}, 128 * MIB, threads=64)
     small = PlantTenant("/small", {"default": linear(400 * MIB)}, 128 * MIB)
     plant = Plant([big, small], 256 * MIB, SIZES)
-    world = World(tmp_path, plant, [*objectives, Objective("*")])
+    world = total(tmp_path, plant, *objectives)
     world.run(150)
     if not objectives:
         told = world.service.tenant("/small")
@@ -74,7 +80,7 @@ def test_half_of_what_a_tenant_had_is_kept_unasked(tmp_path: Path) -> None:
 
 
 def test_a_minimum_of_its_own_comes_instead(tmp_path: Path) -> None:
-    plant = greedy(tmp_path, Objective("/small", memory_min=parse_size("16MiB")))
+    plant = greedy(tmp_path, Objective("/small", memory_min=parse_size("16MiB"), keep=0))
     assert 16 * MIB <= plant.of("/small").limit_bytes < 64 * MIB
 
 
@@ -124,9 +130,7 @@ def test_what_donors_owe_from_earlier_moves_does_not_hold_back_far_more(tmp_path
     )
     whole.told = {"default": flat(1.0)}
     stated = Objective("/whole", memory_min=parse_size("98MiB"))
-    world = World(
-        tmp_path, Plant([whole, taker, donor], 300 * MIB, SIZES), (stated, Objective("*"))
-    )
+    world = total(tmp_path, Plant([whole, taker, donor], 300 * MIB, SIZES), stated)
     world.run(40)
     assert taker.limit_bytes > 110 * MIB
     assert 70 * MIB < donor.limit_bytes < 95 * MIB
@@ -178,7 +182,7 @@ def misjudged(
     takes = PlantTenant("/takes", {"default": true}, here, {"default": told}, threads=64)
     gives = PlantTenant("/gives", {"default": donor(0.12)}, here, {"default": donor(0.05)})
     plant = Plant([takes, gives], 2 * here, SIZES, adapt_s=3.0)
-    world = World(tmp_path, plant, [*objectives, Objective("*")])
+    world = total(tmp_path, plant, *objectives)
     while Event.KEPT not in world.events() and Event.REVERTED not in world.events():
         world.run(1)
         if busier and gives.limit_bytes == here // 2:
@@ -208,7 +212,7 @@ def asked_twice(tmp_path: Path, true: Curve, told: Curve) -> tuple[World, PlantT
     gives = PlantTenant("/gives", {"default": true}, 256 * MIB, {"default": told})
     sizes = tuple(MIB * (16 * i) for i in range(1, 33))
     plant = Plant([takes, late, gives], 512 * MIB, sizes, adapt_s=4.0)
-    world = World(tmp_path, plant, [Objective("*")])
+    world = total(tmp_path, plant)
     world.run(60)
     assert gives.limit_bytes == 224 * MIB
     late.change({"default": hungry(192)})

@@ -7,7 +7,6 @@ from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, linear
 from experiments.control_loop.world import World
 
 from cachepilot.api.shapes import SloView
-from cachepilot.control.decisions import Event
 from cachepilot.planner.objectives import Objective, Objectives
 from cachepilot.sizes import parse_size
 
@@ -15,14 +14,6 @@ SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512
 SLOW_US = 50_000.0
 """A miss: operations are so few that a policy is on trial for a minute."""
 REST = Objective("*")
-
-
-def curious(cgroup: str, miss: float = 0.5, less: float = 0.03) -> PlantTenant:
-    """A tenant of which another policy is told to be better by little more than the noise."""
-    tenant = PlantTenant(cgroup, {"default": flat(miss), "lfu": flat(miss)}, 128 * MIB)
-    tenant.told = {"default": flat(miss), "lfu": flat(miss - less)}
-    tenant.error_bar = 0.02
-    return tenant
 
 
 def world(path: Path, *tenants: PlantTenant, stated: tuple[Objective, ...] = ()) -> World:
@@ -35,49 +26,10 @@ def ask(world: World, *stated: Objective) -> None:
     world.service.set_objectives(Objectives((*stated, REST)))
 
 
-def until_trial(world: World, cgroup: str) -> None:
-    for _ in range(60):
-        world.run(1)
-        if world.loop._guard.state.tenants[cgroup].trial is not None:
-            return
-    raise AssertionError(f"no policy was tried on {cgroup}")
-
-
-def why_abandoned(world: World, cgroup: str) -> list[str]:
-    return [one.why for one in world.service.history(cgroup) if one.event == Event.ABANDONED]
-
-
 def told(world: World, cgroup: str) -> SloView:
     report = world.loop.report
     assert report is not None
     return report.slos[cgroup][0]
-
-
-def test_a_trial_that_promises_little_gives_way_to_a_promise_that_is_missed(tmp_path: Path) -> None:
-    promised = PlantTenant("/promised", {"default": flat(0.5)}, 128 * MIB)
-    here = world(tmp_path, promised, curious("/curious"))
-    until_trial(here, "/curious")
-    promised.change({"default": linear(256 * MIB)})
-    ask(here, Objective("/promised", throughput_ops=200.0))
-    here.run(25)
-    assert why_abandoned(here, "/curious") == [
-        "memory for the SLO of /promised: the trial is in its way"
-    ]
-    assert promised.limit_bytes > 150 * MIB
-    assert here.plant.of("/curious").policy == "default"
-
-
-def test_memory_that_promises_far_more_comes_from_the_best_donor(tmp_path: Path) -> None:
-    taker = PlantTenant("/taker", {"default": flat(0.5)}, 128 * MIB, threads=32)
-    costly = PlantTenant("/costly", {"default": linear(256 * MIB)}, 128 * MIB)
-    stated = (Objective("/costly", memory_max=parse_size("128MiB")),)
-    here = world(tmp_path, taker, costly, curious("/curious"), stated=stated)
-    until_trial(here, "/curious")
-    taker.change({"default": linear(256 * MIB, 0.1)})
-    here.run(40)
-    assert why_abandoned(here, "/curious") == ["memory promises far more: the trial is in its way"]
-    assert here.plant.of("/curious").limit_bytes < 100 * MIB
-    assert costly.limit_bytes >= here.plant.of("/curious").limit_bytes
 
 
 def test_who_misses_its_own_promise_gives_no_memory_whatever_is_predicted(tmp_path: Path) -> None:
@@ -90,15 +42,6 @@ def test_who_misses_its_own_promise_gives_no_memory_whatever_is_predicted(tmp_pa
     for _ in range(40):
         here.run(1)
         assert missing.limit_bytes >= 128 * MIB
-
-
-def test_no_policy_that_promises_little_is_tried_on_a_promise_just_kept(tmp_path: Path) -> None:
-    near, far = (Objective("/curious", throughput_ops=ops) for ops in (150.0, 100.0))
-    here = world(tmp_path, curious("/curious"), stated=(near,))
-    here.run(60)
-    assert here.events() == []
-    ask(here, far)
-    until_trial(here, "/curious")
 
 
 def test_what_was_given_too_much_goes_back_to_a_promise_that_is_missed(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 
 import asyncio
 import contextlib
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,74 @@ async def test_a_newer_session_of_a_node_takes_the_place_of_the_older(tmp_path: 
         assert running.service.nodes()[0].connected
 
 
+async def _until(reached: Callable[[], bool]) -> None:
+    deadline = asyncio.get_running_loop().time() + DEADLINE_S
+    while not reached():
+        assert asyncio.get_running_loop().time() < deadline
+        await asyncio.sleep(0.01)
+
+
+async def test_a_session_cut_off_while_it_displaces_another_locks_no_node_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, may_end, in_cycle = plant(), threading.Event(), threading.Event()
+    async with controller(tmp_path) as running, agent(running) as old:
+        await begin(old, node)
+        loop, server = running.fleet.join("plant"), running.server
+        planned = loop.cycle
+
+        def slow(seen: wire.Snapshot) -> wire.Plan:
+            in_cycle.set()
+            may_end.wait(DEADLINE_S)
+            return planned(seen)
+
+        monkeypatch.setattr(loop, "cycle", slow)
+        await old.say(snapshot=node.snapshot())
+        await _until(in_cycle.is_set)
+        first = server._sessions["plant"]
+        async with agent(running) as displacing:
+            await displacing.say(hello=node.hello())
+            await _until(lambda: server._sessions["plant"] is not first)
+        await _until(lambda: server._open == 1)
+        async with agent(running) as new:
+            node.forget_session()
+            await new.say(hello=node.hello())
+            hearing = asyncio.ensure_future(new.hear())
+            assert not (await asyncio.wait((hearing,), timeout=0.2))[0], "two sessions at once"
+            may_end.set()
+            assert (await hearing).welcome.interval_ms == 1000
+            monkeypatch.undo()
+            await exchange(new, node)
+
+
+async def test_a_session_cut_off_while_it_ends_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, may_end, in_end = plant(), threading.Event(), threading.Event()
+    async with controller(tmp_path) as running, agent(running) as new:
+        async with agent(running) as old:
+            await begin(old, node)
+            loop = running.fleet.join("plant")
+            end = loop.end
+
+            def slow() -> None:
+                in_end.set()
+                may_end.wait(DEADLINE_S)
+                end()
+
+            monkeypatch.setattr(loop, "end", slow)
+            node.forget_session()
+            await new.say(hello=node.hello())
+            await _until(in_end.is_set)
+        hearing = asyncio.ensure_future(new.hear())
+        assert not (await asyncio.wait((hearing,), timeout=0.2))[0], "two sessions at once"
+        monkeypatch.undo()
+        may_end.set()
+        assert (await hearing).welcome.interval_ms == 1000
+        await exchange(new, node)
+        assert loop.connected
+
+
 def _nan_device(snapshot: wire.Snapshot) -> None:
     snapshot.device.capacity_iops = float("nan")
 
@@ -197,8 +266,5 @@ async def test_an_agent_that_goes_away_leaves_the_node_known(tmp_path: Path) -> 
             node = plant()
             await begin(one, node)
             await exchange(one, node)
-        deadline = asyncio.get_running_loop().time() + DEADLINE_S
-        while running.service.nodes()[0].connected:
-            assert asyncio.get_running_loop().time() < deadline
-            await asyncio.sleep(0.01)
+        await _until(lambda: not running.service.nodes()[0].connected)
         assert running.service.tenants()[0].cgroup == "/a"

@@ -11,8 +11,8 @@ from experiments.control_loop.world import World
 from cachepilot.control.collect import Collected
 from cachepilot.control.constraints import constrained
 from cachepilot.control.guard_config import GuardConfig
-from cachepilot.control.policy_guard import TenantState
 from cachepilot.control.standing import NOBODY, Standing, _reached, standing
+from cachepilot.control.tenant_state import TenantState
 from cachepilot.planner.objectives import Fixed, Goal, Objective, Objectives
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384))
@@ -58,7 +58,9 @@ def test_a_hit_ratio_kept_with_ease_shrinks_to_the_least_memory(tmp_path: Path) 
     assert world.plant.of("/a").limit_bytes < 112 * MIB
 
 
-@pytest.mark.parametrize(("goal", "held"), [(Goal.THROUGHPUT, True), (Goal.LEAST_MEMORY, False)])
+@pytest.mark.parametrize(
+    ("goal", "held"), [(Goal.TOTAL_THROUGHPUT, True), (Goal.LEAST_MEMORY, False)]
+)
 def test_least_memory_takes_from_who_just_keeps_its_promise(
     tmp_path: Path, goal: Goal, held: bool
 ) -> None:

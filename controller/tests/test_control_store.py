@@ -180,6 +180,26 @@ def test_history_has_an_index(tmp_path: Path, asked: tuple[str | None, ...], ind
     assert index in _plan(tmp_path / "c.db", *asked)
 
 
+def _steps_to_prune(path: Path, tenants: int) -> int:
+    """Thousands of steps of SQLite's machine, for tenants with three promises and 70 minutes."""
+    store = Store(path / f"{tenants}.db")
+    store.reserve_epochs("n", 0)
+    named = itertools.product((f"/{i}" for i in range(tenants)), "xyz", range(70))
+    store.save("n", 1, 1.0, windows=[Row(*one, 1, 1) for one in named])
+    steps = itertools.count()
+    store._db.set_progress_handler(lambda: 0 * next(steps), 1000)
+    store.prune()
+    store._db.set_progress_handler(None, 0)
+    assert {row.minute for row in store.windows("n")} == set(range(10, 70))
+    store.close()
+    return next(steps)
+
+
+def test_windows_are_dropped_in_a_time_in_proportion_to_their_number(tmp_path: Path) -> None:
+    few, many = (_steps_to_prune(tmp_path, tenants) for tenants in (10, 40))
+    assert few < many <= 6 * few, (few, many)
+
+
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.db"
     path.write_text("not a database, " * 100)

@@ -14,6 +14,8 @@ from cachepilot.api.app import create_app
 from cachepilot.api.objective_shapes import ObjectiveShape
 from cachepilot.control.config import TOP, ControllerConfig, read_config
 from cachepilot.control.guard_config import RANGES, GuardConfig
+from cachepilot.decide.config import RANGES as DECIDE_RANGES
+from cachepilot.decide.config import DecideConfig
 from cachepilot.planner.config import Config as PlannerConfig
 from cachepilot.planner.objectives_file import parse_objectives
 
@@ -35,12 +37,12 @@ def _section(name: str) -> str:
 def test_every_setting_is_described_with_its_range_and_default() -> None:
     rows = re.findall(r"^\| `(\w+)` \| .*? \| (.*) \| (.*) \|$", _section("Configuration"), re.M)
     told = {key: (allowed, default.strip("`")) for key, allowed, default in rows}
-    settings = {**asdict(PlannerConfig()), **asdict(GuardConfig())}
+    settings = {**asdict(PlannerConfig()), **asdict(DecideConfig()), **asdict(GuardConfig())}
     assert told.keys() == {*TOP, *settings}
     for key, value in settings.items():
         default = told[key][1]
         assert (default if isinstance(value, str) else float(default)) == value
-    for key, (low, high) in RANGES.items():
+    for key, (low, high) in {**RANGES, **DECIDE_RANGES}.items():
         assert [float(one) for one in told[key][0].split(" to ")] == [low, high]
 
 

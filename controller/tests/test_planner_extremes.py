@@ -29,7 +29,7 @@ def test_a_recommendation_that_does_not_fit_stops_nobody_elses_plan() -> None:
     assert any("nothing to recommend: node node: " in note for note in found.notes)
 
 
-@pytest.mark.parametrize("field", ["limit_bytes", "floor_bytes"])
+@pytest.mark.parametrize("field", ["limit_bytes", "floor_bytes", "first_bytes"])
 @pytest.mark.parametrize("amount", [-1, float("nan"), BYTES_MAX + 1, (1 << 63) - 4096])
 def test_amounts_whose_sum_would_not_be_exact_are_refused(field: str, amount: Any) -> None:
     tenant = snapshot(1, 1, 1).tenants[0]

@@ -14,6 +14,7 @@ from cachepilot._models import search_knapsack
 from cachepilot.allocators import multiple_choice_knapsack
 from cachepilot.allocators.multiple_choice_knapsack import solve
 from cachepilot.allocators.water_filling import water_fill
+from cachepilot.planner.objectives import Goal
 from cachepilot.planner.packed_curves import PackedCurves
 from cachepilot.planner.snapshot import Curves, SnapshotError
 from cachepilot.sizes import PAGE_BYTES
@@ -53,9 +54,11 @@ def test_a_knapsack_that_cannot_be_packed_is_refused() -> None:
         solve(np.array([[2, 3]]), np.ones((1, 2)), 1, 0.0)
 
 
+@pytest.mark.parametrize("keep", [0.0, 0.9])
+@pytest.mark.parametrize("goal", [Goal.PROPORTIONAL_FAIRNESS, Goal.TOTAL_THROUGHPUT])
 @pytest.mark.parametrize("instance", range(5000, 5012))
-def test_plans_are_as_good_as_those_of_the_referee(instance: int) -> None:
-    found = measure.gap(instance, ("optimal", "annealing"), steps=32)
+def test_plans_are_as_good_as_those_of_the_referee(instance: int, goal: Goal, keep: float) -> None:
+    found = measure.gap(instance, ("optimal", "annealing"), 32, goal, keep)
     assert found.referee_gap_pct < GOAL_PCT / 10
     assert found.gap_pct["optimal"] <= GOAL_PCT
     assert found.gap_pct["annealing"] >= found.gap_pct["optimal"] - GOAL_PCT

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cachepilot.planner.objectives import UNNAMED, Goal, Mode, size_bytes
+from cachepilot.errors import InputError
+from cachepilot.planner.objectives import UNNAMED, Goal, Mode, Objective, size_bytes
 from cachepilot.planner.objectives_file import (
     ObjectivesError,
     parse_objectives,
@@ -23,6 +24,7 @@ latency_p99_us = 900.5
 hit_ratio = 0.9
 weight = 2
 priority = -3
+keep = 0.75
 memory_min = "64MiB"
 memory_max = 0.5
 policies = ["s3fifo", "lfu"]
@@ -40,6 +42,7 @@ def test_every_key_is_read() -> None:
     assert objectives.goal is Goal.LEAST_MEMORY
     assert (found.throughput_ops, found.latency_p99_us, found.hit_ratio) == (5000, 900.5, 0.9)
     assert (found.weight, found.priority, found.mode) == (2, -3, Mode.RECOMMEND)
+    assert (found.keep, objectives.of("/db/main").keep) == (0.75, 0.9)
     assert found.policies == ("s3fifo", "lfu")
     assert found.memory_min is not None and found.memory_max is not None
     assert size_bytes(found.memory_min, 1000 * MIB) == 64 * MIB
@@ -68,6 +71,10 @@ def test_a_cgroup_that_nobody_named_is_left_alone() -> None:
         ("weight = -1", "weight", "above 0"),
         ("weight = inf", "weight", "above 0"),
         ("priority = 1.5", "priority", "an integer"),
+        ("keep = 1.1", "keep", "0 to 1"),
+        ("keep = -0.1", "keep", "0 to 1"),
+        ("keep = nan", "keep", "0 to 1"),
+        ("keep = true", "keep", "0 to 1"),
         ('memory_min = "12parsecs"', "memory_min", "KiB"),
         ("memory_max = []", "memory_max", "bytes like 16MiB"),
         ("memory_max = true", "memory_max", "bytes like 16MiB"),
@@ -113,3 +120,16 @@ def test_files(tmp_path: Path) -> None:
         read_objectives(path)
     path.write_text(FULL, "utf-8")
     assert read_objectives(path) == parse_objectives(FULL, "elsewhere")
+
+
+@pytest.mark.parametrize("goal", ["throughput", "fairness", 1])
+def test_a_goal_that_does_not_exist_is_refused_with_those_that_do(goal: object) -> None:
+    with pytest.raises(ObjectivesError) as caught:
+        parse_objectives(f"goal = {goal!r}\n", "o.toml")
+    assert str(caught.value).startswith("o.toml: goal: ")
+    assert "proportional_fairness, total_throughput, least_memory" in str(caught.value)
+
+
+def test_a_keep_out_of_its_range_is_refused() -> None:
+    with pytest.raises(InputError, match=r"objective /a: keep: 2 \(allowed: 0 to 1\)"):
+        Objective("/a", keep=2)

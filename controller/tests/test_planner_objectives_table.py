@@ -33,6 +33,7 @@ OBJECTIVES = st.builds(
     hit_ratio=st.none() | st.floats(0.001, 1.0),
     weight=NUMBERS,
     priority=st.integers(-1_000_000, 1_000_000),
+    keep=st.floats(0, 1),
     memory_min=st.sampled_from([None, LEAST, Size("64MiB", pages=16384)]),
     memory_max=st.sampled_from([None, MOST, Size("64MiB", pages=16384)]),
     policies=st.sampled_from([(), ("s3fifo",), ("lfu", "mru")]),

@@ -154,6 +154,7 @@ def test_a_decision_is_replayed_from_its_record(
     read = from_json(to_json(record), "here")
     assert read == record
     assert replay(read) == record.plan
+    assert replay(read.applying()) == record.plan
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"snapshot": {"epoch": 1}}', "null", '{"x": 1}'])

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers in the reasons of decisions."""
 
-from dataclasses import replace
-
 import pytest
 
-from cachepilot.control.verdict import Change, Stats, why_worse
 from cachepilot.readable import number
 
 
@@ -22,9 +19,3 @@ def test_numbers_are_read_without_powers_of_ten(value: float, text: str) -> None
 
 def test_a_ratio_may_ask_for_more_digits() -> None:
     assert number(0.99951, 6) == "0.99951"
-
-
-def test_reasons_of_decisions_are_written_so() -> None:
-    before = Stats(5, 22134.0, 0.0, 0.5, 0.0, None, None)
-    worse = why_worse(before, replace(before, ops=13130.4), Change(True, False, False, True))
-    assert worse is not None and "22,134 -> 13,130 ops/s" in worse

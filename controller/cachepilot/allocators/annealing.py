@@ -13,14 +13,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from cachepilot.allocators.slo_first import with_kept
 from cachepilot.allocators.water_filling import water_fill
-from cachepilot.planner.problem import Allocation, Problem
+from cachepilot.planner.problem import OPS_MIN, Allocation, Problem
 from cachepilot.planner.snapshot import IntArray
 from cachepilot.sizes import PAGE_BYTES, pages_down
 
 STEPS = 4000
 HOT, COLD = 1e-2, 1e-6
-"""First and last temperature, as shares of the value of the start: what may be lost by a step."""
+"""First and last temperature, as shares of all throughput, or of the geometric mean: what may be
+lost by a step."""
 
 
 def _guarded(problem: Problem) -> Problem:
@@ -34,14 +36,16 @@ def _guarded(problem: Problem) -> Problem:
 
 
 class _Worth:
-    """Weighted throughput of single tenants, less the costs of change, at the present load."""
+    """The worth of single tenants, less the costs of change, at the present load."""
 
     def __init__(self, problem: Problem) -> None:
         model, load = problem.model, problem.load
         rows = np.arange(problem.present.size)
         self.sizes = problem.curves.sizes_bytes
         self.curve = problem.curves.miss_ratio[rows, problem.given]
-        self.scale = (problem.weight * model.scale).tolist()
+        self.is_fair = problem.is_fair
+        self.weight = problem.weight.tolist()
+        self.scale = model.scale.tolist()
         self.base = model.base.tolist()
         self.slope = (model.per_miss + model.per_wait * load.wait_us).tolist()
         # The cost is a straight line from what a tenant has up to twice that, and down to nothing.
@@ -56,7 +60,8 @@ class _Worth:
         current = self.current[row]
         moved = min(1.0, abs(limit_bytes - current) / max(current, PAGE_BYTES))
         ops = self.scale[row] / (self.base[row] + self.slope[row] * miss)
-        return float(ops - self.full_cost[row] * moved)
+        worth = math.log(max(ops, OPS_MIN)) if self.is_fair else ops
+        return float(self.weight[row] * worth - self.full_cost[row] * moved)
 
 
 def _start(problem: Problem) -> IntArray:
@@ -69,7 +74,7 @@ def allocate(problem: Problem, random: np.random.Generator) -> Allocation:
     """The best allocation seen on the way; at least as good as the one it starts from."""
     here = Allocation(problem.given, problem.current_bytes)
     load = problem.valued(here)[1] if problem.given.size else problem.load
-    problem = _guarded(problem.under(load))
+    problem = with_kept(_guarded(problem.under(load)))
     limits = _start(problem).tolist()
     rows = np.flatnonzero(problem.movable)
     if rows.size < 2:
@@ -78,7 +83,9 @@ def allocate(problem: Problem, random: np.random.Generator) -> Allocation:
     worth = _Worth(problem)
     now = [worth.of(row, limit) for row, limit in enumerate(limits)]
     gain, best_gain, best = 0.0, 0.0, list(limits)
-    unit = max(abs(math.fsum(now)), 1e-12)
+    # Logarithms are relative to each tenant's own throughput: all of it is the sum of weights.
+    whole = float(problem.weight.sum()) if problem.is_fair else abs(math.fsum(now))
+    unit = max(whole, 1e-12)
     draws = random.random((STEPS, 4))
     for step, (a, b, amount, luck) in enumerate(draws.tolist()):
         giver = int(rows[int(a * rows.size)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`optimal`: policy and memory together, SLOs first, then the greatest weighted throughput.
+"""`optimal`: policy and memory together, SLOs first, then the goal.
 
 At a given load of the device the tenants are independent but for the memory, and a multiple-choice
 knapsack is the exact answer. The load follows from the answer: the two are repeated until they
@@ -19,7 +19,7 @@ from cachepilot.allocators.options import (
     values,
 )
 from cachepilot.allocators.polishing import polish
-from cachepilot.allocators.slo_first import assure, sizes_for_slo
+from cachepilot.allocators.slo_first import assure, assured_sizes
 from cachepilot.planner.objectives import Goal
 from cachepilot.planner.problem import Allocation, Load, Problem
 from cachepilot.planner.snapshot import BoolArray, IntArray
@@ -35,11 +35,10 @@ def _chosen(options: Options, option: IntArray) -> Allocation:
     return Allocation(options.policy[rows, option], options.sizes_bytes[rows, option])
 
 
-def _most_throughput(problem: Problem, options: Options) -> Allocation:
+def _most_worth(problem: Problem, options: Options) -> Allocation:
     assured = assure(problem, options)
     worth = np.where(assured.allows(options), values(problem, options), -np.inf)
-    scale = float((problem.weight * problem.model.ops(problem.present_miss, 0.0)).sum())
-    tolerance = problem.config.tolerance * scale
+    tolerance = problem.config.tolerance * float(problem.whole(0.0).sum())
     choice = solve(options.sizes_bytes, worth, problem.budget_bytes, tolerance)
     found = polish(problem, assured, _chosen(options, choice.option))
     exact = problem.load.wait_us == 0
@@ -47,13 +46,18 @@ def _most_throughput(problem: Problem, options: Options) -> Allocation:
 
 
 def _held(problem: Problem) -> Problem:
-    """Tenants without an SLO are promised what they have, after all that have one."""
+    """Tenants without an SLO are promised what they have, after all that have one.
+
+    What they keep of their first throughput, where that is more.
+    """
     free = problem.movable & ~problem.has_slo
-    ops = problem.model.ops(problem.present_miss, problem.load.wait_us)
+    wait_us = problem.load.wait_us
+    ops = problem.model.ops(problem.present_miss, wait_us)
+    first = problem.keep * problem.model.ops(problem.first_miss, wait_us)
     last = int(problem.priority.min(initial=0)) - 1
     return replace(
         problem,
-        min_ops=np.where(free, ops, problem.min_ops),
+        min_ops=np.where(free, np.maximum(ops, first), problem.min_ops),
         priority=np.where(free, last, problem.priority),
     )
 
@@ -114,12 +118,14 @@ class _Found:
 
 def allocate(problem: Problem, random: np.random.Generator) -> Allocation:
     """The best allocation that was found; at a device that keeps up, to within the tolerance."""
-    keep = problem.keep()
-    rank, load = _rank(problem, keep)
+    unchanged = problem.unchanged()
+    rank, load = _rank(problem, unchanged)
     if problem.present.size == 0:
-        return keep
-    never_worse = problem.goal is Goal.THROUGHPUT and not problem.has_slo.any()
-    best = _Found(rank, keep) if never_worse and _is_possible(problem, keep) else None
+        return unchanged
+    never_worse = problem.goal is not Goal.LEAST_MEMORY and not problem.has_slo.any()
+    kept = (problem.present_miss <= problem.under(load).kept_miss()).all()
+    fine = never_worse and kept and _is_possible(problem, unchanged)
+    best = _Found(rank, unchanged) if fine else None
     bound = None
     sizes = np.hstack((sizes_that_matter(problem), sizes_between(problem)))
     common = at_sizes(problem, sizes)
@@ -128,9 +134,9 @@ def allocate(problem: Problem, random: np.random.Generator) -> Allocation:
         if here.goal is Goal.LEAST_MEMORY:
             here = _held(here)
         options = common
-        if here.has_slo.any():
-            options = common.beside(at_sizes(here, sizes_for_slo(here)))
-        solve_here = _most_throughput if here.goal is Goal.THROUGHPUT else _least_memory
+        if here.has_slo.any() or here.is_kept.any():
+            options = common.beside(at_sizes(here, assured_sizes(here)))
+        solve_here = _least_memory if here.goal is Goal.LEAST_MEMORY else _most_worth
         allocation = solve_here(here, options)
         bound = allocation.bound
         rank, new_load = _rank(problem, allocation)

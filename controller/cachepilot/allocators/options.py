@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each tenant may choose from: sizes that matter, each under the present or the best policy.
 
-Between two points of a curve the miss ratio is a straight line and throughput, its reciprocal, is
-convex: so is the greater throughput of several policies. Memory therefore pays at the points of
-the curves, or at an end of what a tenant may get, for all tenants but one; sizes between them are
-there for that one, and for what rounding leaves.
+Between two points of a curve the miss ratio is a straight line, and throughput, its reciprocal, is
+convex, as is the logarithm of a reciprocal: so is the greatest of several policies. Memory
+therefore pays at the points of the curves, or at an end of what a tenant may get, for all tenants
+but one; sizes between them are there for that one, and for what rounding leaves.
 """
 
 from dataclasses import dataclass
@@ -87,14 +87,14 @@ def _present(problem: Problem) -> IntArray:
 
 
 def values(problem: Problem, options: Options) -> FloatArray:
-    """Weighted throughput less the costs of change and of device reads, shape (N, 2K).
+    """The worth of options less the costs of change and of device reads, shape (N, 2K).
 
     -inf where an option is not usable.
     """
     load = problem.load
     switched = options.policy != problem.present[:, None]
     ops = problem.model.ops(options.miss, load.wait_us)
-    worth = problem.weight[:, None] * ops - problem.cost(options.sizes_bytes, switched)
+    worth = problem.worth(ops) - problem.cost(options.sizes_bytes, switched)
     if load.read_price > 0:
         worth = worth - load.read_price * problem.model.device_iops(options.miss, load.wait_us)
     return np.where(options.usable, worth, -np.inf)

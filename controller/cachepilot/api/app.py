@@ -34,7 +34,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
 
 
 class Health(Shape):
-    """That the event loop, which also runs control cycles, is alive; and what it can see."""
+    """That the event loop, which also answers agents, is alive; and what it can see."""
 
     status: str
     nodes: int
@@ -78,12 +78,12 @@ def _add_operations(app: FastAPI, service: Service, process: CollectorRegistry) 
     exposition = Exposition(service, process)
 
     @app.get("/metrics", response_class=Response, tags=["operations"])
-    async def metrics() -> Response:
+    def metrics() -> Response:
         """The text format of Prometheus."""
         return Response(exposition.text(), media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/healthz", tags=["operations"])
-    async def healthz() -> Health:
+    def healthz() -> Health:
         """Answers while the controller lives; a loop that hangs lets the caller's time run out."""
         nodes = service.nodes()
         connected = sum(node.connected for node in nodes)
@@ -93,10 +93,11 @@ def _add_operations(app: FastAPI, service: Service, process: CollectorRegistry) 
 def create_app(
     service: Service, process: CollectorRegistry = REGISTRY, access: Access | None = None
 ) -> FastAPI:
-    """The application over `service`, which is called on the event loop's thread.
+    """The application over `service`, which is called on threads and never on the event loop's.
 
-    A tenant's details, history, what-if and consolidation are asked for on another thread: they
-    compute, or read from a disk.
+    The loop answers agents too, and a call may compute, write to a disk, or wait for one that does.
+    A tenant's details, history, what-if and consolidation, which take longest, have threads that no
+    other call waits for.
 
     UnknownError is answered with 404, TooManyClientsError with 503, other InputErrors with 422,
     each with one line `{"error": ...}`; a body above 1 MiB with 413; anything else that is raised

@@ -68,7 +68,7 @@ _NODES = _gauges(
     ("node",),
     {
         "connected": "1 while its agent has a session.",
-        "frozen": "1 while nothing is planned for it.",
+        "frozen": "1 while nothing is planned for it, or what is planned cannot be stored.",
         "last_seen_timestamp_seconds": "The node's time of its last snapshot.",
         "tenants": "Managed cgroups.",
         "budget_bytes": "Memory that all its tenants share.",
@@ -123,6 +123,18 @@ CONTROL_LOOP = (
         "counter",
         ("node",),
         "Control cycles that ended in an error and left everything as it was.",
+    ),
+    Described(
+        "cachepilot_control_cycles_unstored_total",
+        "counter",
+        ("node",),
+        "Control cycles whose state could not be stored, and that therefore sent only ways back.",
+    ),
+    Described(
+        "cachepilot_control_decisions_lost_total",
+        "counter",
+        ("node",),
+        "Decisions that could not be stored for so long that the history lacks them.",
     ),
     Described(
         "cachepilot_control_records_skipped_total",

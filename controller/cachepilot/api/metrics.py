@@ -13,7 +13,7 @@ from cachepilot.api.service import Service
 from cachepilot.api.shapes import NodeView, SloView, TenantView
 
 EVENTS = (
-    "trial", "kept", "reverted", "phase_over", "abandoned", "frozen", "refused", "recommended",
+    "trial", "kept", "reverted", "abandoned", "refused", "recommended",
 )  # fmt: skip
 SECONDS_PER_US = 1e-6
 TARGETS = {

@@ -34,6 +34,8 @@ class ObjectiveShape(_Strict):
     hit_ratio: float | None = None
     weight: float | None = None
     priority: int | None = None
+    keep: float | None = None
+    """Without an SLO: the share of its throughput at its first memory that it keeps."""
     memory_min: str | int | float | None = None
     memory_max: str | int | float | None = None
     policies: str | list[str] | None = None
@@ -54,7 +56,9 @@ class ObjectiveShape(_Strict):
 class ObjectivesShape(_Strict):
     """All statements, the first match holds; `goal` is what memory is for once SLOs are kept."""
 
-    goal: Literal["throughput", "least_memory"] = "throughput"
+    goal: Literal["proportional_fairness", "total_throughput", "least_memory"] = (
+        "proportional_fairness"
+    )
     tenant: list[ObjectiveShape] = []
 
     @classmethod

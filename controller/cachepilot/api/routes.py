@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The routes below /api/v1. A cgroup has slashes, so it is always a parameter of the query."""
+"""The routes below /api/v1. A cgroup has slashes, so it is always a parameter of the query.
+
+None asks the service on the event loop, which answers agents too: what is no coroutine here runs on
+a thread of its pool. What plans for long, or reads much, goes to another pool, so that it holds up
+nothing short.
+"""
 
 from asyncio import to_thread
 from typing import Annotated
@@ -81,17 +86,17 @@ def _add_access(routes: APIRouter) -> None:
 
 def _add_state(routes: APIRouter, service: Service) -> None:
     @routes.get("/nodes", tags=["state"])
-    async def nodes() -> list[NodeView]:
+    def nodes() -> list[NodeView]:
         """Every node that was ever seen, by name."""
         return service.nodes()
 
     @routes.get("/fleet", tags=["state"])
-    async def fleet() -> FleetView:
+    def fleet() -> FleetView:
         """Sums over all nodes and tenants."""
         return fleet_view(service.nodes(), service.tenants())
 
     @routes.get("/tenants", tags=["state"])
-    async def tenants(
+    def tenants(
         response: Response,
         node: SomeNode = None,
         search: Search = "",
@@ -112,9 +117,7 @@ def _add_state(routes: APIRouter, service: Service) -> None:
         return await to_thread(service.tenant, cgroup, node)
 
     @routes.get("/tenants/course", tags=["state"])
-    async def course(
-        cgroup: Cgroup, node: SomeNode = None, span: SpanAsked = Span.RECENT
-    ) -> CourseView:
+    def course(cgroup: Cgroup, node: SomeNode = None, span: SpanAsked = Span.RECENT) -> CourseView:
         """How one tenant did of late: a column per reading, the oldest first."""
         return service.course(cgroup, node, span)
 
@@ -152,24 +155,24 @@ def _add_events(routes: APIRouter, events: Events) -> None:
 
 def _add_objectives(routes: APIRouter, service: Service) -> None:
     @routes.get("/objectives", tags=["objectives"], response_model_exclude_none=True)
-    async def objectives() -> ObjectivesShape:
+    def objectives() -> ObjectivesShape:
         """The objectives that hold; keys at their default are left out."""
         return ObjectivesShape.of(service.objectives())
 
     @routes.put("/objectives", tags=["objectives"], response_model_exclude_none=True)
-    async def set_objectives(objectives: ObjectivesShape) -> ObjectivesShape:
+    def set_objectives(objectives: ObjectivesShape) -> ObjectivesShape:
         """Replaces all objectives; they are stored before this answers."""
         service.set_objectives(objectives.objectives())
         return ObjectivesShape.of(service.objectives())
 
     @routes.post("/objectives", tags=["objectives"], response_model_exclude_none=True)
-    async def set_objective(objective: ObjectiveShape) -> ObjectivesShape:
+    def set_objective(objective: ObjectiveShape) -> ObjectivesShape:
         """Adds one statement, or replaces that of the same cgroup."""
         service.set_objective(objective.objective())
         return ObjectivesShape.of(service.objectives())
 
     @routes.delete("/objectives", tags=["objectives"], response_model_exclude_none=True)
-    async def delete_objective(cgroup: Pattern) -> ObjectivesShape:
+    def delete_objective(cgroup: Pattern) -> ObjectivesShape:
         """Removes one statement."""
         service.delete_objective(cgroup)
         return ObjectivesShape.of(service.objectives())
@@ -177,7 +180,7 @@ def _add_objectives(routes: APIRouter, service: Service) -> None:
 
 def _add_pins(routes: APIRouter, service: Service) -> None:
     @routes.post("/pins", tags=["pins"])
-    async def pin(pin: Pin) -> Pin:
+    def pin(pin: Pin) -> Pin:
         """Fixes the policy, the limit or both of a tenant until it is unpinned."""
         if pin.policy is None and pin.limit_bytes is None:
             raise InputError("pin: nothing is pinned (allowed: policy, limit_bytes, or both)")
@@ -187,12 +190,12 @@ def _add_pins(routes: APIRouter, service: Service) -> None:
         return pin
 
     @routes.post("/reverts", tags=["pins"])
-    async def revert(wanted: Revert) -> Pin:
+    def revert(wanted: Revert) -> Pin:
         """Puts back what a decision changed and holds it for the guard's longest cool-down."""
         return service.revert(wanted.decision)
 
     @routes.delete("/pins", tags=["pins"], status_code=204)
-    async def unpin(cgroup: Cgroup, node: SomeNode = None) -> None:
+    def unpin(cgroup: Cgroup, node: SomeNode = None) -> None:
         """Takes the pin away."""
         service.unpin(cgroup, node)
 

@@ -59,7 +59,7 @@ class NodeView(Shape):
     tenants: int
     dropped_events_total: int
     problem: str
-    """Why nothing is planned for it now; empty when all is well."""
+    """Why nothing is planned, or nothing begun, for it now; empty when all is well."""
 
 
 class SloView(Shape):
@@ -192,8 +192,7 @@ class DecisionView(Shape):
     cgroup: str
     epoch: int
     event: str
-    """`trial`, `kept`, `reverted`, `phase_over`, `abandoned`, `frozen`, `refused` or
-    `recommended`."""
+    """`trial`, `kept`, `reverted`, `abandoned`, `refused` or `recommended`."""
     from_policy: str
     to_policy: str
     from_limit_bytes: int

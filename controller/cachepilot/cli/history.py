@@ -19,10 +19,7 @@ from cachepilot.cli.client import (
 from cachepilot.cli.options import JsonOption
 
 WHY_COLUMNS = 150
-STYLES = {
-    "kept": "green", "reverted": "red", "phase_over": "yellow", "abandoned": "red",
-    "frozen": "yellow",
-}  # fmt: skip
+STYLES = {"kept": "green", "reverted": "red", "abandoned": "red"}
 
 
 def _change(row: DecisionView) -> str:

@@ -97,7 +97,7 @@ def command(
 ) -> None:
     """Show what would be planned, as it is predicted; changes nothing.
 
-    For instance: cachepilot plan --what-if --budget 8GiB --slo /db=5000 --policy /search=mru
+    For instance: cachepilot plan --what-if --budget 8GiB --slo /db=5000 --policy /search=sieve
     """
     if not what_if:
         raise InputError("plan: plans are made by the controller (allowed: plan --what-if ...)")

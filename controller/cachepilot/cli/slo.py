@@ -38,7 +38,7 @@ app = typer.Typer(
     no_args_is_help=False,
 )
 KEYS = (
-    *("throughput_ops", "latency_p99_us", "hit_ratio", "weight", "priority"),
+    *("throughput_ops", "latency_p99_us", "hit_ratio", "weight", "priority", "keep"),
     *("memory_min", "memory_max", "policies", "mode", "indicator"),
 )
 DryRunOption = Annotated[
@@ -161,6 +161,10 @@ def set_(
     priority: Annotated[
         int | None, typer.Option(metavar="N", help="SLOs of a higher priority come first.")
     ] = None,
+    keep: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Of its throughput at its first memory; 0 to 1."),
+    ] = None,
     memory_min: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Least memory: 64MiB, or a share: 5%.")
     ] = None,
@@ -191,8 +195,8 @@ def set_(
 
     For instance: cachepilot slo set /db --throughput-ops 5000 --priority 10
     """
-    values = (throughput_ops, latency_p99_us, hit_ratio, weight, priority, memory_min, memory_max)
-    given: dict[str, Any] = dict(zip(KEYS, values, strict=False))
+    values = (throughput_ops, latency_p99_us, hit_ratio, weight, priority, keep)
+    given: dict[str, Any] = dict(zip(KEYS, (*values, memory_min, memory_max), strict=False))
     given |= {"policies": None if policies is None else policies.split(","), "mode": mode}
     given |= {"indicator": None if indicator is None else _indicator(indicator)}
     given = {key: value for key, value in given.items() if value is not None}

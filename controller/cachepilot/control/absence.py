@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cachepilot.control.collect import Seen
-from cachepilot.control.decisions import Decision, Event
-from cachepilot.control.guard_config import GuardConfig
-from cachepilot.control.policy_guard import TenantState
+from cachepilot.control.decisions import Decision, Event, Setting
+from cachepilot.control.first_memory import found_bytes
+from cachepilot.control.tenant_state import TenantState
 
 
 @dataclass
@@ -21,16 +21,15 @@ class Away:
     state: TenantState
     since_s: float
 
-    def move_back(self, seconds: float, config: GuardConfig) -> None:
-        """With a clock that went back so far."""
-        self.since_s -= seconds
-        self.state.move_back(seconds, config)
-
 
 def _ended(cgroup: str, state: TenantState, time_s: float) -> list[Decision]:
-    if state.trial is None:
+    trial = state.policy.trial
+    if trial is None:
         return []
-    return [state.trial.decision(cgroup, time_s, Event.ABANDONED, "the cgroup is gone")]
+    before, after = (
+        Setting(one, trial.limit_bytes) for one in (trial.from_policy, trial.to_policy)
+    )
+    return [Decision(time_s, cgroup, Event.ABANDONED, before, after, "the cgroup is gone")]
 
 
 def follow(
@@ -65,5 +64,5 @@ def follow(
     for cgroup, found in seen.items():
         if cgroup not in states:
             states[cgroup] = TenantState(found.wire.cgroup_id)
-            states[cgroup].held_first_bytes = found.limit_bytes
+            states[cgroup].held_first_bytes = found_bytes(found)
     return decisions

@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cachepilot.control.collect import Collected, Seen
-from cachepilot.control.proposals import Wish
+from cachepilot.control.config import ControllerConfig
+from cachepilot.control.guard import GuardState
+from cachepilot.control.on_trial import OnTrial, ttl_ms
+from cachepilot.control.wish import Wish
 from cachepilot.planner.objectives import Objectives
 from cachepilot.sizes import PAGE_BYTES, pages_down, pages_up
 from cachepilot.v1 import session_pb2 as wire
@@ -94,16 +97,26 @@ def grants(
 class Applier:
     """Actions of one node, and what became of them."""
 
-    def __init__(self, interval_s: float) -> None:
-        self._interval_s = interval_s
+    def __init__(self, config: ControllerConfig) -> None:
+        self._interval_s, self._ttl_ms = config.interval_ms / 1000, ttl_ms(config)
         self._policies, self._limits = _Kind(), _Kind()
-        self._pending: dict[int, tuple[float, dict[str, wire.Action]]] = {}
+        self._pending: dict[int, tuple[float, list[wire.Action]]] = {}
         self.refused_plans_total = 0
 
     def actions(
-        self, collected: Collected, wishes: Mapping[str, Wish], objectives: Objectives, epoch: int
+        self,
+        collected: Collected,
+        wishes: Mapping[str, Wish],
+        objectives: Objectives,
+        epoch: int,
+        state: GuardState,
+        orders: Mapping[str, Wish],
     ) -> list[wire.Action]:
-        """What to send: only what is not so already, and nothing that failed a moment ago."""
+        """What to send: only what is not so already, and nothing that failed a moment ago.
+
+        What of that is on trial is told by `state`; nothing of `orders` is.
+        """
+        trials = OnTrial(state, orders, self._ttl_ms)
         time_s = collected.time_s
         for kind in (self._policies, self._limits):
             for cgroup in kind.failures.keys() - collected.seen.keys():
@@ -128,24 +141,26 @@ class Applier:
                 action.policy = policy
             if cgroup in granted:
                 action.limit_bytes = granted[cgroup]
+            trials.mark(action, seen)
             found[cgroup] = action
-        if found:
-            self._pending[epoch] = (time_s, found)
-            while len(self._pending) > PENDING_MAX:
-                del self._pending[min(self._pending)]
         # Shrinks first: the node does them in this order.
         held = {cgroup: seen.limit_bytes for cgroup, seen in collected.seen.items()}
-        return sorted(found.values(), key=lambda one: one.limit_bytes > held[one.cgroup])
+        actions = sorted(found.values(), key=lambda one: one.limit_bytes > held[one.cgroup])
+        if found:
+            self._pending[epoch] = (time_s, actions)
+            while len(self._pending) > PENDING_MAX:
+                del self._pending[min(self._pending)]
+        return [*actions, *trials.about(collected, wishes, found)]
 
     def acknowledge(self, ack: wire.Ack) -> str:
         """Takes an acknowledgement in; returns why the plan was refused as a whole, if it was."""
-        time_s, sent = self._pending.pop(ack.epoch, (0.0, {}))
+        time_s, sent = self._pending.pop(ack.epoch, (0.0, []))
         if ack.refused:
             self.refused_plans_total += 1
             return ack.refused
-        for result in ack.results:
-            action = sent.get(result.cgroup)
-            if action is None:
+        # In their order; those that renew or confirm come last, and are sent again if need be.
+        for action, result in zip(sent, ack.results, strict=False):
+            if result.cgroup != action.cgroup:
                 continue
             reason = None
             if result.outcome not in WORKED:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The collect step: a snapshot of the wire becomes one of the planner, with what it rests on."""
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cachepilot.control.counters import History, Sample, Totals, Window
+from cachepilot.control.counters import History, Pages, Sample, Totals, Window
 from cachepilot.control.device import DeviceModel
-from cachepilot.control.phase_memory import PhaseMemory
+from cachepilot.control.guard_clock import Clock
 from cachepilot.control.wire_curves import CurveStore, Measured
 from cachepilot.errors import InputError
 from cachepilot.planner.fitting import Observation, OnlineFit, split_time
@@ -23,10 +24,11 @@ from cachepilot.planner.snapshot import (
 )
 from cachepilot.planner.throughput import US_PER_S
 from cachepilot.quick_records import quickly_made
+from cachepilot.sense.counterfactuals import DEFAULT, Counterfactual, Counterfactuals
 from cachepilot.sizes import PAGE_BYTES, pages_up
 from cachepilot.v1 import session_pb2 as wire
 
-DEFAULT = "default"
+LOG = logging.getLogger(__name__)
 UNKNOWN_DEMAND = Demand(service_us=100.0, accesses_per_op=1.0)
 """Of a tenant that has done nothing yet."""
 READS_MIN = 5.0
@@ -56,16 +58,22 @@ class Seen:
     window: Window | None
     measured: Measured | None
     indicator: Indicator
+    pages: Pages | None = None
+    counterfactual: Counterfactual | None = None
+    usable: frozenset[str] = frozenset()
+    """Policies that the node can attach, and the present one."""
 
     @property
     def limit_bytes(self) -> int:
         """The limit, or the memory that a tenant without one holds."""
         return self.tenant.limit_bytes
 
-    def with_floor(self, floor_bytes: int) -> "Seen":
-        """The same with another floor of the tenant."""
-        tenant = self.tenant.with_floor(floor_bytes)
-        return Seen(tenant, self.wire, self.sample, self.window, self.measured, self.indicator)
+    def with_bounds(self, floor_bytes: int, first_bytes: int) -> "Seen":
+        """The same with another floor and first memory of the tenant."""
+        return Seen(
+            self.tenant.with_bounds(floor_bytes, first_bytes), self.wire, self.sample, self.window,
+            self.measured, self.indicator, self.pages, self.counterfactual, self.usable,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -90,7 +98,7 @@ class _Memory:
         self.cgroup_id = cgroup_id
         self.history = History()
         self.curves = CurveStore()
-        self.phase = PhaseMemory()
+        self.counterfactuals = Counterfactuals()
         self.indicator = Indicator()
         self.fit: OnlineFit | None = None
         self.prior = UNKNOWN_DEMAND
@@ -98,6 +106,8 @@ class _Memory:
         self.taken = 0
         self.is_stale = False
         self.refused_curves = ""
+        self.refused_counterfactuals = ""
+        self.refused_indicator = ""
 
     def waits_per_op(self, window: Window) -> float | None:
         """Accesses per operation of which each that misses is a device read to wait for.
@@ -117,10 +127,17 @@ class _Memory:
 
 
 class Collector:
-    """Collects the snapshots of one node; totals may begin anew and snapshots may be lost."""
+    """Collects the snapshots of one node; totals may begin anew and snapshots may be lost.
 
-    def __init__(self, node: str, scraped: Scraped = _not_scraped) -> None:
+    Of a time that is far longer than `interval_s`, seconds, nothing is measured: what a tenant did
+    in it, and whether the clock was only put forward, nobody saw.
+    """
+
+    def __init__(
+        self, node: str, scraped: Scraped = _not_scraped, interval_s: float | None = None
+    ) -> None:
         self.node = node
+        self._clock = Clock(interval_s=interval_s)
         self._scraped = scraped
         self._incarnation: int | None = None
         self._usable: frozenset[str] = frozenset((DEFAULT,))
@@ -136,12 +153,15 @@ class Collector:
             for memory in self._memory.values():
                 memory.history = History()
                 memory.curves = CurveStore()
+                memory.counterfactuals.forget()
         can = "policies" in hello.capabilities
         self._usable = frozenset((DEFAULT, *hello.policies)) if can else frozenset()
 
     def collect(self, seen: wire.Snapshot, epoch: int, objectives: Objectives) -> Collected:
         """Takes a snapshot in; curves that contradict themselves are not trusted."""
         time_s = seen.time_us / US_PER_S
+        if self._clock.advance(time_s).is_gap:
+            self._begin_anew()
         device = self._device.take(seen.device, time_s)
         gone = self._memory.keys() - {tenant.cgroup for tenant in seen.tenants}
         for cgroup in gone:
@@ -155,15 +175,29 @@ class Collector:
         snapshot = Snapshot(epoch, time_s, node, device, tenants)
         return Collected(snapshot, found, self._device.iops, seen.loss.dropped_events_total)
 
-    def _ops_total(self, tenant: wire.Tenant, indicator: Indicator) -> float | None:
-        counters = tenant.counters
+    def _begin_anew(self) -> None:
+        """Totals of the next snapshot are the first that can be compared."""
+        self._device.restart()
+        for memory in self._memory.values():
+            memory.history.begin_anew()
+            memory.counterfactuals.forget()
+
+    def _ops_total(
+        self, tenant: wire.Tenant, indicator: Indicator, memory: _Memory
+    ) -> float | None:
+        """Operations so far; None while they are not known, or not of this node."""
+        memory.refused_indicator, counters = "", tenant.counters
         if indicator.counter is Counter.READ_CALLS:
             return counters.read_calls_total
         if indicator.counter is Counter.ACCESSES:
             return counters.accesses_total
         if indicator.counter is Counter.BLOCK_READS:
             return counters.block_reads_total
-        return self._scraped(indicator)
+        try:
+            return self._scraped(indicator)
+        except InputError as error:
+            memory.refused_indicator = str(error)
+            return None
 
     def _tenant(
         self, tenant: wire.Tenant, time_s: float, device: Device, objectives: Objectives
@@ -181,7 +215,7 @@ class Collector:
                 counters.accesses_total,
                 # As curves have it, which know no readahead: a page that had to be read.
                 counters.misses_total + counters.readahead_pages_total,
-                self._ops_total(tenant, indicator),
+                self._ops_total(tenant, indicator, memory),
                 counters.block_reads_total,
                 counters.read_calls_total,
                 counters.read_time_us_total,
@@ -195,7 +229,6 @@ class Collector:
             except InputError as error:
                 memory.curves, memory.refused_curves = CurveStore(), str(error)
         sample = memory.history.sample(self._device.read_us)
-        memory.phase.take(tenant, sample)
         window = memory.history.window()
         demand = self._demand(tenant.cgroup, memory, sample, window, device)
         return self._seen(tenant, memory, sample, window, demand)
@@ -253,8 +286,6 @@ class Collector:
         measured = None
         if memory.curves.generation and tenant.curves_generation == memory.curves.generation:
             measured = memory.curves.at(other, held, usable)
-        if measured is not None:
-            measured = memory.phase.corrected(measured, tenant.policy, held)
         miss = 0.0 if window is None else window.miss_ratio
         found = Tenant(
             cgroup=tenant.cgroup,
@@ -269,16 +300,33 @@ class Collector:
                 device_iops=0.0 if window is None else window.block_reads,
                 latency_p99_us=None if window is None else window.latency_p99_us,
             ),
-            trust=_trust(tenant, measured, window, memory.refused_curves),
+            trust=_trust(tenant, measured, window, memory),
         )
-        return Seen(found, tenant, sample, window, measured, memory.indicator)
+        return Seen(
+            found, tenant, sample, window, measured, memory.indicator, memory.history.pages(),
+            self._counterfactual(tenant, memory), usable,
+        )  # fmt: skip
+
+    def _counterfactual(self, tenant: wire.Tenant, memory: _Memory) -> Counterfactual | None:
+        """Of the last interval; none of what contradicts itself, which is told once."""
+        try:
+            found = memory.counterfactuals.take(tenant)
+        except InputError as error:
+            if str(error) != memory.refused_counterfactuals:
+                memory.refused_counterfactuals = str(error)
+                LOG.warning("node %s: %s: %s", self.node, tenant.cgroup, error)
+            return None
+        memory.refused_counterfactuals = ""
+        return found
 
 
 def _trust(
-    tenant: wire.Tenant, measured: Measured | None, window: Window | None, refused: str
+    tenant: wire.Tenant, measured: Measured | None, window: Window | None, memory: _Memory
 ) -> Trust:
-    if refused:
-        return Trust(False, f"curves contradict themselves: {refused}")
+    if memory.refused_indicator:
+        return Trust(False, memory.refused_indicator)
+    if memory.refused_curves:
+        return Trust(False, f"curves contradict themselves: {memory.refused_curves}")
     if measured is None:
         return Trust(False, tenant.distrust or "there are no curves yet")
     if not tenant.trusted:

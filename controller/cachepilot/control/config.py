@@ -10,15 +10,16 @@ from typing import Any, TypeVar, get_type_hints
 from cachepilot import allocators
 from cachepilot.api.access import TokenFiles
 from cachepilot.control.guard_config import GuardConfig
+from cachepilot.decide.config import DecideConfig
 from cachepilot.errors import InputError
 from cachepilot.hosts import is_this_host
 from cachepilot.planner.config import Config as PlannerConfig
 from cachepilot.planner.config import ModelKind
 
-Section = TypeVar("Section", PlannerConfig, GuardConfig)
+Section = TypeVar("Section", PlannerConfig, GuardConfig, DecideConfig)
 
 TOP = ("listen", "http", "store", "objectives", "interval_ms", "lease_ms")
-SECTIONS = ("tls", "access", "planner", "guard", "history")
+SECTIONS = ("tls", "access", "planner", "decide", "guard", "history")
 ACCESS = ("viewer_tokens", "operator_tokens")
 TLS = ("certificate", "key", "client_ca")
 INTERVAL_MS = (10, 60_000)
@@ -57,6 +58,7 @@ class ControllerConfig:
     interval_ms: int = 1000
     lease_ms: int = 0
     planner: PlannerConfig = field(default_factory=PlannerConfig)
+    decide: DecideConfig = field(default_factory=DecideConfig)
     guard: GuardConfig = field(default_factory=GuardConfig)
     keep_days: float = 14.0
     least_share: float = 0.5
@@ -221,6 +223,7 @@ def parse_config(text: str, name: str, folder: Path = Path()) -> ControllerConfi
         interval_ms=int(top.number("interval_ms", 1000, *INTERVAL_MS, whole=True)),
         lease_ms=int(top.number("lease_ms", 0, 0, LEASE_MS_MAX, whole=True)),
         planner=planner,
+        decide=_section(DecideConfig, _table(document, "decide", name), f"{name}: [decide]"),
         guard=_section(GuardConfig, _table(document, "guard", name), f"{name}: [guard]"),
         keep_days=history.number("keep_days", 14.0, *KEEP_DAYS, whole=False),
         least_share=least_share,

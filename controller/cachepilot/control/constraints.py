@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from cachepilot.control.collect import Collected, Seen
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_course import may_not_turn
-from cachepilot.control.policy_guard import TenantState, was_tried
 from cachepilot.control.standing import Standing
+from cachepilot.control.tenant_state import TenantState
+from cachepilot.decide.state import is_settling
 from cachepilot.planner.objectives import Goal, Mode, Objective, Objectives, size_bytes
 from cachepilot.sizes import PAGE_BYTES, Size, pages_up
 
@@ -26,33 +27,10 @@ def fixed_size(amount_bytes: int) -> Size:
     return Size(f"{amount_bytes} B", pages=max(1, pages_up(amount_bytes) // PAGE_BYTES))
 
 
-def on_trial(objective: Objective, seen: Seen, policy: str | None) -> Objective:
-    """Of a tenant that has no choice: this policy, and the limit that it has."""
+def at_its_limit(objective: Objective, seen: Seen) -> Objective:
+    """Of a tenant that has no choice but the limit that it has."""
     size = fixed_size(seen.limit_bytes)
-    return objective.narrowed(
-        pattern=seen.tenant.cgroup,
-        policies=objective.policies if policy is None else (policy,),
-        memory_min=size,
-        memory_max=size,
-    )
-
-
-def without_tried(
-    objective: Objective, seen: Seen, state: TenantState, time_s: float, config: GuardConfig
-) -> Objective:
-    """Without policies that were taken back: no plan is to rest on them."""
-    curves = seen.tenant.curves
-    present, names = seen.tenant.policy, objective.policies or (curves.policies if curves else ())
-    if present not in names:
-        return objective
-    known = [one for one in state.tried if one != present and one in names]
-    tried = [one for one in known if was_tried(state, one, seen, time_s, config)]
-    if not tried:
-        return objective
-    return objective.narrowed(
-        pattern=seen.tenant.cgroup,
-        policies=tuple(one for one in names if one not in tried),
-    )
+    return objective.narrowed(pattern=seen.tenant.cgroup, memory_min=size, memory_max=size)
 
 
 def without_turn(
@@ -116,7 +94,7 @@ def _is_under_way(
         return False
     course = state.course
     turned = course is not None and may_not_turn(course, seen, time_s, config)
-    return bool(state.trial or state.restore or turned or time_s < state.limit_cool_until_s)
+    return turned or is_settling(state.policy, time_s) or time_s < state.limit_cool_until_s
 
 
 def _fits(
@@ -149,8 +127,6 @@ def _held_back(
     config: GuardConfig,
 ) -> Objective:
     found = objective
-    if state.tried:
-        found = without_tried(found, seen, state, collected.time_s, config)
     if state.course is not None:
         found = without_turn(found, seen, state, collected, promised, config)
     return without_giving(found, seen, collected, promised)
@@ -164,12 +140,10 @@ def constrained(
     needy: Collection[str],
     standing: Standing,
     config: GuardConfig,
-    lifted: bool = False,
 ) -> Objectives:
-    """A tenant on trial has no other choice, so memory that it may not give is not promised.
+    """A tenant whose limit is held has no choice: memory that it may not give is not promised.
 
-    `restoring` get their memory back; of `needy` an SLO is predicted not to be kept. With `lifted`
-    those whose policy is on trial are as free as all others.
+    `restoring` get their memory back; of `needy` an SLO is predicted not to be kept.
     """
     short = standing.short | set(needy)
     needed = max((objectives.of(cgroup).priority for cgroup in short), default=None)
@@ -181,24 +155,22 @@ def constrained(
     promised = Promised(replace(standing, tight=tight), needed)
     held_bytes = sum(seen.limit_bytes for seen in collected.seen.values())
     has_room = held_bytes <= collected.snapshot.node.budget_bytes
-    trials, changed = [], []
+    held, changed = [], []
     for cgroup, seen in collected.seen.items():
         state, objective = states.get(cgroup), objectives.of(cgroup)
         if state is None:
             continue
-        policy = state.restore
-        if policy is None and state.trial is not None and not lifted:
-            policy = state.trial.to_policy
-        fixed = policy is not None or collected.time_s < state.limit_cool_until_s
+        settling = is_settling(state.policy, collected.time_s)
+        fixed = settling or collected.time_s < state.limit_cool_until_s
         if fixed or cgroup in restoring:
-            trials.append(on_trial(objective, seen, policy))
+            held.append(at_its_limit(objective, seen))
         elif has_room and objective.mode is Mode.AUTO and objective.fixed is None:
             found = _held_back(collected, objective, seen, state, promised, config)
             changed += [] if found is objective else [found]
-    if not trials and not changed:
+    if not held and not changed:
         return objectives
     return replace(
         objectives,
         tenants=(*changed, *objectives.tenants),
-        pinned=(*trials, *objectives.pinned),
+        pinned=(*held, *objectives.pinned),
     )

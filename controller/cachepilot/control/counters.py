@@ -47,6 +47,13 @@ class Sample:
     reads_per_call: float = 1.0
 
 
+class Pages(NamedTuple):
+    """Accesses of one interval, and those that missed."""
+
+    accesses: int
+    misses: int
+
+
 @quickly_made
 @dataclass(frozen=True)
 class Window:
@@ -80,13 +87,18 @@ class History:
         """Operations in flight in the busiest interval of late, by Little's law; at least 1."""
         self.resets = 0
 
+    def begin_anew(self) -> None:
+        """What comes next cannot be compared with what was before, as after a gap."""
+        if self._totals:
+            self._totals.clear()
+            self.resets += 1
+
     def take(self, now: Totals) -> None:
         """Takes the totals of one snapshot in."""
         if self._totals:
             last = self._totals[-1]
             if now.time_s <= last.time_s or _fell(now, last):
-                self._totals.clear()
-                self.resets += 1
+                self.begin_anew()
             else:
                 busy_us = now.read_time_us - last.read_time_us
                 self._note(busy_us / (US_PER_S * (now.time_s - last.time_s)))
@@ -100,6 +112,13 @@ class History:
             self.concurrency = in_flight
         elif leaves >= self.concurrency:
             self.concurrency = max(1.0, *noted)
+
+    def pages(self) -> Pages | None:
+        """Of the last interval, whatever was done in it; None when it is the first."""
+        if len(self._totals) < 2:
+            return None
+        then, now = self._totals[-2], self._totals[-1]
+        return Pages(now.accesses - then.accesses, now.misses - then.misses)
 
     def sample(self, device_read_us: float | None) -> Sample | None:
         """The last interval; None when it is the first, or nothing was accessed or done in it."""

@@ -13,9 +13,7 @@ class Event(StrEnum):
     TRIAL = "trial"
     KEPT = "kept"
     REVERTED = "reverted"
-    PHASE_OVER = "phase_over"
     ABANDONED = "abandoned"
-    FROZEN = "frozen"
     REFUSED = "refused"
     RECOMMENDED = "recommended"
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """All nodes, and what is asked of them."""
 
+import logging
 import math
+import sqlite3
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,11 +13,13 @@ from cachepilot.api.shapes import Pin
 from cachepilot.control.collect import Scraped
 from cachepilot.control.config import ControllerConfig
 from cachepilot.control.loop import Asked, NodeLoop
-from cachepilot.control.store import NodeRow, Store
+from cachepilot.control.store import DAY_S, NodeRow, Store
+from cachepilot.control.timing import forget_node
 from cachepilot.errors import InputError
 from cachepilot.planner.objectives import Objectives
 from cachepilot.planner.objectives_file import read_objectives
 
+LOG = logging.getLogger(__name__)
 NODES_MAX = 10_000
 
 
@@ -44,39 +48,74 @@ class Fleet:
         return NodeLoop(row, self.config, self.store, self.asked, self._scraped, self.changes)
 
     def asked(self) -> Asked:
-        """What is asked now; a pin whose time is over is gone."""
-        if self.store.now_s() >= self._pin_ends_s:
-            self._end_pins()
+        """What is asked now; a pin whose time is over is gone.
+
+        Never waits for what an operator changes at the time: then the next call ends the pin.
+        """
+        if self.store.now_s() >= self._pin_ends_s and self._lock.acquire(blocking=False):
+            try:
+                self._end_pins()
+            finally:
+                self._lock.release()
+            self.changes.tell(Topic.ASKED)
         return self._asked
 
     def _end_pins(self) -> None:
-        with self._lock:
-            now_s = self.store.now_s()
-            for pin in self._asked.pins:
-                if pin.until_s is not None and pin.until_s <= now_s:
-                    self.store.delete_pin(pin.cgroup, pin.node)
-            self._take_pins()
-        self.changes.tell(Topic.ASKED)
+        for pin in self.store.pins():
+            if self._is_over(pin):
+                self._delete_ended(pin)
+        self._take_pins()
+
+    def _delete_ended(self, pin: Pin) -> None:
+        """It is over whether or not the store can be written; the next that ends tries again."""
+        try:
+            self.store.delete_pin(pin.cgroup, pin.node)
+        except sqlite3.Error as error:
+            LOG.error("pin %s: it is over, and cannot be deleted: %s", pin.cgroup, error)
+
+    def _is_over(self, pin: Pin) -> bool:
+        return pin.until_s is not None and pin.until_s <= self.store.now_s()
 
     def _take_pins(self) -> None:
-        pins = tuple(self.store.pins())
+        pins = tuple(pin for pin in self.store.pins() if not self._is_over(pin))
         ends_s = (pin.until_s for pin in pins if pin.until_s is not None)
         self._pin_ends_s = min(ends_s, default=math.inf)
         self._asked = replace(self._asked, pins=pins)
 
     def loops(self) -> dict[str, NodeLoop]:
-        """Every node that was ever seen, by name."""
-        return dict(sorted(self._loops.items()))
+        """Every node that was seen and is not forgotten, by name."""
+        # A copy first, at once: sessions on other threads add nodes.
+        return dict(sorted(self._loops.copy().items()))
 
     def join(self, name: str) -> NodeLoop:
-        """The loop of a node, made when it is new; FleetError when there are too many."""
+        """The loop of a node, made when it is new; FleetError when there are too many.
+
+        A new one takes the place of the one that was silent for longest, if that was for more than
+        `keep_days`: its history has been dropped by then.
+        """
         with self._lock:
             found = self._loops.get(name)
             if found is None:
                 if len(self._loops) >= NODES_MAX:
-                    raise FleetError(f"node {name}: too many nodes (allowed: {NODES_MAX})")
+                    self._make_room(name)
                 found = self._loops[name] = self._loop(NodeRow(name, 0, None, 0.0, None))
+            # Until it says something it is not forgotten again.
+            found.heard_s = self.store.now_s()
             return found
+
+    def _make_room(self, name: str) -> None:
+        days = self.config.keep_days
+        silent = (one for one in self._loops.values() if not one.connected)
+        oldest = min(silent, key=lambda one: one.heard_s, default=None)
+        if oldest is None or self.store.now_s() - oldest.heard_s <= days * DAY_S:
+            raise FleetError(
+                f"node {name}: too many nodes (allowed: {NODES_MAX}; one that is silent for more"
+                f" than {days:g} days makes room)"
+            )
+        self.store.forget(oldest.name)
+        del self._loops[oldest.name]
+        forget_node(oldest.name)
+        LOG.info("node %s: forgotten, for node %s", oldest.name, name)
 
     def change_objectives(self, change: Callable[[Objectives], Objectives]) -> None:
         """Replaces the objectives by what `change` makes of them; stored before this returns."""

@@ -1,38 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guard: what is done of a plan, as trials that are measured and kept or taken back.
+"""What is done of a plan: policies by the decider, memory as trials that are kept or taken back.
 
-A state machine whose only clock is that of the snapshots. One trial per tenant for its policy, and
-one per node for memory that moves between tenants; a tenant on trial keeps its limit.
+A state machine whose only clock is that of the snapshots. A tenant has at most one change under way
+that is not settled, of its policy or of its memory.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from cachepilot.control import (
-    absence,
-    make_room,
-    memory_guard,
-    phase_guard,
-    policy_guard,
-    proposals,
-)
+from cachepilot.control import absence, first_memory, memory_guard, policies
 from cachepilot.control.absence import Away
 from cachepilot.control.collect import Collected
 from cachepilot.control.constraints import constrained
 from cachepilot.control.decisions import Decision, Event, Reading, Setting
 from cachepilot.control.guard_clock import Clock
 from cachepilot.control.guard_config import GuardConfig
-from cachepilot.control.memory_gain import Ahead, grows, needs_memory
-from cachepilot.control.memory_guard import MemoryState
+from cachepilot.control.memory_gain import Ahead, needs_memory
 from cachepilot.control.memory_member import MemoryLook
-from cachepilot.control.policy_guard import Look, Recent, TenantState
-from cachepilot.control.policy_trial import Outcome
-from cachepilot.control.proposals import NO_WISH, Before, Cycle, Wish
+from cachepilot.control.memory_state import MemoryState
+from cachepilot.control.memory_trial import Phase
+from cachepilot.control.policies import Cycle
 from cachepilot.control.standing import NOBODY, Standing
+from cachepilot.control.tenant_state import Recent, TenantState
+from cachepilot.control.unconfirmed import foreign
+from cachepilot.control.wish import NO_WISH, Wish
+from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.state import is_settling
 from cachepilot.planner.decision import Plan, SloOutcome, SloState
 from cachepilot.planner.objectives import Objectives
 from cachepilot.planner.slo_outcomes import meets
 
+UNKNOWN_REGIME = 1 << 64
+"""More than an agent can count to: whatever it tells next is no change of the workload."""
 RECOMMENDED_SHARE = 0.1
 """Of a limit: by how much a recommendation must differ to be written down again."""
 
@@ -75,27 +74,37 @@ class Beyond:
 class Guard:
     """The guard of one node."""
 
-    def __init__(self, config: GuardConfig, state: GuardState | None = None) -> None:
+    def __init__(
+        self,
+        config: GuardConfig,
+        state: GuardState | None = None,
+        decide: DecideConfig | None = None,
+        interval_s: float | None = None,
+    ) -> None:
+        """`interval_s` is how often a snapshot is asked for, in seconds."""
         self.config = config
+        self.decide = decide or DecideConfig()
         self.state = state or GuardState()
+        if self.state.clock.interval_s is None:
+            self.state.clock.interval_s = interval_s
         self._recent: dict[str, Recent] = {}
         self._needy: frozenset[str] = frozenset()
         self._lost: dict[str, Beyond] = {}
-        self._unknown_since_s: dict[str, float] = {}
         self._standing = NOBODY
-        self._room = make_room.Room()
+
+    def agent_restarted(self) -> None:
+        """The agent counts phases of workloads anew: the next that it tells is no change."""
+        trial = self.state.memory.trial
+        if trial is not None:
+            trial.phases = {}
+        away = (one.state for one in self.state.away.values())
+        for state in (*self.state.tenants.values(), *away):
+            state.policy.regime = UNKNOWN_REGIME
 
     def constrain(
-        self,
-        collected: Collected,
-        objectives: Objectives,
-        standing: Standing = NOBODY,
-        lifted: bool = False,
+        self, collected: Collected, objectives: Objectives, standing: Standing = NOBODY
     ) -> Objectives:
-        """Objectives as the planner may see them; see `cachepilot.control.constraints`.
-
-        With `lifted` as if no policy were on trial.
-        """
+        """Objectives as the planner may see them; see `cachepilot.control.constraints`."""
         self._standing = standing
         # What is long known to be infeasible holds no memory that others could keep theirs with.
         cool_s = self.config.cool_down_s
@@ -109,19 +118,21 @@ class Guard:
             self._needy & collected.seen.keys(),
             keeping,
             self.config,
-            lifted,
         )
 
-    def held_first(self, collected: Collected) -> dict[str, int]:
-        """What each tenant held when it was first seen."""
+    def first_memory(self, collected: Collected, objectives: Objectives) -> dict[str, int]:
+        """The first memory of each tenant, bytes; see `cachepilot.control.first_memory`."""
         found = {}
         for cgroup, seen in collected.seen.items():
             state = self.state.tenants.get(cgroup)
             if state is None or state.cgroup_id != seen.wire.cgroup_id:
-                found[cgroup] = seen.limit_bytes
-            else:
-                state.held_first_bytes = state.held_first_bytes or seen.limit_bytes
-                found[cgroup] = state.held_first_bytes
+                found[cgroup] = first_memory.found_bytes(seen)
+                continue
+            recent = self._recent.setdefault(cgroup, Recent())
+            changed = first_memory.set_by_operator(recent, seen)
+            pinned = first_memory.pinned_bytes(seen, objectives.of(cgroup))
+            first = state.held_first_bytes or first_memory.found_bytes(seen)
+            state.held_first_bytes = found[cgroup] = pinned or changed or first
         return found
 
     def step(
@@ -134,56 +145,46 @@ class Guard:
         orders: Mapping[str, Wish],
         limits_fixed: bool = False,
         ahead: Ahead | None = None,
-        lifted: Ahead | None = None,
+        may_begin: bool = True,
     ) -> Guarded:
         """Lets one snapshot pass. `refused` are policies that the node would not attach, and why.
 
         `orders` are an operator's; a policy or a limit that is ordered is not tried but done.
         With `limits_fixed` no limit is changed otherwise. `step_bytes` bounds a step on the way
-        back. `ahead` says where memory alone is going in many cycles, `lifted` where it would go if
-        no policy were on trial; it is where the plan goes when they are not given.
+        back. `ahead` says where memory is going in many cycles; it is where the plan goes when it
+        is not given. Without `may_begin` what is under way is judged and taken back, and nothing
+        else is begun.
         """
-        elapsed_s = self._elapsed(collected)
-        # Who was so when the cycle was planned has no choice in its plans.
-        was_clearing = self._is_clearing(collected.time_s)
+        elapsed_s, is_gap = self._elapsed(collected.time_s)
         self._needy = needs_memory(plan)
         self._note_lost(plan, objectives, collected)
-        self._unknown_since_s = {
-            name: self._unknown_since_s.get(name, collected.time_s)
-            for name in sorted(proposals.unknown(plan))
-        }
         decisions = self._forget(collected)
-        cycle = Cycle(collected, plan, objectives, elapsed_s, refused)
-        ahead = ahead or (lambda: plan)
-        if limits_fixed:
-            self.state.memory.patience.agreed = 0
-        else:
-            decisions += self._make_room(cycle, ahead, lifted or ahead)
-        for cgroup, state in self.state.tenants.items():
-            state.budget.pass_time(elapsed_s, self.config)
-            if state.trial is not None or state.restore is not None:
-                decisions += self._advance(cgroup, state, cycle, orders)
-        decisions += self._fall_back(cycle, orders)
-        wishes = dict(orders)
-        decisions += self._propose(cycle, wishes)
-        for cgroup, state in self.state.tenants.items():
-            policy = state.restore or (None if state.trial is None else state.trial.to_policy)
-            if policy is not None:
-                wishes[cgroup] = replace(wishes.get(cgroup, NO_WISH), policy=policy)
+        theirs = foreign(self.state.tenants, collected.seen)
+        cycle = Cycle(
+            collected, plan, objectives, elapsed_s, refused, orders, self._moving() | theirs,
+            is_gap, may_begin,
+        )  # fmt: skip
+        wishes, told = policies.decide(cycle, self.state.tenants, self._recent, self.decide)
+        decisions += told
         # Memory is watched, and goes back, also where what is held leaves no room for a plan.
         memory = self.state.memory
-        if not limits_fixed or memory.restore or memory.trial is not None:
+        may_move = may_begin and not limits_fixed
+        if not may_move:
+            memory.patience.agreed = 0
+        if may_move or memory.restore or memory.absent or memory.trial is not None:
             look = MemoryLook(
                 collected,
                 plan,
                 objectives,
                 elapsed_s,
                 step_bytes,
-                wishes.keys(),
-                ahead,
+                wishes.keys() | self._settling(collected.time_s) | theirs,
+                ahead or (lambda: plan),
                 {name for name, wish in orders.items() if wish.limit_bytes is not None},
                 self._standing,
-                was_clearing or self._is_clearing(collected.time_s),
+                may_move,
+                is_gap,
+                self.state.away.keys(),
             )
             wanted, moved = memory_guard.step(
                 memory, look, self.state.tenants, self._recent, self.config
@@ -192,8 +193,26 @@ class Guard:
             for cgroup, limit in wanted.items():
                 earlier = wishes.get(cgroup, NO_WISH)
                 wishes[cgroup] = replace(earlier, limit_bytes=earlier.limit_bytes or limit)
+        for cgroup, wish in wishes.items():
+            if wish.limit_bytes is not None:
+                seen = collected.seen[cgroup]
+                first_memory.note_wish(self._recent[cgroup], seen, wish.limit_bytes)
         decisions += self._recommend(plan, collected)
         return Guarded(wishes, decisions)
+
+    def _moving(self) -> frozenset[str]:
+        """Whose limit is on trial, will be once memory moves as far as it is to, or goes back."""
+        memory = self.state.memory
+        trial = memory.trial
+        if trial is None:
+            return frozenset(memory.restore)
+        later = trial.ways if trial.phase is Phase.MOVING and trial.ways is not None else ()
+        return frozenset((*trial.members, *later, *memory.restore))
+
+    def _settling(self, time_s: float) -> frozenset[str]:
+        """Whose page cache still turns over after a change of policy."""
+        states = self.state.tenants.items()
+        return frozenset(name for name, one in states if is_settling(one.policy, time_s))
 
     def _note_lost(self, plan: Plan, objectives: Objectives, collected: Collected) -> None:
         """What is long known to be infeasible stays so until it was not for a while.
@@ -211,24 +230,30 @@ class Guard:
             and (one.last_s == time_s or (one.is_long(cool_s) and time_s - one.last_s < cool_s))
         }
 
-    def _elapsed(self, collected: Collected) -> float:
-        """Since the last snapshot. A node whose clock went back gets no trial judged by it."""
-        counted_s = self.state.clock.advance(collected.time_s)
-        if counted_s >= 0:
-            return counted_s
-        back_s = -counted_s
-        self.state.memory.move_back(back_s)
-        self._room.move_back(back_s)
-        for lost in self._lost.values():
-            lost.move_back(back_s)
-        self._unknown_since_s = {
-            name: since_s - back_s for name, since_s in self._unknown_since_s.items()
-        }
-        for away in self.state.away.values():
-            away.move_back(back_s, self.config)
-        for state in self.state.tenants.values():
-            state.move_back(back_s, self.config)
-        return 0.0
+    def _elapsed(self, time_s: float) -> tuple[float, bool]:
+        """Seconds since the last snapshot that count, and whether the clock jumped beside them.
+
+        Times go with a clock that went back. Over a gap, or with a clock that was put forward, go
+        those since when something is seen: it was not seen meanwhile. A wait gets no longer by it.
+        """
+        counted_s, skipped_s = passed = self.state.clock.advance(time_s)
+        state = self.state
+        tenants = (*state.tenants.values(), *(one.state for one in state.away.values()))
+        if skipped_s < 0:
+            state.memory.move_back(-skipped_s)
+            for one in tenants:
+                one.move_back(-skipped_s)
+        elif skipped_s > 0:
+            if state.memory.trial is not None:
+                state.memory.trial.move_back(-skipped_s)
+            for one in tenants:
+                one.skip(skipped_s)
+        if passed.is_gap:
+            for lost in self._lost.values():
+                lost.move_back(-skipped_s)
+            for away in state.away.values():
+                away.since_s += skipped_s
+        return counted_s, passed.is_gap
 
     def _forget(self, collected: Collected) -> list[Decision]:
         """Drops tenants that are gone; their trials end."""
@@ -245,107 +270,6 @@ class Guard:
             if seen.sample is not None:
                 recent.samples.append(seen.sample)
         return decisions
-
-    def _advance(
-        self, cgroup: str, state: TenantState, cycle: Cycle, orders: Mapping[str, Wish]
-    ) -> list[Decision]:
-        """What is under way on one tenant."""
-        look = cycle.look(cgroup)
-        trial = state.trial
-        order = orders.get(cgroup, NO_WISH)
-        if order.policy is not None:
-            state.restore = None
-        banned = trial is not None and trial.to_policy not in look.allowed
-        moved = order.limit_bytes not in (None, look.seen.limit_bytes)
-        if trial is not None and (order.policy is not None or banned or moved):
-            back = order.policy is None and not banned
-            outcome = Outcome(Event.ABANDONED, "an operator decided otherwise", back=back)
-            return [policy_guard.end(state, cgroup, outcome, look, self.config)]
-        ended = policy_guard.step(state, look, self.config)
-        if ended is not None:
-            return [ended]
-        return self._frozen(state, look)
-
-    def _make_room(self, cycle: Cycle, held: Ahead, lifted: Ahead) -> list[Decision]:
-        """Ends trials of policies that memory comes before."""
-        memory = self.state.memory
-        if memory.restore:
-            return []
-        rests = cycle.collected.time_s < memory.patience.until_s
-        asked = make_room.Asked(
-            cycle.collected,
-            cycle.objectives,
-            self._standing,
-            held,
-            lifted,
-            may_move=memory.trial is None and not rests,
-            is_next=memory.trial is None
-            and memory.patience.agreed >= self.config.confirm_intervals - 1,
-            trial=memory.trial,
-        )
-        decisions = []
-        for cgroup, why in make_room.to_end(
-            self._room, asked, self.state.tenants, self.config
-        ).items():
-            outcome = Outcome(Event.ABANDONED, why, back=True, blamed=False)
-            look = cycle.look(cgroup)
-            state = self.state.tenants[cgroup]
-            decisions.append(policy_guard.end(state, cgroup, outcome, look, self.config))
-        return decisions
-
-    def _is_clearing(self, time_s: float) -> bool:
-        """Whether who is to give or get memory has not yet its earlier policy back."""
-        if time_s >= self._room.kept_until_s:
-            return False
-        return any(state.restore is not None for state in self.state.tenants.values())
-
-    def _propose(self, cycle: Cycle, wishes: dict[str, Wish]) -> list[Decision]:
-        """Begins trials of policies that nothing comes before."""
-        memory = self.state.memory
-        agreed = memory.trial is None and memory.patience.agreed > 0
-        made = cycle.collected.time_s < self._room.kept_until_s
-        since_s = cycle.collected.time_s - self.config.cool_down_s
-        awaited = [name for name, one_s in self._unknown_since_s.items() if one_s >= since_s]
-        waits = proposals.waits_for_memory(cycle.plan, self._standing, awaited)
-        before = Before(
-            self._standing,
-            agreed or made or waits,
-            proposals.moving(memory),
-            proposals.lost(cycle.plan),
-            grows(cycle.plan),
-            proposals.kept(cycle.plan),
-            frozenset(memory.restore),
-        )
-        return proposals.propose(
-            cycle, wishes, self.state.tenants, self._recent, before, self.config
-        )
-
-    def _fall_back(self, cycle: Cycle, orders: Mapping[str, Wish]) -> list[Decision]:
-        """Takes policies back whose phase is over."""
-        decisions = []
-        for cgroup, state in self.state.tenants.items():
-            recent = self._recent[cgroup]
-            before, phase = state.told_phase, cycle.collected.seen[cgroup].wire.phase
-            if before == phase and recent.phase_age > phase_guard.FRESH_INTERVALS:
-                continue
-            look = cycle.look(cgroup)
-            phase_guard.note_phase(state, recent, look)
-            if orders.get(cgroup, NO_WISH).policy is None:
-                objective = cycle.objectives.of(cgroup)
-                found = phase_guard.fall_back(state, recent, look, objective, self.config)
-                decisions += [] if found is None else [found]
-        return decisions
-
-    def _frozen(self, state: TenantState, look: Look) -> list[Decision]:
-        """Says once that a trial waits because its curves are not to be trusted."""
-        recent = self._recent[look.seen.tenant.cgroup]
-        trust = look.seen.tenant.trust
-        frozen = not trust.trusted and look.seen.window is not None
-        was, recent.frozen = recent.frozen, state.trial is not None and frozen
-        if state.trial is None or was or not recent.frozen:
-            return []
-        why = f"the trial waits: {trust.reason}"
-        return [state.trial.decision(look.seen.tenant.cgroup, look.time_s, Event.FROZEN, why)]
 
     def _recommend(self, plan: Plan, collected: Collected) -> list[Decision]:
         """Writes recommendations down that differ from the last one."""

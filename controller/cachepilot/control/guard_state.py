@@ -10,8 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from cachepilot.control.decisions import Decision
 from cachepilot.control.guard import GuardState
-from cachepilot.control.policy_guard import TenantState
 from cachepilot.control.store import NodeRow
+from cachepilot.control.tenant_state import TenantState
 from cachepilot.planner.record import RecordError
 
 LOG = logging.getLogger(__name__)
@@ -21,11 +21,15 @@ _ADAPTER = TypeAdapter(GuardState)
 _TENANT = TypeAdapter(TenantState | None)
 
 
+def is_moving(state: GuardState) -> bool:
+    """Whether memory is under way: each snapshot changes what must not be forgotten."""
+    return state.memory.trial is not None or bool(state.memory.restore)
+
+
 def is_active(state: GuardState) -> bool:
-    """Whether anything is under way that each snapshot changes."""
-    if state.memory.trial is not None or state.memory.restore:
-        return True
-    return any(one.trial is not None or one.restore for one in state.tenants.values())
+    """Whether a change is not confirmed, or is on its way back."""
+    policies = (one.policy for one in state.tenants.values())
+    return is_moving(state) or any(one.trial is not None or one.wanted for one in policies)
 
 
 def to_json(state: GuardState) -> str:
@@ -83,10 +87,9 @@ class Stored:
         self._shape: tuple[object, ...] | None = None
         self._last_s = 0.0
 
-    @property
-    def is_due(self) -> bool:
+    def is_due(self, state: GuardState) -> bool:
         """Whether the whole is to be stored, though nothing is decided."""
-        return self._shape is None
+        return self._shape is None or self._shape != _shape(state)
 
     def forget(self) -> None:
         """What was to be stored may not have been."""

@@ -8,7 +8,7 @@ from cachepilot.control.decisions import Event
 from cachepilot.control.report import Report
 from cachepilot.control.store import Store
 
-IN_FORCE = (Event.TRIAL, Event.KEPT, Event.PHASE_OVER)
+IN_FORCE = (Event.TRIAL, Event.KEPT)
 """Of these alone a tenant has what was decided."""
 KEYS = ("policy", "limit_bytes")
 

@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from cachepilot.control.collect import Collected
-from cachepilot.control.make_room import MUCH_PCT
 from cachepilot.planner.decision import Plan, SloOutcome, SloState
 from cachepilot.planner.limits import InfeasibleError
 from cachepilot.planner.objectives import Objectives
 from cachepilot.planner.slo_outcomes import meets
 from cachepilot.readable import number
 
+MUCH_PCT = 10.0
+"""Throughput that another policy must promise to count: it is not in force yet."""
 ASK_S = 5.0
 """Where memory leads takes plans of its own: they hold for so long."""
 

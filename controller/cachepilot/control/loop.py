@@ -23,12 +23,14 @@ from cachepilot.control.courses import Courses
 from cachepilot.control.decisions import Decision, Event, Setting
 from cachepilot.control.guard import Guard
 from cachepilot.control.infeasible import Ends, Infeasible
+from cachepilot.control.keeper import Keeper
+from cachepilot.control.memory_gain import under_present_policies
 from cachepilot.control.model_bias import ModelBias
+from cachepilot.control.node_scrape import LOOPBACK, NodeScrape
 from cachepilot.control.orders import orders
 from cachepilot.control.plan_step import Planned, in_the_end, plan_ahead, plan_step
 from cachepilot.control.protection import protected
 from cachepilot.control.report import LastDecision, Report, slo_views, trial_views
-from cachepilot.control.slo_windows import SloWindows
 from cachepilot.control.standing import Standing, standing
 from cachepilot.control.store import NodeRow, Store
 from cachepilot.control.timing import (
@@ -37,8 +39,7 @@ from cachepilot.control.timing import (
     RECORDS_SKIPPED,
     timed,
 )
-from cachepilot.control.totals import DecisionTotals
-from cachepilot.planner.decision import Plan
+from cachepilot.control.ways_back import ways_back
 from cachepilot.planner.objectives import Objectives
 from cachepilot.planner.pins import with_pins
 from cachepilot.planner.plan import plan
@@ -82,7 +83,7 @@ class NodeLoop:
     ) -> None:
         self.name = row.name
         self.hello = wire.Hello.FromString(row.hello) if row.hello else wire.Hello(node=row.name)
-        self.last_seen_s = row.last_seen_s
+        self.last_seen_s, self.heard_s = row.last_seen_s, row.heard_s
         self.connected = False
         self._report: Report | None = None
         self._to_publish: Callable[[], None] | None = None
@@ -92,12 +93,12 @@ class NodeLoop:
         self._changes = Changes() if changes is None else changes
         self._config, self._store, self._asked = config, store, asked
         self._interval_s = config.interval_ms / 1000
-        self._collector = Collector(row.name, scraped)
-        self._guard = Guard(config.guard, guard_state.stored(row))
-        self._stored = guard_state.Stored()
-        self._applier = Applier(self._interval_s)
-        self._windows = SloWindows(store.windows(row.name), store.slo_totals(row.name))
-        self._totals = DecisionTotals(store.decision_totals(row.name))
+        self._scraped = NodeScrape(scraped)
+        self._collector = Collector(row.name, self._scraped, self._interval_s)
+        stored = guard_state.stored(row)
+        self._guard = Guard(config.guard, stored, config.decide, self._interval_s)
+        self._keeper = Keeper(row.name, store)
+        self._applier = Applier(config)
         self._obeyed = (Asked(Objectives()), Objectives())
         self._bias = ModelBias()
         self._infeasible = Infeasible()
@@ -109,7 +110,7 @@ class NodeLoop:
         self._cycles = 0
         self._to_record: tuple[int, Record] | None = None
         self._recorded_s = float("-inf")
-        self._was_active = False
+        self._was_moving = False
         self._turn = threading.Lock()
 
     @property
@@ -129,24 +130,38 @@ class NodeLoop:
         """The last one that was given out; 0 before the first."""
         return max(0, self._epochs[0] - 1)
 
-    def begin(self, hello: wire.Hello) -> None:
-        """A session begins."""
+    def begin(self, hello: wire.Hello, address: str = LOOPBACK) -> None:
+        """A session begins, from an address of the network."""
         with self._turn:
+            self._scraped.move(address)
+            if hello.incarnation != self.hello.incarnation:
+                self._guard.agent_restarted()
             self.hello = hello
             self._collector.begin(hello)
             self._acks.clear()
             if self._epochs[0] <= hello.last_epoch:
-                self._epochs = self._store.reserve_epochs(self.name, hello.last_epoch)
-            self._store.set_hello(self.name, hello.SerializeToString())
+                self._epochs = self._reserve(hello.last_epoch)
+            try:
+                self._store.set_hello(self.name, hello.SerializeToString())
+            except Exception as error:
+                self._keeper.failed(error)
 
     def acknowledge(self, ack: wire.Ack) -> None:
         """Takes an acknowledgement in; the next cycle looks at it."""
         self.acks_dropped_total += len(self._acks) == ACKS_MAX
         self._acks.append(ack)
 
+    def _reserve(self, above: int) -> tuple[int, int]:
+        """Epochs that may be given out; one alone, above what the node knows, without a store."""
+        try:
+            return self._store.reserve_epochs(self.name, above)
+        except Exception as error:
+            self._keeper.failed(error)
+            return above + 1, above + 2
+
     def _next_epoch(self) -> int:
         if self._epochs[0] >= self._epochs[1]:
-            self._epochs = self._store.reserve_epochs(self.name, self.epoch)
+            self._epochs = self._reserve(self.epoch)
         self._epochs = (self._epochs[0] + 1, self._epochs[1])
         return self._epochs[0] - 1
 
@@ -158,7 +173,7 @@ class NodeLoop:
     def _cycle(self, seen: wire.Snapshot) -> wire.Plan:
         epoch = self._next_epoch()
         plan = wire.Plan(epoch=epoch, snapshot=seen.sequence, lease_ms=self._config.lease_ms)
-        self.last_seen_s = seen.time_us / 1e6
+        self.last_seen_s, self.heard_s = seen.time_us / 1e6, self._store.now_s()
         _ = self.report  # Of the cycle before: it looks at what this one changes.
         started = time.perf_counter()
         try:
@@ -171,7 +186,7 @@ class NodeLoop:
     def _fail(self, seen: wire.Snapshot, epoch: int, error: Exception) -> None:
         """Shows a problem beside what was last known; nothing of this cycle is kept."""
         CYCLES_FAILED.labels(self.name).inc()
-        self._stored.forget()
+        self._keeper.forget()
         LOG.error("node %s: the cycle of epoch %d failed", self.name, epoch, exc_info=error)
         problem = f"{type(error).__name__}: {error}"
         last = self._report
@@ -192,58 +207,52 @@ class NodeLoop:
             collected = self._collector.collect(seen, epoch, asked.objectives)
         step_bytes = pages_down(int(config.planner.movement_share * seen.budget_bytes))
         objectives = self._with_pins(asked)
-        first = self._guard.held_first(collected)
+        first = self._guard.first_memory(collected, objectives)
         collected = protected(collected, objectives, first, config.least_share)
         with timed("plan"):
             goals_ops = self._bias.goals_ops(collected, objectives)
             stands = standing(collected, objectives, goals_ops)
             narrowed = self._guard.constrain(collected, objectives, stands)
             narrowed = self._bias.aimed(collected, narrowed, self._wait_us())
+            narrowed = under_present_policies(narrowed, collected)
             can_limit = "limits" in self.hello.capabilities
             planned = plan_step(collected, narrowed, config.planner, can_limit)
         with timed("guard"):
             decisions = self._acknowledged(collected)
+            ordered = orders(planned.plan, planned.objectives)
             guarded = self._guard.step(
                 collected,
                 planned.plan,
                 objectives,
                 step_bytes,
                 self._applier.take_refused_policies(),
-                orders(planned.plan, planned.objectives),
+                ordered,
                 planned.limits_fixed,
                 lambda: plan_ahead(collected, planned.snapshot, narrowed, config.planner),
-                lambda: self._lifted(collected, planned, objectives, stands),
+                may_begin=not self._keeper.problem,
             )
             decisions += guarded.decisions
-        with timed("apply"):
-            actions = self._applier.actions(collected, guarded.wishes, objectives, epoch)
         with timed("store"):
-            self._keep(collected, planned, objectives, decisions, epoch)
+            is_stored = self._keep(collected, planned, objectives, decisions, epoch)
+        with timed("apply"):
+            wishes, state = guarded.wishes, self._guard.state
+            if not is_stored:
+                wishes = ways_back(wishes, ordered, state.tenants, state.memory.restore)
+            sent = self._applier.actions(collected, wishes, objectives, epoch, state, ordered)
         made = (collected, planned, objectives, stands, epoch)
         self._to_publish = partial(self._publish, seen, *made)
-        return actions
-
-    def _lifted(
-        self, collected: Collected, planned: Planned, objectives: Objectives, stands: Standing
-    ) -> Plan:
-        """Where memory alone would go if no policy were on trial."""
-        free = self._free(collected, objectives, stands)
-        return plan_ahead(collected, planned.snapshot, free, self._config.planner)
+        return sent
 
     def _ends(
         self, collected: Collected, planned: Planned, objectives: Objectives, stands: Standing
     ) -> Ends:
-        """The same, and where it would go if every policy that may be tried was as predicted."""
-        free = self._free(collected, objectives, stands)
+        """Where memory goes in the end, and where under policies that are as predicted."""
+        free = self._bias.raised(collected, self._guard.constrain(collected, objectives, stands))
         planner = self._config.planner
         return (
             plan_ahead(collected, planned.snapshot, free, planner),
             plan(planned.snapshot, free, in_the_end(planner)),
         )
-
-    def _free(self, collected: Collected, objectives: Objectives, stands: Standing) -> Objectives:
-        free = self._guard.constrain(collected, objectives, stands, lifted=True)
-        return self._bias.raised(collected, free)
 
     def _wait_us(self) -> float:
         """What a device read waits, as the last plan had it."""
@@ -279,26 +288,27 @@ class NodeLoop:
         objectives: Objectives,
         decisions: list[Decision],
         epoch: int,
-    ) -> None:
-        """Stores decisions and trials before the plan is sent: a crash never forgets a trial."""
+    ) -> bool:
+        """Stores decisions and trials before the plan is sent: a crash never forgets a trial.
+
+        False when they could not be stored; then the plan may begin nothing.
+        """
         for one in decisions:
             self._last[one.cgroup] = LastDecision(f"{one.event}: {one.why}", one.time_s)
         for cgroup in self._last.keys() - collected.seen.keys():
             del self._last[cgroup]
-        self._windows.take_all(collected, objectives)
-        if not decisions and not self._stored.is_due:
-            return
-        state, totals = self._guard.state, self._totals.take(decisions)
-        whole, tenants = self._stored.texts(state, decisions)
-        self._store.save(
-            self.name, epoch, collected.time_s, decisions, whole,
-            decision_totals=totals, guard_tenants=tenants,
-        )  # fmt: skip
-        if whole is not None:
-            self._stored.take(state)
-        if not decisions:
-            return
-        self._changes.tell(Topic.DECISIONS, self.name)
+        self._keeper.windows.take_all(collected, objectives)
+        state = self._guard.state
+        has_news = bool(decisions) or self._keeper.has_waiting
+        is_stored = self._keeper.keep(state, decisions, epoch, collected.time_s)
+        if is_stored and has_news:
+            self._changes.tell(Topic.DECISIONS, self.name)
+        if is_stored and decisions:
+            self._record(collected, planned, epoch)
+        return is_stored
+
+    def _record(self, collected: Collected, planned: Planned, epoch: int) -> None:
+        """What replays the decisions of a cycle; it is stored after the plan is sent."""
         many = len(collected.seen) > RECORD_TENANTS_MAX
         if many and collected.time_s - self._recorded_s < RECORD_EVERY_S:
             RECORDS_SKIPPED.labels(self.name).inc()
@@ -345,11 +355,11 @@ class NodeLoop:
             plan=told,
             objectives=objectives,
             epoch=epoch,
-            problem=planned.problem,
-            slos=slo_views(collected, told, objectives, self._windows),
+            problem=planned.problem or self._keeper.problem,
+            slos=slo_views(collected, told, objectives, self._keeper.windows),
             trials=trial_views(self._guard.state, collected, self._config.guard, self._interval_s),
             last=dict(self._last),
-            decisions=self._totals.shown(),
+            decisions=self._keeper.totals.shown(),
         )
 
     def after(self) -> None:
@@ -369,28 +379,18 @@ class NodeLoop:
             if self._to_record is not None:
                 epoch, record = self._to_record
                 self._to_record = None
-                self._store.save_record(self.name, epoch, to_json(record))
-            active = guard_state.is_active(self._guard.state)
-            if active or self._was_active or self._cycles % SAVE_CYCLES == 0:
+                self._store.save_record(self.name, epoch, to_json(record.applying()))
+            moves = guard_state.is_moving(self._guard.state)
+            if moves or self._was_moving or self._cycles % SAVE_CYCLES == 0:
                 self._save()
-            self._was_active = active
+            self._was_moving = moves
         except Exception:
             LOG.exception("node %s: what follows a cycle failed", self.name)
 
     def _save(self) -> None:
-        gone: set[str] = set()
         report = self.report
-        if report is not None:
-            known = report.collected.seen
-            gone = self._windows.keep_only(known) | self._totals.keep_only(known)
-        totals = self._windows.totals_now(self._windows.changed())
-        rows = self._windows.take_changed()
-        state = guard_state.to_json(self._guard.state)
-        self._store.save(
-            self.name, self.epoch, self.last_seen_s, (), state, rows, totals, gone=gone
-        )
-        self._stored.take(self._guard.state)
-        self._windows.stored(totals)
+        known = None if report is None else report.collected.seen.keys()
+        self._keeper.keep_all(self._guard.state, self.epoch, self.last_seen_s, known)
 
     def end(self) -> None:
         """A session ended: what was not stored yet is."""

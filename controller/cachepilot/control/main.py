@@ -7,6 +7,7 @@ import gc
 import logging
 import signal
 import socket
+import sqlite3
 import sys
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,10 @@ class Controller:
     async def _prune(self) -> None:
         while True:
             await asyncio.sleep(PRUNE_S)
-            await asyncio.to_thread(self.store.prune)
+            try:
+                await asyncio.to_thread(self.store.prune)
+            except sqlite3.Error:
+                LOG.exception("the store cannot be pruned; once more in %g s", PRUNE_S)
 
 
 class _Http(uvicorn.Server):

@@ -4,7 +4,8 @@
 Curves wobble and the plan follows them. Memory that follows too would move for ever.
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cachepilot.control.collect import Collected
@@ -23,6 +24,9 @@ Ahead = Callable[[], Plan]
 
 STEP_SHARE_MIN = 0.005
 """Of a limit: a smaller change is not made."""
+OWED_SHARE = 0.02
+"""Of what a tenant keeps: it may be predicted to have so much less without memory being moved for
+that alone, as curves wobble."""
 
 
 @dataclass
@@ -101,10 +105,18 @@ def _grows_by_order(plan: Plan, objectives: Objectives) -> bool:
     )
 
 
+def _is_owed(action: Action) -> bool:
+    """Whether a tenant is predicted to do clearly less than what it keeps without an SLO."""
+    return action.present.throughput_ops < (1 - OWED_SHARE) * action.kept_ops
+
+
 def is_forced(
     collected: Collected, plan: Plan, objectives: Objectives, moves: Mapping[str, Action]
 ) -> bool:
-    """Whether memory must move whatever is gained: for a pin, an SLO, a bound, or the budget."""
+    """Whether memory must move whatever is gained.
+
+    For a pin, an SLO, a bound, the budget, or what a tenant without an SLO keeps.
+    """
     if not moves:
         return False
     if _grows_by_order(plan, objectives):
@@ -115,7 +127,8 @@ def is_forced(
     needy = needs_memory(plan) | falls_short(collected, plan)
     for cgroup, action in moves.items():
         tenant, objective = collected.seen[cgroup].tenant, objectives.of(cgroup)
-        if cgroup in needy and action.limit_bytes > action.present.limit_bytes:
+        grows = action.limit_bytes > action.present.limit_bytes
+        if grows and (cgroup in needy or _is_owed(action)):
             return True
         if objective.mode is Mode.AUTO and _is_out_of_bounds(tenant, objective, budget):
             return True
@@ -123,12 +136,16 @@ def is_forced(
 
 
 def under_present_policies(objectives: Objectives, collected: Collected) -> Objectives:
-    """Objectives under which no policy changes."""
-    still = tuple(
-        objectives.of(cgroup).narrowed(pattern=cgroup, policies=(seen.tenant.policy,))
-        for cgroup, seen in collected.seen.items()
-        if seen.measured is not None
-    )
+    """Objectives under which no policy changes that the decider may change.
+
+    Of whom the present policy is not allowed, or that is only recommended to, another is planned.
+    """
+    still = []
+    for cgroup, seen in collected.seen.items():
+        objective, present = objectives.of(cgroup), seen.tenant.policy
+        allowed = not objective.policies or present in objective.policies
+        if seen.measured is not None and objective.mode is Mode.AUTO and allowed:
+            still.append(objective.narrowed(pattern=cgroup, policies=(present,)))
     return replace(objectives, tenants=(*still, *objectives.tenants))
 
 
@@ -154,13 +171,16 @@ def _spread_ops(collected: Collected, plan: Plan, action: Action) -> float:
 def promised_pct(collected: Collected, plan: Plan, objectives: Objectives) -> tuple[float, float]:
     """What a plan gains in percent of what there is, and how much of that may be error.
 
-    Throughput by weight, or under `least_memory` the memory that it frees.
+    By the goal: the weighted geometric mean of throughputs, their weighted sum, or the memory that
+    the plan frees. A tenant that is predicted to do nothing counts for neither mean.
     """
     free = [one for one in plan.actions if one.held is Held.NOT]
     if objectives.goal is Goal.LEAST_MEMORY:
         held = sum(one.present.limit_bytes for one in free)
         freed = held - sum(one.limit_bytes for one in free)
         return 100 * freed / max(held, 1), 0.0
+    if objectives.goal is Goal.PROPORTIONAL_FAIRNESS:
+        return _mean_gain_pct(collected, plan, objectives, free)
     before = after = variance = 0.0
     for one in free:
         weight = objectives.of(one.cgroup).weight
@@ -170,6 +190,24 @@ def promised_pct(collected: Collected, plan: Plan, objectives: Objectives) -> tu
             variance += (weight * _spread_ops(collected, plan, one)) ** 2
     least = max(before, 1e-9)
     return 100 * (after - before) / least, 100 * variance**0.5 / least
+
+
+def _mean_gain_pct(
+    collected: Collected, plan: Plan, objectives: Objectives, free: Sequence[Action]
+) -> tuple[float, float]:
+    """`promised_pct` of the weighted geometric mean of throughputs."""
+    total = gained = variance = 0.0
+    for one in free:
+        before, after = one.present.throughput_ops, one.throughput_ops
+        if min(before, after) <= 0:
+            continue
+        weight = objectives.of(one.cgroup).weight
+        total += weight
+        gained += weight * math.log(after / before)
+        if one.limit_bytes != one.present.limit_bytes:
+            variance += (weight * _spread_ops(collected, plan, one) / after) ** 2
+    total = max(total, 1e-9)
+    return 100 * math.expm1(gained / total), 100 * math.sqrt(variance) / total
 
 
 def ways(plan: Plan) -> dict[str, bool]:

@@ -2,13 +2,12 @@
 """Memory moved between the tenants of one node: steps, their trial, and the way back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from cachepilot.control.decisions import Decision, Event
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_course import doubled_s, is_far, turned
 from cachepilot.control.memory_gain import (
-    Patience,
     is_forced,
     promised_pct,
     rest,
@@ -17,12 +16,12 @@ from cachepilot.control.memory_gain import (
 )
 from cachepilot.control.memory_march import goes_straight, is_urgent, planned, towards
 from cachepilot.control.memory_member import MemoryLook, member_of, predict_member
-from cachepilot.control.memory_return import RETURN_INTERVALS, returning
+from cachepilot.control.memory_return import go_back, holds_up
+from cachepilot.control.memory_state import MemoryState
 from cachepilot.control.memory_trial import (
     RESTARTS_MAX,
     SETTLED_INTERVALS,
     MemoryTrial,
-    Origin,
     Phase,
     broken_slo,
     has_gained,
@@ -34,26 +33,11 @@ from cachepilot.control.memory_trial import (
     worse_donor,
     worse_sum,
 )
-from cachepilot.control.policy_guard import Recent, TenantState
+from cachepilot.control.tenant_state import Recent, TenantState
+from cachepilot.control.unconfirmed import why_over
 from cachepilot.planner.decision import Action
 from cachepilot.planner.objectives import Goal
 from cachepilot.sizes import human_bytes
-
-
-@dataclass
-class MemoryState:
-    """What is under way on one node; outlives a restart."""
-
-    trial: MemoryTrial | None = None
-    restore: dict[str, Origin] = field(default_factory=dict)
-    restore_cycles: int = 0
-    patience: Patience = field(default_factory=Patience)
-
-    def move_back(self, seconds: float) -> None:
-        """With a clock that went back so far."""
-        self.patience.move_back(seconds)
-        if self.trial is not None:
-            self.trial.move_back(seconds)
 
 
 @dataclass(frozen=True)
@@ -98,6 +82,7 @@ def _extend(
             if member is None:
                 continue
             trial.members[cgroup] = member
+            states[cgroup].begin_change(look.collected.snapshot.epoch)
             if up and cgroup in look.standing.short:
                 trial.serves.add(cgroup)
         elif up if member.is_donor else not (up or _may_turn(trial, cgroup)):
@@ -106,6 +91,14 @@ def _extend(
         predict_member(member, look, look.collected.seen[cgroup])
         wanted[cgroup] = limit
     return wanted
+
+
+def _is_waited_for(trial: MemoryTrial, look: MemoryLook, config: GuardConfig) -> bool:
+    """Whether a member is missing from the snapshot, and not for long: it may come back."""
+    if not any(cgroup in look.away for cgroup in trial.members):
+        return False
+    trial.away_s += look.elapsed_s
+    return trial.away_s <= config.patience_s
 
 
 def _drop_missing(trial: MemoryTrial, look: MemoryLook) -> None:
@@ -128,7 +121,8 @@ def _follow_phases(trial: MemoryTrial, look: MemoryLook) -> None:
     What was measured of a member before its own change is no baseline: it leaves.
     """
     now = _phases(look)
-    changed = [name for name, phase in now.items() if trial.phases.get(name, phase) != phase]
+    # Only who rises: an agent that was restarted, and a cgroup that was made anew, begin at 0.
+    changed = [name for name, phase in now.items() if trial.phases.get(name, phase) < phase]
     trial.phases = now
     for cgroup in changed:
         if cgroup in trial.members:
@@ -158,15 +152,16 @@ def _blamed(
 
 
 def _why_worse(trial: MemoryTrial, look: MemoryLook, config: GuardConfig) -> Blame | None:
-    excused = look.objectives.goal is Goal.THROUGHPUT and keeps_promise(trial, config)
+    goal = look.objectives.goal
+    excused = goal is not Goal.LEAST_MEMORY and keeps_promise(trial, goal, config)
     for cgroup in trial.members:
         blame = _blamed(trial, cgroup, look, config, excused)
         if blame is not None:
             return blame
     measured = all(one.samples for one in trial.members.values())
-    if look.objectives.goal is Goal.LEAST_MEMORY or not measured:
+    if goal is Goal.LEAST_MEMORY or not measured:
         return None
-    why = worse_sum(trial, config) or why_in_vain(trial, look.objectives.goal, config)
+    why = worse_sum(trial, goal, config) or why_in_vain(trial, goal, config)
     return None if why is None else Blame(why)
 
 
@@ -266,17 +261,6 @@ def _take_back(
     return _end(state, look, event, worse.why)
 
 
-def _restoring(state: MemoryState, look: MemoryLook, states: Mapping[str, TenantState]) -> Wanted:
-    """The next steps on the way back; empty when all are there, or it took too long."""
-    wanted = returning(state.restore, look, states)
-    tried = any(states[name].trial is not None for name in state.restore if name in states)
-    state.restore_cycles += not tried
-    if state.restore_cycles > RETURN_INTERVALS:
-        state.restore.clear()
-        return {}
-    return wanted
-
-
 def step(
     state: MemoryState,
     look: MemoryLook,
@@ -285,19 +269,33 @@ def step(
     config: GuardConfig,
 ) -> tuple[Wanted, list[Decision]]:
     """Lets one snapshot pass; returns limits to set, and decisions."""
-    if state.restore:
-        wanted = _restoring(state, look, states)
-        if any(cgroup in look.collected.seen for cgroup in state.restore):
-            return wanted, []
+    back, told = go_back(state, look, states)
+    if look.is_gap or holds_up(state, look):
+        return back, told
+    wanted, decided = _go_on(state, look, states, recents, config)
+    return {**wanted, **back}, [*told, *decided]
+
+
+def _go_on(
+    state: MemoryState,
+    look: MemoryLook,
+    states: Mapping[str, TenantState],
+    recents: Mapping[str, Recent],
+    config: GuardConfig,
+) -> tuple[Wanted, list[Decision]]:
+    """What is begun or goes on beside what is on its way back."""
     moves = planned(look, states)
     trial = state.trial
     if trial is None:
-        return _begin(state, look, moves, states, recents, config)
+        begins = look.may_begin
+        return _begin(state, look, moves, states, recents, config) if begins else ({}, [])
+    if _is_waited_for(trial, look, config):
+        return {}, []
     _drop_missing(trial, look)
     _follow_phases(trial, look)
-    if not trial.members or trial.gives_to_nobody:
-        why = Blame("of all who were to get memory the workload changed, or they are gone")
-        return {}, _take_back(state, look, states, Event.ABANDONED, why, config)
+    over = why_over(trial, states, look.collected.seen)
+    if over is not None:
+        return {}, _take_back(state, look, states, Event.ABANDONED, Blame(over), config)
     if trial.phase is Phase.MOVING:
         return _move(state, look, moves, states, recents, config)
     urgent = is_urgent(look, moves, trial.serves)
@@ -317,13 +315,14 @@ def _begin(
     config: GuardConfig,
 ) -> tuple[Wanted, list[Decision]]:
     trial = MemoryTrial(look.time_s, {}, phases=_phases(look))
-    if look.is_clearing:
-        return {}, []
     if not moves and look.objectives.goal is Goal.LEAST_MEMORY:
         state.patience.agreed = 0
         return {}, []
     if is_forced(look.collected, look.plan, look.objectives, moves):
         state.patience.agreed, end = 0, look.ahead()
+    elif state.restore:
+        # What is to be had by it does not come before what is owed.
+        return {}, []
     else:
         far = not moves
         found = worth_it(state.patience, look.collected, look.objectives, look.ahead, config, far)

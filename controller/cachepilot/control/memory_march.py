@@ -12,7 +12,7 @@ from dataclasses import replace
 from cachepilot.control.memory_gain import is_a_step, is_forced
 from cachepilot.control.memory_member import MemoryLook
 from cachepilot.control.memory_trial import MemoryTrial
-from cachepilot.control.policy_guard import TenantState
+from cachepilot.control.tenant_state import TenantState
 from cachepilot.planner.decision import Action, Held, SloState
 from cachepilot.planner.objectives import Goal, size_bytes
 from cachepilot.sizes import pages_down
@@ -20,7 +20,9 @@ from cachepilot.sizes import pages_down
 
 def planned(look: MemoryLook, states: Mapping[str, TenantState]) -> dict[str, Action]:
     """Limits that the plan of the cycle changes, of tenants whose limit may change now."""
-    found = {}
+    found: dict[str, Action] = {}
+    if not look.may_begin:
+        return found
     for action in look.plan.actions:
         if not is_a_step(action) or action.held is not Held.NOT or action.cgroup in look.busy:
             continue
@@ -31,8 +33,7 @@ def planned(look: MemoryLook, states: Mapping[str, TenantState]) -> dict[str, Ac
 
 def is_urgent(look: MemoryLook, moves: Mapping[str, Action], served: Collection[str]) -> bool:
     """Whether memory must move, and is on its way to a tenant whose SLO is not kept."""
-    forced = is_forced(look.collected, look.plan, look.objectives, moves)
-    if look.is_clearing or not forced:
+    if not is_forced(look.collected, look.plan, look.objectives, moves):
         return False
     for one in look.plan.slos:
         action = moves.get(one.cgroup)
@@ -48,7 +49,7 @@ def is_urgent(look: MemoryLook, moves: Mapping[str, Action], served: Collection[
 
 def goes_straight(trial: MemoryTrial, look: MemoryLook) -> bool:
     """Whether memory moves for throughput, and not because it must."""
-    return trial.ways is not None and look.objectives.goal is Goal.THROUGHPUT
+    return trial.ways is not None and look.objectives.goal is not Goal.LEAST_MEMORY
 
 
 def _bounded(end: int, action: Action, look: MemoryLook) -> int:
@@ -70,7 +71,9 @@ def _ahead_bytes(
     trial: MemoryTrial, look: MemoryLook, states: Mapping[str, TenantState]
 ) -> dict[str, tuple[Action, int]]:
     """How far everyone whose limit may change is from where it goes, on the way that was begun."""
-    found = {}
+    found: dict[str, tuple[Action, int]] = {}
+    if not look.may_begin:
+        return found
     for action in look.plan.actions:
         cgroup = action.cgroup
         end = trial.ends.get(cgroup)

@@ -9,9 +9,9 @@ from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_course import Anchor, anchored, mark_of
 from cachepilot.control.memory_gain import Ahead
 from cachepilot.control.memory_trial import Member, meets_slos
-from cachepilot.control.policy_guard import Recent, TenantState
 from cachepilot.control.predict import predicted
 from cachepilot.control.standing import NOBODY, Standing
+from cachepilot.control.tenant_state import Recent, TenantState
 from cachepilot.control.verdict import Stats, baseline
 from cachepilot.planner.decision import Action, Plan, SloState
 from cachepilot.planner.objectives import Objectives
@@ -23,7 +23,8 @@ class MemoryLook:
 
     Of them `ordered_limits` are those whose limit is an operator's.
     `ahead` says where memory alone is going in many cycles. `standing` is how promises do.
-    While it `is_clearing`, trials of policies were ended for memory that is to move next.
+    After a gap, of which no snapshot tells, nothing is judged or begun. `away` are tenants that are
+    missing from the snapshot and may come back.
     """
 
     collected: Collected
@@ -35,7 +36,9 @@ class MemoryLook:
     ahead: Ahead
     ordered_limits: Collection[str] = ()
     standing: Standing = NOBODY
-    is_clearing: bool = False
+    may_begin: bool = True
+    is_gap: bool = False
+    away: Collection[str] = ()
 
     @property
     def time_s(self) -> float:

@@ -13,7 +13,8 @@ from cachepilot.control.counters import Sample
 from cachepilot.control.decisions import Decision, Event, Reading, Setting
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_course import Anchor
-from cachepilot.control.verdict import Stats, change, ops_noise, stats
+from cachepilot.control.memory_sums import Compared, Together, together
+from cachepilot.control.verdict import Stats, change, stats
 from cachepilot.planner.decision import Action
 from cachepilot.planner.objectives import Goal, Objective
 from cachepilot.readable import number
@@ -91,6 +92,7 @@ class MemoryTrial:
     is judged by them any more, but memory is taken back for all. `phases` are those of all tenants
     of the node. When one changes the window begins anew, at most `RESTARTS_MAX` times, and what
     all do together is not compared any more: they share a device. Nor is it when anybody left.
+    For `away_s` members were missing that may come back.
     `serves` are those whose SLO is missed and that get more: it comes before what others lose.
     `is_large` when it promises far more than what memory moved for so far: then donors of which
     nothing is promised owe nothing, neither from now nor from earlier moves, as long as what all do
@@ -105,6 +107,7 @@ class MemoryTrial:
     settled_s: float = 0.0
     quiet: int = 0
     waited_s: float = 0.0
+    away_s: float = 0.0
     left: dict[str, Member] = field(default_factory=dict)
     phases: dict[str, int] = field(default_factory=dict)
     restarts: int = 0
@@ -132,12 +135,6 @@ class MemoryTrial:
         member = self.members.pop(cgroup)
         self.left.setdefault(cgroup, member)
         self.serves.discard(cgroup)
-
-    def may_take(self, cgroup: str) -> bool:
-        """Whether memory can go to a tenant whose SLO is missed while this is on trial."""
-        if self.phase is Phase.MOVING:
-            return self.ways is None or self.ways.get(cgroup, False)
-        return cgroup not in self.serves
 
     def step_of(self, action: Action) -> int | None:
         """The next limit of a tenant; None when it is not on the way that was begun.
@@ -251,37 +248,40 @@ def broken_slo(
 
 
 _Counted = list[tuple[Member, Stats]]
+"""Members with what is measured of them; none with a throughput of 0, before or after."""
 
 
 def _counted(trial: MemoryTrial, config: GuardConfig) -> _Counted:
     """Tenants that memory moved, with what is measured: not those whose load did.
 
-    When throughput and miss ratio both fell, or both rose, the load did.
+    When throughput and miss ratio both fell, or both rose, the load did; so did that of who does
+    nothing at all.
     """
     found = []
     for one in trial.members.values():
         now = stats(one.samples)
         seen = change(one.baseline, now, config)
         opposite = (now.ops < one.baseline.ops) == (now.miss > one.baseline.miss)
-        if opposite and (seen.miss_worse or not seen.ops_worse):
+        works = min(now.ops, one.baseline.ops) > 0
+        if works and opposite and (seen.miss_worse or not seen.ops_worse):
             found.append((one, now))
     return found
 
 
-def _sums(counted: _Counted) -> tuple[float, float, float]:
-    """Weighted throughput before and after, and the standard error of their difference."""
-    before = sum(one.weight * one.baseline.ops for one, _ in counted)
-    after = sum(one.weight * now.ops for one, now in counted)
-    variance = sum((one.weight * ops_noise(one.baseline, now)) ** 2 for one, now in counted)
-    return before, after, variance**0.5
+def _together(counted: _Counted, goal: Goal) -> Together:
+    compared = [
+        Compared(one.weight, one.baseline, now, one.predicted_times) for one, now in counted
+    ]
+    return together(compared, goal)
 
 
 def has_gained(trial: MemoryTrial, goal: Goal, config: GuardConfig) -> bool:
     """Whether half of the least that is worth a trial was measured."""
     if goal is Goal.LEAST_MEMORY:
         return sum(one.to_bytes - one.from_bytes for one in trial.members.values()) < 0
-    before, after, noise = _sums(_counted(trial, config))
-    return after - before > max(noise, before * config.memory_gain_pct / 200)
+    found = _together(_counted(trial, config), goal)
+    least = found.before * config.memory_gain_pct / 200
+    return found.after - found.before > max(found.noise, least)
 
 
 def _by_memory(member: Member, now: Stats, config: GuardConfig) -> bool:
@@ -293,7 +293,7 @@ def _by_memory(member: Member, now: Stats, config: GuardConfig) -> bool:
     return member.baseline.miss - now.miss >= config.kept_gain_pct / 100 * least
 
 
-def keeps_promise(trial: MemoryTrial, config: GuardConfig) -> bool:
+def keeps_promise(trial: MemoryTrial, goal: Goal, config: GuardConfig) -> bool:
     """Whether all together gained what was predicted of them all, as far as noise lets it be told.
 
     Then others made good what a donor lost beyond its own prediction. Of a tenant whose load
@@ -303,9 +303,9 @@ def keeps_promise(trial: MemoryTrial, config: GuardConfig) -> bool:
     if trial.ways is None or not trial.is_whole or not measured:
         return False
     counted = [one for one in _counted(trial, config) if _by_memory(*one, config)]
-    before, after, noise = _sums(counted)
-    promised = sum(one.weight * one.baseline.ops * (one.predicted_times - 1) for one, _ in counted)
-    return promised > 0 and after - before >= max(noise, promised - noise)
+    found = _together(counted, goal)
+    promised, noise = found.predicted_gain, found.noise
+    return promised > 0 and found.after - found.before >= max(noise, promised - noise)
 
 
 def why_kept(trial: MemoryTrial, goal: Goal, config: GuardConfig) -> str:
@@ -333,10 +333,10 @@ def why_in_vain(trial: MemoryTrial, goal: Goal, config: GuardConfig) -> str | No
     return None
 
 
-def worse_sum(trial: MemoryTrial, config: GuardConfig) -> str | None:
-    """Why all together are worse off by weighted throughput; None when they are not.
+def worse_sum(trial: MemoryTrial, goal: Goal, config: GuardConfig) -> str | None:
+    """Why all together are worse off by what the goal is about; None when they are not.
 
-    Memory that an SLO asked for is not measured by the sum.
+    Memory that an SLO asked for is not measured by that.
     """
     if not trial.is_whole:
         return None
@@ -344,8 +344,10 @@ def worse_sum(trial: MemoryTrial, config: GuardConfig) -> str | None:
         one.slo_met is False and not one.is_donor for one in trial.members.values()
     ):
         return None
-    before, after, noise = _sums(_counted(trial, config))
-    margin = before * config.tolerance_pct / 100 + config.noise_sigmas * noise
-    if after >= before - margin:
+    found = _together(_counted(trial, config), goal)
+    margin = found.before * config.tolerance_pct / 100 + config.noise_sigmas * found.noise
+    if found.after >= found.before - margin:
         return None
-    return f"weighted sum of throughput {number(before)} -> {number(after)} ops/s"
+    mean = goal is Goal.PROPORTIONAL_FAIRNESS
+    what = "weighted geometric mean" if mean else "weighted sum"
+    return f"{what} of throughput {number(found.before)} -> {number(found.after)} ops/s"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator pinned, as orders that need no trial."""
 
-from cachepilot.control.proposals import Wish
+from cachepilot.control.wish import Wish
 from cachepilot.planner.decision import Plan
 from cachepilot.planner.objectives import Objectives
 

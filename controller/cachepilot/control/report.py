@@ -44,17 +44,17 @@ def trial_views(
     """Trials that run, by cgroup: of policies, and of memory."""
     found = {}
     for cgroup, one in state.tenants.items():
-        trial = one.trial
+        trial = one.policy.trial
         if trial is not None:
             found[cgroup] = TrialView.model_construct(
                 started_s=trial.started_s,
-                ends_s=trial.ends_s(config, interval_s),
+                ends_s=max(trial.ends_s, collected.time_s),
                 from_policy=trial.from_policy,
                 to_policy=trial.to_policy,
                 from_limit_bytes=trial.limit_bytes,
                 to_limit_bytes=trial.limit_bytes,
-                baseline_ops=trial.baseline.ops,
-                predicted_ops=trial.predicted.ops or 0.0,
+                baseline_ops=trial.baseline[0],
+                predicted_ops=trial.predicted[0],
             )
     memory = state.memory.trial
     if memory is None:

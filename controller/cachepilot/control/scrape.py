@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from cachepilot.planner.indicator_url import NODE
 from cachepilot.planner.objectives import Counter, Indicator, Objectives
 
 LOG = logging.getLogger(__name__)
@@ -47,16 +48,26 @@ def series_value(body: str, metric: str) -> float | None:
 
 
 class Scraper:
-    """The last values of what objectives ask for; calling it looks one up."""
+    """The last values of what objectives ask for; calling it looks one up.
+
+    What is at the tenant's own node is scraped while it is looked up: only a node that has such a
+    tenant says where that is.
+    """
 
     def __init__(self, objectives: Callable[[], Objectives], interval_s: float) -> None:
         self._objectives, self._interval_s = objectives, interval_s
         self._values: dict[Indicator, tuple[float, int]] = {}
+        self._asked: dict[Indicator, int] = {}
         self._round = 0
+        self._left_out = 0
         self.failures_total = 0
 
     def __call__(self, indicator: Indicator) -> float | None:
-        """The last value; None when it is not known, or has not been for a while."""
+        """The last value; None when it is not known, or has not been for a while.
+
+        From any thread.
+        """
+        self._asked[indicator] = self._round
         found = self._values.get(indicator)
         if found is None or self._round - found[1] > STALE_INTERVALS:
             return None
@@ -64,11 +75,25 @@ class Scraper:
 
     def _wanted(self) -> dict[str, set[Indicator]]:
         wanted: dict[str, set[Indicator]] = {}
-        for objective in self._objectives().tenants:
-            indicator = objective.indicator
-            if indicator.counter is Counter.PROMETHEUS:
+        stated = {one.indicator for one in self._objectives().tenants}
+        templates = {one.metric for one in stated if NODE in one.url}
+        for indicator, asked in list(self._asked.items()):
+            if self._round - asked > STALE_INTERVALS:
+                self._asked.pop(indicator, None)
+            elif indicator.metric in templates:
+                stated.add(indicator)
+        for indicator in sorted(stated, key=lambda one: (one.url, one.metric)):
+            if indicator.counter is Counter.PROMETHEUS and NODE not in indicator.url:
                 wanted.setdefault(indicator.url, set()).add(indicator)
+        self._tell_left_out(max(0, len(wanted) - URLS_MAX))
         return dict(list(wanted.items())[:URLS_MAX])
+
+    def _tell_left_out(self, urls: int) -> None:
+        """Counts what is not scraped because it is too much, and says so when that changes."""
+        self.failures_total += urls
+        if urls != self._left_out:
+            self._left_out = urls
+            LOG.warning("%d URLs are not scraped (allowed: %d in all)", urls, URLS_MAX)
 
     async def run(self) -> None:
         """Scrapes until it is cancelled."""

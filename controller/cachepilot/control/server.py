@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 from cachepilot.control.config import ControllerConfig
 from cachepilot.control.fleet import Fleet
 from cachepilot.control.loop import NodeLoop
+from cachepilot.control.peer import StrangerError, address_of, check_peer
 from cachepilot.control.tls import agent_credentials
 from cachepilot.control.validate import ProtocolError, check_hello, check_snapshot
 from cachepilot.errors import InputError
@@ -44,16 +45,29 @@ class DisplacedError(InputError):
 
 
 class _Session:
-    """What one stream is to the others: it can be displaced by a newer one of its node."""
+    """What one stream is to the others: it can be displaced by a newer one of its node.
 
-    def __init__(self, node: str) -> None:
-        self.node = node
+    `older` is the session whose place it takes, until that has ended.
+    """
+
+    def __init__(self, node: str, older: "_Session | None") -> None:
+        self.node, self.older = node, older
         self.displaced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.ended = asyncio.Event()
 
     def displace(self) -> None:
         if not self.displaced.done():
             self.displaced.set_result(None)
+
+    async def wait_for_older(self) -> None:
+        """Until no older session of the node runs.
+
+        One that was cut off while it waited leaves those that it waited for: they still run.
+        """
+        while self.older is not None:
+            self.older.displace()
+            await self.older.ended.wait()
+            self.older = self.older.older
 
 
 class FleetServer:
@@ -108,6 +122,8 @@ class FleetServer:
             await self._serve(context)
         except ProtocolError as error:
             await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        except StrangerError as error:
+            await _refuse(context, grpc.StatusCode.PERMISSION_DENIED, str(error))
         except DisplacedError as error:
             await _refuse(context, grpc.StatusCode.ABORTED, str(error))
         except InputError as error:
@@ -125,10 +141,13 @@ class FleetServer:
         if message.WhichOneof("message") != "hello":
             raise ProtocolError("the first message must be a hello")
         check_hello(message.hello)
-        session = await self._displace(message.hello.node)
+        if self._config.tls is not None:
+            check_peer(message.hello.node, context.auth_context())
+        session = self._enter(message.hello.node)
         try:
+            await session.wait_for_older()
             loop = await self._run(self._fleet.join, message.hello.node)
-            await self._run(loop.begin, message.hello)
+            await self._run(loop.begin, message.hello, address_of(context.peer()))
             loop.connected = True
             LOG.info("node %s: a session began", loop.name)
             welcome = wire.Welcome(interval_ms=self._config.interval_ms)
@@ -136,21 +155,25 @@ class FleetServer:
             try:
                 await self._listen(context, session, loop)
             finally:
-                await asyncio.shield(self._run(loop.end))
+                await self._end(loop)
                 LOG.info("node %s: a session ended", loop.name)
         finally:
-            session.ended.set()
-            if self._sessions.get(session.node) is session:
-                del self._sessions[session.node]
+            self._leave(session)
 
-    async def _displace(self, node: str) -> _Session:
-        """Takes the place of an older session of the node, once that has ended."""
-        session = _Session(node)
-        older, self._sessions[node] = self._sessions.get(node), session
-        if older is not None:
-            older.displace()
-            await older.ended.wait()
+    def _enter(self, node: str) -> _Session:
+        """Makes a session the newest of its node."""
+        session = self._sessions[node] = _Session(node, self._sessions.get(node))
         return session
+
+    def _leave(self, session: _Session) -> None:
+        """A session is over; the next one waits for the one that this had yet to displace."""
+        session.ended.set()
+        if self._sessions.get(session.node) is not session:
+            return
+        if session.older is None:
+            del self._sessions[session.node]
+        else:
+            self._sessions[session.node] = session.older
 
     async def _listen(self, context: Context, session: _Session, loop: NodeLoop) -> None:
         sequence = 0
@@ -170,6 +193,18 @@ class FleetServer:
                 await self._run(loop.after)
             else:
                 raise ProtocolError("after the hello there are snapshots and acknowledgements")
+
+    async def _end(self, loop: NodeLoop) -> None:
+        """Ends the session of a loop, to the end also when it is cut off meanwhile.
+
+        The next one would begin before it otherwise, and then be ended in its place.
+        """
+        ending = asyncio.ensure_future(self._run(loop.end))
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            await asyncio.wait((ending,))
+            raise
 
     async def _next(self, context: Context, session: _Session) -> Any:
         """The next message; TimeoutError after silence, InputError when displaced."""

@@ -40,6 +40,7 @@ CREATE TABLE IF NOT EXISTS ends_of_pins (
 CREATE TABLE IF NOT EXISTS nodes (
   name TEXT PRIMARY KEY, epoch INTEGER NOT NULL DEFAULT 0, hello BLOB,
   last_seen_s REAL NOT NULL DEFAULT 0, guard TEXT);
+CREATE TABLE IF NOT EXISTS heard (node TEXT PRIMARY KEY, heard_s REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS guard_tenants (
   node TEXT NOT NULL, cgroup TEXT NOT NULL, guard_crc INTEGER NOT NULL, state TEXT NOT NULL,
   PRIMARY KEY (node, cgroup));
@@ -71,6 +72,11 @@ CREATE TABLE IF NOT EXISTS decision_totals (
   node TEXT NOT NULL, cgroup TEXT NOT NULL, event TEXT NOT NULL, count INTEGER NOT NULL,
   PRIMARY KEY (node, cgroup, event));
 """
+OF_NODES = (
+    "heard", "guard_tenants", "decisions", "records", "slo_windows", "slo_totals",
+    "decision_totals",
+)  # fmt: skip
+"""Tables whose rows are of one `node`, beside `nodes` itself."""
 COLUMNS = tuple(name for name in DecisionView.model_fields if name != "in_force")
 
 
@@ -82,7 +88,8 @@ class StoreError(InputError):
 class NodeRow:
     """A node as it was last seen: its hello as bytes of the wire, and its guard as JSON.
 
-    `guard_tenants` are tenants of the guard that changed since.
+    `guard_tenants` are tenants of the guard that changed since. `last_seen_s` is the node's time,
+    `heard_s` that of this host, both in seconds since 1970.
     """
 
     name: str
@@ -91,6 +98,7 @@ class NodeRow:
     last_seen_s: float
     guard: str | None
     guard_tenants: Mapping[str, str] = field(default_factory=dict)
+    heard_s: float = 0.0
 
 
 def history_query(
@@ -129,6 +137,9 @@ class Store:
             if version not in (0, VERSION):
                 raise StoreError(f"store {path}: version {version} (allowed: {VERSION})")
             self._db.executescript(f"{SCHEMA} PRAGMA user_version={VERSION};")
+            # Of a version that did not write it down: as if it was heard of now.
+            query = "INSERT OR IGNORE INTO heard SELECT name, ? FROM nodes"
+            self._db.execute(query, (clock(),))
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"store {path}: cannot be opened: {error}") from None
         self.prune()
@@ -144,10 +155,12 @@ class Store:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
+                self._db.execute("COMMIT")
             except BaseException:
-                self._db.execute("ROLLBACK")
+                # On a full disk SQLite has rolled back already, or leaves it open when it commits.
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
                 raise
-            self._db.execute("COMMIT")
 
     def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._lock:
@@ -167,11 +180,11 @@ class Store:
                 (DECISIONS_MAX,),
             )
             db.execute("DELETE FROM records WHERE stored_s < ?", (oldest,))
-            db.execute(
-                "DELETE FROM slo_windows WHERE minute <= (SELECT max(minute) FROM slo_windows AS w"
-                " WHERE w.node = slo_windows.node) - ?",
-                (MINUTES,),
-            )
+        # Node by node, so that cycles wait no longer than for one of them.
+        for node, newest in self._rows("SELECT node, max(minute) FROM slo_windows GROUP BY node"):
+            with self._transaction() as db:
+                query = "DELETE FROM slo_windows WHERE node = ? AND minute <= ?"
+                db.execute(query, (node, newest - MINUTES))
 
     def objectives(self) -> Objectives | None:
         """The objectives that hold; None when there never were any."""
@@ -226,12 +239,23 @@ class Store:
         return first, last
 
     def nodes(self) -> list[NodeRow]:
-        """Every node that was ever seen."""
-        rows = self._rows("SELECT name, epoch, hello, last_seen_s, guard FROM nodes ORDER BY 1")
+        """Every node that was seen and is not forgotten."""
+        rows = self._rows(
+            "SELECT name, epoch, hello, last_seen_s, guard, coalesce(heard_s, 0) FROM nodes"
+            " LEFT JOIN heard ON node = name ORDER BY 1"
+        )
         return [
-            NodeRow(name, epoch, hello, seen_s, guard, self._guard_tenants(name, guard))
-            for name, epoch, hello, seen_s, guard in rows
+            NodeRow(name, epoch, hello, seen_s, guard, self._guard_tenants(name, guard), heard_s)
+            for name, epoch, hello, seen_s, guard, heard_s in rows
         ]
+
+    def forget(self, node: str) -> None:
+        """Drops all that is stored of a node; pins on it are the operator's, and stay."""
+        with self._transaction() as db:
+            db.execute("DELETE FROM nodes WHERE name = ?", (node,))
+            for table in OF_NODES:
+                db.execute(f"DELETE FROM {table} WHERE node = ?", (node,))
+        self._guard_crc.pop(node, None)
 
     def _guard_tenants(self, node: str, guard: str | None) -> dict[str, str]:
         """Those that changed since that guard was stored; others are of an earlier one."""
@@ -242,6 +266,7 @@ class Store:
         """Who a node said that it is."""
         with self._transaction() as db:
             db.execute("UPDATE nodes SET hello = ? WHERE name = ?", (hello, node))
+            db.execute("INSERT OR REPLACE INTO heard VALUES (?, ?)", (node, self._clock()))
 
     def save(
         self,
@@ -273,6 +298,7 @@ class Store:
                 "UPDATE nodes SET last_seen_s = ?, guard = coalesce(?, guard) WHERE name = ?",
                 (last_seen_s, guard, node),
             )
+            db.execute("INSERT OR REPLACE INTO heard VALUES (?, ?)", (node, now_s))
             if guard is not None:
                 db.execute("DELETE FROM guard_tenants WHERE node = ?", (node,))
                 crc = _crc(guard)

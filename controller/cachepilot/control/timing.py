@@ -3,7 +3,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from prometheus_client import Counter, Histogram
 
@@ -25,11 +25,31 @@ CYCLES_FAILED = Counter(
     "Control cycles that ended in an error and left everything as it was.",
     ("node",),
 )
+CYCLES_UNSTORED = Counter(
+    "cachepilot_control_cycles_unstored",
+    "Control cycles whose state could not be stored, and that therefore sent only ways back.",
+    ("node",),
+)
+DECISIONS_LOST = Counter(
+    "cachepilot_control_decisions_lost",
+    "Decisions that could not be stored for so long that the history lacks them.",
+    ("node",),
+)
 RECORDS_SKIPPED = Counter(
     "cachepilot_control_records_skipped",
     "Decisions whose record was not kept, to bound the time that large nodes take.",
     ("node",),
 )
+
+
+OF_NODES = (CYCLES_FAILED, CYCLES_UNSTORED, DECISIONS_LOST, RECORDS_SKIPPED)
+
+
+def forget_node(name: str) -> None:
+    """Drops the series of a node."""
+    for counter in OF_NODES:
+        with suppress(KeyError):
+            counter.remove(name)
 
 
 @contextmanager

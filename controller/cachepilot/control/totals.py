@@ -2,7 +2,7 @@
 """Decisions of every tenant of one node by event, since it was first seen."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cachepilot.control.decisions import Decision
@@ -25,12 +25,16 @@ class DecisionTotals:
         for row in rows:
             self._totals.setdefault(row.cgroup, Counter())[row.event] = row.count
 
-    def take(self, decisions: Sequence[Decision]) -> list[DecisionTotal]:
-        """Counts decisions; the totals that changed."""
+    def count(self, decisions: Iterable[Decision]) -> None:
+        """Counts decisions."""
         for one in decisions:
             self._totals.setdefault(one.cgroup, Counter())[str(one.event)] += 1
+
+    def of(self, decisions: Iterable[Decision]) -> list[DecisionTotal]:
+        """The totals that decisions counted in, of tenants that are still known."""
         changed = sorted({(one.cgroup, str(one.event)) for one in decisions})
-        return [DecisionTotal(*key, self._totals[key[0]][key[1]]) for key in changed]
+        known = [key for key in changed if key[0] in self._totals]
+        return [DecisionTotal(*key, self._totals[key[0]][key[1]]) for key in known]
 
     def shown(self) -> dict[str, dict[str, int]]:
         """Totals by cgroup and event, as they are now."""

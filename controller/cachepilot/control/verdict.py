@@ -9,7 +9,6 @@ from statistics import fmean
 from cachepilot.control.counters import Sample
 from cachepilot.control.decisions import Reading
 from cachepilot.control.guard_config import GuardConfig
-from cachepilot.readable import number
 
 ALIKE_MISS = 0.05
 ALIKE_OPS = 0.3
@@ -81,29 +80,6 @@ def baseline(samples: Sequence[Sample], config: GuardConfig) -> Stats | None:
     return stats(alike)
 
 
-def is_jump(last: Sample, now: Sample) -> bool:
-    """Whether the load changed between two intervals: other throughput at the same miss ratio."""
-    same_miss = abs(now.miss_ratio - last.miss_ratio) <= ALIKE_MISS
-    return same_miss and abs(now.ops - last.ops) > ALIKE_OPS * last.ops
-
-
-def promise_noise_pct(samples: Sequence[Sample], config: GuardConfig) -> float:
-    """Percent of throughput that a change must bring for a verdict to tell it from noise.
-
-    As noisy after it as in the newest intervals of alike miss ratio, over as many as are judged at
-    least. 0 while fewer than two are known.
-    """
-    recent = samples[-config.baseline_intervals :]
-    miss = fmean([one.miss_ratio for one in recent[-2:]]) if recent else 0.0
-    alike = [one.ops for one in recent if abs(one.miss_ratio - miss) <= ALIKE_MISS]
-    if len(alike) < 2:
-        return 0.0
-    mean, count = fmean(alike), len(alike)
-    variance = _variance(alike, mean) * count / (count - 1)
-    noise = _noise(variance, count, variance, config.judge_intervals)
-    return 100 * config.noise_sigmas * noise / mean
-
-
 def _noise(before: float, count_before: int, after: float, count_after: int) -> float:
     """The standard error of a difference of means (Welch)."""
     return math.sqrt(before / count_before + after / count_after)
@@ -144,43 +120,3 @@ def change(before: Stats, after: Stats, config: GuardConfig) -> Change:
         miss_worse=after.miss > before.miss + config.miss_tolerance + miss_noise,
         slower_calls=slower,
     )
-
-
-def why_worse(before: Stats, after: Stats, found: Change) -> str | None:
-    """Why a policy is to be taken back; None when it is not.
-
-    Fewer operations at the same miss ratio, each as fast as before, are the workload's doing.
-    """
-    if found.miss_worse and not found.ops_better:
-        return f"miss ratio {before.miss:.4f} -> {after.miss:.4f}"
-    if found.ops_worse and found.slower_calls:
-        return (
-            f"{number(before.ops)} -> {number(after.ops)} ops/s without more misses, "
-            f"calls slower by more than the device"
-        )
-    return None
-
-
-def why_no_gain(
-    before: Stats, after: Stats, promised_miss: float, config: GuardConfig
-) -> str | None:
-    """Why a change that was to lower the miss ratio by `promised_miss` is not worth keeping.
-
-    None when a share `kept_gain_pct` of that is measured, as far as noise lets it be told.
-    """
-    noise = _noise(before.miss_variance, before.count, after.miss_variance, after.count)
-    fell = before.miss - after.miss
-    if fell + min(noise, promised_miss / 4) >= promised_miss * config.kept_gain_pct / 100:
-        return None
-    return (
-        f"no gain: miss ratio {before.miss:.4f} -> {after.miss:.4f}, "
-        f"less by {promised_miss:.4f} promised"
-    )
-
-
-def why_no_better(before: Stats, after: Stats, config: GuardConfig) -> str | None:
-    """Why a change is not worth keeping of which nothing is promised; None when misses fell."""
-    noise = _noise(before.miss_variance, before.count, after.miss_variance, after.count)
-    if after.miss < before.miss - config.miss_tolerance - noise:
-        return None
-    return f"no gain: miss ratio {before.miss:.4f} expected without it, {after.miss:.4f} measured"

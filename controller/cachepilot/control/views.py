@@ -11,7 +11,7 @@ from cachepilot.api.shapes import (
 )
 from cachepilot.control.collect import Seen
 from cachepilot.control.loop import NodeLoop
-from cachepilot.control.protection import why_floor
+from cachepilot.control.protection import why_floor, why_kept
 from cachepilot.control.report import Report
 from cachepilot.planner.asked import NOTHING_FIXED
 from cachepilot.planner.config import Config
@@ -120,8 +120,8 @@ def _stated(objective: Objective) -> ObjectiveShape | None:
 def _why(report: Report, seen: Seen, action: Action | None, objective: Objective) -> str:
     if report.problem or action is None:
         return report.problem
-    bound = why_floor(seen, objective)
-    return f"{action.why}; {bound}" if bound else action.why
+    bounds = why_floor(seen, objective), why_kept(seen, objective, action)
+    return "; ".join((action.why, *filter(None, bounds)))
 
 
 def _action(report: Report, cgroup: str) -> Action | None:

@@ -17,7 +17,6 @@ from cachepilot.v1 import session_pb2 as wire
 
 KNOWN_MAX = 256
 """Miss ratios of single limits that are remembered of one tenant's curves."""
-RAISE_MIN = 0.02
 STEP_SHARE = 0.02
 """Of the limit: by how much what is not page cache must change before curves move again."""
 
@@ -109,25 +108,6 @@ class Measured:
         if now is None or abs(now - then) <= least:
             return False
         return abs(now - then) > bars * self.error_at(policy, limit_bytes) + least
-
-    def raised(self, policy: str, limit_bytes: int, miss: float) -> "Measured":
-        """The same with the curve of `policy` higher by as much as it is below `miss` at a limit.
-
-        Itself when the error bar holds that.
-        """
-        now = self.miss_at(policy, limit_bytes)
-        if now is None or miss - now <= self.error_at(policy, limit_bytes) + RAISE_MIN:
-            return self
-        ratios = self.curves.miss_ratio.copy()
-        row = self.curves.policies.index(policy)
-        ratios[row] = np.minimum(1.0, ratios[row] + (miss - now))
-        return replace(self, curves=replace(self.curves, miss_ratio=ratios))
-
-    def best_at(self, policies: Collection[str], limit_bytes: int) -> tuple[str, float] | None:
-        """The policy among `policies` of the lowest miss ratio at a limit, and that ratio."""
-        names = [name for name in self.curves.policies if name in policies]
-        found = [(self.miss_at(name, limit_bytes) or 0.0, name) for name in names]
-        return None if not found else (min(found)[1], min(found)[0])
 
 
 def from_wire(curves: wire.Curves) -> Measured:

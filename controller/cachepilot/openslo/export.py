@@ -98,4 +98,6 @@ def openslo_yaml(objectives: Objectives) -> tuple[str, list[str]]:
     text = yaml.safe_dump_all(documents(objectives), sort_keys=False, allow_unicode=True)
     left = [one.pattern for one in objectives.tenants if not one.has_slo]
     notes = [f"{pattern}: promises nothing, so OpenSLO has no word for it" for pattern in left]
+    if objectives.goal is not Objectives.goal:
+        notes.append(f"goal = {objectives.goal}: OpenSLO has no word for it")
     return text, notes

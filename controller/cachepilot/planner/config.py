@@ -5,6 +5,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cachepilot.errors import InputError
+from cachepilot.ranges import Ranges, check_ranges
+
+RANGES: Ranges = {
+    "movement_share": (0, 1),
+    "switch_cost": (0, 1),
+    "move_cost": (0, 1),
+    "tolerance": (0, 1),
+    "rounds": (1, 100),
+}
 
 
 class ModelKind(StrEnum):
@@ -37,11 +46,6 @@ class Config:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("movement_share", "switch_cost", "move_cost", "tolerance"):
-            value = getattr(self, name)
-            if not 0 <= value <= 1:
-                raise InputError(f"config: {name}: {value} is out of range (allowed: 0 to 1)")
-        if not 1 <= self.rounds <= 100:
-            raise InputError(f"config: rounds: {self.rounds} is out of range (allowed: 1 to 100)")
+        check_ranges("config", self, RANGES)
         if self.seed < 0:
             raise InputError(f"config: seed: {self.seed} is out of range (allowed: at least 0)")

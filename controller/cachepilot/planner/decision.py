@@ -39,7 +39,8 @@ class Action:
 
     `present` is what the same model predicts for what it has. `recommended` is set in mode
     `recommend`: what it would get if it were in mode `auto`, and that fitted. Predictions for
-    tenants that may not be changed rest on the measured miss ratio.
+    tenants that may not be changed rest on the measured miss ratio. `kept_ops` is the throughput
+    that it keeps without an SLO, under the planned load of the device; 0 when it is none.
     """
 
     cgroup: str
@@ -51,6 +52,7 @@ class Action:
     held: Held
     why: str
     recommended: Setting | None = None
+    kept_ops: float = 0.0
 
 
 class SloState(StrEnum):
@@ -97,8 +99,9 @@ class SloOutcome:
 class Plan:
     """The actions of one control interval, sorted by cgroup.
 
-    `objective` is the weighted throughput predicted less the costs of change, in operations per
-    second; `bound` what no plan of this cycle can exceed, where the allocator proves one.
+    `objective` is the weighted throughput predicted less the costs of change, under proportional
+    fairness the weighted geometric mean of throughputs, in operations per second; `bound` what no
+    plan of this cycle can exceed, where the allocator proves one.
     `device_wait_us` is what a device read is predicted to wait, `device_share` the share of the
     device's capacity that is used. `unallocated_bytes` of the budget go to nobody; 0 where limits
     exceed it, which `notes` say.

@@ -74,7 +74,7 @@ class Promises:
         here = replace(snapshot, node=Node(snapshot.node.name, everything(snapshot)))
         stated = tuple(replace(one, memory_min=None, memory_max=None) for one in asked.objectives)
         problem = build(here, replace(asked, objectives=stated), config, FREE)
-        load = problem.valued(problem.keep())[1]
+        load = problem.valued(problem.unchanged())[1]
         now_ops = problem.model.ops(problem.present_miss, load.wait_us)
         errors = [(one.demand.error_pct or 0.0) / 100 for one in asked.tenants]
         error = np.minimum(np.array(errors, dtype=np.float64), MODEL_ERROR_MAX)

@@ -13,17 +13,28 @@ from cachepilot.sizes import PAGE_BYTES, Size, pages_down
 
 UPPER = {"throughput_ops": 1e12, "latency_p99_us": 1e12, "hit_ratio": 1.0, "weight": 1e6}
 """The greatest value of each number of an objective; all are above 0."""
-
-
+KEEP = 0.9
+"""Of its throughput at its first memory: what a tenant without an SLO keeps unasked."""
 REMEMBERED_MAX = 1 << 16
 """Cgroups whose statement is remembered, so that globs are matched once."""
 
 
 class Goal(StrEnum):
-    """What the node's memory is for, once every SLO is kept."""
+    """What the node's memory is for, once every SLO is kept.
 
-    THROUGHPUT = "throughput"
+    `proportional_fairness` is the greatest sum of weight x log(throughput) (Kelly 1997): what one
+    tenant gains and another loses counts relative to what each has, so that nobody is starved for
+    who counts faster operations. `total_throughput` is the greatest sum of weight x throughput.
+    """
+
+    PROPORTIONAL_FAIRNESS = "proportional_fairness"
+    TOTAL_THROUGHPUT = "total_throughput"
     LEAST_MEMORY = "least_memory"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Goal | None":
+        """`throughput` is what stores and records of earlier versions call `total_throughput`."""
+        return cls.TOTAL_THROUGHPUT if value == "throughput" else None
 
 
 class Mode(StrEnum):
@@ -76,9 +87,11 @@ class Objective:
     """One statement, for the cgroups that `pattern` matches: a path, or a glob of paths.
 
     A share as `memory_min` or `memory_max` is one of the node's budget. `policies` are those
-    allowed, all when empty; one alone is pinned. SLOs of a higher `priority` come first. `fixed`
+    allowed, all when empty; one alone is pinned. SLOs of a higher `priority` come first. `keep` is
+    the share of its throughput at its first memory that a tenant without an SLO keeps. `fixed`
     is what was pinned by hand, see `cachepilot.planner.pins`; it comes before the rest. Raises
-    InputError naming the pattern and the key when a number is not above 0 to its `UPPER`.
+    InputError naming the pattern and the key when a number is not above 0 to its `UPPER`, or
+    `keep` is not 0 to 1.
     """
 
     pattern: str
@@ -87,6 +100,7 @@ class Objective:
     hit_ratio: float | None = None
     weight: float = 1.0
     priority: int = 0
+    keep: float = KEEP
     memory_min: Size | None = None
     memory_max: Size | None = None
     policies: tuple[str, ...] = ()
@@ -100,6 +114,8 @@ class Objective:
             if value is not None and not 0 < value <= most:
                 allowed = f"allowed: above 0 to {most:g}"
                 raise InputError(f"objective {self.pattern}: {name}: {value} ({allowed})")
+        if not 0 <= self.keep <= 1:
+            raise InputError(f"objective {self.pattern}: keep: {self.keep} (allowed: 0 to 1)")
 
     def narrowed(
         self,
@@ -147,7 +163,7 @@ class Objectives:
     """
 
     tenants: tuple[Objective, ...] = ()
-    goal: Goal = Goal.THROUGHPUT
+    goal: Goal = Goal.PROPORTIONAL_FAIRNESS
     pinned: tuple[Objective, ...] = ()
 
     @cached_property

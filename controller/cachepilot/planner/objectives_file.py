@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""The objectives file: TOML, checked key by key.
 
-goal = "throughput"
+goal = "proportional_fairness"
 
 [[tenant]]
 cgroup = "/sys/fs/cgroup/db*"
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cachepilot.errors import InputError
+from cachepilot.planner.indicator_url import check_url
 from cachepilot.planner.objectives import (
     UPPER,
     Counter,
@@ -55,6 +56,13 @@ def _priority(value: object) -> int:
         allowed = f"an integer, {-PRIORITY_MAX} to {PRIORITY_MAX}"
         raise ObjectivesError(f"{value!r} is not allowed (allowed: {allowed})")
     return value
+
+
+def _share(value: object) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and 0 <= value <= 1:  # type: ignore[operator]
+        return float(value)  # type: ignore[arg-type]
+    raise ObjectivesError(f"{value!r} is not allowed (allowed: 0 to 1)")
 
 
 def _size(value: object) -> Size:
@@ -95,9 +103,8 @@ def _indicator(value: object) -> Indicator:
     keys = {"prometheus", "metric"}
     if isinstance(value, dict) and value.keys() == keys:
         url, metric = value["prometheus"], value["metric"]
-        is_url = isinstance(url, str) and url.startswith(("http://", "https://"))
-        if is_url and isinstance(metric, str) and metric:
-            return Indicator(Counter.PROMETHEUS, url, metric)
+        if isinstance(url, str) and isinstance(metric, str) and metric:
+            return Indicator(Counter.PROMETHEUS, check_url(url), metric)
     allowed = f'{", ".join(names)}, or {{prometheus = "http://...", metric = "name"}}'
     raise ObjectivesError(f"{value!r} is not allowed (allowed: {allowed})")
 
@@ -109,6 +116,7 @@ _READERS: Mapping[str, Reader] = {
     "hit_ratio": _number("hit_ratio"),
     "weight": _number("weight"),
     "priority": _priority,
+    "keep": _share,
     "memory_min": _size,
     "memory_max": _size,
     "policies": _policies,
@@ -168,7 +176,7 @@ def objectives_from(document: Mapping[str, object], name: str) -> Objectives:
                 f"{name}: tenant {i}: cgroup: {pattern!r} is there twice (allowed: each once)"
             )
     try:
-        goal = _choice(Goal)(document.get("goal", "throughput"))
+        goal = _choice(Goal)(document.get("goal", str(Objectives.goal)))
     except ObjectivesError as error:
         raise ObjectivesError(f"{name}: goal: {error}") from None
     return Objectives(tenants=found, goal=goal)

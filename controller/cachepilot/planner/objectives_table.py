@@ -5,7 +5,7 @@ from typing import Any
 
 import tomli_w
 
-from cachepilot.planner.objectives import Counter, Goal, Indicator, Objective, Objectives
+from cachepilot.planner.objectives import Counter, Indicator, Objective, Objectives
 
 
 def _plain(number: float) -> int | float:
@@ -26,7 +26,7 @@ def objective_table(objective: Objective) -> dict[str, Any]:
     """
     default = Objective(pattern=objective.pattern)
     table: dict[str, Any] = {"cgroup": objective.pattern}
-    for key in ("throughput_ops", "latency_p99_us", "hit_ratio", "weight", "priority"):
+    for key in ("throughput_ops", "latency_p99_us", "hit_ratio", "weight", "priority", "keep"):
         value = getattr(objective, key)
         if value != getattr(default, key):
             table[key] = _plain(value)
@@ -64,7 +64,7 @@ def _value(value: Any) -> str:
 
 def objectives_toml(objectives: Objectives) -> str:
     """The text of an objectives file that says the same."""
-    goal = {} if objectives.goal is Goal.THROUGHPUT else {"goal": str(objectives.goal)}
+    goal = {} if objectives.goal is Objectives.goal else {"goal": str(objectives.goal)}
     blocks = [tomli_w.dumps(goal)] if goal else []
     # A table each, as people write them: the library would put short ones on a line of an array.
     for objective in objectives.tenants:

@@ -134,6 +134,13 @@ def _recommended(
     return found, ()
 
 
+def _kept_ops(problem: Problem, seen: Outlook) -> list[float]:
+    """The throughput that each tenant is to keep, under the planned load; 0 where it is none."""
+    first = problem.model.ops(problem.first_miss, seen.load.wait_us)
+    found: list[float] = np.where(problem.is_kept, problem.keep * first, 0.0).tolist()
+    return found
+
+
 def _overcommitted(problem: Problem) -> tuple[str, ...]:
     if problem.over_bytes > 0:
         return (f"{BEYOND} {human_bytes(problem.over_bytes)}: nobody gets more than its least",)
@@ -151,7 +158,7 @@ def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
     tenants, stated, held = asked.tenants, asked.objectives, asked.held
     problem, seen = _planned(snapshot, asked, config, frozenset((Held.NOT,)))
     names = [tenant.policy for tenant in tenants]
-    present = _settings(problem, asked, outlook(problem, problem.keep()), names)
+    present = _settings(problem, asked, outlook(problem, problem.unchanged()), names)
     recommended, notes = _recommended(snapshot, asked, config)
     pinned = [one.policy or name for one, name in zip(asked.fixed, names, strict=True)]
     planned = _settings(problem, asked, seen, pinned)
@@ -167,11 +174,13 @@ def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
             held=why,
             why=_why(tenant, objective, why, now, then),
             recommended=recommended.get(tenant.cgroup),
+            kept_ops=kept,
         )
-        for tenant, objective, why, now, then in zip(
-            tenants, stated, held, present, planned, strict=True
+        for tenant, objective, why, now, then, kept in zip(
+            tenants, stated, held, present, planned, _kept_ops(problem, seen), strict=True
         )
     )
+    bound = seen.allocation.bound
     unallocated = snapshot.node.budget_bytes - int(seen.allocation.limit_bytes.sum())
     return Plan(
         epoch=snapshot.epoch,
@@ -179,8 +188,8 @@ def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
         allocator=config.allocator,
         actions=actions,
         slos=slo_outcomes(problem, seen, tenants, stated),
-        objective=seen.value,
-        bound=seen.allocation.bound,
+        objective=problem.in_ops(seen.value),
+        bound=None if bound is None else problem.in_ops(bound),
         device_wait_us=seen.load.wait_us,
         device_share=seen.device_iops / snapshot.device.capacity_iops,
         unallocated_bytes=max(0, unallocated),

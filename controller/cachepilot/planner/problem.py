@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The allocation problem of one node, as arrays: what each tenant may get and what it is worth."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -18,6 +19,8 @@ from cachepilot.sizes import PAGE_BYTES
 
 SLO_MARGIN = 1e-9
 """By how much of itself a miss ratio may exceed what an SLO needs: rounding, no more."""
+OPS_MIN = 1e-9
+"""Operations per second: the logarithm of fewer is taken of this."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,11 @@ class Problem:
     the other. `allowed`, (N, P), is where it may switch to; the present policy is not among them,
     and `stay` says whether it may be kept. `given` is the policy under allocators that choose none.
     SLOs are the least throughput `min_ops` (0 without one) and the greatest `max_miss` (1 without).
+    Without an SLO a tenant keeps `keep` (0: nothing) of its throughput at its first memory,
+    `first_bytes`, where its curve of the present policy says `first_miss`.
+
+    The unit of values is that of `worth`: weighted operations per second, or under proportional
+    fairness weighted logarithms of them.
     """
 
     budget_bytes: int
@@ -72,6 +80,9 @@ class Problem:
     priority: IntArray
     min_ops: FloatArray
     max_miss: FloatArray
+    keep: FloatArray
+    first_bytes: IntArray
+    first_miss: FloatArray
     goal: Goal
     config: Config
     widened: bool
@@ -83,6 +94,29 @@ class Problem:
         """Of which movable tenants something is promised."""
         found: BoolArray = self.movable & ((self.min_ops > 0) | (self.max_miss < 1))
         return found
+
+    @property
+    def is_fair(self) -> bool:
+        """Whether the logarithm of throughput counts."""
+        return self.goal is Goal.PROPORTIONAL_FAIRNESS
+
+    @property
+    def is_kept(self) -> BoolArray:
+        """Which movable tenants without an SLO keep a share of their first throughput."""
+        found: BoolArray = self.movable & (self.keep > 0) & ~self.has_slo
+        return found
+
+    def kept_miss(self, part: float = 1.0) -> FloatArray:
+        """The greatest miss ratio that keeps `part` of what `keep` says, under the load, (N,).
+
+        inf for who keeps nothing. Both throughputs are those of one load, so that nobody's keep
+        depends on what others do to the device but by its own misses.
+        """
+        share = np.where(self.is_kept, self.keep * part, 0.0)
+        slope = self.model.per_miss + self.model.per_wait * self.load.wait_us
+        with np.errstate(divide="ignore", over="ignore"):
+            found = (self.model.base / slope + self.first_miss) / share - self.model.base / slope
+        return found + SLO_MARGIN * np.where(np.isfinite(found), found, 0.0)
 
     @property
     def usable(self) -> BoolArray:
@@ -115,13 +149,34 @@ class Problem:
         found = self.curves.miss(allocation.limit_bytes[:, None], allocation.policy)[:, 0]
         return np.where(self.movable, found, self.present_miss)
 
-    def keep(self) -> Allocation:
+    def unchanged(self) -> Allocation:
         """The allocation that changes nothing."""
         return Allocation(self.present, self.current_bytes)
 
+    def worth(self, ops: FloatArray) -> FloatArray:
+        """What throughputs of shape (N,) or (N, K) are worth, in the unit of values."""
+        weight = self.weight if ops.ndim == 1 else self.weight[:, None]
+        found: FloatArray = weight * (np.log(np.maximum(ops, OPS_MIN)) if self.is_fair else ops)
+        return found
+
+    def whole(self, wait_us: float) -> FloatArray:
+        """What all of a tenant's present throughput counts for, (N,): shares of it are costs.
+
+        A small relative change of x changes a logarithm by as much.
+        """
+        if self.is_fair:
+            return self.weight
+        found: FloatArray = self.weight * self.model.ops(self.present_miss, wait_us)
+        return found
+
+    def in_ops(self, value: float) -> float:
+        """A sum of values as operations per second; of logarithms the weighted geometric mean."""
+        total = float(self.weight.sum())
+        return math.exp(value / total) if self.is_fair and total > 0 else value
+
     def cost(self, limit_bytes: IntArray, switched: BoolArray) -> FloatArray:
-        """What changing to limits of shape (N, K) costs, in weighted operations per second."""
-        worth = self.weight * self.model.ops(self.present_miss, self.load.wait_us)
+        """What changing to limits of shape (N, K) costs, in the unit of values."""
+        worth = self.whole(self.load.wait_us)
         current = self.current_bytes[:, None]
         moved = np.minimum(np.abs(limit_bytes - current) / np.maximum(current, PAGE_BYTES), 1.0)
         share = self.config.switch_cost * switched + self.config.move_cost * moved
@@ -131,16 +186,17 @@ class Problem:
     def valued(self, allocation: Allocation, miss: FloatArray | None = None) -> tuple[float, Load]:
         """The value of an allocation, and the load of the device that it leads to.
 
-        The value is the weighted throughput less the costs of change, under that load. `miss` is
-        that of the allocation, where it is known.
+        The value is the sum of `worth` less the costs of change, under that load. `miss` is that of
+        the allocation, where it is known.
         """
         miss = self.miss(allocation) if miss is None else miss
         wait = self.model.wait_us(miss)
-        load = Load(wait, self.model.read_price(miss, wait, self.weight))
+        ops = self.model.ops(miss, wait)
+        per_op = self.weight / np.maximum(ops, OPS_MIN) if self.is_fair else self.weight
+        load = Load(wait, self.model.read_price(miss, wait, per_op))
         switched = allocation.policy != self.present
         cost = self.under(load).cost(allocation.limit_bytes[:, None], switched[:, None])
-        gain = self.weight * self.model.ops(miss, wait)
-        return float((gain - cost[:, 0]).sum()), load
+        return float((self.worth(ops) - cost[:, 0]).sum()), load
 
 
 def min_ops_of(tenants: Sequence[Tenant], objectives: Sequence[Objective]) -> FloatArray:
@@ -181,6 +237,8 @@ def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held
     current = np.array([tenant.limit_bytes for tenant in tenants], dtype=np.int64)
     measured = np.array([tenant.indicators.miss_ratio for tenant in tenants], dtype=np.float64)
     hits = [0.0 if one.hit_ratio is None else one.hit_ratio for one in stated]
+    first = np.array([tenant.first_bytes for tenant in tenants], dtype=np.int64)
+    keep = np.array([one.keep for one in stated], dtype=np.float64)
     return Problem(
         budget_bytes=max(snapshot.node.budget_bytes, int(limits.low.sum())),
         curves=curves,
@@ -202,6 +260,9 @@ def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held
         priority=np.array([one.priority for one in stated], dtype=np.int64),
         min_ops=min_ops_of(tenants, stated),
         max_miss=1.0 - np.array(hits, dtype=np.float64),
+        keep=np.where(first > 0, keep, 0.0),
+        first_bytes=first,
+        first_miss=curves.miss(first[:, None], present)[:, 0],
         goal=asked.goal,
         config=config,
         widened=limits.widened,

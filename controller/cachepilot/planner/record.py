@@ -3,7 +3,7 @@
 
 import json
 import types
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -40,6 +40,20 @@ class Record:
     objectives: Objectives
     config: Config
     plan: Plan
+
+    def applying(self) -> "Record":
+        """The same with those objectives alone that hold for a tenant of the snapshot.
+
+        It replays the same: for each tenant the first statement that matched is still the first.
+        """
+        cgroups = {tenant.cgroup for tenant in self.snapshot.tenants}
+        held = {id(self.objectives.of(cgroup)) for cgroup in cgroups}
+        stated = self.objectives
+        pinned, tenants = (
+            tuple(one for one in some if id(one) in held)
+            for some in (stated.pinned, stated.tenants)
+        )
+        return replace(self, objectives=replace(stated, pinned=pinned, tenants=tenants))
 
 
 def _encode(value: Any) -> Any:

@@ -167,7 +167,8 @@ class Tenant:
     """One managed cgroup: what it has now, the least it may have, and what is known of it.
 
     Of a cgroup without a limit, `limit_bytes` is to be the memory that it holds. Without `curves`
-    it is left as it is.
+    it is left as it is. `first_bytes` is its first memory, what it had before anything was planned
+    for it; 0 while that is not known.
     """
 
     cgroup: str
@@ -178,16 +179,24 @@ class Tenant:
     demand: Demand
     indicators: Indicators
     trust: Trust = Trust()
+    first_bytes: int = 0
 
     def __post_init__(self) -> None:
-        fine = 0 <= self.limit_bytes <= BYTES_MAX and 0 <= self.floor_bytes <= BYTES_MAX
-        for name in () if fine else ("limit_bytes", "floor_bytes"):
+        fine = (
+            0 <= self.limit_bytes <= BYTES_MAX
+            and 0 <= self.floor_bytes <= BYTES_MAX
+            and 0 <= self.first_bytes <= BYTES_MAX
+        )
+        for name in () if fine else ("limit_bytes", "floor_bytes", "first_bytes"):
             value = getattr(self, name)
             if not 0 <= value <= BYTES_MAX:
                 raise SnapshotError(f"{self.cgroup}: {name} must be 0 to {BYTES_MAX}, not {value}")
 
-    def with_floor(self, floor_bytes: int) -> "Tenant":
-        """The same tenant with another floor; `dataclasses.replace` takes three times as long."""
+    def with_bounds(self, floor_bytes: int, first_bytes: int) -> "Tenant":
+        """The same with another floor and first memory.
+
+        `dataclasses.replace` takes three times as long.
+        """
         return Tenant(
             self.cgroup,
             self.policy,
@@ -197,6 +206,7 @@ class Tenant:
             self.demand,
             self.indicators,
             self.trust,
+            first_bytes,
         )
 
 

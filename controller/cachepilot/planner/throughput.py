@@ -77,7 +77,7 @@ class Throughput:
         return wait
 
     def read_price(self, miss: FloatArray, wait_us: float, weight: FloatArray) -> float:
-        """What one more device read per second costs all tenants, in weighted operations.
+        """What one more device read per second costs all tenants; `weight` is that of an operation.
 
         One more read lengthens the wait until the rest gives way; 0 while the device keeps up.
         """

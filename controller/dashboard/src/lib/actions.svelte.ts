@@ -118,7 +118,7 @@ export function before(decision: Decision): Setting {
 /** What was taken back led to what was before it. */
 const TAKEN_BACK = ["reverted", "abandoned"];
 /** What changed nothing yet, or never did. */
-const LED_NOWHERE = ["frozen", "refused"];
+const LED_NOWHERE = ["refused"];
 
 /** What a decision led to, or a recommendation would; null where there is nothing to keep. */
 export function ledTo(decision: Decision): Setting | null {

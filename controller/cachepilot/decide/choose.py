@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choice of a policy: whose lead exceeds what a change costs, within the budget."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.evidence import SETTLING, Evidence
+from cachepilot.decide.outcome import Outcome, What, of_trial
+from cachepilot.decide.rollout import order
+from cachepilot.decide.state import Interval, PolicyState
+from cachepilot.decide.trial import Trial
+from cachepilot.sense.counterfactuals import Floats
+
+Flags = NDArray[np.bool_]
+
+
+def hurdles(state: PolicyState, known: Evidence) -> Floats:
+    """The lead that each policy needs, pages, shape (policies,).
+
+    It is what the change costs and what changes lost before: of the tenant since its workload
+    changed, and of the policy while it was on trial. The way back to the default owes nothing.
+    """
+    lost = np.array([state.lost.get(name, 0.0) for name in state.policies])
+    found = known.cost + max(0.0, state.regime_excess) + lost
+    found[0] = known.cost[0]
+    return np.asarray(found)
+
+
+def choose(
+    state: PolicyState, seen: Interval, known: Evidence, hurdle: Floats, config: DecideConfig
+) -> list[Outcome]:
+    """Changes to the policy whose lead exceeds its hurdle by most, if there is one."""
+    # Time per operation falls by `share`, throughput rises by share / (1 - share).
+    share = np.clip(known.saved_ratio * seen.miss_time_share, 0.0, 0.999)
+    worth = share >= config.least_gain / (1 + config.least_gain)
+    worth[0] = True
+    ready = (known.lead >= hurdle) & worth & _may_have(state, seen)
+    ready &= _is_affordable(state, known, config)
+    ready[known.index] = False
+    if not ready.any():
+        return []
+    best = int(np.argmax(np.where(ready, known.lead - hurdle, -np.inf)))
+    return _change(state, seen, known, best, float(share[best]))
+
+
+def _may_have(state: PolicyState, seen: Interval) -> Flags:
+    barred = {name for name, until_s in state.barred.items() if seen.time_s < until_s}
+    return np.array([name in seen.allowed - barred for name in state.policies])
+
+
+def _is_affordable(state: PolicyState, known: Evidence, config: DecideConfig) -> Flags:
+    """Whether the worst that each change may cost until it is undone is left in the budget."""
+    reserve = config.reserve_s * state.calibration.rate[0] * float(known.factors[0])
+    left = config.loss_share * (state.default_cost + reserve) - state.excess
+    found = SETTLING * known.cost <= left
+    found[0] = True
+    return np.asarray(found)
+
+
+def _change(
+    state: PolicyState, seen: Interval, known: Evidence, best: int, share: float
+) -> list[Outcome]:
+    policy, trial, found = state.policies[best], state.trial, []
+    before, origin_factor = seen.in_force, float(known.factors[known.index])
+    if trial is not None:
+        before, earlier = trial.from_policy, trial.origin_factor
+        origin_factor = float(known.factors[0]) if earlier is None else earlier
+        why = f"{policy} costs less by {known.lead[best]:.0f} pages"
+        found.append(of_trial(trial, What.ABANDONED, why, seen))
+        state.end_trial()
+    miss_ratio = max(0.0, seen.miss_ratio - float(known.saved_ratio[best]))
+    begun = Trial(
+        before,
+        policy,
+        seen.time_s,
+        seen.limit_bytes,
+        float(known.factors[best]),
+        (seen.ops, seen.miss_ratio),
+        (seen.ops / (1 - share), miss_ratio),
+        origin_factor,
+        reread=float(known.cost[best]),
+    )
+    order(state, policy, SETTLING * float(known.cost[best]))
+    why = f"{known.lead[best]:.0f} pages fewer to read lately, {known.cost[best]:.0f} to read anew"
+    returns = best == 0 or policy == before
+    state.trial = None if returns else begun
+    what = What.CONFIRMED if returns else What.LIVE
+    return [*found, Outcome(what, seen.in_force, policy, why, begun.baseline, begun.predicted)]

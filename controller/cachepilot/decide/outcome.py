@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is told of a change of policy."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cachepilot.decide.state import Interval
+from cachepilot.decide.trial import Trial
+
+
+class What(StrEnum):
+    """What became of a change."""
+
+    LIVE = "live"
+    CONFIRMED = "confirmed"
+    UNDONE = "undone"
+    REFUSED = "refused"
+    ABANDONED = "abandoned"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One decision; `baseline`, `predicted` and `measured` are ops/s and miss ratio."""
+
+    what: What
+    before: str
+    after: str
+    why: str
+    baseline: tuple[float, float] | None = None
+    predicted: tuple[float, float] | None = None
+    measured: tuple[float, float] | None = None
+
+
+def of_trial(trial: Trial, what: What, why: str, seen: Interval) -> Outcome:
+    """How a trial ended."""
+    return Outcome(
+        what, trial.from_policy, trial.to_policy, why, trial.baseline, trial.predicted,
+        (seen.ops, seen.miss_ratio),
+    )  # fmt: skip

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rollout of changes of policy: ordered, live, confirmed, undone."""
+
+from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.evidence import SETTLING, Evidence
+from cachepilot.decide.outcome import Outcome, What, of_trial
+from cachepilot.decide.state import Interval, PolicyState, is_way_back
+from cachepilot.decide.trial import Trial
+from cachepilot.sense.counterfactuals import DEFAULT
+
+RETRY_S = 600.0
+"""What could not be attached, or was ejected, is not chosen again before."""
+EFFECT_S = 15.0
+"""A policy that is not in force so long after it was ordered is given up."""
+
+
+def follow(state: PolicyState, seen: Interval) -> list[Outcome]:
+    """Follows what is in force: an order that took effect or did not, and what nobody ordered."""
+    before, state.in_force = state.in_force, seen.in_force
+    if not seen.may_change or _is_banned(state, seen):
+        state.trial = state.wanted = None
+        return []
+    found: list[Outcome] = []
+    origin = before or DEFAULT
+    if state.wanted is not None:
+        return _follow_order(state, seen)
+    if state.trial is not None:
+        if seen.in_force == state.trial.to_policy:
+            return []
+        why = f"{seen.in_force} was put in its place, or it was ejected"
+        origin = state.trial.from_policy
+        found = [_give_up(state, state.trial, What.ABANDONED, why, seen)]
+    if seen.in_force in (origin, DEFAULT) or origin not in seen.allowed:
+        return found
+    # Attached late, by a controller that lost its store, or by hand: it has to prove itself.
+    baseline = (seen.ops, seen.miss_ratio)
+    state.trial = Trial(
+        origin, seen.in_force, seen.time_s, seen.limit_bytes, 1.0, baseline, baseline, is_live=True
+    )
+    why = "it was found in force, and is not confirmed"
+    return [*found, Outcome(What.LIVE, origin, seen.in_force, why, baseline)]
+
+
+def _is_banned(state: PolicyState, seen: Interval) -> bool:
+    """Whether the tenant may no longer have what it came from, or what it was to get."""
+    trial, wanted = state.trial, state.wanted
+    if trial is not None and trial.from_policy not in seen.allowed:
+        return True
+    return wanted is not None and wanted not in seen.allowed | {DEFAULT}
+
+
+def _follow_order(state: PolicyState, seen: Interval) -> list[Outcome]:
+    trial = state.trial
+    if seen.in_force == state.wanted or state.wanted is None:
+        state.wanted = None
+        if trial is not None:
+            trial.is_live = True
+        return []
+    if not seen.may_begin and seen.refused is None and not is_way_back(state):
+        # It may not have been sent: the time for it has yet to begin.
+        return []
+    is_new = state.waited_s <= EFFECT_S
+    state.waited_s += seen.elapsed_s
+    if seen.refused is None and state.waited_s <= EFFECT_S:
+        return []
+    why = seen.refused or f"not in force after {EFFECT_S:g} s"
+    if trial is None or trial.is_live:
+        # A way back is never given up; where the earlier policy cannot be had, the default is.
+        wanted = state.wanted
+        if seen.refused is not None and wanted != DEFAULT:
+            state.wanted = DEFAULT
+        state.waited_s = max(state.waited_s, 2 * EFFECT_S)
+        told = Outcome(What.ABANDONED, seen.in_force, wanted, f"asked for again: {why}")
+        return [told] if is_new else []
+    state.wanted = None
+    what = What.ABANDONED if seen.refused is None else What.REFUSED
+    found = _give_up(state, trial, what, why, seen)
+    if seen.in_force not in (trial.from_policy, DEFAULT):
+        # What it was to replace was itself not confirmed.
+        order(state, trial.from_policy, state.adapting)
+    return [found]
+
+
+def _give_up(state: PolicyState, trial: Trial, what: What, why: str, seen: Interval) -> Outcome:
+    state.trial = None
+    state.barred[trial.to_policy] = seen.time_s + RETRY_S
+    return of_trial(trial, what, why, seen)
+
+
+def order(state: PolicyState, policy: str, adapting: float) -> None:
+    """A policy is to be attached; evidence against it is of what comes after."""
+    state.wanted, state.waited_s, state.adapting = policy, 0.0, adapting
+    state.restart(policy)
+
+
+def judge(
+    state: PolicyState, seen: Interval, known: Evidence, config: DecideConfig
+) -> Outcome | None:
+    """Confirms or undoes the change that is live."""
+    trial = state.trial
+    if trial is None or not trial.is_live or state.wanted is not None:
+        return None
+    if trial.from_policy not in state.policies:
+        trial.from_policy, trial.origin_factor = DEFAULT, None
+    origin = state.policies.index(trial.from_policy)
+    if trial.origin_factor is None:
+        trial.origin_factor = float(known.factors[origin])
+    raw = float(known.raw[known.index])
+    trial.take(trial.origin_factor * float(known.raw[origin]), seen.misses, raw)
+    cost = trial.reread = max(trial.reread, float(known.cost[known.index]))
+    if trial.is_confirmed(cost, config.sigmas, config.undo_times):
+        state.end_trial()
+        why = f"it saved {trial.gained:.0f} pages in {trial.intervals} intervals"
+        return of_trial(trial, What.CONFIRMED, why, seen)
+    due = config.undo_times * (cost + min(trial.standard_error(), cost)) - trial.promised
+    pace = max(trial.promised / trial.intervals, 1e-9) / seen.elapsed_s
+    trial.ends_s = seen.time_s + min(3600.0, max(0.0, due) / pace)
+    why_undone = trial.why_undone(cost, config.undo_times)
+    if why_undone is None:
+        return None
+    state.end_trial()
+    # It was shown to save nothing.
+    if trial.raw > 0:
+        state.calibration.raise_to(known.index, trial.would_cost / trial.raw, origin)
+    order(state, trial.from_policy, SETTLING * float(known.cost[origin]))
+    return of_trial(trial, What.UNDONE, why_undone, seen)

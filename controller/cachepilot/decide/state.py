@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the decider remembers of the policies of one tenant, and what it is shown of an interval."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cachepilot.decide.trial import LEAST_INTERVALS, Trial
+from cachepilot.model.calibration import SHOWN_S, Calibration
+from cachepilot.sense.counterfactuals import Counterfactual, Floats
+
+SETTLED_S = 60.0
+"""A page cache that has not turned over by then hardly misses."""
+
+
+@dataclass
+class Climb:
+    """How much each policy gained on the one in force since it began to, as far as that is known.
+
+    A cumulative sum was last at its least when the change began that it shows (Page 1954). `risen`
+    is how far the lead is above its least; `saved` pages and `accesses` are those since.
+    """
+
+    risen: list[float] = field(default_factory=list)
+    saved: list[float] = field(default_factory=list)
+    accesses: list[float] = field(default_factory=list)
+
+    def restart(self, policies: int) -> None:
+        """Another policy is in force, or the workload changed."""
+        self.risen, self.saved, self.accesses = ([0.0] * policies for _ in range(3))
+
+    def take(self, risen: Floats, saved: Floats, accesses: float) -> Floats:
+        """An interval, each of shape (policies,); misses saved of all accesses since.
+
+        A lead that is at its least has risen by minus infinity.
+        """
+        total = np.array(self.risen) + risen
+        rises = total > 0
+        self.risen = np.where(rises, total, 0.0).tolist()
+        pages = np.where(rises, np.array(self.saved) + saved, 0.0)
+        since = np.where(rises, np.array(self.accesses) + accesses, 0.0)
+        self.saved, self.accesses = pages.tolist(), since.tolist()
+        return np.asarray(pages / np.maximum(since, 1.0))
+
+
+@dataclass
+class PolicyState:
+    """It outlives a restart. All amounts are pages read, by measurement or calibrated.
+
+    `debts` are what each policy costs more than the cheapest since the present one was adopted, see
+    `evidence`; `totals` are predicted misses by policy and group of pages, aged, sampled at `rate`.
+    `default_cost` and `excess` are the ledger: what the default would have cost, and what was read
+    more than that, `regime_excess` of it since the workload last changed. `adapting` is what the
+    present policy may yet read anew. `barred` says until when a policy is not chosen that could not
+    be attached, or was ejected; `lost` are the pages that each cost while it was on trial, less
+    what it gained then.
+    """
+
+    policies: list[str] = field(default_factory=list)
+    debts: list[float] = field(default_factory=list)
+    totals: list[list[float]] = field(default_factory=list)
+    rate: float = 0.0
+    climb: Climb = field(default_factory=Climb)
+    calibration: Calibration = field(default_factory=Calibration)
+    default_cost: float = 0.0
+    excess: float = 0.0
+    regime_excess: float = 0.0
+    adapting: float = 0.0
+    in_force: str = ""
+    wanted: str | None = None
+    waited_s: float = 0.0
+    trial: Trial | None = None
+    regime: int = 0
+    regime_s: float = 0.0
+    barred: dict[str, float] = field(default_factory=dict)
+    lost: dict[str, float] = field(default_factory=dict)
+
+    def align(self, policies: Sequence[str], groups: int) -> None:
+        """Follows other candidates: new ones begin as far behind as the last of those before."""
+        if self.policies == list(policies) and len(self.totals[0]) == groups:
+            return
+        self.calibration.aligned(self.policies, policies)
+        known = dict(zip(self.policies, self.debts, strict=True))
+        most = max(known.values(), default=0.0)
+        self.debts = [known.get(name, most) for name in policies]
+        self.policies = list(policies)
+        self.totals = [[0.0] * groups for _ in policies]
+        self.climb.restart(len(policies))
+
+    def restart(self, policy: str) -> None:
+        """The policy is to be in force: none leads over it but by what it gains from now on."""
+        if policy in self.policies:
+            debts = np.maximum(self.debts, self.debts[self.policies.index(policy)])
+            self.debts = (debts - debts.min()).tolist()
+        self.climb.restart(len(self.policies))
+
+    def bound_leads(self, index: int, most: Floats) -> None:
+        """A lead over policy `index` that is enough is enough: more would outlive its cause."""
+        debts = np.maximum(self.debts, self.debts[index] - most)
+        self.debts = (debts - debts.min()).tolist()
+
+    def end_trial(self) -> None:
+        """Its loss is owed by its policy, until it gains as much."""
+        trial, self.trial = self.trial, None
+        if trial is not None:
+            lost = self.lost.get(trial.to_policy, 0.0) - trial.gained
+            self.lost[trial.to_policy] = max(0.0, lost)
+
+    def begin_regime(self, regime: int, time_s: float) -> None:
+        """The workload changed: what was worse before may be better now.
+
+        Workloads of which that is told all the time only scatter: how far each policy was off is
+        forgotten no faster than it was learnt.
+        """
+        if self.in_force in self.policies:
+            index = self.policies.index(self.in_force)
+            debts = np.minimum(self.debts, self.debts[index])
+            self.debts = (debts - debts.min()).tolist()
+            if time_s - self.regime_s >= SHOWN_S:
+                self.calibration.forget_all_but(index)
+                self.regime_excess = 0.0
+                self.lost = {}
+        self.climb.restart(len(self.policies))
+        self.regime, self.regime_s = regime, time_s
+
+
+@dataclass(frozen=True)
+class Interval:
+    """One tenant in one interval.
+
+    `allowed` are the policies that it may have. `miss_time_share` is the part of the time of an
+    operation that a miss ratio of 1 would take, over the time that it takes now. `may_change` is
+    false for what is pinned or only recommended to; what `is_held` begins no change now. Without
+    `may_begin` nothing can be stored: a change that is ordered but not live waits. `regime` rises
+    when the workload changed.
+    """
+
+    time_s: float
+    elapsed_s: float
+    in_force: str
+    limit_bytes: int
+    allowed: frozenset[str]
+    may_change: bool
+    is_held: bool
+    regime: int
+    may_begin: bool = True
+    ops: float = 0.0
+    accesses: float = 0.0
+    misses: float = 0.0
+    miss_time_share: float = 0.0
+    counterfactual: Counterfactual | None = None
+    refused: str | None = None
+
+    @property
+    def miss_ratio(self) -> float:
+        """As measured."""
+        return self.misses / self.accesses if self.accesses else 0.0
+
+
+def is_way_back(state: PolicyState) -> bool:
+    """Whether the policy that is wanted takes a change back, and begins none."""
+    return state.wanted is not None and (state.trial is None or state.trial.is_live)
+
+
+def is_settling(state: PolicyState, time_s: float) -> bool:
+    """Whether the page cache still turns over after a change: what is measured is not yet of it."""
+    trial = state.trial
+    if state.wanted is not None:
+        return True
+    if trial is None or time_s - trial.started_s > SETTLED_S:
+        return False
+    return trial.intervals < LEAST_INTERVALS or trial.misses < trial.reread

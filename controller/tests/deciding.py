@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One tenant under the decider: what its policies miss, and what is predicted of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.outcome import Outcome, What
+from cachepilot.decide.state import Interval, PolicyState
+from cachepilot.decide.step import step
+from cachepilot.sense.counterfactuals import DEFAULT, Counterfactual
+
+GROUPS = 16
+ACCESSES = 10_000.0
+"""Of an interval of one second."""
+CACHE_PAGES = 4000.0
+COST = 1000.0
+"""Pages that a swap reads anew: what a change costs."""
+RATE = 0.1
+
+
+def counterfactual(
+    misses: Mapping[str, float], in_force: str, noise: np.random.Generator | None = None
+) -> Counterfactual:
+    """Predicted misses of an interval, by policy; each group scatters as a sample does."""
+    names = tuple(misses)
+    means = np.array([misses[name] for name in names])[:, None] / GROUPS
+    found = np.repeat(means, GROUPS, axis=1)
+    if noise is not None:
+        found = noise.poisson(found * RATE) / RATE
+    reread = np.array([0.0 if name == in_force else COST for name in names])
+    return Counterfactual(names, found, reread, CACHE_PAGES, RATE)
+
+
+@dataclass
+class World:
+    """`truth` are miss ratios as measured, `told` as predicted where that differs.
+
+    An order takes effect in the next interval, unless the policy is one of `refusing`, which the
+    node refuses, or of `ignoring`, of which nothing is heard; a swap reads `COST` pages anew.
+    """
+
+    truth: dict[str, float]
+    told: dict[str, float] = field(default_factory=dict)
+    seed: int | None = None
+    config: DecideConfig = field(default_factory=DecideConfig)
+    state: PolicyState = field(default_factory=PolicyState)
+    in_force: str = DEFAULT
+    refusing: frozenset[str] = frozenset()
+    ignoring: frozenset[str] = frozenset()
+    may_change: bool = True
+    is_held: bool = False
+    regime: int = 0
+    miss_time_share: float = 1.0
+    time_s: float = 0.0
+    lost: float = 0.0
+    """Pages read more than the default would have read."""
+    swaps: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._pages = None if self.seed is None else np.random.default_rng(self.seed)
+        self._allowed = frozenset(self.truth)
+
+    def allow(self, policies: Sequence[str]) -> None:
+        """Only these from now on."""
+        self._allowed = frozenset(policies)
+
+    def interval(self) -> Interval:
+        """The next interval; an order takes effect at its beginning."""
+        wanted, refused = self.state.wanted, None
+        misses = self.truth[self.in_force] * ACCESSES
+        if wanted is not None and wanted in self.refusing:
+            refused = f"{wanted} does not load"
+        elif wanted is not None and wanted not in {self.in_force, *self.ignoring}:
+            self.in_force = wanted
+            self.swaps.append(wanted)
+            misses = self.truth[wanted] * ACCESSES + COST
+        self.time_s += 1.0
+        self.lost += misses - self.truth[DEFAULT] * ACCESSES
+        told = {name: one * ACCESSES for name, one in (self.truth | self.told).items()}
+        return Interval(
+            time_s=self.time_s,
+            elapsed_s=1.0,
+            in_force=self.in_force,
+            limit_bytes=int(CACHE_PAGES) * 4096,
+            allowed=self._allowed,
+            may_change=self.may_change,
+            is_held=self.is_held,
+            regime=self.regime,
+            ops=ACCESSES,
+            accesses=ACCESSES,
+            misses=misses,
+            miss_time_share=self.miss_time_share,
+            counterfactual=counterfactual(told, self.in_force, self._pages),
+            refused=refused,
+        )
+
+    def run(self, intervals: int) -> list[Outcome]:
+        """What was decided in so many intervals."""
+        found: list[Outcome] = []
+        for _ in range(intervals):
+            found += step(self.state, self.interval(), self.config)
+        return found
+
+    def learn(self, intervals: int = 60) -> "World":
+        """The same after so many intervals in which nothing may change."""
+        self.is_held = True
+        assert self.run(intervals) == []
+        self.is_held = False
+        return self
+
+    def until(self, what: What, intervals: int = 300) -> Outcome:
+        """Runs until that is decided; raises AssertionError when it is not."""
+        for _ in range(intervals):
+            for one in self.run(1):
+                if one.what is what:
+                    return one
+        raise AssertionError(f"not {what} in {intervals} intervals")

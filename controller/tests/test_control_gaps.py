@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A time of which no snapshot tells, and a clock that was put forward, teach nothing."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, linear, scan
+from experiments.control_loop.world import World
+from worlds import SIZES, memory_trial, moving, until
+
+from cachepilot.control.collect import Collector
+from cachepilot.control.guard_clock import Clock
+from cachepilot.control.memory_trial import Phase
+from cachepilot.planner.objectives import Objectives
+
+AWAY_S = 1800.0
+
+
+def link_gap(here: World) -> None:
+    """The node goes on unseen, and all that it does then misses."""
+    curves = {one.cgroup: one.curves for one in here.plant.tenants}
+    for one in here.plant.tenants:
+        one.curves = {policy: flat(1.0) for policy in one.curves}
+    here.plant.pass_time(AWAY_S)
+    for one in here.plant.tenants:
+        one.curves, one.miss = curves[one.cgroup], None
+
+
+def clock_step(here: World) -> None:
+    """The node's clock is put forward."""
+    here.plant.time_s += AWAY_S
+
+
+BOTH = pytest.mark.parametrize("happen", [link_gap, clock_step])
+Happen = Callable[[World], None]
+
+
+@BOTH
+@pytest.mark.parametrize("phase", list(Phase))
+def test_memory_on_trial_is_neither_judged_nor_ended_by_it(
+    tmp_path: Path, happen: Happen, phase: Phase
+) -> None:
+    here = moving(tmp_path)
+
+    def reached() -> bool:
+        trial = memory_trial(here)
+        return trial is not None and trial.phase is phase
+
+    until(here, reached)
+    trial = memory_trial(here)
+    assert trial is not None
+    before = deepcopy(trial.members)
+    happen(here)
+    here.run(1)
+    assert memory_trial(here) is trial and trial.phase is phase
+    assert trial.members == before
+    here.run(30)
+    assert memory_trial(here) is not trial
+    assert "reverted" not in here.events() and here.events("/sated")[:2] == ["trial", "kept"]
+
+
+@BOTH
+def test_a_cache_that_has_yet_to_turn_over_is_not_judged_after_it(
+    tmp_path: Path, happen: Happen
+) -> None:
+    here = moving(tmp_path)
+
+    def settles() -> bool:
+        trial = memory_trial(here)
+        return trial is not None and trial.phase is Phase.SETTLING
+
+    until(here, settles)
+    trial = memory_trial(here)
+    assert trial is not None
+    for member in trial.members.values():
+        member.accesses, member.adapted = -(10**12), False
+    happen(here)
+    here.run(4)
+    assert not any(member.adapted for member in trial.members.values())
+
+
+@BOTH
+def test_the_decider_learns_nothing_of_it(tmp_path: Path, happen: Happen) -> None:
+    tenant = PlantTenant("/scan", {"default": scan(200 * MIB), "mru": flat(0.99)}, 128 * MIB)
+    here = World(tmp_path, Plant([tenant], 128 * MIB, SIZES))
+    here.run(20)
+    before = deepcopy(here.loop._guard.state.tenants["/scan"])
+    happen(here)
+    here.run(1)
+    after = here.loop._guard.state.tenants["/scan"]
+    before.skip(after.policy.regime_s - before.policy.regime_s)
+    assert after == before
+
+
+@BOTH
+def test_the_decider_learns_nothing_of_one_before_the_second_snapshot(
+    tmp_path: Path, happen: Happen
+) -> None:
+    tenant = PlantTenant("/scan", {"default": scan(200 * MIB), "mru": linear(200 * MIB)}, 128 * MIB)
+    here = World(tmp_path, Plant([tenant], 128 * MIB, SIZES))
+    here.run(1)
+    happen(here)
+    here.run(1)
+    assert here.loop._guard.state.tenants["/scan"].policy.policies == []
+    assert here.events() == []
+
+
+@BOTH
+def test_a_policy_on_trial_goes_on_as_if_it_had_not_been(tmp_path: Path, happen: Happen) -> None:
+    tenant = PlantTenant("/scan", {"default": scan(200 * MIB), "mru": linear(200 * MIB)}, 128 * MIB)
+    here = World(tmp_path, Plant([tenant], 128 * MIB, SIZES))
+    until(here, lambda: tenant.policy == "mru")
+    here.run(2)
+    trial = deepcopy(here.loop._guard.state.tenants["/scan"].policy.trial)
+    assert trial is not None and trial.is_live
+    happen(here)
+    here.run(1)
+    now = here.loop._guard.state.tenants["/scan"].policy.trial
+    assert now is not None
+    assert (now.gained, now.intervals, now.promised) == (
+        trial.gained, trial.intervals, trial.promised,
+    )  # fmt: skip
+    # What still turns over was not seen to.
+    assert now.started_s - trial.started_s == pytest.approx(AWAY_S, abs=5)
+
+
+@BOTH
+def test_no_wait_gets_longer_by_it(tmp_path: Path, happen: Happen) -> None:
+    here = moving(tmp_path)
+    until(here, lambda: "kept" in here.events())
+    guard = here.loop._guard.state
+    waits = [(one.limit_cool_until_s, one.limit_cool_count) for one in guard.tenants.values()]
+    patience = deepcopy(guard.memory.patience)
+    happen(here)
+    here.run(1)
+    assert waits == [
+        (one.limit_cool_until_s, one.limit_cool_count) for one in guard.tenants.values()
+    ]
+    assert guard.memory.patience == patience
+
+
+@BOTH
+def test_who_was_missing_before_it_is_not_given_up_because_of_it(
+    tmp_path: Path, happen: Happen
+) -> None:
+    tenant = PlantTenant("/scan", {"default": scan(200 * MIB), "mru": linear(200 * MIB)}, 128 * MIB)
+    other = PlantTenant("/other", {"default": flat(0.5)}, 64 * MIB)
+    here = World(tmp_path, Plant([tenant, other], 192 * MIB, SIZES))
+    until(here, lambda: tenant.policy == "mru")
+    here.run(1)
+    here.plant.tenants.remove(tenant)
+    here.run(1)
+    happen(here)
+    here.run(1)
+    assert here.events("/scan") == ["trial"]
+
+
+@BOTH
+def test_nothing_is_measured_of_it(tmp_path: Path, happen: Happen) -> None:
+    here = moving(tmp_path)
+    here.run(3)
+    seen = Collector("plant")
+    plant = here.plant
+    for _ in range(3):
+        plant.pass_time()
+        seen.collect(plant.snapshot(), 1, Objectives())
+    happen(here)
+    plant.pass_time()
+    found = seen.collect(plant.snapshot(), 1, Objectives())
+    for one in found.seen.values():
+        assert (one.sample, one.window, one.pages, one.counterfactual) == (None,) * 4
+    assert found.device_iops == 0
+    plant.pass_time()
+    found = seen.collect(plant.snapshot(), 1, Objectives())
+    assert all(one.sample is not None and one.window is not None for one in found.seen.values())
+
+
+def test_a_clock_knows_a_gap_from_the_interval_that_is_asked_for() -> None:
+    clock = Clock(interval_s=1.0)
+    assert clock.advance(1000.0) == (0.0, 0.0)
+    assert clock.advance(1001.0) == (1.0, 0.0)
+    counted_s, skipped_s = clock.advance(1001.0 + AWAY_S)
+    assert counted_s == pytest.approx(3.0) and skipped_s == pytest.approx(AWAY_S - 3.0)
+    assert clock.advance(1000.0) == (0.0, -AWAY_S - 1.0)
+
+
+def test_a_clock_follows_a_node_that_is_slower_than_it_is_asked_to_be() -> None:
+    clock = Clock(interval_s=1.0)
+    gaps = [clock.advance(1000.0 + 5.0 * cycle).skipped_s > 0 for cycle in range(20)]
+    assert sum(gaps) <= 3 and not any(gaps[5:])

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes on trial carry their way back, are renewed while they are, and confirmed at the end."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, scan
+from experiments.control_loop.world import World
+from worlds import SIZES, fooled, hungry, liar, looping, sated, until
+
+from cachepilot.api.shapes import Pin
+from cachepilot.control.config import ControllerConfig
+from cachepilot.control.guard_config import GuardConfig
+from cachepilot.control.on_trial import ttl_ms
+from cachepilot.v1 import session_pb2 as wire
+
+TTL_MS = 40_000
+
+
+@dataclass
+class Waits:
+    """The part of an agent that keeps what waits and undoes it, before a plant."""
+
+    plant: Plant
+    waiting: dict[str, wire.Action] = field(default_factory=dict)
+    deadlines_s: dict[str, float] = field(default_factory=dict)
+    undone: set[str] = field(default_factory=set)
+    plans: list[wire.Plan] = field(default_factory=list)
+    deaf: bool = False
+    """Whether plans are lost."""
+
+    def __post_init__(self) -> None:
+        self._apply, self._snapshot = self.plant.apply, self.plant.snapshot
+        self.plant.apply = self.apply  # type: ignore[method-assign]
+        self.plant.snapshot = self.snapshot  # type: ignore[method-assign]
+
+    def _until(self, action: wire.Action) -> float:
+        return self.plant.time_s + action.ttl_ms / 1000
+
+    def apply(self, plan: wire.Plan) -> wire.Ack:
+        if self.deaf:
+            return wire.Ack(epoch=plan.epoch)
+        self.plans.append(plan)
+        for one in plan.actions:
+            known = self.waiting.get(one.cgroup)
+            if one.HasField("revert_to"):
+                self.waiting[one.cgroup], self.deadlines_s[one.cgroup] = one, self._until(one)
+                self.undone.discard(one.cgroup)
+            elif one.HasField("policy") or one.HasField("limit_bytes"):
+                self.waiting.pop(one.cgroup, None)
+            elif known is not None and known.change_epoch == one.change_epoch:
+                self.deadlines_s[one.cgroup] = self._until(one)
+                if not one.ttl_ms:
+                    del self.waiting[one.cgroup]
+        return self._apply(plan)
+
+    def snapshot(self) -> wire.Snapshot:
+        for cgroup, one in self.waiting.items():
+            if cgroup not in self.undone and self.plant.time_s >= self.deadlines_s[cgroup]:
+                self.undone.add(cgroup)
+                back, tenant = one.revert_to, self.plant.of(cgroup)
+                if back.HasField("policy"):
+                    tenant.swap(back.policy)
+                if back.HasField("limit_bytes"):
+                    tenant.limit_bytes = tenant.target_bytes = back.limit_bytes
+        found = self._snapshot()
+        for tenant_seen in found.tenants:
+            one_waits = self.waiting.get(tenant_seen.cgroup)
+            if one_waits is not None:
+                back = wire.Setting(policy=tenant_seen.policy, limit_bytes=tenant_seen.limit_bytes)
+                back.MergeFrom(one_waits.revert_to)
+                told = wire.Unconfirmed(epoch=one_waits.change_epoch, revert_to=back)
+                told.undone = tenant_seen.cgroup in self.undone
+                tenant_seen.unconfirmed.CopyFrom(told)
+        return found
+
+    def actions(self, since: int = 0) -> list[wire.Action]:
+        return [one for plan in self.plans[since:] for one in plan.actions]
+
+
+def world(path: Path, *tenants: PlantTenant) -> tuple[World, Waits]:
+    plant = Plant(list(tenants), sum(one.limit_bytes for one in tenants), SIZES)
+    waits = Waits(plant)
+    return World(path, plant), waits
+
+
+def lost(here: World, cycles: int) -> None:
+    """So many cycles whose plans do not reach the node."""
+    for _ in range(cycles):
+        here.plant.pass_time()
+        here.loop.cycle(here.plant.snapshot())
+        here.loop.after()
+
+
+def silence(here: World, seconds: float) -> None:
+    """A time in which the node and the controller do not hear of each other."""
+    for _ in range(round(seconds)):
+        here.plant.pass_time()
+
+
+def test_a_policy_on_trial_has_a_way_back_is_renewed_and_confirmed(tmp_path: Path) -> None:
+    here, waits = world(tmp_path, looping())
+    until(here, lambda: waits.waiting, 150)
+    plan, change = waits.plans[-1], waits.waiting["/scan"]
+    assert (change.policy, change.revert_to.policy) == ("mru", "default")
+    assert not change.revert_to.HasField("limit_bytes")
+    assert (change.ttl_ms, change.change_epoch) == (TTL_MS, plan.epoch)
+    began = len(waits.plans)
+    until(here, lambda: not waits.waiting, 150)
+    assert here.events() == ["trial", "kept"]
+    *renewed, confirmed = waits.plans[began:]
+    expected = wire.Action(cgroup="/scan", cgroup_id=1, change_epoch=plan.epoch, ttl_ms=TTL_MS)
+    assert renewed and all(list(one.actions) == [expected] for one in renewed)
+    expected.ttl_ms = 0
+    assert list(confirmed.actions) == [expected]
+    here.run(5)
+    assert not waits.actions(len(waits.plans) - 5)
+
+
+def test_what_is_lost_on_the_way_is_sent_again(tmp_path: Path) -> None:
+    tenant = looping()
+    here, waits = world(tmp_path, tenant)
+    until(here, lambda: waits.waiting, 150)
+    name = waits.waiting["/scan"].change_epoch
+    while here.events() == ["trial"]:
+        lost(here, 1)
+    assert here.events() == ["trial", "kept"] and waits.waiting["/scan"].change_epoch == name
+    lost(here, 3)
+    here.run(1)
+    assert not waits.waiting and tenant.policy == "mru"
+
+
+def test_what_goes_back_is_neither_renewed_nor_confirmed(tmp_path: Path) -> None:
+    tenant = fooled()
+    here, waits = world(tmp_path, tenant)
+    until(here, lambda: waits.waiting, 150)
+    while here.events() == ["trial"]:
+        lost(here, 1)
+    assert here.events() == ["trial", "reverted"]
+    here.run(1)
+    (back,) = waits.plans[-1].actions
+    assert back.policy == "default" and not back.HasField("revert_to") and not waits.waiting
+    assert tenant.policy == "default"
+
+
+def test_a_pin_of_what_is_on_trial_confirms_it(tmp_path: Path) -> None:
+    tenant = looping()
+    here, waits = world(tmp_path, tenant)
+    until(here, lambda: waits.waiting, 150)
+    here.service.pin(Pin(cgroup="/scan", policy="mru"))
+    here.run(2)
+    assert not waits.waiting
+    silence(here, TTL_MS / 1000)
+    here.run(1)
+    assert tenant.policy == "mru"
+
+
+def test_memory_on_trial_has_one_way_back_over_all_its_steps(tmp_path: Path) -> None:
+    here, waits = world(tmp_path, sated(), hungry())
+    until(here, lambda: waits.waiting, 150)
+    names = {cgroup: one.change_epoch for cgroup, one in waits.waiting.items()}
+    until(here, lambda: here.loop._guard.state.memory.trial is None, 150)
+    steps = [one for one in waits.actions() if one.HasField("limit_bytes")]
+    assert len(steps) > 4
+    for one in steps:
+        assert one.revert_to.limit_bytes == 128 * MIB and not one.revert_to.HasField("policy")
+        assert one.change_epoch == names.setdefault(one.cgroup, one.change_epoch)
+    assert here.events("/hungry") == ["trial", "kept"]
+    here.run(1)
+    assert not waits.waiting
+
+
+def test_memory_that_goes_back_is_given_back_by_the_node_if_the_controller_dies(
+    tmp_path: Path,
+) -> None:
+    donor, taker = liar(), hungry()
+    here, waits = world(tmp_path, taker, donor)
+    until(here, lambda: here.loop._guard.state.memory.restore, 150)
+    here.run(1)
+    assert donor.limit_bytes < 128 * MIB and waits.waiting.keys() == {"/liar", "/hungry"}
+    silence(here, TTL_MS / 1000)
+    here.plant.snapshot()
+    assert donor.limit_bytes == taker.limit_bytes == 128 * MIB
+
+
+def test_a_controller_that_is_restarted_goes_on_renewing(tmp_path: Path) -> None:
+    tenant = looping()
+    here, waits = world(tmp_path, tenant)
+    until(here, lambda: waits.waiting, 150)
+    here.restart()
+    here.run(1)
+    (renewed,) = waits.plans[-1].actions
+    assert (renewed.change_epoch, renewed.ttl_ms) == (waits.waiting["/scan"].change_epoch, TTL_MS)
+    until(here, lambda: not waits.waiting, 150)
+    assert tenant.policy == "mru" and not waits.undone
+
+
+def test_a_controller_without_its_store_prolongs_nothing(tmp_path: Path) -> None:
+    donor, taker = sated(), hungry()
+    one = PlantTenant("/scan", {"default": scan(200 * MIB), "mru": flat(0.9)}, 128 * MIB)
+    here, waits = world(tmp_path, one, donor, taker)
+    until(here, lambda: donor.limit_bytes < 128 * MIB, 150)
+    limits = {tenant.cgroup: tenant.target_bytes for tenant in here.plant.tenants}
+    (tmp_path / "new").mkdir()
+    after = World(tmp_path / "new", here.plant)
+    since, named = len(waits.plans), {one.change_epoch for one in waits.waiting.values()}
+    after.run(TTL_MS // 1000 - 2)
+    about = [one for one in waits.actions(since) if one.cgroup in waits.waiting]
+    assert not about, "nothing is said of what is not known"
+    assert limits == {tenant.cgroup: tenant.target_bytes for tenant in here.plant.tenants}
+    after.run(3)
+    assert donor.limit_bytes == 128 * MIB
+    assert not named & {one.change_epoch for one in waits.waiting.values()}
+
+
+def test_what_the_node_undid_ends_the_trial(tmp_path: Path) -> None:
+    here, waits = world(tmp_path, sated(), hungry())
+
+    def settles() -> bool:
+        trial = here.loop._guard.state.memory.trial
+        return trial is not None and trial.phase.value == "settling"
+
+    until(here, settles, 150)
+    silence(here, TTL_MS / 1000)
+    here.run(3)
+    assert here.events("/hungry") == ["trial", "abandoned"]
+    assert "for want of plans" in here.service.history("/hungry")[0].why
+    assert not waits.waiting
+
+
+def test_the_time_to_live_is_that_of_a_trial_without_data_and_ten_intervals() -> None:
+    assert ttl_ms(ControllerConfig()) == TTL_MS
+    config = ControllerConfig(interval_ms=100, guard=GuardConfig(patience_s=4.0))
+    assert ttl_ms(config) == 5_000

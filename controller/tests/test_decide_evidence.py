@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Evidence: leads, what they must exceed, and what an interval without merit leaves of them."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from deciding import ACCESSES, CACHE_PAGES, COST, GROUPS, RATE, counterfactual
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cachepilot.decide import evidence
+from cachepilot.decide.config import RANGES, DecideConfig
+from cachepilot.decide.evidence import Evidence
+from cachepilot.decide.state import SETTLED_S, Climb, Interval, PolicyState, is_settling
+from cachepilot.decide.trial import LEAST_INTERVALS, Trial
+from cachepilot.errors import InputError
+from cachepilot.model.calibration import SHOWN_S
+from cachepilot.sense.counterfactuals import Counterfactual
+
+CONFIG = DecideConfig()
+NAMES = ("default", "lru", "mru")
+SAME = dict.fromkeys(NAMES, 1600.0)
+
+
+def take(
+    state: PolicyState, found: Counterfactual, misses: float | None = None, in_force: str = NAMES[0]
+) -> Evidence:
+    """Takes an interval of one second, as predicted unless `misses` are told."""
+    predicted = float(found.misses[found.policies.index(in_force)].sum())
+    seen = Interval(
+        time_s=1.0,
+        elapsed_s=1.0,
+        in_force=in_force,
+        limit_bytes=1 << 30,
+        allowed=frozenset(found.policies),
+        may_change=True,
+        is_held=False,
+        regime=0,
+        accesses=ACCESSES,
+        misses=predicted if misses is None else misses,
+        counterfactual=found,
+    )
+    return evidence.take(state, seen, found, CONFIG)
+
+
+def plain(**misses: float) -> Counterfactual:
+    return counterfactual(SAME | misses, "default")
+
+
+def scattered(per_group: Any) -> Counterfactual:
+    """Of `lru` each group of pages misses so many fewer than of the others."""
+    found = plain()
+    found.misses[1] -= np.asarray(per_group)
+    return found
+
+
+def test_what_a_policy_would_have_saved_is_summed_up() -> None:
+    state = PolicyState()
+    take(state, plain(lru=1500.0, mru=1800.0))
+    found = take(state, plain(lru=1450.0, mru=1800.0))
+    assert found.index == 0
+    assert found.lead == pytest.approx([0.0, 250.0, -400.0])
+    assert found.raw * found.factors == pytest.approx([1600.0, 1450.0, 1800.0])
+
+
+def test_a_policy_that_was_dearer_for_long_trails_by_its_cost_and_no_more() -> None:
+    state = PolicyState()
+    for _ in range(100):
+        found = take(state, plain(lru=4000.0))
+    assert found.lead[1] == pytest.approx(-COST)
+    for _ in range(20):
+        found = take(state, plain(lru=1500.0))
+    assert found.lead[1] == pytest.approx(COST)
+
+
+def test_a_change_costs_what_it_reads_anew_and_at_least_a_share_of_the_cache() -> None:
+    seen = plain()
+    some = replace(seen, reread=np.array([0.0, CACHE_PAGES, 10.0]))
+    least = CONFIG.switch_share * CACHE_PAGES
+    assert take(PolicyState(), some).cost.tolist() == [least, CACHE_PAGES, least]
+
+
+def test_a_gain_counts_as_far_as_it_exceeds_the_sampling_error() -> None:
+    saved = np.arange(GROUPS) - 5.0
+    error = CONFIG.sigmas * np.sqrt(GROUPS * saved.var(ddof=1) * (1 - RATE))
+    assert 0 < error < saved.sum()
+    found = take(PolicyState(), scattered(saved))
+    assert found.lead[1] == pytest.approx(saved.sum() - error)
+
+
+def test_a_gain_within_the_sampling_error_counts_nothing_and_a_loss_counts_whole() -> None:
+    saved = np.where(np.arange(GROUPS) % 2 == 0, 60.0, -50.0)
+    assert take(PolicyState(), scattered(saved)).lead[1] == 0
+    assert take(PolicyState(), scattered(-saved)).lead[1] == pytest.approx(-saved.sum())
+
+
+def test_where_every_page_is_sampled_there_is_no_sampling_error() -> None:
+    saved = np.where(np.arange(GROUPS) == 0, 90.0, 0.0)
+    seen = replace(scattered(saved), rate=1.0)
+    assert take(PolicyState(), seen).lead[1] == pytest.approx(90.0)
+
+
+def test_the_way_back_to_the_default_counts_whole() -> None:
+    seen = plain()
+    seen.misses[0, 0] -= 90.0
+    assert take(PolicyState(), seen, in_force="lru").lead[0] == pytest.approx(90.0)
+
+
+def test_differences_that_last_are_told_from_noise() -> None:
+    state, random = PolicyState(), np.random.default_rng(1)
+    leads = [
+        float(take(state, scattered(5.0 + random.normal(0, 20, GROUPS))).lead[1]) for _ in range(80)
+    ]
+    assert leads[9] < 0.25 * 10 * 5.0 * GROUPS
+    assert leads[-1] - leads[39] > 0.35 * 40 * 5.0 * GROUPS
+
+
+def test_a_policy_that_is_worse_than_simulated_loses_its_lead_by_calibration() -> None:
+    state = PolicyState()
+    for _ in range(100):
+        take(state, plain(lru=1000.0))
+    for _ in range(60):
+        found = take(state, plain(lru=1000.0), misses=2000.0, in_force="lru")
+    assert found.factors[0] == pytest.approx(1.0, abs=0.1)
+    assert found.factors[1] == pytest.approx(2.0, abs=0.15)
+    assert found.lead[0] > COST
+
+
+def test_what_a_change_reads_anew_is_not_held_against_the_policy() -> None:
+    state = PolicyState()
+    take(state, plain())
+    state.adapting = COST
+    found = take(state, plain(), misses=1600.0 + COST / 2, in_force="lru")
+    assert found.factors[1] == pytest.approx(1.0) and state.adapting == COST / 2
+    found = take(state, plain(), misses=1600.0 + COST, in_force="lru")
+    assert found.factors[1] > 1 and state.adapting == 0
+
+
+def test_the_ledger_is_what_was_read_beyond_what_the_default_would_have() -> None:
+    state = PolicyState()
+    for _ in range(200):
+        take(state, plain())
+    cost, excess = state.default_cost, state.excess
+    assert (cost, excess) == pytest.approx((200 * 1600.0, 0.0))
+    take(state, plain(lru=1900.0), in_force="lru")
+    assert state.default_cost == pytest.approx(cost + 1600.0, rel=1e-3)
+    assert state.excess == pytest.approx(300.0, rel=0.05)
+    assert state.regime_excess == pytest.approx(state.excess)
+
+
+def test_another_rate_of_sampling_leaves_less_known_of_the_others() -> None:
+    states = PolicyState(), PolicyState()
+    for state in states:
+        take(state, plain(), in_force="lru")
+        take(state, plain())
+    take(states[0], plain())
+    take(states[1], replace(plain(), rate=RATE / 4))
+    known = [state.calibration.seconds[1] for state in states]
+    assert known[1] == pytest.approx(known[0] / 4)
+
+
+def test_what_is_saved_of_all_accesses_counts_from_when_the_lead_began_to_rise() -> None:
+    state = PolicyState()
+    for _ in range(10):
+        take(state, plain(lru=1700.0))
+    for gain in (300.0, 100.0):
+        found = take(state, plain(lru=1600.0 - gain))
+    assert found.saved_ratio[1] == pytest.approx(200.0 / ACCESSES)
+    assert found.saved_ratio[2] == 0.0
+
+
+def test_a_climb_begins_anew_where_it_falls_to_its_least() -> None:
+    climb = Climb()
+    climb.restart(2)
+    climb.take(np.array([5.0, 5.0]), np.array([6.0, 6.0]), 100.0)
+    found = climb.take(np.array([-4.0, -5.0]), np.array([-4.0, -5.0]), 100.0)
+    assert found.tolist() == [2.0 / 200, 0.0]
+    assert climb.take(np.full(2, 1.0), np.full(2, 3.0), 100.0).tolist() == [5.0 / 300, 3.0 / 100]
+    climb.restart(2)
+    assert climb == Climb([0.0, 0.0], [0.0, 0.0], [0.0, 0.0])
+    assert climb.take(np.full(2, -np.inf), np.full(2, 9.0), 1.0).tolist() == [0.0, 0.0]
+
+
+@given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(0, 1e6)), max_size=40))
+def test_a_climb_is_the_greatest_rise_that_ends_now(steps: list[tuple[float, float]]) -> None:
+    climb = Climb()
+    climb.restart(1)
+    for risen, accesses in steps:
+        climb.take(np.array([risen]), np.array([risen]), accesses)
+    sums = np.concatenate([[0.0], np.cumsum([risen for risen, _ in steps])])
+    assert climb.risen[0] == pytest.approx(sums[-1] - sums.min(), abs=1e-3)
+
+
+def test_other_candidates_keep_the_leads_of_those_that_stay() -> None:
+    state = PolicyState()
+    for _ in range(3):
+        take(state, plain(lru=1500.0, mru=1700.0))
+    state.align(("default", "s3fifo", "lru"), GROUPS)
+    assert (state.debts[0], state.debts[2]) == pytest.approx((300.0, 0.0))
+    assert state.debts[1] >= state.debts[0], "what is new does not lead"
+    assert np.shape(state.totals) == (3, GROUPS) and not np.any(state.totals)
+    assert state.calibration.seconds[1] == 0 < state.calibration.seconds[0]
+    debts = list(state.debts)
+    state.align(("default", "s3fifo", "lru"), 2 * GROUPS)
+    assert state.debts == debts and np.shape(state.totals) == (3, 2 * GROUPS)
+
+
+def test_a_change_of_workload_lifts_what_policies_owe() -> None:
+    state = PolicyState(in_force="default")
+    for _ in range(9):
+        take(state, plain(lru=1500.0, mru=4000.0))
+    state.begin_regime(1, SHOWN_S)
+    assert state.debts == pytest.approx([900.0, 0.0, 900.0])
+    assert (state.regime, state.regime_s) == (1, SHOWN_S)
+    assert state.climb.risen == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(("after_s", "kept"), [(SHOWN_S - 1, True), (SHOWN_S, False)])
+def test_workloads_that_only_scatter_leave_the_calibration(after_s: float, kept: bool) -> None:
+    state = PolicyState()
+    take(state, plain())
+    take(state, plain(), misses=1700.0, in_force="lru")
+    state.in_force, state.regime_s = "default", 100.0
+    state.begin_regime(1, 100.0 + after_s)
+    assert (state.calibration.seconds[1] > 0) is kept
+    assert (state.regime_excess != 0) is kept
+    assert state.calibration.seconds[0] > 0 and state.excess > 0
+
+
+def test_a_page_cache_settles_once_it_turned_over() -> None:
+    state = PolicyState()
+    assert not is_settling(state, 0.0)
+    state.wanted = "lru"
+    assert is_settling(state, 0.0)
+    state.wanted = None
+    state.trial = Trial("default", "lru", 10.0, 1, 1.0, (1.0, 0.5), (1.0, 0.4), is_live=True)
+    state.trial.intervals, state.trial.misses, state.trial.reread = LEAST_INTERVALS, 99.0, 100.0
+    assert is_settling(state, 10.0 + SETTLED_S)
+    assert not is_settling(state, 10.1 + SETTLED_S)
+    state.trial.misses = 100.0
+    assert not is_settling(state, 11.0)
+    state.trial.intervals -= 1
+    assert is_settling(state, 11.0)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.floats(0.0, 1e6), min_size=3, max_size=3),
+            st.floats(0.0, 1e6),
+            st.sampled_from(NAMES),
+        ),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_leads_are_finite_and_none_is_further_behind_than_its_cost(
+    course: list[tuple[list[float], float, str]],
+) -> None:
+    state = PolicyState()
+    for told, misses, in_force in course:
+        seen = counterfactual(dict(zip(NAMES, told, strict=True)), in_force)
+        found = take(state, seen, misses, in_force)
+        assert found.lead[found.index] == 0 and np.isfinite(found.lead).all()
+        assert (found.lead >= -found.cost - 1e-6).all()
+        assert min(state.debts) == 0
+        assert np.isfinite([*found.raw, *found.factors, *found.saved_ratio]).all()
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_settings_out_of_range_are_refused_by_name(name: str) -> None:
+    low, high = RANGES[name]
+    for value in (low, high):
+        assert getattr(replace(CONFIG, **{name: value}), name) == value
+    for wrong in (low - 0.001, high + 0.001, float("nan")):
+        with pytest.raises(InputError, match=rf"^decide: {name}: .*allowed: {low:g} to {high:g}"):
+            replace(CONFIG, **{name: wrong})
+
+
+def test_every_setting_has_a_range() -> None:
+    assert {field.name for field in fields(DecideConfig)} == set(RANGES)

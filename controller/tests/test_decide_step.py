@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The law of changes: what begins one, what confirms it, and which way back there is."""
+
+from dataclasses import replace
+
+import pytest
+from deciding import ACCESSES, COST, World
+
+from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.outcome import Outcome, What
+from cachepilot.decide.rollout import EFFECT_S, RETRY_S
+from cachepilot.decide.state import PolicyState
+from cachepilot.decide.step import step
+
+EAGER = DecideConfig(least_gain=0.0)
+
+
+def saving(**more: float) -> World:
+    """`lru` truly saves two fifths of the misses."""
+    return World({"default": 0.5, "lru": 0.3} | more).learn()
+
+
+def promising(told: float = 0.3) -> World:
+    """`lru` saves nothing of what is predicted."""
+    return World({"default": 0.5, "lru": 0.5}, told={"lru": told}).learn()
+
+
+def in_lru(**truth: float) -> World:
+    """`lru` is in force and confirmed; of the default and of `mru` nothing was measured."""
+    shares = {"default": 0.6, "lru": 0.4, "mru": 0.4} | truth
+    return World(shares, in_force="lru", state=PolicyState(in_force="lru")).learn()
+
+
+def kinds(found: list[Outcome]) -> list[What]:
+    return [one.what for one in found]
+
+
+def test_a_policy_that_saves_is_chosen_and_confirmed() -> None:
+    world = saving(mru=0.6)
+    live, confirmed = world.run(10)
+    assert (live.what, live.before, live.after) == (What.LIVE, "default", "lru")
+    assert live.baseline == (ACCESSES, 0.5)
+    assert live.predicted == pytest.approx((ACCESSES / 0.8, 0.3))
+    assert (confirmed.what, confirmed.after) == (What.CONFIRMED, "lru")
+    assert confirmed.measured == (ACCESSES, 0.3)
+    assert world.in_force == "lru" and world.state.trial is None
+    assert world.run(300) == []
+
+
+def test_a_saving_that_is_not_there_is_undone_and_not_believed_again() -> None:
+    world = promising()
+    live, undone = world.run(10)
+    assert (live.what, live.after) == (What.LIVE, "lru")
+    assert (undone.what, undone.before, undone.after) == (What.UNDONE, "default", "lru")
+    assert undone.why.startswith("it was to save ")
+    assert world.run(1500) == [] and world.swaps == ["lru", "default"]
+    assert world.lost == 2 * COST
+
+
+def test_a_change_that_reads_more_is_undone_after_the_least_intervals() -> None:
+    world = promising()
+    world.truth["lru"] = 0.7
+    found = world.run(10)
+    assert kinds(found) == [What.LIVE, What.UNDONE] and "pages more than default" in found[1].why
+    assert world.in_force == "default"
+
+
+def test_an_undone_change_goes_back_to_where_it_came_from() -> None:
+    world = in_lru()
+    world.told["mru"] = 0.2
+    assert kinds(world.run(10)) == [What.LIVE, What.UNDONE]
+    assert world.swaps == ["mru", "lru"] and world.run(300) == []
+
+
+def test_a_lead_below_the_cost_changes_nothing_and_at_the_cost_it_does() -> None:
+    gain = 100.0
+    world = World({"default": 0.5, "lru": 0.5 - gain / ACCESSES}, config=EAGER)
+    assert world.run(int(COST / gain) - 1) == []
+    assert kinds(world.run(1)) == [What.LIVE]
+
+
+def test_a_saving_that_comes_and_goes_below_the_cost_changes_nothing() -> None:
+    world = World({"default": 0.5, "lru": 0.5}, config=EAGER)
+    for _ in range(50):
+        for told in (0.49, 0.51):
+            world.told["lru"] = told
+            assert world.run(9) == []
+
+
+@pytest.mark.parametrize("share", [0.25, 1.0, 4.0])
+@pytest.mark.parametrize(("gain", "changes"), [(0.019, False), (0.020, True)])
+def test_a_gain_of_throughput_below_the_least_is_not_worth_a_change(
+    gain: float, changes: bool, share: float
+) -> None:
+    world = World({"default": 0.5, "lru": 0.5 - gain / share}, miss_time_share=share)
+    assert bool(world.run(400)) is changes
+
+
+def test_what_is_predicted_of_throughput_stays_finite() -> None:
+    world = World({"default": 0.5, "lru": 0.3}, miss_time_share=10.0)
+    predicted = world.until(What.LIVE).predicted
+    assert predicted is not None and predicted[0] == pytest.approx(1000 * ACCESSES)
+
+
+def test_the_policy_in_force_is_never_chosen_though_it_costs_nothing() -> None:
+    config = DecideConfig(switch_share=0.0, least_gain=0.0)
+    assert World({"default": 0.5, "lru": 0.5}, config=config).run(50) == []
+
+
+def test_what_a_swap_reads_anew_is_not_held_against_the_policy() -> None:
+    world = saving()
+    world.run(3)
+    assert world.swaps == ["lru"]
+    assert world.state.calibration.factors(1) == pytest.approx([1.0, 1.0])
+
+
+def test_of_several_the_one_that_leads_most_is_chosen() -> None:
+    world = World({"default": 0.5, "fifo": 0.4, "lru": 0.2, "mru": 0.3})
+    assert world.until(What.LIVE).after == "lru"
+
+
+def test_the_way_back_to_the_default_needs_no_budget_and_no_least_gain() -> None:
+    world = in_lru()
+    world.config = DecideConfig(loss_share=0.0, reserve_s=0.0)
+    world.state.excess = world.state.regime_excess = 1e12
+    world.truth["default"] = 0.399
+    found = world.run(400)
+    assert [(one.what, one.after) for one in found] == [(What.CONFIRMED, "default")]
+    assert world.in_force == "default"
+
+
+def test_without_a_budget_no_change_begins() -> None:
+    world = saving()
+    world.state.excess = 1e9
+    assert world.run(300) == []
+    world.state.excess = 0.0
+    assert kinds(world.run(1)) == [What.LIVE]
+
+
+def test_a_change_waits_until_the_worst_that_it_may_cost_is_in_the_budget() -> None:
+    config = DecideConfig(loss_share=0.01, reserve_s=0.0)
+    intervals = int(2 * COST / (0.01 * 0.5 * ACCESSES))
+    world = World({"default": 0.5, "lru": 0.3}, config=config)
+    assert world.run(intervals - 1) == []
+    assert kinds(world.run(1)) == [What.LIVE]
+
+
+def test_what_changes_have_cost_raises_what_the_next_must_lead_by() -> None:
+    world = World({"default": 0.5, "lru": 0.49}, config=EAGER)
+    world.state.regime_excess = 2 * COST
+    assert world.run(29) == []
+    assert kinds(world.run(1)) == [What.LIVE]
+
+
+def test_a_policy_that_is_refused_is_barred_for_a_time() -> None:
+    world = saving()
+    world.refusing = frozenset({"lru"})
+    _, refused = world.run(2)
+    assert (refused.what, refused.why) == (What.REFUSED, "lru does not load")
+    world.refusing = frozenset()
+    assert world.run(int(RETRY_S) - 1) == [] and world.state.wanted is None
+    assert kinds(world.run(1)) == [What.LIVE] and world.state.wanted == "lru"
+
+
+def test_an_order_that_takes_no_effect_is_given_up_and_barred() -> None:
+    world = saving()
+    world.ignoring = frozenset({"lru"})
+    world.run(1)
+    assert world.run(int(EFFECT_S)) == [] and world.state.wanted == "lru"
+    (given_up,) = world.run(1)
+    assert given_up.what is What.ABANDONED and "not in force after 15 s" in given_up.why
+    assert world.state.wanted is None and world.run(int(RETRY_S) - 1) == []
+    assert kinds(world.run(1)) == [What.LIVE]
+    assert world.run(int(EFFECT_S)) == [] and kinds(world.run(1)) == [What.ABANDONED]
+
+
+def test_a_way_back_that_is_refused_falls_to_the_default_and_is_never_given_up() -> None:
+    world = in_lru()
+    world.told["mru"] = 0.2
+    world.until(What.UNDONE)
+    assert world.state.wanted == "lru"
+    world.refusing = frozenset({"lru", "default"})
+    (told,) = world.run(1)
+    assert (told.what, told.after) == (What.ABANDONED, "lru")
+    assert "asked for again" in told.why and world.state.wanted == "default"
+    assert world.run(500) == [] and world.state.wanted == "default"
+    world.refusing = frozenset()
+    world.run(1)
+    assert world.in_force == "default" and world.swaps == ["mru", "default"]
+
+
+def test_a_way_back_of_which_nothing_is_heard_is_asked_for_until_it_is_in_force() -> None:
+    world = promising()
+    world.until(What.UNDONE)
+    world.ignoring = frozenset({"default"})
+    found = world.run(300)
+    assert kinds(found) == [What.ABANDONED] and world.state.wanted == "default"
+    world.ignoring = frozenset()
+    assert world.run(300) == [] and world.in_force == "default"
+
+
+def test_a_tenant_that_is_held_begins_no_change_and_may_still_go_back() -> None:
+    world = saving()
+    world.is_held = True
+    assert world.run(300) == []
+    world = promising()
+    world.run(2)
+    world.is_held = True
+    assert kinds(world.run(10)) == [What.UNDONE] and world.in_force == "default"
+
+
+def test_a_tenant_that_is_pinned_changes_nothing() -> None:
+    world = saving()
+    world.may_change = False
+    assert world.run(300) == []
+    world = promising()
+    world.run(2)
+    world.may_change = False
+    assert world.run(300) == []
+    assert world.in_force == "lru" and world.state.trial is None
+
+
+def test_a_policy_that_is_not_allowed_is_not_chosen() -> None:
+    world = saving(mru=0.4)
+    world.allow(("default", "mru"))
+    assert world.until(What.LIVE).after == "mru"
+
+
+def test_a_change_is_not_undone_into_what_is_not_allowed() -> None:
+    world = promising()
+    world.run(2)
+    world.allow(("lru",))
+    assert world.run(100) == []
+    assert world.in_force == "lru" and world.state.trial is None
+
+
+@pytest.mark.parametrize(("regime", "intervals"), [(5, 8), (6, 4), (1, 8)])
+def test_a_change_of_workload_lifts_debts_and_a_restart_of_the_agent_does_not(
+    regime: int, intervals: int
+) -> None:
+    gain = COST / 4
+    world = World({"default": 0.5, "lru": 0.9}, config=EAGER, regime=5).learn(100)
+    world.regime = regime
+    world.truth["lru"] = 0.5 - gain / ACCESSES
+    assert world.run(intervals - 1) == []
+    assert kinds(world.run(1)) == [What.LIVE]
+
+
+def test_after_a_restart_of_the_agent_the_next_change_of_workload_counts() -> None:
+    world = World({"default": 0.5, "lru": 0.9}, config=EAGER, regime=5).learn(100)
+    for regime in (1, 2):
+        world.regime = regime
+        world.run(1)
+    assert world.state.debts == [0.0, COST]
+    world.truth["lru"] = 0.5
+    world.regime = 3
+    world.run(1)
+    assert world.state.debts == [0.0, 0.0]
+
+
+def test_a_better_policy_takes_the_place_of_one_on_trial() -> None:
+    world = saving(mru=0.5)
+    world.run(2)
+    world.told["mru"] = world.truth["mru"] = 0.05
+    found = world.run(12)
+    assert kinds(found) == [What.ABANDONED, What.LIVE, What.CONFIRMED]
+    assert found[-1].before == "default" and world.in_force == "mru"
+
+
+def test_a_policy_that_is_found_in_force_has_to_prove_itself() -> None:
+    world = promising().learn(300)
+    world.truth["lru"] = 0.55
+    world.in_force = "lru"
+    live, undone = world.run(12)
+    assert (live.what, live.before, live.after) == (What.LIVE, "default", "lru")
+    assert "found in force" in live.why and undone.what is What.UNDONE
+    assert world.in_force == "default"
+
+
+def test_the_default_that_is_found_in_force_ends_a_trial_and_bars_the_policy() -> None:
+    world = saving()
+    world.run(2)
+    world.in_force = "default"
+    (ended,) = world.run(1)
+    assert ended.what is What.ABANDONED and "ejected" in ended.why
+    assert world.run(int(RETRY_S) - 1) == [] and world.swaps == ["lru"]
+
+
+def test_an_interval_without_counterfactuals_judges_nothing() -> None:
+    world = promising()
+    world.run(3)
+    trial = replace(world.state.trial) if world.state.trial is not None else None
+    assert trial is not None and trial.is_live
+    for _ in range(50):
+        silent = replace(world.interval(), counterfactual=None)
+        assert step(world.state, silent, world.config) == []
+    assert world.state.trial == trial
+
+
+def test_an_order_waits_while_nothing_can_be_stored() -> None:
+    world = saving()
+    closed = replace(world.interval(), may_begin=False)
+    assert step(world.state, closed, world.config) == []
+    assert kinds(world.run(1)) == [What.LIVE]
+    world.ignoring = frozenset({"lru"})
+    for _ in range(100):
+        closed = replace(world.interval(), may_begin=False)
+        assert step(world.state, closed, world.config) == []
+    assert world.state.wanted == "lru" and world.run(int(EFFECT_S)) == []
+
+
+def test_the_end_of_a_trial_is_told_beforehand() -> None:
+    world = promising(told=0.475)
+    world.until(What.LIVE)
+    world.run(6)
+    assert world.state.trial is not None
+    ends_s = world.state.trial.ends_s
+    world.until(What.UNDONE)
+    assert ends_s == pytest.approx(world.time_s, abs=8.0) and ends_s > 70

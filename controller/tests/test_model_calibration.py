@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calibration: measured over predicted of each policy, the first of which is the default."""
+
+from copy import deepcopy
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from cachepilot.model.calibration import (
+    FORGOTTEN_S,
+    PRIOR_S,
+    RATE_HALF_LIFE_S,
+    SHOWN_S,
+    Calibration,
+)
+
+POLICIES = 3
+HALF_LIFE_S = 40.0
+AMOUNT = st.floats(0.0, 1e9)
+
+
+def three(amount: st.SearchStrategy[float]) -> st.SearchStrategy[list[float]]:
+    return st.lists(amount, min_size=POLICIES, max_size=POLICIES)
+
+
+KNOWN = st.builds(Calibration, three(AMOUNT), three(AMOUNT), three(AMOUNT), three(AMOUNT))
+INDEX = st.integers(0, POLICIES - 1)
+
+
+def unknown(policies: int = POLICIES) -> Calibration:
+    return Calibration(*([0.0] * policies for _ in range(4)))
+
+
+def known_for(index: int, ratio: float, seconds: int, found: Calibration) -> Calibration:
+    """The same after so many seconds with that policy in force, and so many times its misses."""
+    for _ in range(seconds):
+        found.take(index, 100 * ratio, 100.0, 1.0, HALF_LIFE_S)
+    return found
+
+
+@pytest.mark.parametrize("index", range(POLICIES))
+def test_without_knowledge_predictions_are_taken_as_they_are(index: int) -> None:
+    assert unknown().factors(index).tolist() == [1.0] * POLICIES
+
+
+def test_time_in_which_nothing_was_predicted_says_nothing() -> None:
+    found = Calibration([50.0, 50.0, 0.0], [0.0] * 3, [60.0, 60.0, 0.0], [0.0] * 3)
+    for index in range(POLICIES):
+        assert found.factors(index).tolist() == [1.0] * POLICIES
+
+
+def test_a_policy_that_was_never_in_force_is_as_far_off_as_the_default() -> None:
+    found = known_for(0, 1.5, 200, unknown())
+    assert found.factors(0) == pytest.approx([1.5, 1.5, 1.5])
+
+
+def test_while_little_is_known_of_the_default_the_policy_in_force_stands_for_it() -> None:
+    assert known_for(1, 2.0, 3, unknown()).factors(1) == pytest.approx([2.0, 2.0, 2.0])
+    both = known_for(1, 2.0, 100, known_for(0, 1.0, 2, unknown()))
+    default, in_force, other = both.factors(1)
+    assert 1.2 < default == other < in_force < 2.0
+
+
+def test_the_policy_in_force_says_little_of_a_default_that_is_known() -> None:
+    found = known_for(1, 2.0, 200, known_for(0, 1.0, 300, unknown()))
+    default, in_force, _ = found.factors(1)
+    assert default == pytest.approx(1.0, abs=0.1)
+    assert in_force == pytest.approx(2.0, abs=0.1)
+
+
+def test_what_is_known_for_the_time_of_the_prior_counts_half() -> None:
+    found = Calibration([100.0, 300.0, 0.0], [100.0, 100.0, 0.0], [1e9, PRIOR_S, 0.0], [0.0] * 3)
+    assert found.factors(0) == pytest.approx([1.0, 2.0, 1.0])
+
+
+@given(st.floats(0.05, 20.0), INDEX)
+def test_the_factor_of_the_policy_in_force_converges_to_the_true_ratio(
+    ratio: float, index: int
+) -> None:
+    found = known_for(0, 1.0, 300, unknown())
+    errors = []
+    for _ in range(6):
+        known_for(index, ratio, 60, found)
+        errors.append(abs(float(found.factors(index)[index]) / ratio - 1))
+    assert all(later <= earlier + 1e-9 for earlier, later in pairwise(errors))
+    left = PRIOR_S / (HALF_LIFE_S / np.log(2)) * abs(1 / ratio - 1) * 1.1
+    assert errors[-1] <= left + 0.01
+
+
+def test_another_ratio_is_followed_within_a_few_half_lives() -> None:
+    found = known_for(0, 3.0, 400, known_for(0, 1.0, 400, unknown()))
+    assert found.factors(0)[0] == pytest.approx(3.0, rel=0.01)
+    half = known_for(0, 3.0, int(HALF_LIFE_S), known_for(0, 1.0, 4000, unknown()))
+    assert half.factors(0)[0] == pytest.approx(2.0, rel=0.01)
+
+
+def test_what_is_known_of_policies_not_in_force_fades_slowly() -> None:
+    found = known_for(1, 2.0, 60, unknown())
+    before = deepcopy(found)
+    found.take(0, 0.0, 0.0, FORGOTTEN_S, HALF_LIFE_S)
+    for values, then in zip(
+        (found.measured, found.predicted, found.seconds),
+        (before.measured, before.predicted, before.seconds),
+        strict=True,
+    ):
+        assert values[1] == pytest.approx(then[1] / 2)
+
+
+def test_predicted_rates_are_averaged_over_their_half_life() -> None:
+    found = unknown(2)
+    found.pass_time(np.array([50.0, 0.0]), 0.5)
+    assert found.rate == [100.0, 0.0]
+    found.pass_time(np.array([0.0, 30.0 * RATE_HALF_LIFE_S]), RATE_HALF_LIFE_S)
+    assert found.rate == pytest.approx([50.0, 30.0])
+
+
+def test_after_a_change_of_workload_only_the_default_and_the_policy_in_force_are_known() -> None:
+    found = Calibration([1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0], [1.0, 2.0, 3.0])
+    found.forget_all_but(2)
+    assert found.measured == [1.0, 0.0, 3.0]
+    assert found.predicted == [4.0, 0.0, 6.0]
+    assert found.seconds == [7.0, 0.0, 9.0]
+    assert found.rate == [1.0, 2.0, 3.0]
+
+
+def test_another_sample_leaves_a_share_of_what_is_known_of_the_others() -> None:
+    found = Calibration([1.0, 1.0, 2.0], [1.0] * 3, [20.0, 20.0, 20.0], [0.0] * 3)
+    before = found.factors(1)
+    found.thin(1, 0.25)
+    assert found.seconds == [5.0, 20.0, 5.0]
+    assert found.factors(1)[2] < before[2]
+
+
+def test_other_candidates_keep_what_is_known_of_those_that_stay() -> None:
+    found = Calibration([1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0])
+    found.aligned(("default", "lru"), ("default", "mru", "lru"))
+    assert found == Calibration([1.0, 0.0, 2.0], [3.0, 0.0, 4.0], [5.0, 0.0, 6.0], [7.0, 0.0, 8.0])
+    found.aligned(("default", "mru", "lru"), ("default", "lru"))
+    assert found == Calibration([1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0])
+
+
+def test_a_policy_that_was_shown_to_be_off_is_so_from_then_on() -> None:
+    found = known_for(1, 0.5, 5, known_for(0, 1.0, 300, unknown()))
+    found.raise_to(1, 2.0)
+    assert found.factors(1)[1] == pytest.approx(2.0, rel=0.02)
+    assert found.seconds[1] == SHOWN_S
+    assert found.factors(0)[1] == pytest.approx(2.0, rel=0.02)
+
+
+def test_what_is_off_by_more_already_or_was_never_predicted_stays() -> None:
+    for found, factor in ((known_for(1, 3.0, 300, unknown()), 2.0), (unknown(), 9.0)):
+        before = deepcopy(found)
+        found.raise_to(1, factor)
+        assert found == before
+
+
+@given(KNOWN, INDEX)
+def test_factors_are_finite_and_not_negative(found: Calibration, index: int) -> None:
+    factors = found.factors(index)
+    assert factors.shape == (POLICIES,)
+    assert np.isfinite(factors).all() and (factors >= 0).all()
+
+
+@given(KNOWN, INDEX)
+def test_factors_lie_between_what_is_measured_and_what_is_expected(
+    found: Calibration, index: int
+) -> None:
+    ratios = np.array(found.measured) / np.maximum(found.predicted, 1.0)
+    most, least = max(1.0, ratios.max()), min(1.0, ratios.min())
+    factors = found.factors(index)
+    assert (factors <= most * (1 + 1e-9)).all() and (factors >= least * (1 - 1e-9)).all()
+
+
+@given(KNOWN, st.integers(1, POLICIES - 1), st.integers(0, POLICIES - 1), st.floats(0.0, 100.0))
+def test_what_was_shown_is_held_from_then_on_and_never_lowers_a_factor(
+    found: Calibration, index: int, then: int, factor: float
+) -> None:
+    assume(index != then)
+    before = found.factors(then)
+    found.raise_to(index, factor, then)
+    after = found.factors(then)
+    assert np.isfinite(after).all() and (after >= 0).all()
+    least = max(before[index], factor) if found.predicted[index] > 0 else before[index]
+    assert after[index] >= least * (1 - 1e-9)
+
+
+@given(
+    st.lists(
+        st.tuples(INDEX, AMOUNT, AMOUNT, st.floats(0.01, 3600.0), st.floats(1.0, 3600.0)),
+        max_size=30,
+    )
+)
+def test_any_course_of_intervals_leaves_factors_finite(
+    course: list[tuple[int, float, float, float, float]],
+) -> None:
+    found = unknown()
+    for index, measured, predicted, elapsed_s, half_life_s in course:
+        found.pass_time(np.full(POLICIES, predicted), elapsed_s)
+        found.take(index, measured, predicted, elapsed_s, half_life_s)
+        factors = found.factors(index)
+        assert np.isfinite(factors).all() and (factors >= 0).all()
+    assert np.isfinite(found.rate).all() and min(found.seconds) >= 0
