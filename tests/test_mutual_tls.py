@@ -163,6 +163,15 @@ def test_strangers_have_no_session_and_say_why(fleet: Fleet) -> None:
         assert "session with the controller" not in text
 
 
+def test_an_agent_has_no_session_as_a_node_that_its_certificate_does_not_name(
+    fleet: Fleet,
+) -> None:
+    child = fleet.start_agent("node-2", fleet.ours, fleet.ours.issue("node-3", "DNS:node-4"))
+    text = until(child, lambda text: text.count("no session: ") > 0)
+    assert "node node-2: the certificate names node-3, localhost, node-4 (allowed: " in text
+    assert "session with the controller" not in text
+
+
 @pytest.mark.parametrize("with_tls", [False, True])
 def test_without_a_certificate_there_is_no_session(fleet: Fleet, with_tls: bool) -> None:
     address = f"localhost:{fleet.agents_port}"

@@ -3,18 +3,17 @@
 
 import argparse
 import json
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from experiments.autopilot_simulated import memory, never_worse, phase, qos
+from experiments.autopilot_simulated.tenants import further_traces
 from experiments.shared import table
 from experiments.shared.rows import ROOT, Row, commit, machine, merge
 
 EXPERIMENT = Path(__file__).resolve().parent
 COMMAND = "experiments/autopilot_simulated/run"
-TRACES = ROOT.parent / "shared" / "traces"
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 # The autopilot on simulated nodes: results
 
@@ -54,10 +53,7 @@ def main() -> int:
     for name in arguments.names:
         if name not in PARTS:
             parser.error(f"unknown part {name!r} (known: {', '.join(PARTS)})")
-    # An agent that is stopped in the middle of a call is no news.
-    logging.getLogger("grpc._cython.cygrpc").setLevel(logging.CRITICAL)
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    folder = arguments.traces or (TRACES if TRACES.is_dir() else None)
+    folder = arguments.traces or further_traces()
     sizes = Sizes(None, 4, 60.0, 1) if arguments.quick else Sizes(folder)
     out = ROOT / "build" / "autopilot-simulated" / "quick" if arguments.quick else EXPERIMENT
     out.mkdir(parents=True, exist_ok=True)

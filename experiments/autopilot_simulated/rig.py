@@ -6,6 +6,7 @@ and they speak gRPC over loopback. Minutes of the node's time take seconds.
 """
 
 import asyncio
+import logging
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -281,6 +282,9 @@ def play(
 
     Raises InputError when no agent was built, RigError when it did not come to its end.
     """
+    # An agent that is stopped in the middle of a call is no news.
+    logging.getLogger("grpc._cython.cygrpc").setLevel(logging.CRITICAL)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="cachepilot-rig-") as folder:
         config = planner or Config()
         return asyncio.run(_play(setup, objectives, config, limits_of, Path(folder)))

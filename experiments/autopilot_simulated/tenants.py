@@ -18,6 +18,12 @@ PAGES_MIN = 512
 GROUP = 4
 
 
+def further_traces() -> Path | None:
+    """A folder of traces beside the checkout, where there is one."""
+    found = ROOT.parent / "shared" / "traces"
+    return found if found.is_dir() else None
+
+
 def traces(folder: Path | None) -> list[Path]:
     """The traces that the project recorded, and those in `folder`, by name."""
     found = sorted(RECORDED.glob("*.cptrace.zst"))

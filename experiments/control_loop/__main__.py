@@ -12,6 +12,8 @@ from statistics import median
 from experiments.shared import table
 from experiments.shared.rows import ROOT, Row, commit, machine, merge
 
+from cachepilot.planner.objectives import Goal
+
 from . import cycle, measure
 from .timing import Timing
 
@@ -39,12 +41,18 @@ class Sizes:
 
 
 def _gaps(sizes: Sizes) -> list[Row]:
-    """The worst instance of the default allocator, and the median of every other."""
+    """The worst instance of the default allocator, and the median of every other.
+
+    The latter of total throughput, which is what they are made for.
+    """
+    instances = range(sizes.instances)
     found = [
-        measure.gap(instance, ("optimal", *OTHERS), sizes.referee_steps)
-        for instance in range(sizes.instances)
+        measure.gap(instance, ("optimal", *OTHERS), sizes.referee_steps, Goal.TOTAL_THROUGHPUT)
+        for instance in instances
     ]
-    gaps = [one.gap_pct["optimal"] for one in found]
+    fair = [measure.gap(instance, ("optimal",), sizes.referee_steps) for instance in instances]
+    both = [*found, *fair]
+    gaps = [one.gap_pct["optimal"] for one in both]
     reference = "optimum by scipy.optimize.milp, gap of its own in percent"
     rows = [
         Row(
@@ -52,8 +60,8 @@ def _gaps(sizes: Sizes) -> list[Row]:
             max(gaps),
             "percent",
             goal=GAP_GOAL_PCT,
-            reference=f"the worst instance; {reference}",
-            reference_value=max(one.referee_gap_pct for one in found),
+            reference=f"the worst instance, of either goal; {reference}",
+            reference_value=max(one.referee_gap_pct for one in both),
             runs=len(gaps),
             spread=(min(gaps), max(gaps)),
         )

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cachepilot.planner.config import Config
-from cachepilot.planner.objectives import Objective, Objectives
+from cachepilot.planner.objectives import Goal, Objective, Objectives
 from cachepilot.planner.plan import plan
+from cachepilot.planner.snapshot import Snapshot
 
 from .instances import snapshot
 from .referee import optimum
@@ -31,21 +32,37 @@ class Gap:
     referee_gap_pct: float
 
 
-def gap(instance: int, allocators: Sequence[str], steps: int) -> Gap:
+def _from_the_start(seen: Snapshot) -> Snapshot:
+    """With the present limits as first memory, of which tenants keep a share."""
+    tenants = tuple(replace(one, first_bytes=one.limit_bytes) for one in seen.tenants)
+    return replace(seen, tenants=tenants)
+
+
+def gap(
+    instance: int,
+    allocators: Sequence[str],
+    steps: int,
+    goal: Goal = Objectives.goal,
+    keep: float = 0.0,
+) -> Gap:
     """Plans one random instance, also by the referee with `steps` even sizes per tenant.
 
-    A negative gap is a plan that is better than what the referee's sizes allow.
+    With `keep` every tenant keeps that share of its throughput at its present limit. A negative gap
+    is a plan that is better than what the referee's sizes allow.
     """
     random = np.random.default_rng(instance)
     tenants = int(random.integers(TENANTS[0], TENANTS[1] + 1))
     policies = int(random.integers(POLICIES[0], POLICIES[1] + 1))
     config = Config(movement_share=float(random.choice(MOVEMENT_SHARES)))
     seen = snapshot(instance, tenants, policies)
-    best = optimum(seen, config, steps)
+    if keep:
+        seen = _from_the_start(seen)
+    asked = Objectives((Objective("*", keep=keep),), goal)
+    best = optimum(seen, asked, config, steps)
     gaps = {}
     for name in allocators:
         chosen = Config(allocator=name, movement_share=config.movement_share)
-        found = plan(seen, EVERYBODY, chosen)
+        found = plan(seen, asked, chosen)
         gaps[name] = 100 * (best.value - found.objective) / best.value
     between = 100 * (best.bound - best.value) / best.value
     return Gap(gaps, between)
@@ -55,7 +72,7 @@ def timings(tenants: int, policies: int, runs: int) -> dict[bool, Timing]:
     """Plans `runs` random nodes after one that warms up; by whether the device is short."""
     found = {is_short: Timing([], []) for is_short in (False, True)}
     for run in range(runs + 1):
-        seen = snapshot(1000 + run, tenants, policies)
+        seen = _from_the_start(snapshot(1000 + run, tenants, policies))
         short = replace(seen.device, capacity_iops=tenants * READS_PER_TENANT)
         for is_short, times in found.items():
             now = replace(seen, device=short) if is_short else seen

@@ -13,7 +13,11 @@ import numpy as np
 from cachepilot.sizes import PAGE_BYTES
 from cachepilot.v1 import session_pb2 as wire
 
+from .sampling import GROUPS, RATE, Sampling
+
 MIB = 1 << 20
+TOLD_REREAD_SHARE = 0.1
+"""Of a page cache: what is told that a swap reads anew, where no swap reads anything."""
 Curve = Callable[[float], float]
 """The miss ratio at a size in bytes."""
 
@@ -40,7 +44,10 @@ def power(scale_bytes: int, exponent: float) -> Curve:
 
 @dataclass
 class PlantTenant:
-    """One workload: `curves` are the truth by policy, `told` what the agent says of them."""
+    """One workload: `curves` are the truth by policy, `told` what the agent says of them.
+
+    With `sampling` counterfactuals scatter. A swap of the policy reads `reread_pages` anew.
+    """
 
     cgroup: str
     curves: dict[str, Curve]
@@ -54,6 +61,7 @@ class PlantTenant:
     other_bytes: int = 0
     error_bar: float = 0.01
     distrust: str = ""
+    is_sampled: bool = True
     phase: int = 0
     target_bytes: int = 0
     cgroup_id: int = 1
@@ -62,14 +70,49 @@ class PlantTenant:
     seen_generation: int = 0
     totals: wire.Counters = field(default_factory=wire.Counters)
     parts: dict[str, float] = field(default_factory=dict)
+    missed: dict[str, np.ndarray] = field(default_factory=dict)
+    """By policy and group: what it would have missed so far, as told."""
+    accessed: float = 0.0
+    sampling: Sampling | None = None
+    reread_pages: float = 0.0
+    owed_pages: float = 0.0
+    """Of the last swap: what has yet to be read anew."""
+    anew: float = 0.0
+    """Pages read anew because of a swap, per access of this interval."""
+    done: float = 0.0
+    """Operations so far; nothing resets it."""
 
     def __post_init__(self) -> None:
         self.target_bytes = self.target_bytes or self.limit_bytes
 
     def change(self, curves: dict[str, Curve]) -> None:
-        """Another phase begins, and the curves show it."""
+        """Another phase begins; curves and counterfactuals show it, and nothing says so."""
         self.curves, self.told = curves, {}
         self.generation += 1
+
+    def told_curve(self, policy: str) -> Curve:
+        """What the agent says of a policy."""
+        return self.told.get(policy, self.curves[policy])
+
+    def simulate(self, accesses: float, shares: np.ndarray) -> None:
+        """Adds what every policy would have missed; `shares` are those of the groups."""
+        self.accessed += accesses
+        size = self.limit_bytes - self.other_bytes
+        told = np.array([self.told_curve(policy)(size) for policy in self.curves])
+        expected = accesses * told[:, None] * shares
+        found = expected if self.sampling is None else self.sampling.sampled(expected)
+        for policy, missed in zip(self.curves, found, strict=True):
+            self.missed[policy] = self.missed.get(policy, np.zeros(GROUPS)) + missed
+
+    def swap(self, policy: str) -> None:
+        """Another policy decides from now on."""
+        if policy != self.policy:
+            self.policy, self.owed_pages = policy, self.reread_pages
+
+    def restart_counting(self) -> None:
+        """As the agent begins anew: all that it counts does."""
+        self.totals, self.parts, self.missed = wire.Counters(), {}, {}
+        self.accessed, self.phase, self.generation = 0.0, 0, 1
 
     def count(self, name: str, amount: float) -> None:
         """Adds to a total; what is less than one is carried on."""
@@ -95,6 +138,7 @@ class Plant:
     time_s: float = 1000.0
     sequence: int = 0
     epoch: int = 0
+    incarnation: int = 1
     reads: float = 0.0
     read_time_us: float = 0.0
     refuse: dict[str, str] = field(default_factory=dict)
@@ -103,6 +147,7 @@ class Plant:
 
     def __post_init__(self) -> None:
         self._random = np.random.default_rng(self.seed)
+        self._pages = np.random.default_rng(self.seed + 1)
 
     def of(self, cgroup: str) -> PlantTenant:
         """The tenant of a path."""
@@ -118,12 +163,13 @@ class Plant:
             policies=names,
             budget_bytes=self.budget_bytes,
             last_epoch=self.epoch,
-            incarnation=1,
+            incarnation=self.incarnation,
         )
 
     def ops(self, tenant: PlantTenant, wait_us: float = 0.0) -> float:
         """Operations per second of a tenant at the miss ratio that it has now."""
-        cost = tenant.accesses_per_op * (tenant.miss or 0.0) * (self.miss_cost_us + wait_us)
+        missed = (tenant.miss or 0.0) + tenant.anew
+        cost = tenant.accesses_per_op * missed * (self.miss_cost_us + wait_us)
         return 1e6 * tenant.threads / (tenant.service_us + cost)
 
     def _wait_us(self) -> float:
@@ -132,7 +178,7 @@ class Plant:
 
         def reads(wait: float) -> float:
             return sum(
-                self.ops(one, wait) * one.accesses_per_op * (one.miss or 0.0)
+                self.ops(one, wait) * one.accesses_per_op * ((one.miss or 0.0) + one.anew)
                 for one in self.tenants
             )
 
@@ -152,12 +198,16 @@ class Plant:
             truth = one.curves[one.policy](one.limit_bytes - one.other_bytes)
             part = 1.0 if one.miss is None else 1 - math.exp(-elapsed_s / self.adapt_s)
             one.miss = truth if one.miss is None else one.miss + (truth - one.miss) * part
+            one.anew = self._anew(one, elapsed_s)
         wait_us = self._wait_us()
         for one in self.tenants:
             factor = 1 + self.noise * float(self._random.standard_normal())
             ops = self.ops(one, wait_us) * max(factor, 0.1) * elapsed_s
             accesses = ops * one.accesses_per_op
-            misses = accesses * (one.miss or 0.0)
+            misses = accesses * ((one.miss or 0.0) + one.anew)
+            one.owed_pages = max(0.0, one.owed_pages - accesses * one.anew)
+            one.done += ops
+            one.simulate(accesses, self._shares())
             one.count("accesses_total", accesses)
             one.count("misses_total", misses)
             one.count("block_reads_total", misses)
@@ -166,9 +216,38 @@ class Plant:
             self.reads += misses
             self.read_time_us += misses * (self.miss_cost_us + wait_us)
 
+    def _anew(self, one: PlantTenant, elapsed_s: float) -> float:
+        """Pages that a swap makes the tenant read anew, per access; the others still hit."""
+        if not one.owed_pages:
+            return 0.0
+        one.anew = 0.0
+        accesses = self.ops(one) * one.accesses_per_op * elapsed_s
+        due = one.owed_pages * (1 - math.exp(-elapsed_s / self.adapt_s))
+        return min(due / accesses, 1.0 - (one.miss or 0.0))
+
+    def _shares(self) -> np.ndarray:
+        """Of the groups of one interval: pages are as alike as the noise says."""
+        found = np.maximum(0.0, 1 + self.noise * self._pages.standard_normal(GROUPS))
+        return np.asarray(found / found.sum())
+
+    def _counterfactuals(self, one: PlantTenant) -> wire.Counterfactuals:
+        names = sorted(one.curves, key=lambda name: (name != "default", name))
+        pages = (one.limit_bytes - one.other_bytes) / PAGE_BYTES
+        none = np.zeros(GROUPS)
+        reread = one.reread_pages or TOLD_REREAD_SHARE * pages
+        return wire.Counterfactuals(
+            generation=1,
+            policies=names,
+            accesses_total=[one.accessed / GROUPS] * GROUPS,
+            misses_total=[v for name in names for v in one.missed.get(name, none).tolist()],
+            reread_pages=[0.0 if name == one.policy else reread for name in names],
+            size_bytes=one.limit_bytes - one.other_bytes,
+            rate=RATE if one.sampling is None else one.sampling.rate,
+        )
+
     def _curves(self, one: PlantTenant) -> wire.Curves:
         names = sorted(one.curves)
-        told = [one.told.get(name, one.curves[name]) for name in names]
+        told = [one.told_curve(name) for name in names]
         rows = [[curve(size) for size in self.sizes_bytes] for curve in told]
         flat = [value for row in rows for value in row]
         return wire.Curves(
@@ -212,6 +291,8 @@ class Plant:
                 distrust=one.distrust,
                 phase=one.phase,
             )
+            if one.is_sampled:
+                told.counterfactuals.CopyFrom(self._counterfactuals(one))
             if one.seen_generation != one.generation:
                 told.curves.CopyFrom(self._curves(one))
                 one.seen_generation = one.generation
@@ -222,6 +303,13 @@ class Plant:
         self.sequence = 0
         for one in self.tenants:
             one.seen_generation = 0
+
+    def restart_agent(self) -> None:
+        """The agent begins anew; policies and limits stay as they are."""
+        self.incarnation += 1
+        for one in self.tenants:
+            one.restart_counting()
+        self.forget_session()
 
     def apply(self, plan: wire.Plan) -> wire.Ack:
         """Does what a plan says; an old epoch is refused."""
@@ -236,7 +324,7 @@ class Plant:
                 result.outcome = wire.Result.REFUSED
                 result.reason = self.refuse[one.cgroup]
             elif action.HasField("policy"):
-                one.policy = action.policy
+                one.swap(action.policy)
                 self.swaps.append((self.time_s, one.cgroup, action.policy))
             if action.HasField("limit_bytes"):
                 assert action.limit_bytes % PAGE_BYTES == 0

@@ -2,9 +2,11 @@
 """The referee: the allocation problem as a mixed-integer linear program, solved by HiGHS.
 
 Written on its own, one tenant and one size at a time, from the definition of the problem: nothing
-of the planner's arrays, envelopes or searches is in it. For devices that keep up, without SLOs.
+of the planner's arrays, envelopes or searches is in it. For devices that keep up, without SLOs,
+and weights of 1.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,16 +15,20 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from cachepilot.planner.config import Config
+from cachepilot.planner.objectives import Goal, Objectives
 from cachepilot.planner.snapshot import Curves, FloatArray, IntArray, Snapshot, Tenant
 from cachepilot.sizes import PAGE_BYTES
 
 SECONDS_MAX = 60.0
-REL_GAP = 1e-5
+REL_GAP = 1e-6
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The optimum that was found and what it cannot exceed, weighted operations per second."""
+    """The optimum that was found and what it cannot exceed, operations per second.
+
+    The sum of throughputs; for proportional fairness their geometric mean.
+    """
 
     value: float
     bound: float
@@ -54,16 +60,25 @@ def _sizes(tenant: Tenant, low: int, high: int, steps: int) -> IntArray:
     return np.unique(np.concatenate((np.maximum(even, low), inside, [low, high])))
 
 
-def _worth(tenant: Tenant, size_bytes: int, config: Config, miss_cost_us: float) -> float:
-    """The best that any policy gives at a size, less the costs of change; weight 1."""
+def _worth(
+    tenant: Tenant, size_bytes: int, config: Config, miss_cost_us: float, objectives: Objectives
+) -> float:
+    """The best that any policy gives at a size, less the costs of change; -inf where none may be.
+
+    A policy may be that keeps the stated share of throughput at the first memory.
+    """
+    is_fair = objectives.goal is Goal.PROPORTIONAL_FAIRNESS
     present = _curves(tenant).policies.index(tenant.policy)
+    first = _ops(tenant, _miss_ratio(tenant, present, tenant.first_bytes), miss_cost_us)
+    least = objectives.of(tenant.cgroup).keep * first if tenant.first_bytes else 0.0
     now = _ops(tenant, _miss_ratio(tenant, present, tenant.limit_bytes), miss_cost_us)
     moved = min(1.0, abs(size_bytes - tenant.limit_bytes) / tenant.limit_bytes)
-    worth = []
+    worth = [-math.inf]
     for policy in range(len(_curves(tenant).policies)):
         ops = _ops(tenant, _miss_ratio(tenant, policy, size_bytes), miss_cost_us)
-        switch = config.switch_cost if policy != present else 0.0
-        worth.append(ops - now * (switch + config.move_cost * moved))
+        share = config.move_cost * moved + (config.switch_cost if policy != present else 0.0)
+        if ops >= least:
+            worth.append(math.log(ops) - share if is_fair else ops - now * share)
     return max(worth)
 
 
@@ -89,7 +104,7 @@ def _maximum(weights: Sequence[IntArray], worths: Sequence[FloatArray], budget: 
     return Verdict(-float(found.fun), -float(found.mip_dual_bound))
 
 
-def optimum(snapshot: Snapshot, config: Config, steps: int) -> Verdict:
+def optimum(snapshot: Snapshot, objectives: Objectives, config: Config, steps: int) -> Verdict:
     """The optimum over all policies and `steps` even sizes besides the points of the curves."""
     budget = snapshot.node.budget_bytes
     movement = int(config.movement_share * budget)
@@ -100,6 +115,12 @@ def optimum(snapshot: Snapshot, config: Config, steps: int) -> Verdict:
         sizes = _sizes(tenant, low, high, steps)
         sizes = np.unique(np.append(sizes, tenant.limit_bytes))
         cost_us = snapshot.device.miss_cost_us
-        weights.append(sizes)
-        worths.append(np.array([_worth(tenant, int(size), config, cost_us) for size in sizes]))
-    return _maximum(weights, worths, budget)
+        worth = [_worth(tenant, int(size), config, cost_us, objectives) for size in sizes]
+        may_be = np.isfinite(worth)
+        weights.append(sizes[may_be])
+        worths.append(np.array(worth)[may_be])
+    found = _maximum(weights, worths, budget)
+    if objectives.goal is not Goal.PROPORTIONAL_FAIRNESS:
+        return found
+    count = len(snapshot.tenants)
+    return Verdict(math.exp(found.value / count), math.exp(found.bound / count))

@@ -9,7 +9,8 @@ from cachepilot.control.fleet import Fleet
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.service import ControlService
 from cachepilot.control.store import Store
-from cachepilot.planner.objectives import Objective, Objectives
+from cachepilot.decide.config import DecideConfig
+from cachepilot.planner.objectives import Goal, Objective, Objectives
 
 from .plant import Plant
 
@@ -25,11 +26,15 @@ class World:
         plant: Plant,
         objectives: Sequence[Objective] = EVERYBODY,
         guard: GuardConfig | None = None,
+        decide: DecideConfig | None = None,
+        goal: Goal = Objectives.goal,
     ) -> None:
         self.path, self.plant = path / "controller.db", plant
-        self.config = ControllerConfig(store=self.path, guard=guard or GuardConfig())
+        self.config = ControllerConfig(
+            store=self.path, guard=guard or GuardConfig(), decide=decide or DecideConfig()
+        )
         self.store = Store(self.path)
-        self.store.set_objectives(Objectives(tuple(objectives)))
+        self.store.set_objectives(Objectives(tuple(objectives), goal))
         self.begin()
 
     def begin(self) -> None:
@@ -45,6 +50,11 @@ class World:
         self.store.close()
         self.store = Store(self.path)
         self.begin()
+
+    def restart_agent(self) -> None:
+        """The agent is killed and starts again; the controller goes on."""
+        self.plant.restart_agent()
+        self.loop.begin(self.plant.hello())
 
     def run(self, cycles: int) -> None:
         """So many control intervals."""

@@ -13,7 +13,7 @@ from cachepilot.control.decisions import Event
 from .conftest import Open
 
 MIB = 1 << 20
-LED_NOWHERE = (Event.FROZEN, Event.REFUSED)
+LED_NOWHERE = (Event.REFUSED,)
 TAKEN_BACK = (Event.REVERTED, Event.ABANDONED)
 
 

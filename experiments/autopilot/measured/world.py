@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from experiments.autopilot.scenario import Device
 
+from cachepilot.planner.objectives import Goal, Objectives
+
 MIB = 1 << 20
 READ_US = 0.0
 """Learnt: a read of a throttled disk takes as long as the throttle wants, told by nobody."""
@@ -59,9 +61,11 @@ class World:
         return Device(read_us=READ_US, parallelism=32, iops=self.iops)
 
 
-def objectives(side: str, statements: Mapping[str, Mapping[str, object]]) -> str:
+def objectives(
+    side: str, statements: Mapping[str, Mapping[str, object]], goal: Goal = Objectives.goal
+) -> str:
     """An objectives file: keys by tenant of a side, `*` for all of it."""
-    lines = ["# SPDX-License-Identifier: Apache-2.0"]
+    lines = ["# SPDX-License-Identifier: Apache-2.0", f'goal = "{goal}"']
     for tenant, keys in statements.items():
         lines += ["", "[[tenant]]", f'cgroup = "/{side}/{tenant}"']
         lines += [f"{key} = {_toml(value)}" for key, value in keys.items()]

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures the parts that are named, all by default, and merges their rows into results.json.
+
+A part is a share of memory in percent, or what policies make of pages that were left to them.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from itertools import repeat
+from pathlib import Path
+
+from experiments.autopilot_simulated.tenants import further_traces, traces
+from experiments.harvest import adoption
+from experiments.harvest.compare import Outcome, compare
+from experiments.harvest.loads import loads
+from experiments.kernel_guest.guest_run import say
+from experiments.shared import table
+from experiments.shared.rows import ROOT, Row, commit, machine, merge
+
+EXPERIMENT = Path(__file__).resolve().parent
+COMMAND = "experiments/harvest/run"
+SHARES_PCT = (3, 10, 30)
+SEEDS = 3
+SECONDS = 300.0
+QUICK_SECONDS = 60.0
+ADOPTION = "adoption"
+QUICK_PARTS = ("10", ADOPTION)
+GOALS = {"share": 0.90, "worst": 0.99}
+PARALLEL = 2
+HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
+# What the autopilot harvests of the gain of policies: results
+
+Written by `experiments/harvest/run` from `results.json`; README.md says what is measured.
+"""
+
+
+def _worst(outcomes: Sequence[Outcome]) -> tuple[float, Outcome]:
+    worst = min(outcomes, key=lambda one: one.autopilot_ops / one.default_ops)
+    return worst.autopilot_ops / worst.default_ops, worst
+
+
+def _share(outcomes: Sequence[Outcome], kind: str) -> float:
+    """Gains of all tenants over the default, over those of the best policy of each."""
+    return sum(one.gain(kind) for one in outcomes) / sum(one.gain("best") for one in outcomes)
+
+
+def rows(share_pct: int, by_seed: Sequence[Sequence[Outcome]]) -> list[Row]:
+    """Rows of one share of memory, a value per seed."""
+    total = f"{len(by_seed[0])} tenants"
+    found = [
+        Row.of_runs(
+            f"autopilot.harvest.{name}.{share_pct}",
+            [_share(outcomes, kind) for outcomes in by_seed],
+            "ratio",
+            better="higher",
+            goal=GOALS.get(name),
+            reference=f"{total}; gain of the best policy of each, pinned from the start",
+        )
+        for name, kind in (("share", "autopilot"), ("naive", "naive"), ("sequence", "sequence"))
+    ]
+    worsts = [_worst(outcomes) for outcomes in by_seed]
+    least, worst = min(worsts, key=lambda one: one[0])
+    found.append(
+        Row(
+            f"autopilot.harvest.worst.{share_pct}",
+            least,
+            "ratio",
+            better="higher",
+            goal=GOALS["worst"],
+            reference=f"default, ops/s of the tenant that fares worst of all runs, {worst.name}",
+            reference_value=worst.default_ops,
+            runs=len(worsts),
+            spread=(least, max(ratio for ratio, _ in worsts)),
+        )
+    )
+    naive_worst = [min(one.naive_ops / one.default_ops for one in outcomes) for outcomes in by_seed]
+    found.append(
+        Row.of_runs(
+            f"autopilot.harvest.naive_worst.{share_pct}", naive_worst, "ratio", better="higher"
+        )
+    )
+    changes = [sum(one.changes for one in outcomes) / len(outcomes) for outcomes in by_seed]
+    found.append(
+        Row.of_runs(f"autopilot.harvest.changes.{share_pct}", changes, "changes", reference=total)
+    )
+    return found
+
+
+def _tell(one: Outcome) -> None:
+    say(
+        f"{one.name}, seed {one.seed}: {one.autopilot_ops / one.default_ops:.3f} of the default "
+        f"({one.best_policy}: {one.best_ops / one.default_ops:.3f}, "
+        f"naive: {one.naive_ops / one.default_ops:.3f}), {one.changes} changes"
+    )
+
+
+def measure(share_pct: int, found: Sequence[Path], seconds: float, seeds: int) -> list[Row]:
+    """Every load of which that share is a page cache, with every seed."""
+    by_seed = []
+    for seed in range(1, seeds + 1):
+        chosen = loads(found, share_pct / 100, seed)
+        outcomes = []
+        with ProcessPoolExecutor(PARALLEL) as pool:
+            for one in pool.map(compare, chosen, repeat(seconds), repeat(seed)):
+                _tell(one)
+                outcomes.append(one)
+        by_seed.append(outcomes)
+    return rows(share_pct, by_seed)
+
+
+def _adoption(found: Sequence[Path]) -> list[Row]:
+    """Of every load of every share of memory."""
+    return adoption.rows([one for share in SHARES_PCT for one in loads(found, share / 100, 1)])
+
+
+def main() -> int:
+    """0 when every part that was named was measured."""
+    parts = (*map(str, SHARES_PCT), ADOPTION)
+    parser = argparse.ArgumentParser(prog="run", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(parts))
+    parser.add_argument("--traces", type=Path, help="a folder of further traces, *.u64.zst")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"default: {SEEDS}")
+    parser.add_argument("--quick", action="store_true", help="small; written to build/")
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+    arguments = parser.parse_args()
+    for part in arguments.parts:
+        if part not in parts:
+            parser.error(f"unknown part {part!r} (known: {', '.join(parts)})")
+    folder = arguments.traces or further_traces()
+    out, seconds, seeds = EXPERIMENT, SECONDS, arguments.seeds
+    if arguments.quick:
+        out, seconds, seeds = ROOT / "build" / "harvest" / "quick", QUICK_SECONDS, 1
+        folder = arguments.traces
+    out.mkdir(parents=True, exist_ok=True)
+    measured = []
+    for part in arguments.parts or (QUICK_PARTS if arguments.quick else parts):
+        if part == ADOPTION:
+            measured += _adoption(traces(folder))
+        else:
+            measured += measure(int(part), traces(folder), seconds, seeds)
+    origin = {"command": COMMAND, "commit": commit(), "machine": machine()}
+    table.write(out / "table.md", HEAD, merge(out / "results.json", measured, origin))
+    if arguments.json:
+        print(json.dumps([asdict(row) for row in measured]))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One load under the autopilot, and under what it is compared with."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from math import log
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from experiments.autopilot_simulated.rig import Run, Setup, Tenant, play
+from experiments.harvest import pinned
+from experiments.harvest.loads import Load
+from experiments.harvest.pinned import KERNEL_DEFAULT, Misses, may_choose
+
+from cachepilot.manifest import policies
+from cachepilot.planner.objectives import Objective, Objectives
+from cachepilot.sizes import parse_size
+
+PAGE_BYTES = 4096
+CGROUP = "/tenant"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One load: operations per second in the second half of its run, under each.
+
+    `changes` were made by the autopilot in the whole run.
+    """
+
+    name: str
+    seed: int
+    best_policy: str
+    default_ops: float
+    best_ops: float
+    sequence_ops: float
+    naive_ops: float
+    autopilot_ops: float
+    changes: int
+
+    def gain(self, kind: str) -> float:
+        """Of `best`, `sequence`, `naive` or `autopilot` over the default, as a logarithm."""
+        return log(float(getattr(self, f"{kind}_ops")) / self.default_ops)
+
+
+def _steered(load: Load, seconds: float, seed: int) -> Run:
+    limit_bytes = load.size_pages * PAGE_BYTES
+    limit = parse_size(f"{load.size_pages}")
+    with TemporaryDirectory(prefix="cachepilot-harvest-") as folder:
+        trace = Path(folder) / "load.u64"
+        load.write(trace)
+        tenant = Tenant(
+            CGROUP,
+            limit_bytes,
+            [{"source": {"kind": "trace", "path": str(trace)}}],
+            concurrency=pinned.CONCURRENCY,
+            service_us=pinned.SERVICE_US,
+        )
+        setup = Setup(
+            [tenant], limit_bytes, seconds, pinned.READ_US, 4096, iops=10_000_000, seed=seed
+        )
+        stays = Objective("*", memory_min=limit, memory_max=limit)
+        return play(setup, Objectives((stays,)))
+
+
+def compare(load: Load, seconds: float, seed: int) -> Outcome:
+    """Plays a load under the autopilot, its memory fixed, and simulates all it is held against."""
+    run = _steered(load, seconds, seed)
+    attachable = (one.name for one in policies().values() if not one.simulation_only)
+    names = [KERNEL_DEFAULT, *attachable]
+    misses = {name: Misses.of(load, name) for name in names}
+    ops = {name: pinned.throughput_ops(one.get, seconds) for name, one in misses.items()}
+    best = max(ops, key=lambda name: ops[name])
+    candidates = {name: misses[name] for name in (KERNEL_DEFAULT, *may_choose())}
+    looks = pairwise(run.looks[CGROUP])
+    return Outcome(
+        name=load.name,
+        seed=seed,
+        best_policy=best,
+        default_ops=ops[KERNEL_DEFAULT],
+        best_ops=ops[best],
+        sequence_ops=pinned.throughput_ops(pinned.best_sequence(misses), seconds),
+        naive_ops=pinned.throughput_ops(pinned.naive(candidates, KERNEL_DEFAULT), seconds),
+        autopilot_ops=run.throughput_ops(CGROUP, seconds / 2, seconds),
+        changes=sum(now.policy != before.policy for before, now in looks),
+    )

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What policies bring that are known beforehand: one pinned, or the best sequence in hindsight.
+
+A closed loop: every operation takes `SERVICE_US`, and `READ_US` more when it misses; `CONCURRENCY`
+are in flight, and no device is short.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from experiments.harvest.loads import Load
+from numpy.typing import NDArray
+
+from cachepilot import _models
+from cachepilot.manifest import policies
+
+SERVICE_US = 20.0
+READ_US = 500.0
+CONCURRENCY = 4
+SECOND_US = 1e6 * CONCURRENCY
+CHUNK = 1 << 16
+KERNEL_DEFAULT = "kernel_lru"
+"""The model of the kernel's own order of pages."""
+MEAN_KEEPS = 0.9
+"""Of the exponential mean that naive following goes by, from chunk to chunk."""
+
+Missed = NDArray[np.bool_]
+
+
+def may_choose() -> list[str]:
+    """Policies that the autopilot may choose."""
+    return [one.name for one in policies().values() if one.autopilot]
+
+
+@dataclass
+class Misses:
+    """Which requests of a load missed under one policy, as far as they were served."""
+
+    load: Load
+    cache: _models.PageCache
+    served: int = 0
+    counts: list[int] = field(default_factory=list)
+    bits: list[NDArray[np.uint8]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, load: Load, policy: str) -> "Misses":
+        """Nothing served yet."""
+        return cls(load, _models.PageCache(policy, load.size_pages))
+
+    def _serve_to(self, chunk: int) -> None:
+        while len(self.bits) <= chunk:
+            missed = ~self.cache.run(self.load.chunk(len(self.bits) * CHUNK, CHUNK))
+            self.counts.append(int(np.count_nonzero(missed)))
+            self.bits.append(np.packbits(missed))
+
+    def count(self, chunk: int) -> int:
+        """Misses of a chunk of requests."""
+        self._serve_to(chunk)
+        return self.counts[chunk]
+
+    def get(self, chunk: int) -> Missed:
+        """Which requests of a chunk missed."""
+        self._serve_to(chunk)
+        return np.unpackbits(self.bits[chunk]).astype(np.bool_)
+
+
+def times_us(missed: Missed) -> NDArray[np.float64]:
+    """How long each request takes."""
+    return np.asarray(SERVICE_US + READ_US * missed, dtype=np.float64)
+
+
+def throughput_ops(missed: Callable[[int], Missed], seconds: float) -> float:
+    """Operations per second in the second half of a run; `missed` gives chunks of requests."""
+    now_us = 0.0
+    done = half_done = chunk = 0
+    half_us, end_us = seconds / 2 * SECOND_US, seconds * SECOND_US
+    while now_us < end_us:
+        times = now_us + np.cumsum(times_us(missed(chunk)))
+        half_done += int(np.searchsorted(times, half_us, side="right"))
+        done += int(np.searchsorted(times, end_us, side="right"))
+        now_us = float(times[-1])
+        chunk += 1
+    return (done - half_done) / (seconds / 2)
+
+
+def best_sequence(known: Mapping[str, Misses]) -> Callable[[int], Missed]:
+    """In every chunk the misses of the policy that misses least in it: no swap costs anything."""
+
+    def missed(chunk: int) -> Missed:
+        return min(known.values(), key=lambda one: one.count(chunk)).get(chunk)
+
+    return missed
+
+
+def naive(known: Mapping[str, Misses], first: str) -> Callable[[int], Missed]:
+    """Follows an exponential mean of what all policies miss of the same accesses, at once."""
+    load = known[first].load
+    cache = _models.PageCache(first, load.size_pages)
+    mean = dict.fromkeys(known, 0.0)
+    in_force = first
+
+    def missed(chunk: int) -> Missed:
+        nonlocal in_force
+        found = ~cache.run(load.chunk(chunk * CHUNK, CHUNK))
+        for name, one in known.items():
+            mean[name] = MEAN_KEEPS * mean[name] + one.count(chunk)
+        best = min(mean, key=lambda name: mean[name])
+        if best != in_force:
+            cache.swap(best)
+            in_force = best
+        return found
+
+    return missed
