@@ -16,15 +16,13 @@ from autopilot_processes import LOOP, NODE, Autopilot
 from experiments.autopilot.children import free_port
 
 OBJECTIVES = '[[tenant]]\ncgroup = "*"\n'
-INTERVAL_S, PATIENCE_S = 0.1, 12.0
-TTL_S = PATIENCE_S + 10 * INTERVAL_S
+INTERVAL_S, TTL_S = 0.1, 13.0
 SLACK_S = 4.0
 """For a host that is busy."""
 CONTROLLER = f"""
 interval_ms = {INTERVAL_S * 1000:.0f}
 lease_ms = 0
-[guard]
-patience_s = {PATIENCE_S}
+change_ttl_ms = {TTL_S * 1000:.0f}
 [decide]
 sigmas = 10
 """

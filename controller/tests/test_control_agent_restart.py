@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, scan
 from experiments.control_loop.world import World
-from worlds import SIZES, memory_trial, moving, until
+from worlds import SIZES, memory_change, moving, settles, until
 
-from cachepilot.control.memory_trial import Phase
 from cachepilot.v1 import session_pb2 as wire
 
 
@@ -43,16 +42,16 @@ WITH = pytest.mark.parametrize("with_controller", [False, True])
 @WITH
 def test_memory_on_trial_goes_on(tmp_path: Path, phase: int, with_controller: bool) -> None:
     here = moving(tmp_path, phase=3)
-
-    def settles() -> bool:
-        trial = memory_trial(here)
-        return trial is not None and trial.phase is Phase.SETTLING
-
-    until(here, settles)
+    until(here, lambda: settles(here))
+    change = memory_change(here)
+    assert change is not None
+    gained, known = deepcopy(change.gained), here.loop._decider.state.tenants["/sated"]
+    anchors = deepcopy(known.limits.anchors)
     restart_agent(here, phase, with_controller)
     here.run(1)
-    trial = memory_trial(here)
-    assert trial is not None and not trial.left and trial.restarts == 0
+    change = memory_change(here)
+    assert change is not None and change.gained == gained
+    assert here.loop._decider.state.tenants["/sated"].limits.anchors == anchors
     here.run(30)
     assert here.events("/sated")[:2] == ["trial", "kept"]
 
@@ -65,11 +64,11 @@ def test_the_decider_keeps_what_it_knows(tmp_path: Path, phase: int, with_contro
     here = World(tmp_path, Plant([tenant], 128 * MIB, SIZES))
     here.run(80)
     here.loop.end()
-    before = deepcopy(here.loop._guard.state.tenants["/scan"].policy)
+    before = deepcopy(here.loop._decider.state.tenants["/scan"].policy)
     assert before.regime == 3
     restart_agent(here, phase, with_controller)
     here.run(1)
-    after = here.loop._guard.state.tenants["/scan"].policy
+    after = here.loop._decider.state.tenants["/scan"].policy
     assert after.regime == phase and after.regime_s == before.regime_s
     assert (after.debts, after.climb, after.calibration) == (
         before.debts, before.climb, before.calibration,
@@ -78,13 +77,12 @@ def test_the_decider_keeps_what_it_knows(tmp_path: Path, phase: int, with_contro
 
 def test_a_phase_that_begins_after_the_restart_counts(tmp_path: Path) -> None:
     here = moving(tmp_path, phase=3)
-    until(here, lambda: memory_trial(here) is not None)
+    until(here, lambda: memory_change(here) is not None)
     restart_agent(here, 0, with_controller=False)
     here.run(1)
     for one in here.plant.tenants:
         one.phase = 1
     time_s = here.plant.time_s
     here.run(1)
-    trial = memory_trial(here)
-    assert trial is None or trial.restarts == 1
-    assert here.loop._guard.state.tenants["/sated"].policy.regime_s > time_s
+    state = here.loop._decider.state.tenants["/sated"]
+    assert state.policy.regime_s > time_s and state.limits_regime == 1

@@ -12,8 +12,8 @@ from cachepilot.control.config import (
     parse_config,
     read_config,
 )
-from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.main import check_config
+from cachepilot.decide.config import DecideConfig
 from cachepilot.errors import InputError
 from cachepilot.planner.objectives import Counter, Indicator
 from cachepilot.planner.objectives_file import parse_objectives
@@ -42,9 +42,9 @@ def test_the_example_holds_the_defaults() -> None:
         ('[planner]\nallocator = "magic"', "[planner]:", "magic"),
         ("[planner]\nhaste = 1", "[planner]: unknown key 'haste'", "movement_share"),
         ("[decide]\nundo_times = 0", "[decide]: decide: undo_times: 0", "1 to 100"),
-        ("[guard]\njudge_intervals = 2.5", "[guard]: judge_intervals: 2.5", "a whole number"),
+        ("change_ttl_ms = 2.5", "change_ttl_ms: 2.5", "a whole number"),
         ("[history]\nkeep_days = 0", "[history]: keep_days: 0", "0.01 to 3650"),
-        ("guard = 1", "guard: must be a table", "[guard]"),
+        ("decide = 1", "decide: must be a table", "[decide]"),
         ('[access]\nadmin_tokens = "a"', "[access]: unknown key 'admin_tokens'", "operator_tokens"),
         ('[access]\nviewer_tokens = "no.txt"', "[access]: viewer_tokens: no.txt is not", "tokens"),
         ('[tls]\ncertificate = "no.pem"', "[tls]: certificate:", "a file in PEM"),
@@ -92,9 +92,9 @@ def test_check_reads_the_objectives_too(tmp_path: Path) -> None:
         check_config(path)
 
 
-def test_guard_settings_out_of_range_are_refused() -> None:
-    with pytest.raises(InputError, match=r"guard: dwell_s: -1 .*allowed: 0 to 3600"):
-        GuardConfig(dwell_s=-1)
+def test_settings_of_the_decider_out_of_range_are_refused() -> None:
+    with pytest.raises(InputError, match=r"decide: reserve_s: -1 .*allowed: 0 to 86400"):
+        DecideConfig(reserve_s=-1)
 
 
 def test_indicators_are_read_refused_and_stored() -> None:

@@ -11,8 +11,8 @@ from experiments.control_loop.world import World
 
 from cachepilot.api.shapes import Pin
 from cachepilot.control.collect import Seen
-from cachepilot.control.first_memory import AT_REST_CYCLES, note_wish, set_by_operator
-from cachepilot.control.tenant_state import Recent
+from cachepilot.node.first_memory import AT_REST_CYCLES, note_wish, set_by_operator
+from cachepilot.node.tenant_state import Recent
 from cachepilot.planner.objectives import Goal, Objective, Objectives
 from cachepilot.v1 import session_pb2 as wire
 
@@ -46,7 +46,7 @@ def kept(world: World) -> float:
 
 def first_mib(world: World) -> float:
     """What is stored of the donor's first memory, and planned with."""
-    stored = world.loop._guard.state.tenants["/donor"].held_first_bytes
+    stored = world.loop._decider.state.tenants["/donor"].held_first_bytes
     report = world.loop.report
     assert report is not None
     assert report.collected.seen["/donor"].tenant.first_bytes == stored

@@ -13,8 +13,9 @@ from prometheus_client import REGISTRY
 from worlds import fooled, hungry, liar, looping, until, world
 
 from cachepilot.api.shapes import Pin
-from cachepilot.control import keeper, store
+from cachepilot.control import store
 from cachepilot.control.store import Store
+from cachepilot.node import keeper
 
 
 def unstored() -> float:
@@ -96,7 +97,7 @@ def test_a_change_that_could_not_be_stored_is_made_once_it_is(tmp_path: Path, di
     here.run(rehearsed.plant.epoch - 1)
     with disk():
         here.run(1)
-        assert here.loop._guard.state.tenants["/scan"].policy.trial is not None
+        assert here.loop._decider.state.tenants["/scan"].policy.trial is not None
         here.run(40)
         assert tenant.policy == "default", "it was sent before it was stored"
     here.run(2)

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, linear, scan
 from experiments.control_loop.world import World
-from worlds import SIZES, memory_trial, moving, until
+from worlds import SIZES, memory_change, moves, moving, settles, until
 
 from cachepilot.control.collect import Collector
 from cachepilot.control.guard_clock import Clock
-from cachepilot.control.memory_trial import Phase
 from cachepilot.planner.objectives import Objectives
 
 AWAY_S = 1800.0
@@ -38,47 +37,22 @@ Happen = Callable[[World], None]
 
 
 @BOTH
-@pytest.mark.parametrize("phase", list(Phase))
+@pytest.mark.parametrize("reached", [moves, settles])
 def test_memory_on_trial_is_neither_judged_nor_ended_by_it(
-    tmp_path: Path, happen: Happen, phase: Phase
+    tmp_path: Path, happen: Happen, reached: Callable[[World], bool]
 ) -> None:
     here = moving(tmp_path)
-
-    def reached() -> bool:
-        trial = memory_trial(here)
-        return trial is not None and trial.phase is phase
-
-    until(here, reached)
-    trial = memory_trial(here)
-    assert trial is not None
-    before = deepcopy(trial.members)
+    until(here, lambda: reached(here))
+    change = memory_change(here)
+    assert change is not None
+    before = deepcopy((change.members, change.gained, change.since))
     happen(here)
     here.run(1)
-    assert memory_trial(here) is trial and trial.phase is phase
-    assert trial.members == before
-    here.run(30)
-    assert memory_trial(here) is not trial
+    assert memory_change(here) is change and reached(here)
+    assert (change.members, change.gained, change.since) == before
+    here.run(60)
+    assert memory_change(here) is not change
     assert "reverted" not in here.events() and here.events("/sated")[:2] == ["trial", "kept"]
-
-
-@BOTH
-def test_a_cache_that_has_yet_to_turn_over_is_not_judged_after_it(
-    tmp_path: Path, happen: Happen
-) -> None:
-    here = moving(tmp_path)
-
-    def settles() -> bool:
-        trial = memory_trial(here)
-        return trial is not None and trial.phase is Phase.SETTLING
-
-    until(here, settles)
-    trial = memory_trial(here)
-    assert trial is not None
-    for member in trial.members.values():
-        member.accesses, member.adapted = -(10**12), False
-    happen(here)
-    here.run(4)
-    assert not any(member.adapted for member in trial.members.values())
 
 
 @BOTH
@@ -86,10 +60,10 @@ def test_the_decider_learns_nothing_of_it(tmp_path: Path, happen: Happen) -> Non
     tenant = PlantTenant("/scan", {"default": scan(200 * MIB), "mru": flat(0.99)}, 128 * MIB)
     here = World(tmp_path, Plant([tenant], 128 * MIB, SIZES))
     here.run(20)
-    before = deepcopy(here.loop._guard.state.tenants["/scan"])
+    before = deepcopy(here.loop._decider.state.tenants["/scan"])
     happen(here)
     here.run(1)
-    after = here.loop._guard.state.tenants["/scan"]
+    after = here.loop._decider.state.tenants["/scan"]
     before.skip(after.policy.regime_s - before.policy.regime_s)
     assert after == before
 
@@ -103,7 +77,7 @@ def test_the_decider_learns_nothing_of_one_before_the_second_snapshot(
     here.run(1)
     happen(here)
     here.run(1)
-    assert here.loop._guard.state.tenants["/scan"].policy.policies == []
+    assert here.loop._decider.state.tenants["/scan"].policy.policies == []
     assert here.events() == []
 
 
@@ -113,32 +87,17 @@ def test_a_policy_on_trial_goes_on_as_if_it_had_not_been(tmp_path: Path, happen:
     here = World(tmp_path, Plant([tenant], 128 * MIB, SIZES))
     until(here, lambda: tenant.policy == "mru")
     here.run(2)
-    trial = deepcopy(here.loop._guard.state.tenants["/scan"].policy.trial)
+    trial = deepcopy(here.loop._decider.state.tenants["/scan"].policy.trial)
     assert trial is not None and trial.is_live
     happen(here)
     here.run(1)
-    now = here.loop._guard.state.tenants["/scan"].policy.trial
+    now = here.loop._decider.state.tenants["/scan"].policy.trial
     assert now is not None
     assert (now.gained, now.intervals, now.promised) == (
         trial.gained, trial.intervals, trial.promised,
     )  # fmt: skip
     # What still turns over was not seen to.
     assert now.started_s - trial.started_s == pytest.approx(AWAY_S, abs=5)
-
-
-@BOTH
-def test_no_wait_gets_longer_by_it(tmp_path: Path, happen: Happen) -> None:
-    here = moving(tmp_path)
-    until(here, lambda: "kept" in here.events())
-    guard = here.loop._guard.state
-    waits = [(one.limit_cool_until_s, one.limit_cool_count) for one in guard.tenants.values()]
-    patience = deepcopy(guard.memory.patience)
-    happen(here)
-    here.run(1)
-    assert waits == [
-        (one.limit_cool_until_s, one.limit_cool_count) for one in guard.tenants.values()
-    ]
-    assert guard.memory.patience == patience
 
 
 @BOTH

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from experiments.control_loop.plant import MIB, PlantTenant, flat, linear
 from experiments.control_loop.world import World
-from worlds import fooled, hungry, liar, looping, memory_trial, sated, until, world
+from worlds import fooled, hungry, liar, looping, memory_change, sated, settles, until, world
 
 from cachepilot.api.shapes import Pin
-from cachepilot.control.memory_trial import Phase
+from cachepilot.node.presence import PATIENCE_S
 from cachepilot.planner.objectives import Objective, Objectives
 from cachepilot.v1 import session_pb2 as wire
 
@@ -26,7 +26,7 @@ def reach(here: World, plan: wire.Plan) -> None:
 
 
 def restoring(here: World) -> str | None:
-    state = here.loop._guard.state.tenants["/scan"].policy
+    state = here.loop._decider.state.tenants["/scan"].policy
     return state.wanted if state.trial is None else None
 
 
@@ -89,7 +89,7 @@ def test_memory_on_trial_goes_back_where_limits_have_become_infeasible(tmp_path:
         reach(here, half_cycle(here))
     report = here.loop.report
     assert report is not None and "must have" in report.problem
-    assert memory_trial(here) is None and donor.limit_bytes == 128 * MIB
+    assert memory_change(here) is None and donor.limit_bytes == 128 * MIB
 
 
 @pytest.mark.parametrize("slo", [{"hit_ratio": 0.40}, {"throughput_ops": 1e6 / 350}])
@@ -135,15 +135,10 @@ def test_a_policy_that_is_attached_after_a_pin_is_taken_back(tmp_path: Path) -> 
 
 def test_a_clock_that_goes_back_holds_up_no_verdict_and_no_way_back(tmp_path: Path) -> None:
     here = world(tmp_path, hungry(), sated(), time_s=1e6)
-
-    def settles() -> bool:
-        trial = memory_trial(here)
-        return trial is not None and trial.phase is Phase.SETTLING
-
-    until(here, settles)
+    until(here, lambda: settles(here))
     here.plant.time_s -= 3600
     here.run(10)
-    assert memory_trial(here) is None and here.events()[-2:] == ["kept", "kept"]
+    assert memory_change(here) is None and here.events()[-2:] == ["kept", "kept"]
 
 
 def test_what_was_refused_once_is_asked_again_though_the_clock_went_back(tmp_path: Path) -> None:
@@ -181,16 +176,6 @@ def test_the_trial_of_who_stays_away_ends(tmp_path: Path) -> None:
     here = world(tmp_path, tenant, PlantTenant("/other", {"default": flat(0.5)}, 64 * MIB))
     here.run(4)
     here.plant.tenants.remove(tenant)
-    here.run(int(here.config.guard.patience_s) + 2)
+    here.run(int(PATIENCE_S) + 2)
     assert here.events("/scan") == ["trial", "abandoned"]
-    assert not here.loop._guard.state.away
-
-
-def test_memory_goes_back_when_everybody_left_the_trial(tmp_path: Path) -> None:
-    taker, donor = hungry(), sated()
-    here = world(tmp_path, taker, donor)
-    until(here, lambda: donor.limit_bytes < 100 * MIB)
-    taker.phase, donor.phase = 1, 1
-    here.run(8)
-    assert donor.limit_bytes == taker.limit_bytes == 128 * MIB
-    assert here.events("/sated")[-1] == here.events("/hungry")[-1] == "abandoned"
+    assert not here.loop._decider.state.away

@@ -6,12 +6,10 @@ from pathlib import Path
 
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, scan
 from experiments.control_loop.world import World
-from worlds import SIZES, fooled, hungry, liar, looping, sated, until
+from worlds import SIZES, fooled, hungry, liar, looping, sated, settles, until
 
 from cachepilot.api.shapes import Pin
-from cachepilot.control.config import ControllerConfig
-from cachepilot.control.guard_config import GuardConfig
-from cachepilot.control.on_trial import ttl_ms
+from cachepilot.planner.objectives import Objective
 from cachepilot.v1 import session_pb2 as wire
 
 TTL_MS = 40_000
@@ -78,10 +76,10 @@ class Waits:
         return [one for plan in self.plans[since:] for one in plan.actions]
 
 
-def world(path: Path, *tenants: PlantTenant) -> tuple[World, Waits]:
+def world(path: Path, *tenants: PlantTenant, keep: float = 0.9) -> tuple[World, Waits]:
     plant = Plant(list(tenants), sum(one.limit_bytes for one in tenants), SIZES)
     waits = Waits(plant)
-    return World(path, plant), waits
+    return World(path, plant, (Objective("*", keep=keep),)), waits
 
 
 def lost(here: World, cycles: int) -> None:
@@ -159,7 +157,7 @@ def test_memory_on_trial_has_one_way_back_over_all_its_steps(tmp_path: Path) -> 
     here, waits = world(tmp_path, sated(), hungry())
     until(here, lambda: waits.waiting, 150)
     names = {cgroup: one.change_epoch for cgroup, one in waits.waiting.items()}
-    until(here, lambda: here.loop._guard.state.memory.trial is None, 150)
+    until(here, lambda: here.loop._decider.state.memory.change is None, 150)
     steps = [one for one in waits.actions() if one.HasField("limit_bytes")]
     assert len(steps) > 4
     for one in steps:
@@ -174,8 +172,8 @@ def test_memory_that_goes_back_is_given_back_by_the_node_if_the_controller_dies(
     tmp_path: Path,
 ) -> None:
     donor, taker = liar(), hungry()
-    here, waits = world(tmp_path, taker, donor)
-    until(here, lambda: here.loop._guard.state.memory.restore, 150)
+    here, waits = world(tmp_path, taker, donor, keep=0.0)
+    until(here, lambda: here.loop._decider.state.memory.restore, 150)
     here.run(1)
     assert donor.limit_bytes < 128 * MIB and waits.waiting.keys() == {"/liar", "/hungry"}
     silence(here, TTL_MS / 1000)
@@ -215,20 +213,9 @@ def test_a_controller_without_its_store_prolongs_nothing(tmp_path: Path) -> None
 
 def test_what_the_node_undid_ends_the_trial(tmp_path: Path) -> None:
     here, waits = world(tmp_path, sated(), hungry())
-
-    def settles() -> bool:
-        trial = here.loop._guard.state.memory.trial
-        return trial is not None and trial.phase.value == "settling"
-
-    until(here, settles, 150)
+    until(here, lambda: settles(here), 150)
     silence(here, TTL_MS / 1000)
     here.run(3)
     assert here.events("/hungry") == ["trial", "abandoned"]
     assert "for want of plans" in here.service.history("/hungry")[0].why
     assert not waits.waiting
-
-
-def test_the_time_to_live_is_that_of_a_trial_without_data_and_ten_intervals() -> None:
-    assert ttl_ms(ControllerConfig()) == TTL_MS
-    config = ControllerConfig(interval_ms=100, guard=GuardConfig(patience_s=4.0))
-    assert ttl_ms(config) == 5_000

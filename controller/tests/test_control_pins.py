@@ -10,6 +10,7 @@ from experiments.control_loop.world import World
 from cachepilot.api.service import UnknownError
 from cachepilot.api.shapes import DecisionView, Pin, WhatIf
 from cachepilot.control.decisions import Decision, Event, Setting
+from cachepilot.control.service import REVERTED_S
 from cachepilot.control.store import Store
 from cachepilot.errors import InputError
 from cachepilot.planner.objectives import Mode, Objective
@@ -119,7 +120,7 @@ def test_a_revert_holds_for_the_longest_cool_down_and_ends_by_itself(tmp_path: P
     before, after = decision.from_policy, decision.to_policy
     assert (tenant.policy, before == after) == (after, False)
     pin = world.service.revert(decision.id)
-    hold_s = world.config.guard.cool_down_max_s
+    hold_s = REVERTED_S
     assert pin.until_s == wall[0] + hold_s
     world.run(2)
     assert tenant.policy == before
@@ -257,7 +258,7 @@ def test_a_trial_can_be_reverted_while_it_runs_and_not_once_it_was_kept(tmp_path
     world.run(2)
     with pytest.raises(InputError, match=f"decision {kept.id}: not in force any more"):
         world.service.revert(kept.id)
-    wall[0] += world.config.guard.cool_down_max_s + 1
+    wall[0] += REVERTED_S + 1
     for _ in range(200):
         world.run(1)
         running = [one for one in _swaps(world, Event.TRIAL) if one.in_force]

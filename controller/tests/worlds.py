@@ -7,7 +7,7 @@ from pathlib import Path
 from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, linear, scan
 from experiments.control_loop.world import World
 
-from cachepilot.control.memory_trial import MemoryTrial
+from cachepilot.decide.memory_state import MemoryChange
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512))
 
@@ -51,8 +51,20 @@ def moving(path: Path, phase: int = 0) -> World:
     return world(path, hungry(phase), sated(phase))
 
 
-def memory_trial(here: World) -> MemoryTrial | None:
-    return here.loop._guard.state.memory.trial
+def memory_change(here: World) -> MemoryChange | None:
+    return here.loop._decider.state.memory.change
+
+
+def settles(here: World) -> bool:
+    """Whether memory is where it is going, and not yet confirmed."""
+    change = memory_change(here)
+    return change is not None and change.settled_s is not None
+
+
+def moves(here: World) -> bool:
+    """Whether memory is under way."""
+    change = memory_change(here)
+    return change is not None and change.settled_s is None
 
 
 def until(here: World, reached: Callable[[], object], cycles: int = 100) -> None:

@@ -20,8 +20,8 @@ from experiments.autopilot.configs import toml_lines
 from cachepilot import agent
 from cachepilot.api.shapes import DecisionView, TenantView
 from cachepilot.control.config import ControllerConfig
-from cachepilot.control.loop import NodeLoop
 from cachepilot.control.main import Controller
+from cachepilot.node.loop import NodeLoop
 from cachepilot.planner.config import Config
 from cachepilot.planner.objectives import Objectives
 from cachepilot.v1 import session_pb2 as wire

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from cachepilot.control.config import ControllerConfig
 from cachepilot.control.fleet import Fleet
-from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.service import ControlService
 from cachepilot.control.store import Store
 from cachepilot.decide.config import DecideConfig
@@ -25,14 +24,11 @@ class World:
         path: Path,
         plant: Plant,
         objectives: Sequence[Objective] = EVERYBODY,
-        guard: GuardConfig | None = None,
         decide: DecideConfig | None = None,
         goal: Goal = Objectives.goal,
     ) -> None:
         self.path, self.plant = path / "controller.db", plant
-        self.config = ControllerConfig(
-            store=self.path, guard=guard or GuardConfig(), decide=decide or DecideConfig()
-        )
+        self.config = ControllerConfig(store=self.path, decide=decide or DecideConfig())
         self.store = Store(self.path)
         self.store.set_objectives(Objectives(tuple(objectives), goal))
         self.begin()

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from cachepilot.control.collect import Collected, Seen
 from cachepilot.control.config import ControllerConfig
-from cachepilot.control.guard import GuardState
-from cachepilot.control.on_trial import OnTrial, ttl_ms
-from cachepilot.control.wish import Wish
+from cachepilot.node.decider import NodeState
+from cachepilot.node.on_trial import OnTrial
+from cachepilot.node.wish import Wish
 from cachepilot.planner.objectives import Objectives
 from cachepilot.sizes import PAGE_BYTES, pages_down, pages_up
 from cachepilot.v1 import session_pb2 as wire
@@ -98,7 +98,7 @@ class Applier:
     """Actions of one node, and what became of them."""
 
     def __init__(self, config: ControllerConfig) -> None:
-        self._interval_s, self._ttl_ms = config.interval_ms / 1000, ttl_ms(config)
+        self._interval_s, self._ttl_ms = config.interval_ms / 1000, config.change_ttl_ms
         self._policies, self._limits = _Kind(), _Kind()
         self._pending: dict[int, tuple[float, list[wire.Action]]] = {}
         self.refused_plans_total = 0
@@ -109,7 +109,7 @@ class Applier:
         wishes: Mapping[str, Wish],
         objectives: Objectives,
         epoch: int,
-        state: GuardState,
+        state: NodeState,
         orders: Mapping[str, Wish],
     ) -> list[wire.Action]:
         """What to send: only what is not so already, and nothing that failed a moment ago.

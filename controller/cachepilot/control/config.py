@@ -9,21 +9,21 @@ from typing import Any, TypeVar, get_type_hints
 
 from cachepilot import allocators
 from cachepilot.api.access import TokenFiles
-from cachepilot.control.guard_config import GuardConfig
 from cachepilot.decide.config import DecideConfig
 from cachepilot.errors import InputError
 from cachepilot.hosts import is_this_host
 from cachepilot.planner.config import Config as PlannerConfig
 from cachepilot.planner.config import ModelKind
 
-Section = TypeVar("Section", PlannerConfig, GuardConfig, DecideConfig)
+Section = TypeVar("Section", PlannerConfig, DecideConfig)
 
-TOP = ("listen", "http", "store", "objectives", "interval_ms", "lease_ms")
-SECTIONS = ("tls", "access", "planner", "decide", "guard", "history")
+TOP = ("listen", "http", "store", "objectives", "interval_ms", "lease_ms", "change_ttl_ms")
+SECTIONS = ("tls", "access", "planner", "decide", "history")
 ACCESS = ("viewer_tokens", "operator_tokens")
 TLS = ("certificate", "key", "client_ca")
 INTERVAL_MS = (10, 60_000)
 LEASE_MS_MAX = 86_400_000
+CHANGE_TTL_MS = (1000, 3_600_000)
 KEEP_DAYS = (0.01, 3650.0)
 STATE = "/var/lib/cachepilot/controller.db"
 
@@ -45,6 +45,8 @@ class Tls:
 class ControllerConfig:
     """Settings of the controller; `lease_ms` of 0 lets the last plan stay for ever.
 
+    A node undoes a change that is neither renewed nor confirmed for `change_ttl_ms`.
+
     Without a `memory_min` of its own a tenant keeps `least_share` of the limit that it had before
     the autopilot came, or of what it held when it was first seen.
     """
@@ -57,9 +59,9 @@ class ControllerConfig:
     objectives: Path | None = None
     interval_ms: int = 1000
     lease_ms: int = 0
+    change_ttl_ms: int = 40_000
     planner: PlannerConfig = field(default_factory=PlannerConfig)
     decide: DecideConfig = field(default_factory=DecideConfig)
-    guard: GuardConfig = field(default_factory=GuardConfig)
     keep_days: float = 14.0
     least_share: float = 0.5
 
@@ -222,9 +224,9 @@ def parse_config(text: str, name: str, folder: Path = Path()) -> ControllerConfi
         objectives=top.path("objectives", folder),
         interval_ms=int(top.number("interval_ms", 1000, *INTERVAL_MS, whole=True)),
         lease_ms=int(top.number("lease_ms", 0, 0, LEASE_MS_MAX, whole=True)),
+        change_ttl_ms=int(top.number("change_ttl_ms", 40_000, *CHANGE_TTL_MS, whole=True)),
         planner=planner,
         decide=_section(DecideConfig, _table(document, "decide", name), f"{name}: [decide]"),
-        guard=_section(GuardConfig, _table(document, "guard", name), f"{name}: [guard]"),
         keep_days=history.number("keep_days", 14.0, *KEEP_DAYS, whole=False),
         least_share=least_share,
     )

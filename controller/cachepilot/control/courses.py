@@ -15,7 +15,7 @@ import numpy.typing as npt
 from cachepilot.api.course_shapes import CourseView, LatencyView, Span
 from cachepilot.control.collect import Seen
 from cachepilot.control.latency import lower_bound_us
-from cachepilot.control.report import Report
+from cachepilot.node.report import Report
 from cachepilot.planner.throughput import US_PER_S
 
 POINTS = 300

@@ -12,10 +12,10 @@ from cachepilot.api.changes import Changes, Topic
 from cachepilot.api.shapes import Pin
 from cachepilot.control.collect import Scraped
 from cachepilot.control.config import ControllerConfig
-from cachepilot.control.loop import Asked, NodeLoop
 from cachepilot.control.store import DAY_S, NodeRow, Store
 from cachepilot.control.timing import forget_node
 from cachepilot.errors import InputError
+from cachepilot.node.loop import Asked, NodeLoop
 from cachepilot.planner.objectives import Objectives
 from cachepilot.planner.objectives_file import read_objectives
 

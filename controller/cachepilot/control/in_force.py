@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from cachepilot.api.shapes import DecisionView, TrialView
 from cachepilot.control.decisions import Event
-from cachepilot.control.report import Report
 from cachepilot.control.store import Store
+from cachepilot.node.report import Report
 
 IN_FORCE = (Event.TRIAL, Event.KEPT)
 """Of these alone a tenant has what was decided."""

@@ -16,11 +16,11 @@ from google.protobuf.message import DecodeError
 
 from cachepilot.control.config import ControllerConfig
 from cachepilot.control.fleet import Fleet
-from cachepilot.control.loop import NodeLoop
 from cachepilot.control.peer import StrangerError, address_of, check_peer
 from cachepilot.control.tls import agent_credentials
 from cachepilot.control.validate import ProtocolError, check_hello, check_snapshot
 from cachepilot.errors import InputError
+from cachepilot.node.loop import NodeLoop
 from cachepilot.v1 import session_pb2 as wire
 
 LOG = logging.getLogger(__name__)

@@ -18,9 +18,9 @@ from cachepilot.api.shapes import (
 )
 from cachepilot.control.fleet import Fleet
 from cachepilot.control.in_force import changed, why_not
-from cachepilot.control.report import Report
 from cachepilot.control.views import node_view, tenant_detail, tenant_view
 from cachepilot.errors import InputError
+from cachepilot.node.report import Report
 from cachepilot.planner.consolidation import consolidate
 from cachepilot.planner.objectives import Objective, Objectives
 from cachepilot.planner.pins import require_whole_pages
@@ -29,7 +29,8 @@ from cachepilot.sizes import pages_down
 
 HISTORY_MAX = 10_000
 PIN_MAX_S = 30 * 86_400.0
-REVERT_LEAST_S = 1.0
+REVERTED_S = 3600.0
+"""For so long what an operator put back stays; then the decider chooses again."""
 NAMES_SHOWN = 10
 
 
@@ -161,8 +162,7 @@ class ControlService:
     def revert(self, decision: int) -> Pin:
         """Puts back what a decision changed, as a pin that ends by itself; returns the pin.
 
-        It holds as long as the guard remembers a policy that it took back itself. InputError for
-        what is not in force any more, and of a tenant that is pinned for good.
+        InputError for what is not in force any more, and of a tenant that is pinned for good.
         """
         found = self._fleet.store.history(None, None, 1, decision + 1, None)
         if not found or found[0].id != decision:
@@ -172,8 +172,7 @@ class ControlService:
         why = why_not(one, report, self._fleet.store)
         if why:
             raise InputError(f"decision {decision}: {why}")
-        hold_s = max(REVERT_LEAST_S, self._fleet.config.guard.cool_down_max_s)
-        until_s = self._fleet.store.now_s() + hold_s
+        until_s = self._fleet.store.now_s() + REVERTED_S
         before = changed(one)
         pin = Pin.model_validate(
             {"cgroup": one.cgroup, "node": one.node, **before, "until_s": until_s}

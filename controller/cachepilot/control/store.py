@@ -18,8 +18,8 @@ from typing import Any
 from cachepilot.api.shapes import DecisionView, Pin
 from cachepilot.control.decisions import Decision
 from cachepilot.control.slo_windows import MINUTES, Row, SloTotal
-from cachepilot.control.totals import DecisionTotal
 from cachepilot.errors import InputError
+from cachepilot.node.totals import DecisionTotal
 from cachepilot.planner.objectives import Objectives
 from cachepilot.planner.record import objectives_from_json, objectives_to_json
 

@@ -10,9 +10,9 @@ from cachepilot.api.shapes import (
     TenantView,
 )
 from cachepilot.control.collect import Seen
-from cachepilot.control.loop import NodeLoop
-from cachepilot.control.protection import why_floor, why_kept
-from cachepilot.control.report import Report
+from cachepilot.node.loop import NodeLoop
+from cachepilot.node.protection import why_floor, why_kept
+from cachepilot.node.report import Report
 from cachepilot.planner.asked import NOTHING_FIXED
 from cachepilot.planner.config import Config
 from cachepilot.planner.decision import Action

@@ -123,15 +123,18 @@ class Objective:
         policies: tuple[str, ...] | None = None,
         memory_min: Size | None = None,
         memory_max: Size | None = None,
+        keep_margin: float = 0.0,
     ) -> "Objective":
         """The same, held to what is given, for hundreds of tenants in every cycle.
 
-        Nothing that has an `UPPER` changes, so nothing is checked again.
+        What it keeps is raised by a share of that, at most to all. Nothing that has an `UPPER`
+        changes, so nothing is checked again.
         """
         found = object.__new__(Objective)
         found.__dict__.update(self.__dict__, pattern=pattern)
         held = {"policies": policies, "memory_min": memory_min, "memory_max": memory_max}
         found.__dict__.update((name, value) for name, value in held.items() if value is not None)
+        found.__dict__["keep"] = min(1.0, self.keep * (1 + keep_margin))
         return found
 
     @property

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One step of the decider for the memory of one node: which limits change, and why.
+
+The same law as for policies. What the present limits cost more than those of the plan is summed up,
+as far as it exceeds what curves may be wrong by; limits change when that sum exceeds what changing
+may cost (rent or buy: Borodin, Linial and Saks 1992). What is measured since is held against the
+limits of before, by curves calibrated there, and the change is confirmed or undone by it.
+"""
+
+import math
+from collections.abc import Sequence
+
+from cachepilot.decide import memory_rollout as rollout
+from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.memory_state import (
+    Event,
+    Member,
+    MemoryChange,
+    MemoryInterval,
+    MemoryOutcome,
+    MemoryState,
+    MemoryTenant,
+)
+from cachepilot.sizes import human_bytes
+
+
+def step(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list[MemoryOutcome]:
+    """Takes one interval in; `rollout.wanted` then says which limits to set."""
+    found = rollout.follow(state, seen)
+    if seen.is_gap:
+        return found
+    found += rollout.judge(state, seen, config)
+    movers = [name for name, one in seen.tenants.items() if one.is_step]
+    if not seen.may_begin or not movers:
+        state.evidence = state.owed = 0.0
+        return found
+    tenants = [seen.tenants[name] for name in movers]
+    if seen.is_forced or _serves_slo(tenants, config):
+        return found + _begin(state, seen, movers, forced=True)
+    if _is_owed(state, seen, tenants, config):
+        # Of a change that is under way it is a correction, by which that goes on to be judged.
+        return found + _begin(state, seen, movers, forced=state.change is None)
+    if state.change is not None or state.restore:
+        return found
+    return found + _weigh(state, seen, movers, config)
+
+
+def _serves_slo(tenants: Sequence[MemoryTenant], config: DecideConfig) -> bool:
+    """Whether who measurably misses an SLO gets nearer to it, and so do all of its priority.
+
+    An SLO comes before everything but those of a higher priority.
+    """
+    short = [one.priority for one in tenants if one.is_short and one.grows]
+    if not short:
+        return False
+    peers = [one for one in tenants if one.priority >= max(short)]
+    nearer = sum(math.log(one.reached_planned / one.reached) for one in peers)
+    return nearer >= config.least_gain
+
+
+def _is_owed(
+    state: MemoryState, seen: MemoryInterval, tenants: Sequence[MemoryTenant], config: DecideConfig
+) -> bool:
+    """Whether tenants did without more of what they keep than it may cost to give it back."""
+    rates = [one.whole * (one.below - one.below_planned) for one in tenants]
+    if sum(rates) < config.least_gain * max(one.whole for one in tenants):
+        state.owed = 0.0
+        return False
+    state.owed += seen.elapsed_s * sum(rates)
+    return state.owed >= cost(tenants)
+
+
+def gain(seen: MemoryInterval) -> float:
+    """What the plan's limits gain per second, as predicted."""
+    return sum(one.worth_planned - one.worth_now for one in seen.tenants.values())
+
+
+def _sure_gain(seen: MemoryInterval) -> float:
+    """The same less what curves may be wrong by, of each tenant independently."""
+    errors = (one.error for one in seen.tenants.values() if one.is_step)
+    return gain(seen) - math.sqrt(sum(error**2 for error in errors))
+
+
+def cost(tenants: Sequence[MemoryTenant]) -> float:
+    """What is lost when a change turns out wrong: those who gave read it anew."""
+    donors = (one for one in tenants if not one.grows)
+    return sum(one.whole * one.reread_s for one in donors)
+
+
+def _weigh(
+    state: MemoryState, seen: MemoryInterval, movers: list[str], config: DecideConfig
+) -> list[MemoryOutcome]:
+    """Begins a change once what it would have gained exceeds what it may cost."""
+    tenants = [seen.tenants[name] for name in movers]
+    sure = _sure_gain(seen)
+    state.evidence = max(0.0, state.evidence + seen.elapsed_s * sure)
+    least = config.least_gain * max(one.whole for one in tenants)
+    donors = (one for one in tenants if not one.grows)
+    is_affordable = all(one.can_afford for one in donors)
+    if sure < least or not is_affordable or state.evidence < cost(tenants) + state.lost:
+        return []
+    return _begin(state, seen, movers, forced=False)
+
+
+def _begin(
+    state: MemoryState, seen: MemoryInterval, movers: list[str], forced: bool
+) -> list[MemoryOutcome]:
+    """Moves limits towards the plan; who is on its way already goes back to where it began."""
+    tenants = [seen.tenants[name] for name in movers]
+    change = state.change or MemoryChange(seen.time_s, seen.time_s, 0.0, 0.0, forced)
+    state.change, change.forced = change, change.forced or forced
+    change.cost += cost(tenants)
+    change.promised, change.settled_s = gain(seen), None
+    state.evidence = state.owed = 0.0
+    found = []
+    for name in movers:
+        one, origin = seen.tenants[name], state.restore.pop(name, None)
+        member = change.members.get(name)
+        if member is not None:
+            member.to_bytes = one.planned_bytes
+            continue
+        same = origin is not None and origin.cgroup_id == one.cgroup_id
+        start = origin.limit_bytes if origin is not None and same else one.limit_bytes
+        member = Member(
+            one.cgroup_id, one.policy, start, one.planned_bytes, one.measured, one.predicted
+        )
+        change.members[name] = member
+        why = f"{human_bytes(one.limit_bytes)} -> {human_bytes(one.planned_bytes)}, {_why(one)}"
+        found.append(MemoryOutcome(Event.LIVE, name, member, why))
+    return found
+
+
+def _why(one: MemoryTenant) -> str:
+    if one.is_short and one.grows:
+        return "for its SLO"
+    if one.below > one.below_planned:
+        return "which it keeps"
+    now, then = one.measured.ops, one.predicted.ops
+    return f"{now:.4g} -> {then:.4g} ops/s predicted"

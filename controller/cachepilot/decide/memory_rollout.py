@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rollout of one change of limits: they move, are there and full, and are kept or go back."""
+
+from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.gain import LEAST_INTERVALS
+from cachepilot.decide.memory_state import (
+    ARRIVED_INTERVALS,
+    FILLED_S,
+    Event,
+    MemoryChange,
+    MemoryInterval,
+    MemoryOutcome,
+    MemoryState,
+    MemoryTenant,
+)
+from cachepilot.sizes import PAGE_BYTES
+
+LOSS_COSTS = 2.0
+"""Times its cost a change may lose before it is undone: that is read anew, and once more."""
+
+
+def follow(state: MemoryState, seen: MemoryInterval) -> list[MemoryOutcome]:
+    """Follows tenants that are gone, and limits that the node took back or that are back."""
+    for name, origin in list(state.restore.items()):
+        one = seen.tenants.get(name)
+        is_gone = one is None and name not in seen.away
+        is_other = one is not None and one.cgroup_id != origin.cgroup_id
+        if is_gone or is_other or (one is not None and _is_at(one, origin.limit_bytes)):
+            del state.restore[name]
+    change = state.change
+    if change is None:
+        return []
+    found = []
+    for name, member in list(change.members.items()):
+        one = seen.tenants.get(name)
+        if one is None and name in seen.away:
+            continue
+        if one is None or one.cgroup_id != member.cgroup_id:
+            del change.members[name]
+            found.append(MemoryOutcome(Event.ABANDONED, name, member, "the cgroup is gone"))
+    undone = [name for name in change.members if _is_undone(change, name, seen)]
+    if undone:
+        why = f"the node took it back for want of plans: {', '.join(undone)}"
+        return found + _take_back(state, Event.ABANDONED, why, seen)
+    if not change.members:
+        state.change = None
+    return found
+
+
+def _is_at(one: MemoryTenant, limit_bytes: int) -> bool:
+    return abs(one.limit_bytes - limit_bytes) < PAGE_BYTES
+
+
+def _is_undone(change: MemoryChange, name: str, seen: MemoryInterval) -> bool:
+    one = seen.tenants.get(name)
+    return one is not None and one.undone is not None
+
+
+def judge(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list[MemoryOutcome]:
+    """Takes in what was gained in an interval; confirms or undoes the change that is live."""
+    change = state.change
+    if change is None or any(name not in seen.tenants for name in change.members):
+        return []
+    is_there = _arrive(change, seen)
+    if change.forced:
+        return _keep(state, seen, "who needs it has it") if is_there else []
+    gained = _gained(change, seen)
+    if gained is None:
+        return []
+    change.gained.take(gained)
+    if change.settled_s is not None:
+        change.since.take(gained)
+    why = _why_undone(change, config, seen.elapsed_s)
+    if why is not None:
+        state.lost += max(0.0, -change.gained.total)
+        return _take_back(state, Event.UNDONE, why, seen)
+    if _is_confirmed(change, config, seen.elapsed_s):
+        state.lost = 0.0
+        return _keep(state, seen, _told(change, seen.elapsed_s))
+    return []
+
+
+def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
+    """Follows limits on their way, and page caches that fill; whether all limits are there."""
+    limits = {name: seen.tenants[name].limit_bytes for name in change.members}
+    if limits != change.limits:
+        change.limits, change.moved_s = limits, seen.time_s
+    is_full = True
+    for name, member in change.members.items():
+        one = seen.tenants[name]
+        member.misses += one.misses
+        grown = max(0, one.limit_bytes - member.from_bytes) // PAGE_BYTES
+        is_full = is_full and member.misses >= grown
+    passed_s = seen.time_s - change.moved_s
+    is_there = all(_is_at(seen.tenants[name], one.to_bytes) for name, one in change.members.items())
+    is_there = is_there or passed_s >= ARRIVED_INTERVALS * seen.elapsed_s
+    if change.settled_s is None and is_there and (is_full or passed_s >= FILLED_S):
+        change.settled_s = seen.time_s
+    return is_there
+
+
+def _gained(change: MemoryChange, seen: MemoryInterval) -> float | None:
+    """By measurement, against the limits of before; None when somebody did nothing."""
+    gained = 0.0
+    for name, member in change.members.items():
+        one = seen.tenants[name]
+        if one.worth_measured is None:
+            return None
+        gained += one.worth_measured - one.worth_at(member.from_bytes)
+    return gained * seen.elapsed_s
+
+
+def _is_due(change: MemoryChange, config: DecideConfig, elapsed_s: float) -> bool:
+    """Whether it should have gained, by now, several times what it may cost and what scatters."""
+    promised = change.promised * change.since.intervals * elapsed_s
+    return promised >= config.undo_times * (change.cost + change.since.standard_error())
+
+
+def _why_undone(change: MemoryChange, config: DecideConfig, elapsed_s: float) -> str | None:
+    if change.gained.intervals < LEAST_INTERVALS:
+        return None
+    margin = LOSS_COSTS * change.cost + config.sigmas * change.gained.standard_error()
+    if change.gained.total < -margin:
+        return "those who gave lost more than those who got it gained"
+    if change.since.intervals < LEAST_INTERVALS or not _is_due(change, config, elapsed_s):
+        return None
+    promised = change.promised * change.since.intervals * elapsed_s
+    if change.since.total < promised / config.undo_times:
+        return f"it gained {100 * change.since.total / promised:.0f}% of what was predicted"
+    return None
+
+
+def _is_confirmed(change: MemoryChange, config: DecideConfig, elapsed_s: float) -> bool:
+    since = change.since
+    if since.intervals < LEAST_INTERVALS:
+        return False
+    has_gained = since.total > config.sigmas * since.standard_error()
+    return has_gained or _is_due(change, config, elapsed_s)
+
+
+def _told(change: MemoryChange, elapsed_s: float) -> str:
+    promised = change.promised * change.since.intervals * elapsed_s
+    if promised <= 0:
+        return "all together gain by it"
+    return f"all together gain {100 * change.since.total / promised:.0f}% of what was predicted"
+
+
+def _keep(state: MemoryState, seen: MemoryInterval, why: str) -> list[MemoryOutcome]:
+    change = state.change
+    assert change is not None
+    state.change, state.evidence = None, 0.0
+    found = []
+    for name, one in change.members.items():
+        is_back = abs(one.to_bytes - one.from_bytes) < PAGE_BYTES
+        what = Event.UNDONE if is_back else Event.CONFIRMED
+        told = "it lost more than was predicted, and has its limit back" if is_back else why
+        found.append(MemoryOutcome(what, name, one, told, seen.tenants[name].measured))
+    return found
+
+
+def _take_back(
+    state: MemoryState, what: Event, why: str, seen: MemoryInterval
+) -> list[MemoryOutcome]:
+    change = state.change
+    assert change is not None
+    state.restore.update(change.origins())
+    state.change, state.evidence = None, 0.0
+    return [
+        MemoryOutcome(what, name, one, why, seen.tenants[name].measured)
+        for name, one in change.members.items()
+        if name in seen.tenants
+    ]
+
+
+def wanted(state: MemoryState, seen: MemoryInterval) -> dict[str, int]:
+    """Limits to set now, by cgroup: the next steps of those that are not where they are to be."""
+    ends = {name: one.limit_bytes for name, one in state.restore.items()}
+    if state.change is not None:
+        ends.update((name, one.to_bytes) for name, one in state.change.members.items())
+    found = {}
+    for name, end in ends.items():
+        one = seen.tenants.get(name)
+        if one is None or _is_at(one, end):
+            continue
+        low, high = one.limit_bytes - seen.step_bytes, one.limit_bytes + seen.step_bytes
+        found[name] = min(max(end, low), high)
+    return found
+
+
+def under_way(state: MemoryState) -> frozenset[str]:
+    """Whose limit is not confirmed, or goes back: its policy stays meanwhile."""
+    members = () if state.change is None else state.change.members
+    return frozenset((*members, *state.restore))
+
+
+def is_filling(state: MemoryState, cgroup: str) -> bool:
+    """Whether a tenant has yet to read what it got room for: its misses are not of its limit."""
+    change = state.change
+    if change is None or change.settled_s is not None or cgroup not in change.members:
+        return False
+    return not change.members[cgroup].is_donor

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the decider remembers of the memory of one node, and what it is shown of an interval."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from cachepilot.decide.gain import Gain
+from cachepilot.sizes import PAGE_BYTES
+
+STEP_SHARE_MIN = 0.005
+"""Of a limit: a smaller change is not made."""
+ARRIVED_INTERVALS = 3
+"""A limit that has not moved for so long is where it can be."""
+FILLED_S = 60.0
+"""A page cache that has not filled by then has no more to read."""
+
+
+class Event(StrEnum):
+    """What became of a change of limits."""
+
+    LIVE = "live"
+    CONFIRMED = "confirmed"
+    UNDONE = "undone"
+    ABANDONED = "abandoned"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Operations per second and miss ratio."""
+
+    ops: float
+    miss_ratio: float
+
+
+@dataclass(frozen=True)
+class MemoryTenant:
+    """One tenant in one interval.
+
+    `planned_bytes` is its limit by the plan. Worth is in the unit of the goal per second of this
+    tenant: `worth_at` that of a limit by its calibrated curve, `worth_measured` that of what was
+    measured (None where nothing was done), `whole` what all of its throughput counts for, `error`
+    by how much less the planned limit may be worth, by the curve's error.
+
+    `reread_s` is the time that it takes to read what it gives up anew, were all of it wanted again.
+    `reached` and `reached_planned` are the parts of its SLO that are predicted to be reached now
+    and by the plan, at most 1; `is_short` says that it measurably misses it. `below` and
+    `below_planned` are the parts of what it keeps without one that it is predicted not to have.
+
+    `is_free` says that its limit may be changed now, `can_afford` that its budget allows for a
+    change that turns out wrong. `undone` names a change that the node took back by itself.
+    """
+
+    cgroup_id: int
+    policy: str
+    limit_bytes: int
+    planned_bytes: int
+    worth_now: float
+    worth_planned: float
+    worth_measured: float | None
+    worth_at: Callable[[int], float]
+    whole: float
+    error: float
+    reread_s: float
+    misses: int
+    measured: Reading
+    predicted: Reading
+    priority: int = 0
+    reached: float = 1.0
+    reached_planned: float = 1.0
+    is_short: bool = False
+    below: float = 0.0
+    below_planned: float = 0.0
+    is_free: bool = True
+    can_afford: bool = True
+    undone: int | None = None
+
+    @property
+    def grows(self) -> bool:
+        """Whether it gets memory."""
+        return self.planned_bytes > self.limit_bytes
+
+    @property
+    def is_step(self) -> bool:
+        """Whether the plan changes its limit by as much as is worth changing it for."""
+        least = max(PAGE_BYTES, STEP_SHARE_MIN * self.limit_bytes)
+        return self.is_free and abs(self.planned_bytes - self.limit_bytes) >= least
+
+
+@dataclass(frozen=True)
+class MemoryInterval:
+    """All tenants of a node in one interval.
+
+    `away` are tenants that are missing from the snapshot and may come back. No limit changes by
+    more than `step_bytes` at once. `is_forced` says that limits must change whatever is gained.
+    Without `may_begin` no change begins; `is_gap` says that the interval is not whole.
+    """
+
+    time_s: float
+    elapsed_s: float
+    name: int
+    tenants: Mapping[str, MemoryTenant]
+    step_bytes: int
+    away: frozenset[str] = frozenset()
+    is_forced: bool = False
+    may_begin: bool = True
+    is_gap: bool = False
+
+
+@dataclass
+class Origin:
+    """A limit that a tenant had before a change, and gets back when that is undone."""
+
+    cgroup_id: int
+    limit_bytes: int
+
+
+@dataclass
+class Member:
+    """A tenant whose limit a change moves."""
+
+    cgroup_id: int
+    policy: str
+    from_bytes: int
+    to_bytes: int
+    baseline: Reading
+    predicted: Reading
+    misses: int = 0
+
+    @property
+    def is_donor(self) -> bool:
+        """Whether it gives memory."""
+        return self.to_bytes < self.from_bytes
+
+
+@dataclass
+class MemoryChange:
+    """Limits that move together, until that is confirmed or undone.
+
+    `cost` is what may be lost by it, `promised` its predicted gain per second, both in the unit of
+    the goal. `gained` is measured against the limits of before: of all intervals, and `since` of
+    those in which all limits were there and full. `moved_s` is when one moved last, `settled_s`
+    since when they are there and full. What is `forced` is not undone for what it costs.
+    """
+
+    started_s: float
+    moved_s: float
+    cost: float
+    promised: float
+    forced: bool
+    members: dict[str, Member] = field(default_factory=dict)
+    gained: Gain = field(default_factory=Gain)
+    since: Gain = field(default_factory=Gain)
+    settled_s: float | None = None
+    limits: dict[str, int] = field(default_factory=dict)
+
+    def origins(self) -> dict[str, Origin]:
+        """Where everybody began."""
+        return {name: Origin(one.cgroup_id, one.from_bytes) for name, one in self.members.items()}
+
+
+@dataclass
+class MemoryState:
+    """It outlives a restart. `evidence` is what the present limits cost more than the best would.
+
+    `owed` is what tenants did not have of what they keep, and would have had by the plan. `lost` is
+    what changes that were undone cost, until one gains. `restore` are limits on their way
+    back.
+    """
+
+    evidence: float = 0.0
+    owed: float = 0.0
+    lost: float = 0.0
+    change: MemoryChange | None = None
+    restore: dict[str, Origin] = field(default_factory=dict)
+
+    def move_back(self, seconds: float) -> None:
+        """With a clock that went back, or over a time of which no snapshot tells (below 0)."""
+        change = self.change
+        if change is not None:
+            change.started_s -= seconds
+            change.moved_s -= seconds
+            if change.settled_s is not None:
+                change.settled_s -= seconds
+
+
+@dataclass(frozen=True)
+class MemoryOutcome:
+    """One decision about the limit of one tenant."""
+
+    what: Event
+    cgroup: str
+    member: Member
+    why: str
+    measured: Reading | None = None

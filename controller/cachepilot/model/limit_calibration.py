@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calibration of a curve by the limits that a tenant has had: measured against told.
+
+A curve may misplace a cliff, miss accesses that are not sampled, or lag behind its workload; most
+of the error of a sample is one of its level, the same at all sizes. So by how much the curve is off
+at a limit is added to it there, between two such limits in proportion, and beyond them unchanged.
+"""
+
+import math
+from bisect import bisect_left, insort
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from cachepilot.model.calibration import FORGOTTEN_S, PRIOR_S
+from cachepilot.planner.snapshot import Curves, FloatArray
+
+NEAR_SHARE = 0.05
+"""Of a limit: what was measured at one that is off by less counts for both."""
+ANCHORS_MAX = 6
+"""Limits that are remembered of one tenant; that with the least time is dropped."""
+LEAST_CHANGE = 0.002
+"""Of a miss ratio: a correction is told in such steps, so that curves are corrected seldom."""
+
+
+@dataclass
+class Anchor:
+    """A limit that was in force: accesses and misses, and the misses that the curve told of.
+
+    All fade. `seconds` is the time that they stand for.
+    """
+
+    limit_bytes: int
+    accesses: float = 0.0
+    misses: float = 0.0
+    told: float = 0.0
+    seconds: float = 0.0
+
+    def fade(self, share: float) -> None:
+        """Keeps that share of what is known."""
+        self.accesses *= share
+        self.misses *= share
+        self.told *= share
+        self.seconds *= share
+
+    @property
+    def shift(self) -> float:
+        """Measured minus told miss ratio, -1 to 1.
+
+        What is measured for a few seconds only is held against no error at all.
+        """
+        off = (self.misses - self.told) / max(self.accesses, 1.0)
+        return off * self.seconds / (self.seconds + PRIOR_S)
+
+
+@dataclass
+class LimitCalibration:
+    """Of one tenant and one regime. `anchors` are in the order of their limits."""
+
+    anchors: list[Anchor] = field(default_factory=list)
+
+    def forget(self) -> None:
+        """The workload changed: what was measured is not of its curve."""
+        self.anchors.clear()
+
+    def take(
+        self,
+        limit_bytes: int,
+        pages: tuple[int, int],
+        told: float,
+        elapsed_s: float,
+        half_life_s: float,
+    ) -> None:
+        """An interval: accesses and misses, `pages`, and the miss ratio that the curve tells."""
+        here = self._at(limit_bytes)
+        slow, fast = 0.5 ** (elapsed_s / FORGOTTEN_S), 0.5 ** (elapsed_s / half_life_s)
+        for one in self.anchors:
+            one.fade(fast if one is here else slow)
+        accesses, misses = pages
+        here.accesses += accesses
+        here.misses += min(misses, accesses)
+        here.told += told * accesses
+        here.seconds += elapsed_s
+
+    def _at(self, limit_bytes: int) -> Anchor:
+        """The anchor of a limit, which is made when none is near."""
+        near = min(self.anchors, key=lambda one: abs(one.limit_bytes - limit_bytes), default=None)
+        if near is not None and abs(near.limit_bytes - limit_bytes) <= NEAR_SHARE * limit_bytes:
+            return near
+        if len(self.anchors) >= ANCHORS_MAX:
+            self.anchors.remove(min(self.anchors, key=lambda one: one.seconds))
+        found = Anchor(limit_bytes)
+        insort(self.anchors, found, key=lambda one: one.limit_bytes)
+        return found
+
+    def shifts(self) -> tuple[tuple[int, float], ...]:
+        """Limits and by how much the curve is off there, rounded to what is worth a correction."""
+        return tuple(
+            (one.limit_bytes, round(one.shift / LEAST_CHANGE) * LEAST_CHANGE)
+            for one in self.anchors
+            if one.seconds > 0
+        )
+
+
+def corrected(miss: float, limit_bytes: int, shifts: tuple[tuple[int, float], ...]) -> float:
+    """A miss ratio that a curve tells of a limit, corrected."""
+    return min(max(miss + _shift_at(limit_bytes, shifts), 0.0), 1.0) if shifts else miss
+
+
+def _shift_at(limit_bytes: int, shifts: tuple[tuple[int, float], ...]) -> float:
+    """Linear in the logarithm of the limit, flat outside."""
+    above = bisect_left(shifts, (limit_bytes, -2.0))
+    if above == 0:
+        return shifts[0][1]
+    if above == len(shifts):
+        return shifts[-1][1]
+    (low, first), (high, last) = shifts[above - 1], shifts[above]
+    part = math.log(limit_bytes / low) / math.log(high / low)
+    return first + (last - first) * part
+
+
+def corrected_curves(curves: Curves, shifts: tuple[tuple[int, float], ...]) -> Curves:
+    """Every curve of a tenant, corrected; the limits of `shifts` become points of them.
+
+    Most of what is wrong is wrong of all policies alike: the sample, or accesses that are not seen.
+    """
+    if all(shift == 0 for _, shift in shifts):
+        return curves
+    limits = np.array([limit for limit, _ in shifts], dtype=np.int64)
+    known = curves.sizes_bytes
+    sizes = np.union1d(known, limits[limits > 0])
+    logs = np.log(np.array([limit for limit, _ in shifts], dtype=np.float64))
+    shift = np.interp(np.log(sizes.astype(np.float64)), logs, [one for _, one in shifts])
+    rows = _at_sizes(known, curves.miss_ratio, 1.0, sizes)
+    bars = curves.error_bar
+    if bars is not None:
+        bars = _at_sizes(known, bars, 0.0, sizes)
+    return Curves(curves.policies, sizes, np.clip(rows + shift, 0.0, 1.0), bars)
+
+
+def _at_sizes(known: np.ndarray, rows: FloatArray, start: float, sizes: np.ndarray) -> FloatArray:
+    """Rows over `known` sizes read at `sizes`; `start` at no memory, flat after the last."""
+    points = np.concatenate(([0], known))
+    return np.array([np.interp(sizes, points, np.concatenate(([start], row))) for row in rows])

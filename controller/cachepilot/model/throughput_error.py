@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far the throughput model is off, how far intervals scatter, and whether a target is missed.
+
+A plan that just keeps a target by a prediction that is too high misses it, and a mean at the target
+misses it in every other interval. So a plan aims at the target over the ratio of measured to
+predicted throughput, and above it by what intervals scatter. What is shown and counted stays the
+target.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import NormalDist, fmean
+
+KEPT_SHARE = 0.99
+"""Of intervals that are to meet a target: the mean is aimed above it by that quantile."""
+SIGMAS = NormalDist().inv_cdf(KEPT_SHARE)
+INTERVALS = 40
+"""Of which the scatter is measured, and how many of them there must be at least."""
+INTERVALS_MIN = 8
+SCATTER = 0.02, 0.15
+"""Relative to the mean: what is taken for the least and the most that intervals scatter."""
+RATIO_MAX = 1.5
+"""A model that is further off is not corrected beyond that."""
+GAIN = 0.1
+"""Of a new ratio, per interval."""
+SLACK, LIMIT = 0.5, 5.0
+"""Of a cumulative sum, in standard deviations: what is let pass of each interval, and the sum from
+which on a target counts as missed. A mean at the target gets there once in 465 intervals, one that
+is a standard deviation below it in 10 (Montgomery 2009, table 9.3)."""
+
+
+def scatter(values: Sequence[float]) -> float:
+    """The standard deviation of intervals over their mean; 0 while there are too few.
+
+    Of an interval it counts how far it is off the middle of its neighbours: a mean that rises or
+    falls steadily, or that jumps once, is no noise.
+    """
+    if len(values) < INTERVALS_MIN:
+        return 0.0
+    triples = zip(values, values[1:], values[2:], strict=False)
+    off = sorted(abs(b - (a + c) / 2) for a, b, c in triples)
+    # Of normal variables the median of this is 0.6745 times the square root of 1.5.
+    deviation = off[len(off) // 2] / 0.826
+    return min(deviation / max(fmean(values), 1e-9), SCATTER[1])
+
+
+@dataclass
+class TargetError:
+    """One target of one tenant.
+
+    `ratio` is measured over predicted at the setting in force, `short` the cumulative sum of what
+    is missing (Page 1954), relative to where the mean is to be.
+    """
+
+    setting: tuple[str, int] = ("", 0)
+    ratio: float = 1.0
+    scatter: float = 0.0
+    short: float = 0.0
+    values: deque[float] = field(default_factory=lambda: deque(maxlen=INTERVALS))
+
+    def take(
+        self, setting: tuple[str, int], measured: float, predicted: float, missing: float | None
+    ) -> None:
+        """An interval under a policy and a limit; `predicted` is 0 where nothing is predicted.
+
+        The prediction is by the miss ratio that the calibrated curve tells of the limit. `missing`
+        is the part of the target that is not reached, below 0 when it is exceeded; None while the
+        page cache still turns over.
+        """
+        if setting != self.setting:
+            self.setting, self.short = setting, 0.0
+            self.values.clear()
+        self.values.append(measured)
+        if len(self.values) >= INTERVALS_MIN:
+            self.scatter = scatter(tuple(self.values))
+        if missing is not None:
+            below = missing + (SIGMAS - SLACK) * self.scatter
+            self.short = max(0.0, self.short + below)
+        if len(self.values) < INTERVALS_MIN or min(measured, predicted) <= 0:
+            return
+        found = min(max(measured / predicted, 1 / RATIO_MAX), RATIO_MAX)
+        self.ratio += GAIN * (found - self.ratio)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the target is missed by more than chance."""
+        return self.short >= LIMIT * max(self.scatter, SCATTER[0])
+
+    @property
+    def aim(self) -> float:
+        """Times a target of throughput the prediction that meets it in nearly all intervals."""
+        return (1 + SIGMAS * self.scatter) / self.ratio

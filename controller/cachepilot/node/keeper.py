@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the control loop of one node writes to the store, and what becomes of what cannot be."""
+
+import logging
+from collections import deque
+from collections.abc import Collection, Sequence
+
+from cachepilot.control.decisions import Decision
+from cachepilot.control.slo_windows import SloWindows
+from cachepilot.control.store import Store
+from cachepilot.control.timing import CYCLES_UNSTORED, DECISIONS_LOST
+from cachepilot.node import node_state
+from cachepilot.node.decider import NodeState
+from cachepilot.node.totals import DecisionTotals
+
+LOG = logging.getLogger(__name__)
+WAITING_MAX = 10_000
+"""Decisions that wait until the store can be written; the oldest is dropped and counted."""
+
+
+class Keeper:
+    """Writes decisions and the state of one node.
+
+    `problem` says why the last write failed; it is empty while writes succeed. Decisions of a write
+    that failed are written with the next one.
+    """
+
+    def __init__(self, name: str, store: Store) -> None:
+        self.problem = ""
+        self._name, self._store = name, store
+        self.windows = SloWindows(store.windows(name), store.slo_totals(name))
+        self.totals = DecisionTotals(store.decision_totals(name))
+        self._stored = node_state.Stored()
+        self._waiting: deque[Decision] = deque()
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether decisions of earlier cycles are not in the store yet."""
+        return bool(self._waiting)
+
+    def keep(
+        self, state: NodeState, decisions: Sequence[Decision], epoch: int, time_s: float
+    ) -> bool:
+        """Writes what a cycle decided; whether all that was decided so far is in the store.
+
+        A cycle that decided nothing writes nothing, unless an earlier write failed or others joined
+        a change that is under way.
+        """
+        self._wait(decisions)
+        self.totals.count(decisions)
+        if not self._waiting and not self._stored.is_due(state):
+            return True
+        try:
+            whole, tenants = self._stored.texts(state, self._waiting)
+            self._store.save(
+                self._name, epoch, time_s, tuple(self._waiting), whole,
+                decision_totals=self.totals.of(self._waiting), guard_tenants=tenants,
+            )  # fmt: skip
+        except Exception as error:
+            CYCLES_UNSTORED.labels(self._name).inc()
+            self.failed(error)
+            return False
+        if whole is not None:
+            self._stored.take(state)
+        self._succeeded()
+        return True
+
+    def keep_all(
+        self, state: NodeState, epoch: int, time_s: float, known: Collection[str] | None
+    ) -> None:
+        """Writes the whole state and the windows, and drops totals of all but `known` tenants.
+
+        None drops no totals.
+        """
+        try:
+            self._keep_all(state, epoch, time_s, known)
+        except Exception as error:
+            self.failed(error)
+        else:
+            self._stored.take(state)
+            self._succeeded()
+
+    def _keep_all(
+        self, state: NodeState, epoch: int, time_s: float, known: Collection[str] | None
+    ) -> None:
+        gone: set[str] = set()
+        if known is not None:
+            gone = self.windows.keep_only(known) | self.totals.keep_only(known)
+        totals = self.windows.totals_now(self.windows.changed())
+        rows = self.windows.take_changed()
+        self._store.save(
+            self._name, epoch, time_s, tuple(self._waiting), node_state.to_json(state), rows,
+            totals, self.totals.of(self._waiting), gone,
+        )  # fmt: skip
+        self.windows.stored(totals)
+
+    def forget(self) -> None:
+        """A cycle failed half way: the whole state is written next."""
+        self._stored.forget()
+
+    def failed(self, error: Exception) -> None:
+        """A write failed: says so once, and until then nothing counts as stored."""
+        self._stored.forget()
+        if not self.problem:
+            LOG.error(
+                "node %s: the store cannot be written: only ways back are sent until it can",
+                self._name,
+                exc_info=error,
+            )
+        self.problem = f"the store cannot be written: {error}"
+
+    def _succeeded(self) -> None:
+        self._waiting.clear()
+        if self.problem:
+            LOG.info("node %s: the store can be written again", self._name)
+        self.problem = ""
+
+    def _wait(self, decisions: Sequence[Decision]) -> None:
+        self._waiting.extend(decisions)
+        while len(self._waiting) > WAITING_MAX:
+            self._waiting.popleft()
+            DECISIONS_LOST.labels(self._name).inc()

@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The control loop of one node: sense -> plan -> decide -> apply, once per snapshot.
+
+A cycle that fails is logged and shown as the node's problem; everything stays as it was. Nothing
+here knows of sessions or of the time of the host: the clock is the node's.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from cachepilot.api.changes import Changes, Topic
+from cachepilot.api.shapes import Pin
+from cachepilot.control.apply import Applier
+from cachepilot.control.collect import Collected, Collector, Scraped
+from cachepilot.control.config import ControllerConfig
+from cachepilot.control.courses import Courses
+from cachepilot.control.decisions import Decision, Event, Setting
+from cachepilot.control.node_scrape import LOOPBACK, NodeScrape
+from cachepilot.control.store import NodeRow, Store
+from cachepilot.control.timing import (
+    CYCLE_SECONDS,
+    CYCLES_FAILED,
+    RECORDS_SKIPPED,
+    timed,
+)
+from cachepilot.node import node_state
+from cachepilot.node.calibrated import calibrated
+from cachepilot.node.decider import Decider, Look
+from cachepilot.node.keeper import Keeper
+from cachepilot.node.plan_step import Planned, held_fast, plan_step
+from cachepilot.node.promises import Promises
+from cachepilot.node.protection import protected
+from cachepilot.node.report import LastDecision, Report, slo_views, trial_views
+from cachepilot.node.ways_back import ways_back
+from cachepilot.node.wish import pinned
+from cachepilot.planner.objectives import Objectives
+from cachepilot.planner.pins import with_pins
+from cachepilot.planner.record import Record, to_json
+from cachepilot.planner.snapshot import BYTES_MAX
+from cachepilot.sizes import pages_down
+from cachepilot.v1 import session_pb2 as wire
+
+LOG = logging.getLogger(__name__)
+ACKS_MAX = 64
+"""Acknowledgements that wait for the next cycle; older ones are dropped and counted."""
+SAVE_CYCLES = 10
+"""Windows of promises are stored once in so many cycles."""
+RECORD_TENANTS_MAX = 256
+RECORD_EVERY_S = 60.0
+"""A record of more tenants than that is kept at most so often."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What operators ask of all nodes, at one time."""
+
+    objectives: Objectives
+    pins: tuple[Pin, ...] = ()
+
+
+class NodeLoop:
+    """The loop of one node; from any thread, one call at a time.
+
+    A session that is cut off leaves its cycle running, so calls of the next one wait for it.
+    """
+
+    def __init__(
+        self,
+        row: NodeRow,
+        config: ControllerConfig,
+        store: Store,
+        asked: Callable[[], Asked],
+        scraped: Scraped,
+        changes: Changes | None = None,
+    ) -> None:
+        self.name = row.name
+        self.hello = wire.Hello.FromString(row.hello) if row.hello else wire.Hello(node=row.name)
+        self.last_seen_s, self.heard_s = row.last_seen_s, row.heard_s
+        self.connected = False
+        self._report: Report | None = None
+        self._to_publish: Callable[[], None] | None = None
+        self._publishing = threading.Lock()
+        self.courses = Courses(config.interval_ms / 1000)
+        self.acks_dropped_total = 0
+        self._changes = Changes() if changes is None else changes
+        self._config, self._store, self._asked = config, store, asked
+        self._interval_s = config.interval_ms / 1000
+        self._scraped = NodeScrape(scraped)
+        self._collector = Collector(row.name, self._scraped, self._interval_s)
+        stored = node_state.stored(row)
+        self._decider = Decider(config.decide, stored, self._interval_s)
+        self._keeper = Keeper(row.name, store)
+        self._applier = Applier(config)
+        self._obeyed = (Asked(Objectives()), Objectives())
+        self._promises = Promises()
+        self._acks: deque[wire.Ack] = deque(maxlen=ACKS_MAX)
+        self._epochs = (0, 0)
+        self._last: dict[str, LastDecision] = {}
+        for one in reversed(store.history(None, row.name, 1000)):
+            self._last[one.cgroup] = LastDecision(f"{one.event}: {one.why}", one.time_s)
+        self._cycles = 0
+        self._to_record: tuple[int, Record] | None = None
+        self._recorded_s = float("-inf")
+        self._was_moving = False
+        self._turn = threading.Lock()
+
+    @property
+    def report(self) -> Report | None:
+        """What the last cycle left to be looked at; made now if nobody has looked yet.
+
+        From any thread: the next cycle waits for it, and changes what it is made of only then.
+        """
+        with self._publishing:
+            publish, self._to_publish = self._to_publish, None
+            if publish is not None:
+                publish()
+            return self._report
+
+    @property
+    def epoch(self) -> int:
+        """The last one that was given out; 0 before the first."""
+        return max(0, self._epochs[0] - 1)
+
+    def begin(self, hello: wire.Hello, address: str = LOOPBACK) -> None:
+        """A session begins, from an address of the network."""
+        with self._turn:
+            self._scraped.move(address)
+            if hello.incarnation != self.hello.incarnation:
+                self._decider.agent_restarted()
+            self.hello = hello
+            self._collector.begin(hello)
+            self._acks.clear()
+            if self._epochs[0] <= hello.last_epoch:
+                self._epochs = self._reserve(hello.last_epoch)
+            try:
+                self._store.set_hello(self.name, hello.SerializeToString())
+            except Exception as error:
+                self._keeper.failed(error)
+
+    def acknowledge(self, ack: wire.Ack) -> None:
+        """Takes an acknowledgement in; the next cycle looks at it."""
+        self.acks_dropped_total += len(self._acks) == ACKS_MAX
+        self._acks.append(ack)
+
+    def _reserve(self, above: int) -> tuple[int, int]:
+        """Epochs that may be given out; one alone, above what the node knows, without a store."""
+        try:
+            return self._store.reserve_epochs(self.name, above)
+        except Exception as error:
+            self._keeper.failed(error)
+            return above + 1, above + 2
+
+    def _next_epoch(self) -> int:
+        if self._epochs[0] >= self._epochs[1]:
+            self._epochs = self._reserve(self.epoch)
+        self._epochs = (self._epochs[0] + 1, self._epochs[1])
+        return self._epochs[0] - 1
+
+    def cycle(self, seen: wire.Snapshot) -> wire.Plan:
+        """The plan that answers a snapshot; it changes nothing when anything went wrong."""
+        with self._turn:
+            return self._cycle(seen)
+
+    def _cycle(self, seen: wire.Snapshot) -> wire.Plan:
+        epoch = self._next_epoch()
+        plan = wire.Plan(epoch=epoch, snapshot=seen.sequence, lease_ms=self._config.lease_ms)
+        self.last_seen_s, self.heard_s = seen.time_us / 1e6, self._store.now_s()
+        _ = self.report  # Of the cycle before: it looks at what this one changes.
+        started = time.perf_counter()
+        try:
+            plan.actions.extend(self._run(seen, epoch))
+        except Exception as error:
+            self._fail(seen, epoch, error)
+        CYCLE_SECONDS.observe(time.perf_counter() - started)
+        return plan
+
+    def _fail(self, seen: wire.Snapshot, epoch: int, error: Exception) -> None:
+        """Shows a problem beside what was last known; nothing of this cycle is kept."""
+        CYCLES_FAILED.labels(self.name).inc()
+        self._keeper.forget()
+        LOG.error("node %s: the cycle of epoch %d failed", self.name, epoch, exc_info=error)
+        problem = f"{type(error).__name__}: {error}"
+        last = self._report
+        if last is not None:
+            self._report = Report(
+                last.collected, None, last.objectives, epoch, problem, last.slos, last.trials,
+                dict(self._last), last.decisions,
+            )  # fmt: skip
+            return
+        empty = wire.Snapshot(time_us=seen.time_us, budget_bytes=min(seen.budget_bytes, BYTES_MAX))
+        collected = Collector(self.name).collect(empty, epoch, Objectives())
+        self._report = Report(collected, None, Objectives(), epoch, problem)
+
+    def _run(self, seen: wire.Snapshot, epoch: int) -> list[wire.Action]:
+        asked = self._asked()
+        config = self._config
+        with timed("collect"):
+            collected = self._collector.collect(seen, epoch, asked.objectives)
+        step_bytes = pages_down(int(config.planner.movement_share * seen.budget_bytes))
+        objectives = self._with_pins(asked)
+        decider = self._decider
+        decisions = self._acknowledged(collected)
+        with timed("observe"):
+            decisions += decider.observe(collected, objectives)
+            collected = calibrated(collected, decider.state.tenants, decider.recents)
+            collected = protected(collected, objectives, config.least_share)
+        with timed("plan"):
+            states, unsettled = decider.state.tenants, decider.unsettled(collected)
+            self._promises.take(collected, objectives, states, unsettled, self._wait_us())
+            margin, held = config.decide.least_gain, decider.held(collected)
+            aimed = held_fast(self._promises.aimed(objectives), collected, held, margin)
+            can_limit = "limits" in self.hello.capabilities
+            planned = plan_step(collected, aimed, config.planner, can_limit)
+        with timed("decide"):
+            ordered = pinned(planned.plan, planned.objectives)
+            decided = decider.step(
+                Look(
+                    collected,
+                    planned.plan,
+                    objectives,
+                    planned.objectives,
+                    step_bytes,
+                    self._applier.take_refused_policies(),
+                    ordered,
+                    self._promises.short(),
+                    planned.limits_fixed,
+                    may_begin=not self._keeper.problem,
+                )
+            )
+            decisions += decided.decisions
+        with timed("store"):
+            is_stored = self._keep(collected, planned, objectives, decisions, epoch)
+        with timed("apply"):
+            wishes, state = decided.wishes, decider.state
+            if not is_stored:
+                wishes = ways_back(wishes, ordered, state.tenants, state.memory.restore)
+            sent = self._applier.actions(collected, wishes, objectives, epoch, state, ordered)
+        made = (collected, planned, objectives, epoch)
+        self._to_publish = partial(self._publish, seen, *made)
+        return sent
+
+    def _wait_us(self) -> float:
+        """What a device read waits, as the last plan had it."""
+        plan = None if self._report is None else self._report.plan
+        return 0.0 if plan is None else plan.device_wait_us
+
+    def _with_pins(self, asked: Asked) -> Objectives:
+        """What is asked of this node; made anew only when it changes."""
+        if asked is not self._obeyed[0]:
+            self._obeyed = asked, with_pins(asked.objectives, asked.pins, self.name)
+        return self._obeyed[1]
+
+    def _acknowledged(self, collected: Collected) -> list[Decision]:
+        """Takes what the node said of earlier plans in; limits that it refused are told."""
+        while self._acks:
+            refused = self._applier.acknowledge(self._acks.popleft())
+            if refused:
+                LOG.warning("node %s: a plan was refused: %s", self.name, refused)
+        found = []
+        for cgroup, reason in self._applier.take_refused_limits().items():
+            seen = collected.seen.get(cgroup)
+            if seen is not None:
+                now = Setting(seen.tenant.policy, seen.limit_bytes)
+                why = f"limit: {reason}"
+                time_s = collected.time_s
+                found.append(Decision(time_s, cgroup, Event.REFUSED, now, now, why))
+        return found
+
+    def _keep(
+        self,
+        collected: Collected,
+        planned: Planned,
+        objectives: Objectives,
+        decisions: list[Decision],
+        epoch: int,
+    ) -> bool:
+        """Stores decisions and trials before the plan is sent: a crash never forgets a trial.
+
+        False when they could not be stored; then the plan may begin nothing.
+        """
+        for one in decisions:
+            self._last[one.cgroup] = LastDecision(f"{one.event}: {one.why}", one.time_s)
+        for cgroup in self._last.keys() - collected.seen.keys():
+            del self._last[cgroup]
+        self._keeper.windows.take_all(collected, objectives)
+        state = self._decider.state
+        has_news = bool(decisions) or self._keeper.has_waiting
+        is_stored = self._keeper.keep(state, decisions, epoch, collected.time_s)
+        if is_stored and has_news:
+            self._changes.tell(Topic.DECISIONS, self.name)
+        if is_stored and decisions:
+            self._record(collected, planned, epoch)
+        return is_stored
+
+    def _record(self, collected: Collected, planned: Planned, epoch: int) -> None:
+        """What replays the decisions of a cycle; it is stored after the plan is sent."""
+        many = len(collected.seen) > RECORD_TENANTS_MAX
+        if many and collected.time_s - self._recorded_s < RECORD_EVERY_S:
+            RECORDS_SKIPPED.labels(self.name).inc()
+            return
+        self._recorded_s = collected.time_s
+        self._to_record = (
+            epoch,
+            Record(planned.snapshot, planned.objectives, planned.config, planned.plan),
+        )
+
+    def _publish(
+        self,
+        seen: wire.Snapshot,
+        collected: Collected,
+        planned: Planned,
+        objectives: Objectives,
+        epoch: int,
+    ) -> None:
+        """Makes the report of a cycle: once its plan is sent, or when somebody asks for it."""
+        try:
+            self._report = self._made(collected, planned, objectives, epoch)
+        except Exception as error:
+            self._fail(seen, epoch, error)
+
+    def _made(
+        self,
+        collected: Collected,
+        planned: Planned,
+        objectives: Objectives,
+        epoch: int,
+    ) -> Report:
+        slos = self._promises.told(planned.plan.slos, objectives, collected)
+        told = replace(planned.plan, slos=slos)
+        return Report(
+            collected=collected,
+            plan=told,
+            objectives=objectives,
+            epoch=epoch,
+            problem=planned.problem or self._keeper.problem,
+            slos=slo_views(collected, told, objectives, self._keeper.windows),
+            trials=trial_views(self._decider.state, collected),
+            last=dict(self._last),
+            decisions=self._keeper.totals.shown(),
+        )
+
+    def after(self) -> None:
+        """What can wait until the plan is on its way: fitting, records, windows."""
+        with self._turn:
+            self._after()
+
+    def _after(self) -> None:
+        # Made here, so that who looks because of the change does not make it.
+        report = self.report
+        self._changes.tell(Topic.NODE, self.name)
+        try:
+            self._collector.refit()
+            if report is not None:
+                self.courses.take(report)
+            self._cycles += 1
+            if self._to_record is not None:
+                epoch, record = self._to_record
+                self._to_record = None
+                self._store.save_record(self.name, epoch, to_json(record.applying()))
+            moves = node_state.is_moving(self._decider.state)
+            if moves or self._was_moving or self._cycles % SAVE_CYCLES == 0:
+                self._save()
+            self._was_moving = moves
+        except Exception:
+            LOG.exception("node %s: what follows a cycle failed", self.name)
+
+    def _save(self) -> None:
+        report = self.report
+        known = None if report is None else report.collected.seen.keys()
+        self._keeper.keep_all(self._decider.state, self.epoch, self.last_seen_s, known)
+
+    def end(self) -> None:
+        """A session ended: what was not stored yet is."""
+        with self._turn:
+            self.connected = False
+            self._save()
+        self._changes.tell(Topic.NODE, self.name)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plan step, and what is still planned where memory cannot be."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from cachepilot.control.collect import Collected
+from cachepilot.planner.config import Config
+from cachepilot.planner.decision import Plan, SloState
+from cachepilot.planner.limits import InfeasibleError
+from cachepilot.planner.objectives import Mode, Objective, Objectives
+from cachepilot.planner.plan import plan
+from cachepilot.planner.snapshot import BYTES_MAX, Snapshot
+from cachepilot.sizes import PAGE_BYTES, Size, pages_up
+
+NO_LIMITS = "the node sets no limits: only policies are planned"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan with what it was made from; `problem` is why its limits do not count."""
+
+    plan: Plan
+    snapshot: Snapshot
+    objectives: Objectives
+    config: Config
+    problem: str = ""
+
+    @property
+    def limits_fixed(self) -> bool:
+        """Whether only policies are planned."""
+        return bool(self.problem)
+
+
+def _without_memory(one: Objective) -> Objective:
+    fixed = None if one.fixed is None else replace(one.fixed, limit_bytes=None)
+    return replace(one, memory_min=None, memory_max=None, fixed=fixed)
+
+
+def _where_they_are(
+    collected: Collected, objectives: Objectives, config: Config, problem: str
+) -> Planned:
+    """A plan of policies, every tenant at the limit that it has.
+
+    What tenants have counts as the budget, so that it is feasible whatever they have.
+    """
+    snapshot = collected.snapshot
+    tenants = tuple(
+        replace(tenant, floor_bytes=min(tenant.floor_bytes, tenant.limit_bytes))
+        for tenant in snapshot.tenants
+    )
+    held = sum(tenant.limit_bytes for tenant in tenants)
+    budget = min(BYTES_MAX, max(snapshot.node.budget_bytes, held))
+    fixed = replace(snapshot, node=replace(snapshot.node, budget_bytes=budget), tenants=tenants)
+    stated = tuple(_without_memory(one) for one in objectives.tenants)
+    pinned = tuple(_without_memory(one) for one in objectives.pinned)
+    asked = replace(objectives, tenants=stated, pinned=pinned)
+    still = replace(config, movement_share=0.0)
+    return Planned(plan(fixed, asked, still), fixed, asked, still, problem)
+
+
+def _lost(found: Plan) -> int:
+    """Promises that a plan gives up."""
+    return sum(one.state in (SloState.OUTBID, SloState.UNATTAINABLE) for one in found.slos)
+
+
+def _slos_before_protection(
+    collected: Collected, objectives: Objectives, config: Config, found: Plan
+) -> tuple[Plan, Snapshot]:
+    """A plan without protected floors (see `protection`) where those alone cost an SLO."""
+    snapshot = collected.snapshot
+    if not _lost(found):
+        return found, snapshot
+    bare = tuple(
+        replace(one.tenant, floor_bytes=min(one.tenant.floor_bytes, one.wire.floor_bytes))
+        for one in collected.seen.values()
+    )
+    if bare == snapshot.tenants:
+        return found, snapshot
+    without = replace(snapshot, tenants=bare)
+    other = plan(without, objectives, config)
+    return (other, without) if _lost(other) < _lost(found) else (found, snapshot)
+
+
+def plan_step(
+    collected: Collected, objectives: Objectives, config: Config, can_limit: bool
+) -> Planned:
+    """The plan of a node: where its limits go in the end.
+
+    Protected floors give way to an SLO that could not be kept otherwise.
+    Where tenants that may not be changed leave no room for the others, every limit stays, the
+    reason is given, and only policies are planned.
+
+    Raises InputError for what no plan can be made of.
+    """
+    if not can_limit:
+        return _where_they_are(collected, objectives, config, NO_LIMITS)
+    snapshot, config = collected.snapshot, in_the_end(config)
+    try:
+        found = plan(snapshot, objectives, config)
+        found, snapshot = _slos_before_protection(collected, objectives, config, found)
+        return Planned(found, snapshot, objectives, config)
+    except InfeasibleError as error:
+        problem = f"{error}: limits stay as they are, only policies are planned"
+        return _where_they_are(collected, objectives, config, problem)
+
+
+def in_the_end(config: Config) -> Config:
+    """The settings of many cycles at once; limits that may not move do not then, either."""
+    return replace(config, movement_share=1.0) if config.movement_share > 0 else config
+
+
+def held_fast(
+    objectives: Objectives, collected: Collected, limits_held: Collection[str], margin: float
+) -> Objectives:
+    """Objectives under which no policy changes that the decider may change, nor a limit held.
+
+    What is to be kept is kept with a margin, a share of it: the decider lets so much pass.
+
+    Of whom the present policy is not allowed, or that is only recommended to, another is planned.
+    """
+    found = []
+    for cgroup, seen in collected.seen.items():
+        objective = objectives.of(cgroup)
+        present, known = seen.tenant.policy, seen.measured is not None
+        allowed = not objective.policies or present in objective.policies
+        policies = (present,) if known and objective.mode is Mode.AUTO and allowed else None
+        size = _fixed_size(seen.limit_bytes) if cgroup in limits_held else None
+        found.append(objective.narrowed(cgroup, policies, size, size, margin))
+    return replace(objectives, pinned=(*found, *objectives.pinned))
+
+
+def _fixed_size(amount_bytes: int) -> Size:
+    """A size of so many bytes, in whole pages."""
+    return Size(f"{amount_bytes} B", pages=max(1, pages_up(amount_bytes) // PAGE_BYTES))

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory that a tenant keeps unasked: a share of what it had before the autopilot came.
+
+What a tenant keeps of its throughput (`keep`) is by its curve, which may be wrong; a share of its
+memory bounds what that costs it.
+"""
+
+from dataclasses import replace
+
+from cachepilot.control.collect import Collected, Seen
+from cachepilot.planner.decision import Action
+from cachepilot.planner.objectives import Goal, Mode, Objective, Objectives, size_bytes
+from cachepilot.sizes import human_bytes, pages_down
+
+AT_FLOOR_SHARE = 0.01
+"""Of a floor: a limit that is above it by less is at it; so is a throughput at what is kept."""
+
+
+def _kept_bytes(
+    seen: Seen, objective: Objective, first_bytes: int, share: float, budget_bytes: int
+) -> int:
+    """The protection of one tenant; 0 where an operator said something else, or nothing is done."""
+    if (
+        objective.mode is Mode.OBSERVE
+        or objective.memory_min is not None
+        or objective.fixed is not None
+    ):
+        return 0
+    kept = pages_down(int(share * min(first_bytes, budget_bytes)))
+    if objective.memory_max is not None:
+        kept = min(kept, size_bytes(objective.memory_max, budget_bytes))
+    return min(kept, seen.limit_bytes)
+
+
+def _least(seen: Seen, objective: Objective, budget_bytes: int) -> int:
+    """What a tenant must have without protection, when it is to be planned."""
+    if objective.mode is not Mode.AUTO:
+        return 0
+    stated = objective.memory_min
+    asked = 0 if stated is None else size_bytes(stated, budget_bytes)
+    return max(seen.tenant.floor_bytes, asked)
+
+
+def protected(collected: Collected, objectives: Objectives, share: float) -> Collected:
+    """With floors that leave every tenant `share` of its first memory.
+
+    Where the budget has no room for all of that, each gets the same part of it. Nobody is made to
+    grow: who fell below for an SLO is held where it is. An operator whose goal is `least_memory`
+    asked for memory to be taken: then no floor is raised.
+    """
+    if objectives.goal is Goal.LEAST_MEMORY:
+        share = 0.0
+    budget = collected.snapshot.node.budget_bytes
+    more = {}
+    room, asked = budget, 0
+    for cgroup, seen in collected.seen.items():
+        objective, tenant = objectives.of(cgroup), seen.tenant
+        room -= _least(seen, objective, budget)
+        kept = _kept_bytes(seen, objective, tenant.first_bytes, share, budget)
+        if kept > tenant.floor_bytes:
+            more[cgroup] = kept - tenant.floor_bytes
+            asked += more[cgroup] if objective.mode is Mode.AUTO else 0
+    part = min(1.0, max(0, room) / asked) if asked else 1.0
+    found = dict(collected.seen)
+    for cgroup, extra in more.items():
+        seen = collected.seen[cgroup]
+        floor = seen.tenant.floor_bytes + pages_down(int(extra * part))
+        found[cgroup] = seen.with_bounds(floor, seen.tenant.first_bytes)
+    tenants = tuple(seen.tenant for seen in found.values())
+    return replace(collected, snapshot=replace(collected.snapshot, tenants=tenants), seen=found)
+
+
+def why_floor(seen: Seen, objective: Objective) -> str:
+    """Which bound holds a tenant that has its least; empty when it has more, or nothing is done."""
+    floor, tenant = seen.tenant.floor_bytes, seen.tenant
+    above = tenant.limit_bytes > (1 + AT_FLOOR_SHARE) * floor
+    if objective.mode is not Mode.AUTO or above or objective.memory_min is not None:
+        return ""
+    if floor > seen.wire.floor_bytes:
+        return f"at its protected least of {human_bytes(floor)} (least_share of what it had)"
+    return f"at its floor of {human_bytes(floor)} (what cannot be reclaimed, and a margin)"
+
+
+def why_kept(seen: Seen, objective: Objective, action: Action) -> str:
+    """What a tenant keeps of its first throughput, when it has no more than that; else empty."""
+    if not 0 < action.throughput_ops <= (1 + AT_FLOOR_SHARE) * action.kept_ops:
+        return ""
+    first = human_bytes(seen.tenant.first_bytes)
+    return f"keeps {100 * objective.keep:g}% of its throughput at its first memory of {first}"

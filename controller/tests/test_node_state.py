@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the store has of a node: all of it, and tenants that changed since."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, flat
+from experiments.control_loop.world import World
+
+from cachepilot.control.store import NodeRow, Store
+from cachepilot.node import node_state
+from cachepilot.node.loop import SAVE_CYCLES
+
+SIZES = tuple(MIB * size for size in (32, 64, 128))
+TENANTS = 3
+
+
+def world_of(tmp_path: Path) -> World:
+    """Tenants that would all be better off with another policy, which only some are told of."""
+    tenants = [
+        PlantTenant(f"/{i}", {"default": flat(0.5), "lfu": flat(0.5)}, 64 * MIB, {"lfu": flat(0.5)})
+        for i in range(TENANTS)
+    ]
+    return World(tmp_path, Plant(tenants, TENANTS * 64 * MIB, SIZES))
+
+
+def cycle(world: World) -> None:
+    """One that is killed before what follows it."""
+    world.plant.pass_time()
+    world.loop.cycle(world.plant.snapshot())
+
+
+def promise(world: World, cgroup: str) -> None:
+    tenant = world.plant.of(cgroup)
+    tenant.told = {"lfu": flat(0.1)}
+    tenant.generation += 1
+
+
+def row(world: World) -> NodeRow:
+    return world.store.nodes()[0]
+
+
+def test_a_trial_is_stored_by_itself_and_outlives_a_kill_before_the_rest_is(
+    tmp_path: Path,
+) -> None:
+    world = world_of(tmp_path)
+    world.run(12)
+    promise(world, "/0")
+    while world.loop._decider.state.tenants["/0"].policy.trial is None:
+        cycle(world)
+    assert list(row(world).guard_tenants) == ["/0"]
+    world.restart()
+    trial = world.loop._decider.state.tenants["/0"].policy.trial
+    assert trial is not None and trial.to_policy == "lfu"
+
+
+def test_the_whole_takes_the_place_of_tenants_that_changed(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    world.run(12)
+    promise(world, "/1")
+    while world.loop._decider.state.tenants["/1"].policy.trial is None:
+        cycle(world)
+    world.run(SAVE_CYCLES)
+    assert dict(row(world).guard_tenants) == {}
+    found = node_state.stored(row(world))
+    assert found is not None and found.tenants["/1"].policy.calibration.seconds[1] > 0
+
+
+def test_memory_that_begins_to_move_is_stored_with_the_whole(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    world.run(12)
+    linear: Curve = lambda size: max(0.0, 1 - size / (160 * MIB))  # noqa: E731
+    tenant = world.plant.of("/2")
+    tenant.curves, tenant.told = {"default": linear, "lfu": linear}, {}
+    tenant.generation += 1
+    while world.loop._decider.state.memory.change is None:
+        cycle(world)
+    found = node_state.stored(row(world))
+    assert found is not None and found.memory.change is not None
+
+
+def test_tenants_of_a_guard_that_was_replaced_are_of_no_account(tmp_path: Path) -> None:
+    """By an earlier version, which knows the guard alone."""
+    store = Store(tmp_path / "c.db")
+    store.reserve_epochs("n", 0)
+    store.save("n", 1, 1.0, guard="one")
+    store.save("n", 2, 2.0, guard_tenants={"/a": "null"})
+    assert dict(store.nodes()[0].guard_tenants) == {"/a": "null"}
+    with sqlite3.connect(tmp_path / "c.db") as db:
+        db.execute("UPDATE nodes SET guard = 'two'")
+    assert dict(store.nodes()[0].guard_tenants) == {}
+
+
+def test_who_is_gone_is_forgotten_and_what_cannot_be_read_is_begun_anew() -> None:
+    tenant = '{"cgroup_id": 7, "held_first_bytes": 2}'
+    whole = f'{{"tenants": {{"/a": {tenant}}}}}'
+    kept = node_state.stored(NodeRow("n", 1, None, 0.0, whole, {"/b": tenant}))
+    assert kept is not None and set(kept.tenants) == {"/a", "/b"}
+    gone = node_state.stored(NodeRow("n", 1, None, 0.0, whole, {"/a": "null"}))
+    assert gone is not None and gone.tenants == {}
+    assert node_state.stored(NodeRow("n", 1, None, 0.0, whole, {"/a": "{"})) is None
+    assert node_state.stored(NodeRow("n", 1, None, 0.0, None)) is None
+
+
+def test_a_trial_that_could_not_be_stored_is_with_the_next_that_can(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    world.run(12)
+    save = world.store.save
+
+    def is_full(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    promise(world, "/0")
+    while world.loop._decider.state.tenants["/0"].policy.trial is None:
+        world.store.save = is_full  # type: ignore[method-assign]
+        cycle(world)
+        world.loop.after()
+    world.store.save = save  # type: ignore[method-assign]
+    cycle(world)
+    world.restart()
+    assert world.loop._decider.state.tenants["/0"].policy.trial is not None
+
+
+def test_times_are_of_one_clock_though_it_went_back(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    world.plant.time_s += 50_000
+    world.run(12)
+    promise(world, "/0")
+    while world.loop._decider.state.tenants["/0"].policy.trial is None:
+        world.run(1)
+    world.run(2)
+    world.plant.time_s -= 7200
+    cycle(world)
+    before = world.loop._decider.state.tenants["/0"].policy.trial
+    assert before is not None and before.started_s < world.plant.time_s
+    world.restart()
+    cycle(world)
+    after = world.loop._decider.state.tenants["/0"].policy.trial
+    assert after is not None and after.started_s == pytest.approx(before.started_s, abs=SAVE_CYCLES)
