@@ -22,10 +22,15 @@ STEADY_FROM = 0.5
 
 @dataclass(frozen=True)
 class Device:
-    """What an operation takes, and what a miss takes besides, in us."""
+    """What an operation takes, and what a miss takes besides, in us.
+
+    It is never short: what one tenant reads less must not hide what another has lost.
+    """
 
     service_us: float
     read_us: float
+    parallelism: int = 4096
+    iops: int = 10_000_000
 
 
 DEVICES = {"misses": Device(20.0, 500.0), "processors": Device(400.0, 50.0)}
@@ -65,7 +70,15 @@ class Job:
         device = DEVICES[self.device]
         tenants = [replayed(one, self.seed, folder, device.service_us) for one in self.group]
         budget = sum(tenant.limit_bytes for tenant in tenants)
-        return Setup(tenants, budget, self.seconds, read_us=device.read_us, seed=self.seed)
+        return Setup(
+            tenants,
+            budget,
+            self.seconds,
+            device.read_us,
+            device.parallelism,
+            device.iops,
+            self.seed,
+        )
 
 
 @dataclass(frozen=True)
