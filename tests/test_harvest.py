@@ -103,8 +103,9 @@ def test_the_guard_is_held_against_what_the_autopilot_is() -> None:
     assert (share.goal, worst.goal) == (None, None)
 
 
-RIG = """
-import json
+# A checkout as guard_player.py takes it: modules by the names that they had at that commit.
+CHECKOUT = {
+    "experiments/autopilot_simulated/rig.py": """
 from types import SimpleNamespace
 
 
@@ -117,24 +118,34 @@ def Setup(tenants, budget_bytes, seconds, **others):
 
 
 def play(setup, objectives):
-    assert setup.read_us == 500.0 and setup.tenants[0].concurrency == 4
-    (stated,) = objectives.tenants
-    assert stated.memory_min == stated.memory_max
-    assert stated.memory_min.pages * 4096 == setup.tenants[0].limit_bytes
+    (tenant,), (stated,) = setup.tenants, objectives
+    assert setup.read_us == 500.0 and tenant.concurrency == 4
+    assert stated["memory_min"] == stated["memory_max"] == tenant.limit_bytes // 4096
     looks = [SimpleNamespace(policy=policy) for policy in ("default", "mru", "mru", "lru")]
     return SimpleNamespace(
         looks={"/tenant": looks}, throughput_ops=lambda cgroup, from_s, to_s: to_s - from_s
     )
-"""
+""",
+    "controller/cachepilot/__init__.py": "",
+    "controller/cachepilot/sizes.py": "PAGE_BYTES = 4096\nparse_size = int\n",
+    "controller/cachepilot/planner/objectives.py": """
+def Objective(pattern, **stated):
+    return stated
+
+
+Objectives = tuple
+""",
+}
 
 
 def test_another_checkout_plays_with_its_own_node(tmp_path: Path) -> None:
-    path = tmp_path / "experiments" / "autopilot_simulated" / "rig.py"
-    path.parent.mkdir(parents=True)
-    path.write_text(RIG, "utf-8")
-    (tmp_path / "controller").symlink_to(Path(pinned.__file__).parents[2] / "controller")
+    for name, text in CHECKOUT.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
     told = guard.asked(LOOP, tmp_path / "load.u64", 60.0, 1)
     assert guard.played(tmp_path, told) == {"ops": 30.0, "changes": 2}
-    path.write_text("def Tenant(*_, **others): raise ValueError('no such device')", "utf-8")
+    rig = tmp_path / "experiments" / "autopilot_simulated" / "rig.py"
+    rig.write_text("def Tenant(*_, **others): raise ValueError('no such device')", "utf-8")
     with pytest.raises(guard.GuardError, match="no such device"):
         guard.played(tmp_path, told)
