@@ -2,13 +2,15 @@
 """What is made of runs in the virtual machine: rates, windows, rows; and a short run itself."""
 
 import json
+import math
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from experiments.autopilot.measured import __main__ as command
-from experiments.autopilot.measured import isolation, memory, qos, record, running, series
+from experiments.autopilot.measured import demo, isolation, memory, qos, record, running, series
 from experiments.autopilot.measured.world import World
 
 from cachepilot.planner.objectives import Mode
@@ -160,6 +162,55 @@ def test_windows_of_all_promises_count_alike() -> None:
     assert values(qos.rows([promised(99.0, "kept")]))["qos.infeasible_named_pct"] == 0
 
 
+def shown(**ops: tuple[float, float]) -> record.Run:
+    """A demonstration; operations per second of each tenant before and after the change."""
+
+    def row(window: int, tenant: str, after: float) -> dict[str, Any]:
+        slo = 700.0 if tenant == "lookups" else None
+        met = {"default": 0.0, "autopilot": 0.97 - 0.05 * window}
+        sides = {
+            side: {"throughput_ops": value, "slo_met": met[side] if slo else None}
+            for side, value in (("default", 100.0), ("autopilot", after))
+        }
+        return {"window": window, "tenant": tenant, "slo_ops": slo, **sides}
+
+    rows = [row(half, name, found[half]) for name, found in ops.items() for half in (0, 1)]
+    document = {"experiment": "demo", "commit": "c", "machine": "m", "rows": rows}
+    return record.Run(document | {"load": [[BEGIN_S, 4.0, 3.0, 2.0]], "world": {}})
+
+
+def test_the_demonstration_is_judged_by_its_worse_half_and_its_worst_run() -> None:
+    good = shown(lookups=(200.0, 200.0), batch=(95.0, 100.0), search=(100.0, 100.0))
+    bad = shown(lookups=(50.0, 100.0), batch=(80.0, 100.0), search=(100.0, 400.0))
+    found = {row.metric.removeprefix("autopilot.demo."): row for row in demo.rows([good, bad])}
+    assert found["slo_windows_pct.worst"].value == pytest.approx(92.0)
+    assert found["slo_windows_pct.worst"].goal == 95.0
+    # The SLO's own tenant is not one that keeps.
+    assert found["keep_min.worst"].value == pytest.approx(0.8)
+    assert found["keep_min"].value == pytest.approx((0.95 + 0.8) / 2)
+    assert found["sum_log.worst"].value == pytest.approx(math.log(0.5 * 0.8 * 4))
+    assert found["sum_log.worst"].goal == 0.0
+
+
+def test_a_demonstration_has_no_sides_that_say_how_busy_the_disk_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "FOLDER", tmp_path / "runs")
+    quiet = shown(lookups=(200.0, 200.0), batch=(95.0, 100.0))
+    record.write(quiet.document, 1)
+    assert {row.runs for row in command.collect(tmp_path)} == {1}
+    quiet.document["load"][0][1] = 9.0
+    assert quiet.is_starved
+
+
+def test_runs_are_five_but_for_the_demonstration(monkeypatch: pytest.MonkeyPatch) -> None:
+    for what, runs in (("memory", 5), ("isolation", 5), ("qos", 5), ("demo", 3)):
+        monkeypatch.setattr(sys, "argv", ["measure", what])
+        assert command._arguments().runs == runs
+    monkeypatch.setattr(sys, "argv", ["measure", "demo", "--runs", "1"])
+    assert command._arguments().runs == 1
+
+
 def test_collecting_counts_the_runs_that_are_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,7 +221,11 @@ def test_collecting_counts_the_runs_that_are_there(
         record.write(isolated(ycsb).document, number)
     command.collect(tmp_path)
     results = {one.metric: one for one in read_results(tmp_path / "results.json")}
-    assert len(results) == 5
+    assert len(results) == 10
+    worst = results["autopilot.isolation.ycsb_vs_tailored.worst"]
+    assert worst.value == pytest.approx(144 / 160)
+    assert worst.goal == 0.95
+    assert results["autopilot.isolation.ycsb_vs_tailored"].goal is None
     assert {one.runs for one in results.values()} == {2}
     assert results["autopilot.isolation.ycsb_gain_pct"].command.endswith("isolation --runs 2")
     assert "isolation.search_gain_pct" in (tmp_path / "table.md").read_text()

@@ -2,14 +2,15 @@
 """The experiments of the autopilot on simulated nodes: what they play, and how they judge it."""
 
 import os
-from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
+import numpy as np
 import pytest
-from experiments.autopilot_simulated import never_worse, phase, rig, tenants
+from experiments.autopilot_simulated import memory, never_worse, phase, qos, rig, tenants
 from experiments.autopilot_simulated.rig import Look, RigError, Run, Setup, Tenant
 
-from cachepilot import agent
+from cachepilot import _models, agent
 from cachepilot.errors import InputError
 from cachepilot.planner.objectives import Mode, Objective, Objectives
 
@@ -61,24 +62,84 @@ def test_groups_hold_every_trace_once() -> None:
     assert all(1 <= len(group) <= tenants.GROUP for group in grouped)
 
 
-def test_a_run_can_be_given_the_limits_of_another() -> None:
+def small_traces(folder: Path) -> list[Path]:
+    """Traces that loop over pages of a memory that holds some of them, or most."""
+    paths = []
+    for name, pages in (("small", 300), ("large", 6000)):
+        path = folder / f"{name}.u64"
+        np.tile(np.arange(pages, dtype="<u8"), 3).tofile(path)
+        paths.append(path)
+    return paths
+
+
+def test_a_tenant_replays_its_trace_from_elsewhere_with_every_seed(tmp_path: Path) -> None:
+    small, large = small_traces(tmp_path)
+    read = tmp_path / "read"
+    read.mkdir()
+    tenant = tenants.replayed(large, 1, read, 20.0)
+    assert tenant.limit_bytes == 900 * 4096
+    assert tenants.replayed(small, 1, read, 20.0).limit_bytes == 512 * 4096
+    path = Path(tenant.phases[0]["source"]["path"])
+    first = _models.trace_keys(str(path))
+    tenants.replayed(large, 2, read, 20.0)
+    second = _models.trace_keys(str(path))
+    assert first.size == second.size == 18_000
+    assert not np.intersect1d(first, second).size
+    assert set(np.diff(first.astype(np.int64)).tolist()) == {1, -5999}
+
+
+def test_memory_that_stays_is_all_that_a_tenant_may_have() -> None:
+    asked = never_worse.stays(SMALL.tenants)
+    for one in SMALL.tenants:
+        stated = asked.of(one.cgroup)
+        assert stated.mode is Mode.AUTO
+        assert stated.memory_min == stated.memory_max
+        assert stated.memory_min is not None
+        assert (stated.memory_min.pages or 0) * 4096 == one.limit_bytes
+    free = never_worse.moves(SMALL.tenants).of("/loop")
+    assert (free.mode, free.memory_min, free.memory_max) == (Mode.AUTO, None, None)
+    assert {"fixed": 0.98, "moves": free.keep} == never_worse.GOALS
+
+
+def compared(device: str, way: str, seed: int, ops: float) -> never_worse.Compared:
+    job = never_worse.Job((), device, seed, 60.0)
+    return never_worse.Compared(job, f"/t{seed}", way, "mru", 1 << 20, ops, default_ops=100.0)
+
+
+def test_the_goal_of_never_worse_stands_on_the_worst_of_all_tenants_and_seeds() -> None:
+    found = [
+        compared(device, way, seed, ops)
+        for device in never_worse.DEVICES
+        for way in never_worse.WAYS
+        for seed, ops in ((1, 120.0), (2, 110.0), (3, 100.0))
+    ]
+    found.append(compared("misses", "fixed", 4, 97.0))
+    rows = {row.metric: row for row in never_worse.rows(found)}
+    worst = rows["autopilot.neverworse.misses.fixed.worst"]
+    assert worst.value == pytest.approx(0.97)
+    assert (worst.goal, worst.runs) == (0.98, 4)
+    assert worst.reference is not None
+    assert worst.reference.endswith("/t4, seed 4")
+    assert rows["autopilot.neverworse.misses.fixed"].goal is None
+    assert rows["autopilot.neverworse.misses.fixed"].value == pytest.approx(1.05)
+    assert rows["autopilot.neverworse.processors.moves.worst"].value == pytest.approx(1.0)
+    assert rows["autopilot.neverworse.processors.moves.worst"].goal == 0.9
+    assert len(rows) == 8
+
+
+def test_a_node_is_held_against_the_default_with_its_first_memory(tmp_path: Path) -> None:
     try:
         agent.find(os.environ)
     except InputError as error:
         pytest.skip(str(error))
-    observed = Objectives((Objective("*", mode=Mode.OBSERVE),))
-    limits = [6 << 20 if t < 4 else 2 << 20 for t in range(9)]
-    looks = [replace(look(float(t), "lru", t), target_limit_bytes=limits[t]) for t in range(9)]
-    other = Run({"/uniform": looks, "/loop": [look(float(t), "lru", t) for t in range(9)]})
-    found = rig.play(SMALL, observed, limits_of=other).looks["/uniform"]
-    assert [one.target_limit_bytes for one in found[:9]] == [4 << 20, *limits[1:]]
-
-
-def test_a_tenant_is_compared_by_throughput_and_told_its_mean_limit() -> None:
-    run = Run({"/a": [look(float(t), "lru", t) for t in range(10)]})
-    assert never_worse._mean_limit(run, "/a", 5.0) == 1 << 20
-    worse = never_worse.Compared("/a", "mru", 1 << 20, ops=90.0, default_ops=100.0)
-    assert worse.ratio == pytest.approx(0.9)
+    job = never_worse.Job(small_traces(tmp_path), "misses", 1, 10.0)
+    found = {(one.cgroup, one.way): one for one in never_worse.compare(job)}
+    assert len(found) == 4
+    for way in never_worse.WAYS:
+        # 300 pages fit in 512: no policy and no memory makes more of them.
+        assert found["/small", way].ratio == pytest.approx(1.0, abs=0.01)
+        assert found["/large", way].default_ops == pytest.approx(4e6 / 520, rel=0.02)
+    assert found["/large", "fixed"].limit_bytes == 900 * 4096
 
 
 def test_a_change_is_followed_from_when_the_new_pages_were_seen_once() -> None:
@@ -95,3 +156,31 @@ def test_a_change_is_followed_from_when_the_new_pages_were_seen_once() -> None:
     assert phase.follow(looks) == (1.0, 1)
     never = [look(float(second), "lru", rate * second) for second in range(start, start + 20)]
     assert phase.follow(never) == (None, 0)
+
+
+def test_the_goals_of_a_change_of_phase_stand_on_the_worst_seed() -> None:
+    rows = {row.metric: row for row in phase.rows([(0.0, 0), (3.0, 0), (1.0, 2)])}
+    intervals = rows["autopilot.phase.intervals.worst"]
+    assert (intervals.value, intervals.goal, intervals.runs) == (3.0, 2.0, 3)
+    assert rows["autopilot.phase.intervals"].value == 1.0
+    assert rows["autopilot.phase.wrong_swaps.worst"].value == 2.0
+    assert rows["autopilot.phase.wrong_swaps.worst"].goal == 0.0
+    never = phase.rows([(None, 0)])
+    assert never[0].value == phase.SECONDS - phase.CHANGE_S
+
+
+def test_memory_is_held_against_both_allocators_seed_by_seed() -> None:
+    found = {"static": [10.0, 20.0], "annealing": [20.0, 30.0], "optimal": [20.0, 36.0]}
+    rows = {row.metric: row for row in memory.rows(found)}
+    static = rows["autopilot.simulated.memory.vs_static"]
+    assert static.spread == pytest.approx((1.8, 2.0))
+    assert static.goal == 1.99
+    assert rows["autopilot.simulated.memory.vs_annealing"].value == pytest.approx(1.1)
+
+
+def test_promises_are_judged_by_the_worst_seed() -> None:
+    found = [qos.Outcome(1, 100.0, 110.0, 100.0, 100.0), qos.Outcome(2, 97.0, 99.0, 99.0, 100.0)]
+    rows = {row.metric.removeprefix("autopilot.simulated.qos_"): row for row in qos.rows(found)}
+    assert (rows["windows_met_pct.worst"].value, rows["windows_met_pct.worst"].goal) == (97.0, 98.0)
+    assert rows["attainable_error_pct.worst"].value == pytest.approx(10.0)
+    assert rows["infeasible_named_pct.worst"].value == 99.0

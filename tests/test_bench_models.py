@@ -119,6 +119,15 @@ def test_merging_replaces_what_was_measured_and_keeps_the_rest(tmp_path: Path) -
     assert read_results(path)[0].spread == (2, 9)
 
 
+def test_the_goal_of_several_runs_can_stand_on_the_worst() -> None:
+    middle, worst = Row.worst_of("a.ratio", [3, 2, 9], "x", goal=4, better="higher")
+    assert (middle.metric, middle.value, middle.goal) == ("a.ratio", 3, None)
+    assert (worst.metric, worst.value, worst.goal) == ("a.ratio.worst", 2, 4)
+    assert middle.spread == worst.spread == (2, 9)
+    assert (middle.runs, worst.runs) == (3, 3)
+    assert [row.value for row in Row.worst_of("a.seconds", [3, 2, 9], "s")] == [3, 9]
+
+
 def test_the_synthetic_trace_is_zipf_and_always_the_same() -> None:
     keys = zipf(200_000, 100)
     assert np.array_equal(keys, zipf(200_000, 100))

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from experiments.harvest import __main__ as program
-from experiments.harvest import loads, pinned
+from experiments.harvest import guard, loads, pinned
 from experiments.harvest.compare import Outcome
 from experiments.harvest.loads import Load
 from experiments.harvest.pinned import CHUNK, Misses
@@ -82,3 +82,70 @@ def test_rows_are_of_all_tenants_and_the_worst_is_of_all_seeds() -> None:
     share = found["autopilot.harvest.share.10"]
     assert share.spread == pytest.approx((np.log(0.99) / np.log(2), 1 + np.log(0.98) / np.log(2)))
     assert found["autopilot.harvest.changes.10"].value == 2
+    default, best = (found[f"autopilot.harvest.{name}.10"] for name in ("default", "best"))
+    assert default.value == pytest.approx(100.0)
+    assert best.value == pytest.approx(2**0.5)
+    assert best.reference_value == pytest.approx(100.0)
+
+
+def guarded(name: str, seed: int, ops: float, best_ops: float = 100.0) -> guard.Guarded:
+    return guard.Guarded(name, seed, 100.0, best_ops, ops)
+
+
+def test_the_guard_is_held_against_what_the_autopilot_is() -> None:
+    first = [guarded("a", 1, 100.0, 200.0), guarded("b", 1, 90.0)]
+    second = [guarded("a", 2, 200.0, 200.0), guarded("b", 2, 98.0)]
+    found = {row.metric: row for row in guard.rows(3, [first, second])}
+    share = found["autopilot.harvest.guard.3"]
+    assert share.spread == pytest.approx((np.log(0.9) / np.log(2), 1 + np.log(0.98) / np.log(2)))
+    worst = found["autopilot.harvest.guard_worst.3"]
+    assert (worst.value, worst.spread) == (0.9, (0.9, 0.98))
+    assert (share.goal, worst.goal) == (None, None)
+
+
+# A checkout as guard_player.py takes it: modules by the names that they had at that commit.
+CHECKOUT = {
+    "experiments/autopilot_simulated/rig.py": """
+from types import SimpleNamespace
+
+
+def Tenant(cgroup, limit_bytes, phases, **others):
+    return SimpleNamespace(cgroup=cgroup, limit_bytes=limit_bytes, phases=phases, **others)
+
+
+def Setup(tenants, budget_bytes, seconds, **others):
+    return SimpleNamespace(tenants=tenants, seconds=seconds, **others)
+
+
+def play(setup, objectives):
+    (tenant,), (stated,) = setup.tenants, objectives
+    assert setup.read_us == 500.0 and tenant.concurrency == 4
+    assert stated["memory_min"] == stated["memory_max"] == tenant.limit_bytes // 4096
+    looks = [SimpleNamespace(policy=policy) for policy in ("default", "mru", "mru", "lru")]
+    return SimpleNamespace(
+        looks={"/tenant": looks}, throughput_ops=lambda cgroup, from_s, to_s: to_s - from_s
+    )
+""",
+    "controller/cachepilot/__init__.py": "",
+    "controller/cachepilot/sizes.py": "PAGE_BYTES = 4096\nparse_size = int\n",
+    "controller/cachepilot/planner/objectives.py": """
+def Objective(pattern, **stated):
+    return stated
+
+
+Objectives = tuple
+""",
+}
+
+
+def test_another_checkout_plays_with_its_own_node(tmp_path: Path) -> None:
+    for name, text in CHECKOUT.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    told = guard.asked(LOOP, tmp_path / "load.u64", 60.0, 1)
+    assert guard.played(tmp_path, told) == {"ops": 30.0, "changes": 2}
+    rig = tmp_path / "experiments" / "autopilot_simulated" / "rig.py"
+    rig.write_text("def Tenant(*_, **others): raise ValueError('no such device')", "utf-8")
+    with pytest.raises(guard.GuardError, match="no such device"):
+        guard.played(tmp_path, told)

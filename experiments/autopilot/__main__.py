@@ -14,19 +14,16 @@ import json
 import signal
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from experiments.autopilot import comparison, embedded, guest, scenario, watching
-from experiments.autopilot.children import ChildError, Children
-from experiments.autopilot.configs import Addresses
-from experiments.autopilot.controller_client import ControllerClient
+from experiments.autopilot import comparison, scenario, watching
+from experiments.autopilot.children import ChildError
 from experiments.autopilot.live import status_line, status_table
 from experiments.autopilot.plot import plot
 from experiments.autopilot.timeline import Timeline
+from experiments.autopilot.ways import WAYS, Way, play
 from experiments.shared.compiling import ProgramError
 from experiments.shared.rows import ROOT
 from rich.console import Console
@@ -65,46 +62,16 @@ def _shown(
     yield line
 
 
-@dataclass(frozen=True)
-class Way:
-    """How a scenario is run: on simulated nodes at once, or in a machine side after side."""
-
-    start: Callable[[Children, Path, scenario.Scenario], Addresses]
-    ready_seconds: float
-    ready_tenants: int
-    sides_in_turn: int
-
-    def seconds(self, chosen: scenario.Scenario) -> float:
-        """How long it is followed, from when the first tenants are measured."""
-        return self.sides_in_turn * chosen.seconds
-
-
-WAYS = {
-    "simulated": Way(embedded.start, embedded.READY_SECONDS, 8, 1),
-    "vm": Way(guest.start, guest.READY_SECONDS, 4, 2),
-}
-
-
 def _run(
     way: Way, chosen: scenario.Scenario, stay: bool, folder: Path, screen: Console
 ) -> Timeline:
-    """Starts everything, follows it to its end, and ends it."""
-    # Simulated workloads begin with their agent, those in a machine some time after it.
-    timeline = Timeline(origin_s=time.time() if way.sides_in_turn == 1 else None)
+    """Plays it while its state is shown on the screen."""
     until = None if stay else way.seconds(chosen)
-    with Children(folder) as children:
-        addresses = way.start(children, folder, chosen)
-        screen.print(f"controller: {addresses.http_url}; logs: {folder}", soft_wrap=True)
-        with closing(ControllerClient(addresses.http_url)) as client:
-            watching.await_ready(children, client, way.ready_tenants, way.ready_seconds)
-            with _shown(chosen, until, screen) as watcher:
-                try:
-                    is_over = (lambda _: False) if until is None else until.__le__
-                    watching.follow(children, client, timeline, is_over, watcher)
-                except KeyboardInterrupt:
-                    if not stay:
-                        raise
-    return timeline
+
+    def tell(line: str) -> None:
+        screen.print(line, soft_wrap=True)
+
+    return play(way, chosen, folder, stay, tell, _shown(chosen, until, screen))
 
 
 def report(timeline: Timeline, chosen: scenario.Scenario, out: Path, as_json: bool) -> None:

@@ -29,16 +29,34 @@ class Sizes:
     traces: Path | None
     most_traces: int | None = None
     seconds: float = 240.0
-    runs: int = 3
+    seeds: int | None = None
+    """As many for every part; None: what each part has."""
 
 
-PARTS: dict[str, Callable[[Sizes], Sequence[Row]]] = {
-    "never_worse": lambda sizes: never_worse.measure(
-        sizes.traces, sizes.seconds, sizes.most_traces
+@dataclass(frozen=True)
+class Part:
+    """One question: how its metrics begin, and with how many seeds it is asked."""
+
+    metrics: str
+    seeds: int
+    measure: Callable[[Sizes, int], Sequence[Row]]
+
+
+PARTS = {
+    "never_worse": Part(
+        "autopilot.neverworse.",
+        3,
+        lambda sizes, seeds: never_worse.measure(
+            sizes.traces, sizes.seconds, seeds, sizes.most_traces
+        ),
     ),
-    "memory": lambda sizes: memory.measure(sizes.seconds, sizes.runs),
-    "phase": lambda sizes: phase.measure(sizes.runs),
-    "qos": lambda sizes: qos.measure(sizes.runs),
+    "memory": Part(
+        "autopilot.simulated.memory.",
+        3,
+        lambda sizes, seeds: memory.measure(sizes.seconds, seeds),
+    ),
+    "phase": Part("autopilot.phase.", 10, lambda _, seeds: phase.measure(seeds)),
+    "qos": Part("autopilot.simulated.qos_", 5, lambda _, seeds: qos.measure(seeds)),
 }
 
 
@@ -54,12 +72,14 @@ def main() -> int:
         if name not in PARTS:
             parser.error(f"unknown part {name!r} (known: {', '.join(PARTS)})")
     folder = arguments.traces or further_traces()
-    sizes = Sizes(None, 4, 60.0, 1) if arguments.quick else Sizes(folder)
+    sizes = Sizes(arguments.traces, 4, 60.0, 1) if arguments.quick else Sizes(folder)
     out = ROOT / "build" / "autopilot-simulated" / "quick" if arguments.quick else EXPERIMENT
     out.mkdir(parents=True, exist_ok=True)
-    rows = [row for name in arguments.names or PARTS for row in PARTS[name](sizes)]
+    parts = [PARTS[name] for name in arguments.names or PARTS]
+    rows = [row for part in parts for row in part.measure(sizes, sizes.seeds or part.seeds)]
     origin = {"command": COMMAND, "commit": commit(), "machine": machine()}
-    results = merge(out / "results.json", rows, origin)
+    measured = tuple(part.metrics for part in parts)
+    results = merge(out / "results.json", rows, origin, lambda old: old.startswith(measured))
     table.write(out / "table.md", HEAD, results)
     if arguments.json:
         print(json.dumps([asdict(row) for row in rows]))

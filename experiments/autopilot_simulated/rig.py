@@ -28,8 +28,6 @@ from cachepilot.v1 import session_pb2 as wire
 
 NODE = "node"
 STALLED_SECONDS = 120.0
-LOOK_SECONDS_MIN = 0.01
-"""Looks are further apart."""
 
 
 class RigError(Exception):
@@ -106,12 +104,6 @@ class Run:
         accesses = last.accesses_total - first.accesses_total
         return (last.misses_total - first.misses_total) / max(accesses, 1)
 
-    def limit_after(self, cgroup: str, time_s: float) -> int | None:
-        """The limit that a tenant was told at a time since the start; None at the end."""
-        later = (one for one in self.looks[cgroup] if one.time_s > time_s + LOOK_SECONDS_MIN)
-        look = next(later, None)
-        return None if look is None else look.target_limit_bytes
-
     def _between(self, cgroup: str, from_s: float, to_s: float) -> tuple[Look, Look]:
         inside = [one for one in self.looks[cgroup] if from_s <= one.time_s <= to_s]
         if len(inside) < 2:
@@ -147,16 +139,10 @@ def agent_config(setup: Setup, folder: Path, port: int) -> str:
 
 
 class _Recorder:
-    """Stands before a node's loop and keeps what passes, until the node's time is over.
+    """Stands before a node's loop and keeps what passes, until the node's time is over."""
 
-    With the run `limits_of` every tenant gets the limits that it had there, at their time.
-    """
-
-    def __init__(
-        self, run: Run, seconds: float, done: asyncio.Event, limits_of: Run | None
-    ) -> None:
+    def __init__(self, run: Run, seconds: float, done: asyncio.Event) -> None:
         self._run = run
-        self._limits_of = limits_of
         self._seconds = seconds
         self._done = done
         self._event_loop = asyncio.get_running_loop()
@@ -172,21 +158,11 @@ class _Recorder:
         def recorded(seen: wire.Snapshot) -> wire.Plan:
             self._record(seen)
             plan = cycle(seen)
-            self._set_limits(seen, plan)
             self._hear(seen, loop)
             return plan
 
         loop.cycle = recorded  # type: ignore[method-assign]
         return loop
-
-    def _set_limits(self, seen: wire.Snapshot, plan: wire.Plan) -> None:
-        if self._limits_of is None:
-            return
-        since_s = seen.time_us / 1e6 - self._run.start_s
-        for one in seen.tenants:
-            limit = self._limits_of.limit_after(one.cgroup, since_s)
-            if limit not in (None, one.target_limit_bytes):
-                plan.actions.add(cgroup=one.cgroup, cgroup_id=one.cgroup_id, limit_bytes=limit)
 
     def _hear(self, seen: wire.Snapshot, loop: NodeLoop) -> None:
         since_s = seen.time_us / 1e6 - self._run.start_s
@@ -216,9 +192,7 @@ class _Recorder:
             self._event_loop.call_soon_threadsafe(self._done.set)
 
 
-async def _play(
-    setup: Setup, objectives: Objectives, planner: Config, limits_of: Run | None, folder: Path
-) -> Run:
+async def _play(setup: Setup, objectives: Objectives, planner: Config, folder: Path) -> Run:
     run, done = Run(), asyncio.Event()
     port = free_port()
     config = ControllerConfig(
@@ -226,7 +200,7 @@ async def _play(
     )
     controller = Controller(config)
     controller.service.set_objectives(objectives)
-    recorder = _Recorder(run, setup.seconds, done, limits_of)
+    recorder = _Recorder(run, setup.seconds, done)
     join = controller.fleet.join
     controller.fleet.join = lambda name: recorder.before(join(name))  # type: ignore[method-assign]
     await controller.start()
@@ -269,16 +243,8 @@ async def _finished(
     ended.cancel()
 
 
-def play(
-    setup: Setup,
-    objectives: Objectives,
-    planner: Config | None = None,
-    limits_of: Run | None = None,
-) -> Run:
+def play(setup: Setup, objectives: Objectives, planner: Config | None = None) -> Run:
     """Runs a node to its end; the same arguments give the same workload.
-
-    With `limits_of`, a run of the same tenants, limits are those of that run at every time; it is
-    for objectives that change none.
 
     Raises InputError when no agent was built, RigError when it did not come to its end.
     """
@@ -287,4 +253,4 @@ def play(
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="cachepilot-rig-") as folder:
         config = planner or Config()
-        return asyncio.run(_play(setup, objectives, config, limits_of, Path(folder)))
+        return asyncio.run(_play(setup, objectives, config, Path(folder)))

@@ -5,8 +5,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from experiments.autopilot_simulated.rig import Setup, Tenant
+import numpy as np
+from experiments.autopilot_simulated.rig import Tenant
 from experiments.shared.rows import ROOT
+from numpy.typing import NDArray
 
 from cachepilot import _models
 
@@ -16,6 +18,8 @@ MEMORY_SHARE = 0.15
 """Of a trace's distinct pages: what its tenant may hold at first."""
 PAGES_MIN = 512
 GROUP = 4
+
+Keys = NDArray[np.uint64]
 
 
 def further_traces() -> Path | None:
@@ -43,15 +47,26 @@ def pages_of(trace: Path) -> int:
     return footprint
 
 
-def node(group: Sequence[Path], seconds: float, seed: int = 1) -> Setup:
-    """A node whose tenants replay one trace each, over and over."""
-    tenants = []
-    for trace in group:
-        pages = max(PAGES_MIN, int(pages_of(trace) * MEMORY_SHARE))
-        source = {"kind": "trace", "path": str(trace)}
-        tenants.append(Tenant(f"/{name_of(trace)}", pages * PAGE_BYTES, [{"source": source}]))
-    budget = sum(tenant.limit_bytes for tenant in tenants)
-    return Setup(tenants, budget, seconds, seed=seed)
+def of_seed(keys: Keys, seed: int) -> Keys:
+    """The same trace from another start, of pages of other numbers, so that others are sampled."""
+    random = np.random.default_rng(seed)
+    start = int(random.integers(keys.size))
+    offset = np.uint64(random.integers(1 << 40))
+    return np.roll(keys, -start) + offset
+
+
+def write(keys: Keys, path: Path) -> None:
+    """As a trace of page ids."""
+    keys.astype("<u8").tofile(path)
+
+
+def replayed(trace: Path, seed: int, folder: Path, service_us: float) -> Tenant:
+    """A tenant that replays a trace over and over; `folder` takes what it reads with that seed."""
+    pages = max(PAGES_MIN, int(pages_of(trace) * MEMORY_SHARE))
+    path = folder / f"{name_of(trace)}.u64"
+    write(of_seed(_models.trace_keys(str(trace)), seed), path)
+    phases = [{"source": {"kind": "trace", "path": str(path)}}]
+    return Tenant(f"/{name_of(trace)}", pages * PAGE_BYTES, phases, service_us=service_us)
 
 
 def groups(found: Sequence[Path]) -> list[list[Path]]:

@@ -1,24 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the parts that are named, all by default, and merges their rows into results.json.
 
-A part is a share of memory in percent, or what policies make of pages that were left to them.
+A part is a share of memory in percent, or what policies make of pages that were left to them, or,
+when it is named with the checkout that has it, the guard that decided before.
 """
 
 import argparse
 import json
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
-from itertools import repeat
+from functools import partial
 from pathlib import Path
+from statistics import geometric_mean, median
 
 from experiments.autopilot_simulated.tenants import further_traces, traces
-from experiments.harvest import adoption
+from experiments.harvest import adoption, guard
 from experiments.harvest.compare import Outcome, compare
 from experiments.harvest.loads import loads
 from experiments.kernel_guest.guest_run import say
 from experiments.shared import table
 from experiments.shared.rows import ROOT, Row, commit, machine, merge
+from experiments.shared.side_by_side import side_by_side
 
 EXPERIMENT = Path(__file__).resolve().parent
 COMMAND = "experiments/harvest/run"
@@ -27,9 +29,9 @@ SEEDS = 3
 SECONDS = 300.0
 QUICK_SECONDS = 60.0
 ADOPTION = "adoption"
+GUARD = "guard"
 QUICK_PARTS = ("10", ADOPTION)
 GOALS = {"share": 0.90, "worst": 0.99}
-PARALLEL = 2
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 # What the autopilot harvests of the gain of policies: results
 
@@ -45,6 +47,32 @@ def _worst(outcomes: Sequence[Outcome]) -> tuple[float, Outcome]:
 def _share(outcomes: Sequence[Outcome], kind: str) -> float:
     """Gains of all tenants over the default, over those of the best policy of each."""
     return sum(one.gain(kind) for one in outcomes) / sum(one.gain("best") for one in outcomes)
+
+
+def _known_beforehand(share_pct: int, by_seed: Sequence[Sequence[Outcome]]) -> list[Row]:
+    """The default's throughput, and what the best policy of each tenant makes of it."""
+    default, best = (
+        [geometric_mean(getattr(one, f"{kind}_ops") for one in outcomes) for outcomes in by_seed]
+        for kind in ("default", "best")
+    )
+    about = f"geometric mean over {len(by_seed[0])} tenants"
+    return [
+        Row.of_runs(
+            f"autopilot.harvest.default.{share_pct}",
+            default,
+            "ops/s",
+            better="higher",
+            reference=f"{about}, in the node's time",
+        ),
+        Row.of_runs(
+            f"autopilot.harvest.best.{share_pct}",
+            [ours / theirs for ours, theirs in zip(best, default, strict=True)],
+            "ratio",
+            better="higher",
+            reference=f"default, ops/s, {about}",
+            reference_value=median(default),
+        ),
+    ]
 
 
 def rows(share_pct: int, by_seed: Sequence[Sequence[Outcome]]) -> list[Row]:
@@ -82,6 +110,7 @@ def rows(share_pct: int, by_seed: Sequence[Sequence[Outcome]]) -> list[Row]:
             f"autopilot.harvest.naive_worst.{share_pct}", naive_worst, "ratio", better="higher"
         )
     )
+    found += _known_beforehand(share_pct, by_seed)
     changes = [sum(one.changes for one in outcomes) / len(outcomes) for outcomes in by_seed]
     found.append(
         Row.of_runs(f"autopilot.harvest.changes.{share_pct}", changes, "changes", reference=total)
@@ -103,10 +132,9 @@ def measure(share_pct: int, found: Sequence[Path], seconds: float, seeds: int) -
     for seed in range(1, seeds + 1):
         chosen = loads(found, share_pct / 100, seed)
         outcomes = []
-        with ProcessPoolExecutor(PARALLEL) as pool:
-            for one in pool.map(compare, chosen, repeat(seconds), repeat(seed)):
-                _tell(one)
-                outcomes.append(one)
+        for one in side_by_side(partial(compare, seconds=seconds, seed=seed), chosen):
+            _tell(one)
+            outcomes.append(one)
         by_seed.append(outcomes)
     return rows(share_pct, by_seed)
 
@@ -116,32 +144,59 @@ def _adoption(found: Sequence[Path]) -> list[Row]:
     return adoption.rows([one for share in SHARES_PCT for one in loads(found, share / 100, 1)])
 
 
-def main() -> int:
-    """0 when every part that was named was measured."""
-    parts = (*map(str, SHARES_PCT), ADOPTION)
+def _arguments() -> argparse.Namespace:
+    parts = (*map(str, SHARES_PCT), ADOPTION, GUARD)
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(parts))
     parser.add_argument("--traces", type=Path, help="a folder of further traces, *.u64.zst")
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"default: {SEEDS}")
+    parser.add_argument("--checkout", type=Path, help="a checkout with the guard, built")
     parser.add_argument("--quick", action="store_true", help="small; written to build/")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     arguments = parser.parse_args()
     for part in arguments.parts:
         if part not in parts:
             parser.error(f"unknown part {part!r} (known: {', '.join(parts)})")
+    is_guard = GUARD in arguments.parts
+    if is_guard != (arguments.checkout is not None) or (is_guard and len(arguments.parts) > 1):
+        parser.error(f"--checkout: for the part {GUARD!r}, which is run alone")
+    return arguments
+
+
+def _measured(
+    arguments: argparse.Namespace, found: Sequence[Path], seconds: float, seeds: int
+) -> list[Row]:
+    """Rows of the parts that are named."""
+    parts = arguments.parts or (
+        QUICK_PARTS if arguments.quick else (*map(str, SHARES_PCT), ADOPTION)
+    )
+    made: list[Row] = []
+    for part in parts:
+        if part == ADOPTION:
+            made += _adoption(found)
+        elif part == GUARD:
+            checkout = arguments.checkout.resolve()
+            for share_pct in SHARES_PCT:
+                made += guard.measure(checkout, found, share_pct, seconds, seeds)
+        else:
+            made += measure(int(part), found, seconds, seeds)
+    return made
+
+
+def main() -> int:
+    """0 when every part that was named was measured."""
+    arguments = _arguments()
     folder = arguments.traces or further_traces()
     out, seconds, seeds = EXPERIMENT, SECONDS, arguments.seeds
     if arguments.quick:
         out, seconds, seeds = ROOT / "build" / "harvest" / "quick", QUICK_SECONDS, 1
         folder = arguments.traces
     out.mkdir(parents=True, exist_ok=True)
-    measured = []
-    for part in arguments.parts or (QUICK_PARTS if arguments.quick else parts):
-        if part == ADOPTION:
-            measured += _adoption(traces(folder))
-        else:
-            measured += measure(int(part), traces(folder), seconds, seeds)
+    measured = _measured(arguments, traces(folder), seconds, seeds)
     origin = {"command": COMMAND, "commit": commit(), "machine": machine()}
+    if arguments.checkout is not None:
+        origin["command"] = f"{COMMAND} {GUARD} --checkout DIR"
+        origin["commit"] = commit(arguments.checkout)
     table.write(out / "table.md", HEAD, merge(out / "results.json", measured, origin))
     if arguments.json:
         print(json.dumps([asdict(row) for row in measured]))

@@ -10,14 +10,16 @@ from tempfile import TemporaryDirectory
 from experiments.autopilot_simulated.rig import Run, Setup, Tenant, play
 from experiments.harvest import pinned
 from experiments.harvest.loads import Load
-from experiments.harvest.pinned import KERNEL_DEFAULT, Misses, may_choose
+from experiments.harvest.pinned import KERNEL_DEFAULT, Misses, attachable, may_choose
 
-from cachepilot.manifest import policies
 from cachepilot.planner.objectives import Objective, Objectives
 from cachepilot.sizes import parse_size
 
 PAGE_BYTES = 4096
 CGROUP = "/tenant"
+DEVICE_PARALLELISM = 4096
+DEVICE_IOPS = 10_000_000
+"""Never short."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,13 @@ def _steered(load: Load, seconds: float, seed: int) -> Run:
             service_us=pinned.SERVICE_US,
         )
         setup = Setup(
-            [tenant], limit_bytes, seconds, pinned.READ_US, 4096, iops=10_000_000, seed=seed
+            [tenant],
+            limit_bytes,
+            seconds,
+            pinned.READ_US,
+            DEVICE_PARALLELISM,
+            DEVICE_IOPS,
+            seed=seed,
         )
         stays = Objective("*", memory_min=limit, memory_max=limit)
         return play(setup, Objectives((stays,)))
@@ -65,9 +73,7 @@ def _steered(load: Load, seconds: float, seed: int) -> Run:
 def compare(load: Load, seconds: float, seed: int) -> Outcome:
     """Plays a load under the autopilot, its memory fixed, and simulates all it is held against."""
     run = _steered(load, seconds, seed)
-    attachable = (one.name for one in policies().values() if not one.simulation_only)
-    names = [KERNEL_DEFAULT, *attachable]
-    misses = {name: Misses.of(load, name) for name in names}
+    misses = {name: Misses.of(load, name) for name in attachable()}
     ops = {name: pinned.throughput_ops(one.get, seconds) for name, one in misses.items()}
     best = max(ops, key=lambda name: ops[name])
     candidates = {name: misses[name] for name in (KERNEL_DEFAULT, *may_choose())}

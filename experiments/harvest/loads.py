@@ -6,15 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from experiments.autopilot_simulated.tenants import name_of, pages_of
-from numpy.typing import NDArray
+from experiments.autopilot_simulated.tenants import Keys, name_of, of_seed, pages_of, write
 
 from cachepilot import _models
 
 PAGES_MIN = 256
 """A smaller page cache is none that anyone manages."""
-
-Keys = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -31,15 +28,7 @@ class Load:
 
     def write(self, path: Path) -> None:
         """As a trace of page ids."""
-        self.keys.astype("<u8").tofile(path)
-
-
-def _of_seed(keys: Keys, seed: int) -> Keys:
-    """The same trace from another start, of pages of other numbers, so that others are sampled."""
-    random = np.random.default_rng(seed)
-    start = int(random.integers(keys.size))
-    offset = np.uint64(random.integers(1 << 40))
-    return np.roll(keys, -start) + offset
+        write(self.keys, path)
 
 
 def loads(traces: Sequence[Path], memory_share: float, seed: int) -> list[Load]:
@@ -49,5 +38,5 @@ def loads(traces: Sequence[Path], memory_share: float, seed: int) -> list[Load]:
         size_pages = int(memory_share * pages_of(trace))
         if size_pages >= PAGES_MIN:
             keys = _models.trace_keys(str(trace))
-            found.append(Load(name_of(trace), _of_seed(keys, seed), size_pages))
+            found.append(Load(name_of(trace), of_seed(keys, seed), size_pages))
     return found

@@ -33,6 +33,12 @@ def may_choose() -> list[str]:
     return [one.name for one in policies().values() if one.autopilot]
 
 
+def attachable() -> list[str]:
+    """The kernel's default, and all policies that the kernel can have instead."""
+    known = policies().values()
+    return [KERNEL_DEFAULT, *(one.name for one in known if not one.simulation_only)]
+
+
 @dataclass
 class Misses:
     """Which requests of a load missed under one policy, as far as they were served."""

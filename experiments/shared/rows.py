@@ -6,7 +6,7 @@ import os
 import platform
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -18,7 +18,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Row:
-    """One figure. `spread` is the least and the greatest of `runs` runs, `value` their median."""
+    """One figure. `spread` is the least and the greatest of `runs` runs.
+
+    `value` is their median, of a metric that ends in `.worst` the worst of them.
+    """
 
     metric: str
     value: float
@@ -29,6 +32,20 @@ class Row:
     reference_value: float | None = None
     runs: int = 1
     spread: tuple[float, float] | None = None
+
+    @classmethod
+    def worst_of(
+        cls,
+        metric: str,
+        values: Sequence[float],
+        unit: str,
+        goal: float | None = None,
+        **others: Any,
+    ) -> "list[Row]":
+        """The median of several runs, and `METRIC.worst`, on which the goal stands."""
+        middle = cls.of_runs(metric, values, unit, **others)
+        worst = min(values) if middle.better == "higher" else max(values)
+        return [middle, replace(middle, metric=f"{metric}.worst", value=worst, goal=goal)]
 
     @classmethod
     def of_runs(cls, metric: str, values: Sequence[float], unit: str, **others: Any) -> "Row":
@@ -47,12 +64,12 @@ def machine() -> str:
     return f"{model}, {os.cpu_count()} cores"
 
 
-def commit() -> str:
-    """The commit that is checked out, with `-dirty` when tracked sources differ from it."""
+def commit(root: Path = ROOT) -> str:
+    """The commit that is checked out there, with `-dirty` when tracked sources differ from it."""
 
     def git(*arguments: str) -> str:
         done = subprocess.run(
-            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False
         )
         return done.stdout.strip()
 

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The autopilot measured in the virtual machine: isolation, memory and promises.
+"""The autopilot measured in the virtual machine: isolation, memory, promises, the demonstration.
 
-    experiments/autopilot/measure isolation|memory|qos [--runs N] [--first K]
+    experiments/autopilot/measure isolation|memory|qos|demo [--runs N] [--first K]
     experiments/autopilot/measure collect
 
 Every run is a file of build/autopilot/runs; `collect`, which also ends a measurement, makes
 results.json and table.md of whatever runs are there, but for those in which the host was too busy.
-Exit status: 0 when all runs came to their
-end, 1 with the reason when one did not.
+Exit status: 0 when all runs came to their end, 1 with the reason when one did not.
 """
 
 import argparse
@@ -17,10 +16,11 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from experiments.autopilot.children import ChildError
-from experiments.autopilot.measured import isolation, memory, qos, record, running
-from experiments.autopilot.measured.world import World
+from experiments.autopilot.measured import demo, isolation, memory, qos, record, running
+from experiments.autopilot.watching import DemoError
 from experiments.kernel_guest.guest_run import say
 from experiments.shared import table
 from experiments.shared.compiling import ProgramError
@@ -40,16 +40,18 @@ puts the papers' figures beside it.
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is run, and what is made of its runs."""
+    """What a run is, what is made of all, and how many there are."""
 
-    world: Callable[[], World]
+    run: Callable[[], dict[str, Any]]
     rows: Callable[[Sequence[record.Run]], list[Row]]
+    runs: int = 5
 
 
 EXPERIMENTS = {
-    isolation.NAME: Experiment(isolation.world, isolation.rows),
-    memory.NAME: Experiment(memory.world, memory.rows),
-    qos.NAME: Experiment(qos.world, qos.rows),
+    isolation.NAME: Experiment(lambda: running.run(isolation.world()), isolation.rows),
+    memory.NAME: Experiment(lambda: running.run(memory.world()), memory.rows),
+    qos.NAME: Experiment(lambda: running.run(qos.world()), qos.rows),
+    demo.NAME: Experiment(demo.run, demo.rows, runs=3),
 }
 
 
@@ -81,13 +83,16 @@ def collect(folder: Path = EXPERIMENT) -> list[Row]:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="measure", description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=[*EXPERIMENTS, "collect"])
-    parser.add_argument("--runs", type=int, default=3, help="how many (3)")
+    parser.add_argument("--runs", type=int, help="how many (5; demo: 3)")
     parser.add_argument("--first", type=int, default=1, help="the number of the first (1)")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     arguments = parser.parse_args()
+    if arguments.runs is None and arguments.what in EXPERIMENTS:
+        arguments.runs = EXPERIMENTS[arguments.what].runs
     for name in ("runs", "first"):
-        if not 1 <= getattr(arguments, name) <= 999:
-            parser.error(f"--{name} {getattr(arguments, name)}: must be 1 to 999")
+        given = getattr(arguments, name)
+        if given is not None and not 1 <= given <= 999:
+            parser.error(f"--{name} {given}: must be 1 to 999")
     return arguments
 
 
@@ -98,8 +103,8 @@ def main() -> int:
     if arguments.what != "collect":
         for number in range(arguments.first, arguments.first + arguments.runs):
             try:
-                document = running.run(EXPERIMENTS[arguments.what].world())
-            except (ChildError, ProgramError, InputError) as error:
+                document = EXPERIMENTS[arguments.what].run()
+            except (ChildError, DemoError, ProgramError, InputError) as error:
                 print(f"measure: {arguments.what}: run {number}: {error}", file=sys.stderr)
                 return 1
             path = record.write(document, number)
