@@ -10,8 +10,8 @@ from experiments.autopilot_simulated import never_worse, phase, rig, tenants
 from experiments.autopilot_simulated.rig import Look, RigError, Run, Setup, Tenant
 
 from cachepilot import agent
+from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
 from cachepilot.errors import InputError
-from cachepilot.planner.objectives import Mode, Objective, Objectives
 
 SMALL = Setup(
     [

@@ -10,10 +10,10 @@ from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, linear
 from experiments.control_loop.world import World
 from worlds import SIZES, memory_trial, moving, until
 
-from cachepilot.control.collect import Collector
-from cachepilot.control.guard_clock import Clock
 from cachepilot.control.memory_trial import Phase
-from cachepilot.planner.objectives import Objectives
+from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.node.collector import Collector
+from cachepilot.sense.clock import Clock
 
 AWAY_S = 1800.0
 

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cachepilot.control import guard_state
-from cachepilot.control.counters import Sample
-from cachepilot.control.decisions import Event
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.verdict import baseline
+from cachepilot.domain.decisions import Event
+from cachepilot.sense.counters import Sample
 
 SIZES = tuple(MIB * size for size in (8, 32, 64, 128, 256, 512))
 POLICIES = ("default", "lfu", "mru")

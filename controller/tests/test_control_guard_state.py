@@ -10,7 +10,8 @@ from experiments.control_loop.world import World
 
 from cachepilot.control import guard_state
 from cachepilot.control.loop import SAVE_CYCLES
-from cachepilot.control.store import NodeRow, Store
+from cachepilot.store.journal import NodeRow
+from cachepilot.store.store import Store
 
 SIZES = tuple(MIB * size for size in (32, 64, 128))
 TENANTS = 3

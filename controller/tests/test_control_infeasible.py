@@ -8,7 +8,6 @@ import pytest
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear
 from experiments.control_loop.world import World
 
-from cachepilot.control.collect import Collected
 from cachepilot.control.constraints import constrained
 from cachepilot.control.guard import Guard
 from cachepilot.control.guard_config import GuardConfig
@@ -18,9 +17,10 @@ from cachepilot.control.plan_step import plan_ahead
 from cachepilot.control.report import Report
 from cachepilot.control.standing import Standing
 from cachepilot.control.tenant_state import TenantState
-from cachepilot.planner.config import Config
-from cachepilot.planner.decision import Plan, SloOutcome, SloState
-from cachepilot.planner.objectives import Objective, Objectives
+from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.planned import Plan, SloOutcome, SloState
+from cachepilot.plan.problem.config import Config
+from cachepilot.sense.collect import Collected
 from cachepilot.sizes import parse_size
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384))

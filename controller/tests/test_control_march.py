@@ -8,10 +8,10 @@ import pytest
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear, scan
 from experiments.control_loop.world import World
 
-from cachepilot.api.shapes import Pin
-from cachepilot.control.decisions import Event
+from cachepilot.api.shapes.questions import Pin
 from cachepilot.control.memory_trial import MemoryTrial
-from cachepilot.planner.objectives import Goal, Objective, Objectives
+from cachepilot.domain.decisions import Event
+from cachepilot.domain.objectives.objective import Goal, Objective, Objectives
 from cachepilot.sizes import pages_down, parse_size
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512))

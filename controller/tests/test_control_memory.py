@@ -8,9 +8,9 @@ import pytest
 from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, flat, linear, power, scan
 from experiments.control_loop.world import World
 
-from cachepilot.control.decisions import Event
 from cachepilot.control.guard_config import GuardConfig
-from cachepilot.planner.objectives import Goal, Objective
+from cachepilot.domain.decisions import Event
+from cachepilot.domain.objectives.objective import Goal, Objective
 from cachepilot.sizes import parse_size
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512))

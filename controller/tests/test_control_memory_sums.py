@@ -8,12 +8,12 @@ import pytest
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear, power
 from experiments.control_loop.world import World
 
-from cachepilot.control.counters import Sample
 from cachepilot.control.memory_gain import promised_pct
 from cachepilot.control.memory_sums import Compared, together
 from cachepilot.control.verdict import stats
-from cachepilot.planner.objectives import Goal, Objective, Objectives
-from cachepilot.planner.plan import plan
+from cachepilot.domain.objectives.objective import Goal, Objective, Objectives
+from cachepilot.plan.plan import plan
+from cachepilot.sense.counters import Sample
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256))
 

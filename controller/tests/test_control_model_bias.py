@@ -9,7 +9,7 @@ from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear
 from experiments.control_loop.world import World
 
 from cachepilot.control.model_bias import BIAS_MAX, HEADROOM, SCATTER_MAX, ModelBias, scatter
-from cachepilot.planner.objectives import Objective, Objectives
+from cachepilot.domain.objectives.objective import Objective, Objectives
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512))
 TARGET = 1000.0

@@ -8,10 +8,10 @@ from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, scan
 from experiments.control_loop.world import World
 from worlds import SIZES, fooled, hungry, liar, looping, sated, until
 
-from cachepilot.api.shapes import Pin
-from cachepilot.control.config import ControllerConfig
+from cachepilot.api.shapes.questions import Pin
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.on_trial import ttl_ms
+from cachepilot.fleet.config import ControllerConfig
 from cachepilot.v1 import session_pb2 as wire
 
 TTL_MS = 40_000

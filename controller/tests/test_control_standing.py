@@ -8,12 +8,12 @@ import pytest
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear
 from experiments.control_loop.world import World
 
-from cachepilot.control.collect import Collected
 from cachepilot.control.constraints import constrained
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.standing import NOBODY, Standing, _reached, standing
 from cachepilot.control.tenant_state import TenantState
-from cachepilot.planner.objectives import Fixed, Goal, Objective, Objectives
+from cachepilot.domain.objectives.objective import Fixed, Goal, Objective, Objectives
+from cachepilot.sense.collect import Collected
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384))
 A = frozenset({"/a"})

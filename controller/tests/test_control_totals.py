@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cachepilot.api.metrics import Exposition
 from cachepilot.control.loop import SAVE_CYCLES
-from cachepilot.planner.objectives import Objective
+from cachepilot.domain.objectives.objective import Objective
 
 SIZES = tuple(MIB * size for size in (16, 64, 128, 256))
 

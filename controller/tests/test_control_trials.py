@@ -8,14 +8,14 @@ import pytest
 from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, flat, linear, scan
 from experiments.control_loop.world import World
 
-from cachepilot.api.shapes import Pin
-from cachepilot.control.counters import Sample
-from cachepilot.control.decisions import Event, Reading
+from cachepilot.api.shapes.questions import Pin
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_gain import STEP_SHARE_MIN
 from cachepilot.control.memory_trial import Member, MemoryTrial, worse_sum
 from cachepilot.control.verdict import stats
-from cachepilot.planner.objectives import Goal
+from cachepilot.domain.decisions import Event, Reading
+from cachepilot.domain.objectives.objective import Goal
+from cachepilot.sense.counters import Sample
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512))
 

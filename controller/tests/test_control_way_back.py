@@ -11,7 +11,7 @@ from worlds import SIZES, until
 from cachepilot.control import memory_return
 from cachepilot.control.memory_return import RETURN_INTERVALS
 from cachepilot.control.memory_state import MemoryState
-from cachepilot.planner.objectives import Objective, Objectives
+from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.v1 import session_pb2 as wire
 
 

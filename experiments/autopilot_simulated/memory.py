@@ -13,8 +13,8 @@ from experiments.autopilot_simulated.rig import Run, Setup, Tenant, play
 from experiments.kernel_guest.guest_run import say
 from experiments.shared.rows import Row
 
-from cachepilot.planner.config import Config
-from cachepilot.planner.objectives import Goal, Objective, Objectives
+from cachepilot.domain.objectives.objective import Goal, Objective, Objectives
+from cachepilot.plan.problem.config import Config
 from cachepilot.sense.counterfactuals import DEFAULT
 from cachepilot.sizes import parse_size
 

@@ -10,7 +10,7 @@ from experiments.autopilot_simulated.tenants import groups, node, traces
 from experiments.kernel_guest.guest_run import say
 from experiments.shared.rows import Row
 
-from cachepilot.planner.objectives import Mode, Objective, Objectives
+from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
 
 AUTO = Objectives((Objective("*"),))
 OBSERVED = Objectives((Objective("*", mode=Mode.OBSERVE),))

@@ -12,8 +12,8 @@ from experiments.kernel_guest.guest_run import say
 from experiments.shared.rows import Row
 
 from cachepilot import _models
+from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.manifest import policies
-from cachepilot.planner.objectives import Objective, Objectives
 
 PAGES = 60_000
 LOOP_PAGES = 24_000

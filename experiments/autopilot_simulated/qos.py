@@ -14,7 +14,7 @@ from experiments.autopilot_simulated.rig import Promise, Run, Setup, Tenant, pla
 from experiments.kernel_guest.guest_run import say
 from experiments.shared.rows import Row
 
-from cachepilot.planner.objectives import Objective, Objectives
+from cachepilot.domain.objectives.objective import Objective, Objectives
 
 DATABASE_PAGES = 3300
 """Of 10 MiB of records, with what else a cgroup's memory is spent on."""

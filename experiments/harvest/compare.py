@@ -12,8 +12,8 @@ from experiments.harvest import pinned
 from experiments.harvest.loads import Load
 from experiments.harvest.pinned import KERNEL_DEFAULT, Misses, may_choose
 
+from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.manifest import policies
-from cachepilot.planner.objectives import Objective, Objectives
 from cachepilot.sizes import parse_size
 
 PAGE_BYTES = 4096

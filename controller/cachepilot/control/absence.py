@@ -8,10 +8,10 @@ for that.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cachepilot.control.collect import Seen
-from cachepilot.control.decisions import Decision, Event, Setting
 from cachepilot.control.first_memory import found_bytes
 from cachepilot.control.tenant_state import TenantState
+from cachepilot.domain.decisions import Decision, Event, Setting
+from cachepilot.sense.collect import Seen
 
 
 @dataclass

@@ -4,13 +4,13 @@
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from cachepilot.control.collect import Collected, Seen
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_course import may_not_turn
 from cachepilot.control.standing import Standing
 from cachepilot.control.tenant_state import TenantState
 from cachepilot.decide.state import is_settling
-from cachepilot.planner.objectives import Goal, Mode, Objective, Objectives, size_bytes
+from cachepilot.domain.objectives.objective import Goal, Mode, Objective, Objectives, size_bytes
+from cachepilot.sense.collect import Collected, Seen
 from cachepilot.sizes import PAGE_BYTES, Size, pages_up
 
 

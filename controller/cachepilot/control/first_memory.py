@@ -6,9 +6,9 @@ by a pin or in the cgroup itself, takes its place: what they chose is what the a
 measured against.
 """
 
-from cachepilot.control.collect import Seen
 from cachepilot.control.tenant_state import Recent, Steered
-from cachepilot.planner.objectives import Objective
+from cachepilot.domain.objectives.objective import Objective
+from cachepilot.sense.collect import Seen
 
 AT_REST_CYCLES = 16
 """Cycles after which nothing of a limit that was asked for is still under way on the node."""

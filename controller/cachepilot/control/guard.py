@@ -10,10 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from cachepilot.control import absence, first_memory, memory_guard, policies
 from cachepilot.control.absence import Away
-from cachepilot.control.collect import Collected
 from cachepilot.control.constraints import constrained
-from cachepilot.control.decisions import Decision, Event, Reading, Setting
-from cachepilot.control.guard_clock import Clock
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_gain import Ahead, needs_memory
 from cachepilot.control.memory_member import MemoryLook
@@ -26,9 +23,12 @@ from cachepilot.control.unconfirmed import foreign
 from cachepilot.control.wish import NO_WISH, Wish
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.state import is_settling
-from cachepilot.planner.decision import Plan, SloOutcome, SloState
-from cachepilot.planner.objectives import Objectives
-from cachepilot.planner.slo_outcomes import meets
+from cachepilot.domain.decisions import Decision, Event, Reading, Setting
+from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.domain.planned import Plan, SloOutcome, SloState
+from cachepilot.plan.slo_outcomes import meets
+from cachepilot.sense.clock import Clock
+from cachepilot.sense.collect import Collected
 
 UNKNOWN_REGIME = 1 << 64
 """More than an agent can count to: whatever it tells next is no change of the workload."""

@@ -9,12 +9,12 @@ Once a promise is named infeasible it stays so until data that can be trusted sa
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from cachepilot.control.collect import Collected
-from cachepilot.planner.decision import Plan, SloOutcome, SloState
-from cachepilot.planner.limits import InfeasibleError
-from cachepilot.planner.objectives import Objectives
-from cachepilot.planner.slo_outcomes import meets
+from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.domain.planned import Plan, SloOutcome, SloState
+from cachepilot.plan.problem.limits import InfeasibleError
+from cachepilot.plan.slo_outcomes import meets
 from cachepilot.readable import number
+from cachepilot.sense.collect import Collected
 
 MUCH_PCT = 10.0
 """Throughput that another policy must promise to count: it is not in force yet."""

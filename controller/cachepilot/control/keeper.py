@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Collection, Sequence
 
 from cachepilot.control import guard_state
-from cachepilot.control.decisions import Decision
 from cachepilot.control.guard import GuardState
-from cachepilot.control.slo_windows import SloWindows
-from cachepilot.control.store import Store
-from cachepilot.control.timing import CYCLES_UNSTORED, DECISIONS_LOST
 from cachepilot.control.totals import DecisionTotals
+from cachepilot.domain.decisions import Decision
+from cachepilot.node.slo_windows import SloWindows
+from cachepilot.node.timing import CYCLES_UNSTORED, DECISIONS_LOST
+from cachepilot.store.store import Store
 
 LOG = logging.getLogger(__name__)
 WAITING_MAX = 10_000

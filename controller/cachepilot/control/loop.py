@@ -13,39 +13,35 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from cachepilot.api.changes import Changes, Topic
-from cachepilot.api.shapes import Pin
 from cachepilot.control import guard_state
-from cachepilot.control.apply import Applier
-from cachepilot.control.collect import Collected, Collector, Scraped
-from cachepilot.control.config import ControllerConfig
-from cachepilot.control.courses import Courses
-from cachepilot.control.decisions import Decision, Event, Setting
 from cachepilot.control.guard import Guard
 from cachepilot.control.infeasible import Ends, Infeasible
 from cachepilot.control.keeper import Keeper
 from cachepilot.control.memory_gain import under_present_policies
 from cachepilot.control.model_bias import ModelBias
-from cachepilot.control.node_scrape import LOOPBACK, NodeScrape
 from cachepilot.control.orders import orders
 from cachepilot.control.plan_step import Planned, in_the_end, plan_ahead, plan_step
 from cachepilot.control.protection import protected
 from cachepilot.control.report import LastDecision, Report, slo_views, trial_views
 from cachepilot.control.standing import Standing, standing
-from cachepilot.control.store import NodeRow, Store
-from cachepilot.control.timing import (
-    CYCLE_SECONDS,
-    CYCLES_FAILED,
-    RECORDS_SKIPPED,
-    timed,
-)
 from cachepilot.control.ways_back import ways_back
-from cachepilot.planner.objectives import Objectives
-from cachepilot.planner.pins import with_pins
-from cachepilot.planner.plan import plan
-from cachepilot.planner.record import Record, to_json
-from cachepilot.planner.snapshot import BYTES_MAX
+from cachepilot.domain.decisions import Decision, Event, Setting
+from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.domain.objectives.pins import Pin, with_pins
+from cachepilot.domain.snapshot import BYTES_MAX
+from cachepilot.node.apply import Applier
+from cachepilot.node.changes import Changes, Topic
+from cachepilot.node.collector import Collector
+from cachepilot.node.config import NodeConfig
+from cachepilot.node.courses import Courses
+from cachepilot.node.timing import CYCLE_SECONDS, CYCLES_FAILED, RECORDS_SKIPPED, timed
+from cachepilot.plan.plan import plan
+from cachepilot.plan.record import Record, to_json
+from cachepilot.sense.collect import Collected, Scraped
+from cachepilot.sense.node_scrape import LOOPBACK, NodeScrape
 from cachepilot.sizes import pages_down
+from cachepilot.store.journal import NodeRow
+from cachepilot.store.store import Store
 from cachepilot.v1 import session_pb2 as wire
 
 LOG = logging.getLogger(__name__)
@@ -75,7 +71,7 @@ class NodeLoop:
     def __init__(
         self,
         row: NodeRow,
-        config: ControllerConfig,
+        config: NodeConfig,
         store: Store,
         asked: Callable[[], Asked],
         scraped: Scraped,

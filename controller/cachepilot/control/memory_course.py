@@ -3,10 +3,10 @@
 
 from dataclasses import dataclass, field, replace
 
-from cachepilot.control.collect import Seen
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.verdict import Stats
-from cachepilot.control.wire_curves import value_at
+from cachepilot.sense.collect import Seen
+from cachepilot.sense.wire_curves import value_at
 
 RESTED_S = 600.0
 """A limit that stayed for so long may turn round as if it had never moved."""

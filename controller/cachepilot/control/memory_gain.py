@@ -8,14 +8,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from cachepilot.control.collect import Collected
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_course import Mark, doubled_s, mark_of
 from cachepilot.control.predict import predicted
-from cachepilot.planner.decision import Action, Held, Plan, SloState
-from cachepilot.planner.objectives import Goal, Mode, Objective, Objectives, size_bytes
-from cachepilot.planner.slo_outcomes import measured, meets
-from cachepilot.planner.snapshot import Tenant
+from cachepilot.domain.objectives.objective import Goal, Mode, Objective, Objectives, size_bytes
+from cachepilot.domain.planned import Action, Held, Plan, SloState
+from cachepilot.domain.snapshot import Tenant
+from cachepilot.plan.slo_outcomes import measured, meets
+from cachepilot.sense.collect import Collected
 from cachepilot.sizes import PAGE_BYTES
 
 Ahead = Callable[[], Plan]

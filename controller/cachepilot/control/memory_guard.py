@@ -4,7 +4,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cachepilot.control.decisions import Decision, Event
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_course import doubled_s, is_far, turned
 from cachepilot.control.memory_gain import (
@@ -35,8 +34,9 @@ from cachepilot.control.memory_trial import (
 )
 from cachepilot.control.tenant_state import Recent, TenantState
 from cachepilot.control.unconfirmed import why_over
-from cachepilot.planner.decision import Action
-from cachepilot.planner.objectives import Goal
+from cachepilot.domain.decisions import Decision, Event
+from cachepilot.domain.objectives.objective import Goal
+from cachepilot.domain.planned import Action
 from cachepilot.sizes import human_bytes
 
 

@@ -13,8 +13,8 @@ from cachepilot.control.memory_gain import is_a_step, is_forced
 from cachepilot.control.memory_member import MemoryLook
 from cachepilot.control.memory_trial import MemoryTrial
 from cachepilot.control.tenant_state import TenantState
-from cachepilot.planner.decision import Action, Held, SloState
-from cachepilot.planner.objectives import Goal, size_bytes
+from cachepilot.domain.objectives.objective import Goal, size_bytes
+from cachepilot.domain.planned import Action, Held, SloState
 from cachepilot.sizes import pages_down
 
 

@@ -4,7 +4,6 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from cachepilot.control.collect import Collected, Seen
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_course import Anchor, anchored, mark_of
 from cachepilot.control.memory_gain import Ahead
@@ -13,8 +12,9 @@ from cachepilot.control.predict import predicted
 from cachepilot.control.standing import NOBODY, Standing
 from cachepilot.control.tenant_state import Recent, TenantState
 from cachepilot.control.verdict import Stats, baseline
-from cachepilot.planner.decision import Action, Plan, SloState
-from cachepilot.planner.objectives import Objectives
+from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.domain.planned import Action, Plan, SloState
+from cachepilot.sense.collect import Collected, Seen
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ It is asked for until it is there.
 import logging
 from collections.abc import Mapping
 
-from cachepilot.control.decisions import Decision, Event, Setting
 from cachepilot.control.memory_member import MemoryLook
 from cachepilot.control.memory_state import MemoryState
 from cachepilot.control.memory_trial import Origin
 from cachepilot.control.tenant_state import TenantState
 from cachepilot.decide.state import is_settling
+from cachepilot.domain.decisions import Decision, Event, Setting
 from cachepilot.sizes import PAGE_BYTES, human_bytes
 
 LOG = logging.getLogger(__name__)

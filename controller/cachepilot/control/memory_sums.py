@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cachepilot.control.verdict import Stats, ops_noise
-from cachepilot.planner.objectives import Goal
+from cachepilot.domain.objectives.objective import Goal
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from statistics import fmean
 
-from cachepilot.control.counters import Sample
-from cachepilot.control.decisions import Decision, Event, Reading, Setting
 from cachepilot.control.guard_config import GuardConfig
 from cachepilot.control.memory_course import Anchor
 from cachepilot.control.memory_sums import Compared, Together, together
 from cachepilot.control.verdict import Stats, change, stats
-from cachepilot.planner.decision import Action
-from cachepilot.planner.objectives import Goal, Objective
+from cachepilot.domain.decisions import Decision, Event, Reading, Setting
+from cachepilot.domain.objectives.objective import Goal, Objective
+from cachepilot.domain.planned import Action
 from cachepilot.readable import number
+from cachepilot.sense.counters import Sample
 
 RESTARTS_MAX = 2
 SETTLED_INTERVALS = 2

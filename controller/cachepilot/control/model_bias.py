@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from cachepilot.control.collect import Collected, Seen
-from cachepilot.control.counters import WINDOW
 from cachepilot.control.predict import predicted
-from cachepilot.planner.objectives import Objectives
+from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.sense.collect import Collected, Seen
+from cachepilot.sense.counters import WINDOW
 
 BIAS_MAX = 1.5
 """A model that is further off is for the trust check, not for this."""

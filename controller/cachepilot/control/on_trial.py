@@ -8,10 +8,10 @@ node says that it waits: a message that is lost is sent again with the next plan
 
 from collections.abc import Collection, Mapping
 
-from cachepilot.control.collect import Collected, Seen
-from cachepilot.control.config import ControllerConfig
 from cachepilot.control.guard import GuardState
 from cachepilot.control.wish import NO_WISH, Wish
+from cachepilot.node.config import NodeConfig
+from cachepilot.sense.collect import Collected, Seen
 from cachepilot.sizes import pages_up
 from cachepilot.v1 import session_pb2 as wire
 
@@ -19,7 +19,7 @@ TTL_INTERVALS = 10
 """Plans that may be lost or late beside the time for which a trial waits."""
 
 
-def ttl_ms(config: ControllerConfig) -> int:
+def ttl_ms(config: NodeConfig) -> int:
     """How long a node waits for a change to be renewed."""
     return round(config.guard.patience_s * 1000) + TTL_INTERVALS * config.interval_ms
 

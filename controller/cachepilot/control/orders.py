@@ -2,8 +2,8 @@
 """What an operator pinned, as orders that need no trial."""
 
 from cachepilot.control.wish import Wish
-from cachepilot.planner.decision import Plan
-from cachepilot.planner.objectives import Objectives
+from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.domain.planned import Plan
 
 
 def orders(plan: Plan, objectives: Objectives) -> dict[str, Wish]:

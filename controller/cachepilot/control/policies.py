@@ -4,16 +4,16 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from cachepilot.control.collect import Collected, Seen
-from cachepilot.control.decisions import Decision, Event, Reading, Setting
 from cachepilot.control.tenant_state import Recent, TenantState
 from cachepilot.control.wish import NO_WISH, Wish
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.outcome import Outcome, What
 from cachepilot.decide.state import Interval
 from cachepilot.decide.step import step
-from cachepilot.planner.decision import Action, Held, Plan
-from cachepilot.planner.objectives import Mode, Objective, Objectives
+from cachepilot.domain.decisions import Decision, Event, Reading, Setting
+from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
+from cachepilot.domain.planned import Action, Held, Plan
+from cachepilot.sense.collect import Collected, Seen
 
 EVENTS = {
     What.LIVE: Event.TRIAL,

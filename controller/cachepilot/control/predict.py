@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the model says of one tenant at one setting."""
 
-from cachepilot.control.collect import Seen
-from cachepilot.control.decisions import Reading
-from cachepilot.planner.snapshot import Demand, Device
-from cachepilot.planner.throughput import US_PER_S
+from cachepilot.domain.decisions import Reading
+from cachepilot.domain.snapshot import Demand, Device
+from cachepilot.domain.units import US_PER_S
+from cachepilot.sense.collect import Seen
 
 
 def ops_at(demand: Demand, device: Device, wait_us: float, miss_ratio: float) -> float:
-    """Operations per second while a device read waits `wait_us`; see `planner.throughput`."""
+    """Operations per second while a device read waits `wait_us`; see `model.throughput`."""
     cost_us = device.miss_cost_us + wait_us
     waits = demand.accesses_per_op * miss_ratio * cost_us
     return US_PER_S * demand.concurrency / (demand.service_us + waits)

@@ -3,15 +3,16 @@
 
 from dataclasses import dataclass, field, replace
 
-from cachepilot.api.shapes import SloView, TrialView
-from cachepilot.control.collect import Collected
 from cachepilot.control.guard import GuardState
 from cachepilot.control.guard_config import GuardConfig
-from cachepilot.control.slo_windows import SloWindows, is_met, measured, promises
-from cachepilot.planner.decision import Plan, SloOutcome, SloState
-from cachepilot.planner.objectives import Objectives
-from cachepilot.planner.slo_outcomes import meets
+from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.domain.planned import Plan, SloOutcome, SloState
+from cachepilot.domain.recorded import RunningTrial
+from cachepilot.domain.slos import SloStatus
+from cachepilot.node.slo_windows import SloWindows, is_met, measured, promises
+from cachepilot.plan.slo_outcomes import meets
 from cachepilot.readable import number
+from cachepilot.sense.collect import Collected
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ class Report:
     objectives: Objectives
     epoch: int
     problem: str
-    slos: dict[str, list[SloView]] = field(default_factory=dict)
-    trials: dict[str, TrialView] = field(default_factory=dict)
+    slos: dict[str, list[SloStatus]] = field(default_factory=dict)
+    trials: dict[str, RunningTrial] = field(default_factory=dict)
     last: dict[str, LastDecision] = field(default_factory=dict)
     decisions: dict[str, dict[str, int]] = field(default_factory=dict)
     """Totals by cgroup and event."""
@@ -40,13 +41,13 @@ class Report:
 
 def trial_views(
     state: GuardState, collected: Collected, config: GuardConfig, interval_s: float
-) -> dict[str, TrialView]:
+) -> dict[str, RunningTrial]:
     """Trials that run, by cgroup: of policies, and of memory."""
     found = {}
     for cgroup, one in state.tenants.items():
         trial = one.policy.trial
         if trial is not None:
-            found[cgroup] = TrialView.model_construct(
+            found[cgroup] = RunningTrial(
                 started_s=trial.started_s,
                 ends_s=max(trial.ends_s, collected.time_s),
                 from_policy=trial.from_policy,
@@ -63,7 +64,7 @@ def trial_views(
     ends_s = (memory.settled_s or memory.started_s + config.extend_max_s) + judged_s
     for cgroup, member in memory.members.items():
         if cgroup in collected.seen and cgroup not in found:
-            found[cgroup] = TrialView.model_construct(
+            found[cgroup] = RunningTrial(
                 started_s=memory.started_s,
                 ends_s=ends_s,
                 from_policy=member.policy,
@@ -91,10 +92,10 @@ def _as_promised(outcome: SloOutcome, target: float) -> SloOutcome:
 
 def slo_views(
     collected: Collected, plan: Plan, objectives: Objectives, windows: SloWindows
-) -> dict[str, list[SloView]]:
+) -> dict[str, list[SloStatus]]:
     """Every promise: what is measured, what the plan makes of it, how often it was kept."""
     outcomes = {(one.cgroup, one.kind): one for one in plan.slos}
-    found: dict[str, list[SloView]] = {}
+    found: dict[str, list[SloStatus]] = {}
     for cgroup, seen in collected.seen.items():
         for kind, target in promises(objectives.of(cgroup)):
             outcome = outcomes.get((cgroup, kind))
@@ -102,7 +103,7 @@ def slo_views(
             value = measured(kind, seen)
             total = windows.total(cgroup, kind)
             found.setdefault(cgroup, []).append(
-                SloView(
+                SloStatus(
                     kind=kind,
                     target=target,
                     measured=value,

@@ -4,9 +4,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cachepilot.control.collect import Collected
-from cachepilot.planner.objectives import Mode, Objective, Objectives
-from cachepilot.planner.slo_outcomes import UNITS, measured, meets
+from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
+from cachepilot.plan.slo_outcomes import UNITS, measured, meets
+from cachepilot.sense.collect import Collected
 
 NEAR = 1.25
 """Above what keeps a promise by less, a trial that goes wrong may break it."""

@@ -4,9 +4,9 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from cachepilot.control.counters import Sample
 from cachepilot.control.memory_course import Anchor, Course
 from cachepilot.decide.state import PolicyState
+from cachepilot.sense.counters import Sample
 
 SAMPLES_KEPT = 64
 CHANGES_KEPT = 4

@@ -3,18 +3,9 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from cachepilot.control.decisions import Decision
-
-
-@dataclass(frozen=True)
-class DecisionTotal:
-    """So many decisions of one event, as it is stored."""
-
-    cgroup: str
-    event: str
-    count: int
+from cachepilot.domain.decisions import Decision
+from cachepilot.domain.recorded import DecisionTotal
 
 
 class DecisionTotals:

@@ -8,9 +8,9 @@ nor confirmed, and the node undoes it.
 
 from collections.abc import Mapping
 
-from cachepilot.control.collect import Seen
 from cachepilot.control.memory_trial import MemoryTrial
 from cachepilot.control.tenant_state import TenantState
+from cachepilot.sense.collect import Seen
 
 
 def foreign(states: Mapping[str, TenantState], seen: Mapping[str, Seen]) -> frozenset[str]:

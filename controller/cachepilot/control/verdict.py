@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from cachepilot.control.counters import Sample
-from cachepilot.control.decisions import Reading
 from cachepilot.control.guard_config import GuardConfig
+from cachepilot.domain.decisions import Reading
+from cachepilot.sense.counters import Sample
 
 ALIKE_MISS = 0.05
 ALIKE_OPS = 0.3
