@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks every source file git would track: its licence line and its length.
+"""Checks every source file git would track, and how the controller's folders import one another.
 
-Prints one line per offence and exits 1 if there is any.
+Of a file its licence line and its length; of the controller what `arrows` says. Prints one line
+per offence and exits 1 if there is any.
 """
 
 import subprocess
 import sys
 from pathlib import Path
+
+import arrows
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_LINES = 400
@@ -68,6 +71,7 @@ def main() -> int:
         if (ROOT / path).is_file() and is_source(ROOT / path):
             found += offences(path, (ROOT / path).read_text("utf-8").splitlines())
             checked += 1
+    found += arrows.offences(ROOT / "controller" / "cachepilot")
     for line in found:
         print(line, file=sys.stderr)
     print(f"{checked} source files checked, {len(found)} offences")

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from cachepilot import _models
-from cachepilot.cli.plots import COLOURS, save
+from cachepilot.cli.traces.plots import COLOURS, save
 from cachepilot.sizes import PAGE_BYTES, UNITS_BYTES
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -26,7 +26,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from cachepilot import agent
 from cachepilot.api.metric_families import CONTROL_LOOP, FAMILIES, Described
 from cachepilot.api.metrics import EVENTS, TARGETS
-from cachepilot.control.timing import CYCLE_SECONDS
+from cachepilot.node.timing import CYCLE_SECONDS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "metrics.md"

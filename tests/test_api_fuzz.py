@@ -20,9 +20,9 @@ from schemathesis.specs.openapi.checks import (
 )
 from served import served
 
-from cachepilot.api.access import Access
-from cachepilot.api.bounded_body import BODY_MAX_BYTES
-from cachepilot.api.role import Role
+from cachepilot.api.serving.bounded_body import BODY_MAX_BYTES
+from cachepilot.fleet.access import Access
+from cachepilot.fleet.role import Role
 
 EXAMPLES = 20
 """Of each operation."""

@@ -13,8 +13,8 @@ from experiments.autopilot.measured import __main__ as command
 from experiments.autopilot.measured import demo, isolation, memory, qos, record, running, series
 from experiments.autopilot.measured.world import World
 
-from cachepilot.planner.objectives import Mode
-from cachepilot.planner.objectives_file import parse_objectives
+from cachepilot.domain.objectives.file import parse_objectives
+from cachepilot.domain.objectives.objective import Mode
 from cachepilot.results import read_results
 
 BEGIN_S = 1e9

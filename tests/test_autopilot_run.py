@@ -29,9 +29,9 @@ from experiments.autopilot.timeline import AUTOPILOT, DEFAULT, SIDES, Timeline, 
 from rich.console import Console
 
 from cachepilot import _models
-from cachepilot.api.shapes import NodeView, TenantView
-from cachepilot.planner.objectives import Mode
-from cachepilot.planner.objectives_file import parse_objectives
+from cachepilot.api.shapes.views import NodeView, TenantView
+from cachepilot.domain.objectives.file import parse_objectives
+from cachepilot.domain.objectives.objective import Mode
 
 MIB = 1 << 20
 DEADLINE_SECONDS = 20.0

@@ -11,8 +11,8 @@ from experiments.autopilot_simulated import memory, never_worse, phase, qos, rig
 from experiments.autopilot_simulated.rig import Look, RigError, Run, Setup, Tenant
 
 from cachepilot import _models, agent
+from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
 from cachepilot.errors import InputError
-from cachepilot.planner.objectives import Mode, Objective, Objectives
 
 SMALL = Setup(
     [

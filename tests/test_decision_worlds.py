@@ -18,7 +18,7 @@ from experiments.decision_worlds.tenants import (
     regime,
 )
 
-from cachepilot.control.decisions import Event
+from cachepilot.domain.decisions import Event
 from cachepilot.sense.counterfactuals import DEFAULT
 
 GAIN = Kind("gain", (regime(sieve=Effect(-0.05, -0.05)),), kept=None)

@@ -128,7 +128,7 @@ def play(setup, objectives):
 """,
     "controller/cachepilot/__init__.py": "",
     "controller/cachepilot/sizes.py": "PAGE_BYTES = 4096\nparse_size = int\n",
-    "controller/cachepilot/planner/objectives.py": """
+    "controller/cachepilot/domain/objectives/objective.py": """
 def Objective(pattern, **stated):
     return stated
 

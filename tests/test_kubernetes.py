@@ -20,7 +20,7 @@ from docs_examples import examples, port_forwarded
 from experiments.autopilot.children import Child, Children, free_port
 
 from cachepilot import agent
-from cachepilot.planner.objectives_file import read_objectives
+from cachepilot.domain.objectives.file import read_objectives
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "configs" / "kubernetes"

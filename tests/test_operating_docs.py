@@ -24,10 +24,10 @@ from prometheus_server import program, prometheus, until, write_config
 from served import served
 
 from cachepilot import agent
-from cachepilot.api.access import TokenFiles
-from cachepilot.control.config import Tls
-from cachepilot.control.store import Store
-from cachepilot.control.tls import http_options
+from cachepilot.fleet.access import TokenFiles
+from cachepilot.fleet.config import Tls
+from cachepilot.fleet.tls import http_options
+from cachepilot.store.store import Store
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "operating.md"
 FILES = "/etc/prometheus/cachepilot"

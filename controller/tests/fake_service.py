@@ -7,27 +7,30 @@ moving limits and policies as asked.
 
 from dataclasses import dataclass, field, replace
 
-from cachepilot.api.changes import Changes
-from cachepilot.api.course_shapes import CourseView, Span
 from cachepilot.api.service import UnknownError
-from cachepilot.api.shapes import (
+from cachepilot.api.shapes.courses import CourseView
+from cachepilot.api.shapes.questions import (
     Consolidation,
-    CurvesView,
-    DecisionView,
-    DemandView,
     LeastMemory,
-    NodeView,
     Pin,
-    SloView,
-    TenantDetail,
-    TenantView,
-    TrialView,
     WhatIf,
     WhatIfAnswer,
     WhatIfTenant,
 )
+from cachepilot.api.shapes.views import (
+    CurvesView,
+    DecisionView,
+    DemandView,
+    NodeView,
+    SloView,
+    TenantDetail,
+    TenantView,
+    TrialView,
+)
+from cachepilot.domain.course import Span
+from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.errors import InputError
-from cachepilot.planner.objectives import Objective, Objectives
+from cachepilot.node.changes import Changes
 
 MIB = 1 << 20
 NOW_S = 1_790_000_000.0

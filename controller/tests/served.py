@@ -9,9 +9,9 @@ from typing import Any
 
 import uvicorn
 
-from cachepilot.api.access import Access
 from cachepilot.api.app import create_app
 from cachepilot.api.service import Service
+from cachepilot.fleet.access import Access
 
 DEADLINE_SECONDS = 10.0
 

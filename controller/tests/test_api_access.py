@@ -11,11 +11,11 @@ from fastapi.testclient import TestClient
 from served import served
 from starlette.websockets import WebSocketDisconnect
 
-from cachepilot.api.access import TOKENS_MAX, TokenFiles
 from cachepilot.api.app import create_app
-from cachepilot.api.bounded_body import BODY_MAX_BYTES
+from cachepilot.api.serving.bounded_body import BODY_MAX_BYTES
+from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.errors import InputError
-from cachepilot.planner.objectives import Objectives
+from cachepilot.fleet.access import TOKENS_MAX, TokenFiles
 
 API = "/api/v1"
 VIEWER, OPERATOR = "v" * 32, "o" * 32

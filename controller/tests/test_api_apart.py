@@ -9,12 +9,12 @@ from typing import Any
 
 import httpx
 import pytest
-from test_control_server import agent, begin, controller, exchange, plant
+from test_fleet_server import agent, begin, controller, exchange, plant
 
 from cachepilot.api.app import create_app
-from cachepilot.api.shapes import Pin
+from cachepilot.api.shapes.questions import Pin
+from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.errors import InputError
-from cachepilot.planner.objectives import Objectives
 
 DEADLINE_S = 3.0
 """So long a call takes at most; a session's answer must not take as long."""

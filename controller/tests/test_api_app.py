@@ -10,9 +10,10 @@ from fake_service import FakeService
 from fastapi.testclient import TestClient
 
 from cachepilot.api.app import create_app
-from cachepilot.api.bounded_body import BODY_MAX_BYTES
-from cachepilot.api.shapes import DecisionView, NodeView, Pin
-from cachepilot.planner.objectives import Goal, Objectives
+from cachepilot.api.serving.bounded_body import BODY_MAX_BYTES
+from cachepilot.api.shapes.questions import Pin
+from cachepilot.api.shapes.views import DecisionView, NodeView
+from cachepilot.domain.objectives.objective import Goal, Objectives
 
 API = "/api/v1"
 HERE = "http://127.0.0.1:7071"

@@ -13,11 +13,11 @@ import pytest
 from fake_service import FakeService
 from served import served
 
-from cachepilot.api import events as module
-from cachepilot.api.access import Access
-from cachepilot.api.changes import Changes, Topic
-from cachepilot.api.events import PENDING_MAX, Client, Events
-from cachepilot.api.role import Role
+from cachepilot.api.serving import events as module
+from cachepilot.api.serving.events import PENDING_MAX, Client, Events
+from cachepilot.fleet.access import Access
+from cachepilot.fleet.role import Role
+from cachepilot.node.changes import Changes, Topic
 
 PATH = "/api/v1/events"
 

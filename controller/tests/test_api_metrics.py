@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cachepilot.api.metric_families import CONTROL_LOOP
 from cachepilot.api.metrics import EVENTS, Exposition
-from cachepilot.api.shapes import NodeView
+from cachepilot.api.shapes.views import NodeView
 
 TENANT_SERIES_MAX = 60 - 29
 """Of the 60 that a tenant may have, its agent has 29."""
@@ -101,7 +101,7 @@ def test_series_of_a_tenant_are_bounded() -> None:
 
 
 def test_the_control_loop_has_the_metrics_that_are_documented() -> None:
-    pytest.importorskip("cachepilot.control.timing")
+    pytest.importorskip("cachepilot.node.timing")
     known = {
         (metric.name, metric.type, metric.documentation)
         for metric in REGISTRY.collect()

@@ -8,10 +8,10 @@ from fake_service import FakeService
 from fastapi import FastAPI
 from starlette.testclient import TestClient
 
-from cachepilot.api.access import Access
 from cachepilot.api.app import create_app
-from cachepilot.api.page import add_page
-from cachepilot.api.role import Role
+from cachepilot.api.serving.page import add_page
+from cachepilot.fleet.access import Access
+from cachepilot.fleet.role import Role
 
 HERE = "http://localhost"
 

@@ -11,10 +11,10 @@ import pytest
 from fake_service import FakeService
 
 from cachepilot.api.app import create_app
-from cachepilot.api.changes import Topic
-from cachepilot.api.shapes import Consolidation
-from cachepilot.api.shared_answer import FRESH_S, SharedAnswer
+from cachepilot.api.serving.shared_answer import FRESH_S, SharedAnswer
+from cachepilot.api.shapes.questions import Consolidation
 from cachepilot.errors import InputError
+from cachepilot.node.changes import Topic
 
 MANY = 50
 WAIT_S = 10.0

@@ -16,12 +16,12 @@ from fake_service import FakeService
 from served import served
 
 from cachepilot import cli
-from cachepilot.api.access import TokenFiles
-from cachepilot.cli.client import URL_VARIABLE
-from cachepilot.cli.credentials import Credentials
-from cachepilot.control.config import Tls
-from cachepilot.control.tls import check_tls, http_options
+from cachepilot.cli.asking.client import URL_VARIABLE
+from cachepilot.cli.asking.credentials import Credentials
 from cachepilot.errors import InputError
+from cachepilot.fleet.access import TokenFiles
+from cachepilot.fleet.config import Tls
+from cachepilot.fleet.tls import check_tls, http_options
 
 VIEWER, OPERATOR = "v" * 40, "o" * 40
 Run = Callable[..., tuple[int, str, str]]

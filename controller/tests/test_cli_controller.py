@@ -19,8 +19,8 @@ from fake_service import FakeService
 from served import served
 
 from cachepilot import cli
-from cachepilot.api.shapes import Consolidation, Pin
-from cachepilot.cli.client import URL_VARIABLE, near
+from cachepilot.api.shapes.questions import Consolidation, Pin
+from cachepilot.cli.asking.client import URL_VARIABLE, near
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 Run = Callable[..., tuple[int, str, str]]
@@ -189,7 +189,7 @@ def test_a_decision_of_the_history_is_reverted(run: Run, own: str, service: Fake
 )
 def test_refusals(run: Run, shared: str, arguments: str, part: str) -> None:
     if arguments.startswith("controller"):
-        pytest.importorskip("cachepilot.control.main")
+        pytest.importorskip("cachepilot.api.main")
     status, out, err = run(shared, *arguments.split())
     assert (status, out) == (cli.EXIT_BAD_INPUT, "")
     assert err.startswith("cachepilot: error: ") and part in err and err.count("\n") == 1

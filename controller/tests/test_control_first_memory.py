@@ -9,11 +9,11 @@ import pytest
 from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, flat, linear, power, scan
 from experiments.control_loop.world import World
 
-from cachepilot.api.shapes import Pin
-from cachepilot.control.collect import Seen
-from cachepilot.node.first_memory import AT_REST_CYCLES, note_wish, set_by_operator
-from cachepilot.node.tenant_state import Recent
-from cachepilot.planner.objectives import Goal, Objective, Objectives
+from cachepilot.api.shapes.questions import Pin
+from cachepilot.domain.objectives.objective import Goal, Objective, Objectives
+from cachepilot.node.deciding.first_memory import AT_REST_CYCLES, note_wish, set_by_operator
+from cachepilot.node.deciding.tenant_state import Recent
+from cachepilot.sense.collect import Seen
 from cachepilot.v1 import session_pb2 as wire
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 80, 96, 112, 128, 160, 192, 256, 384, 512))

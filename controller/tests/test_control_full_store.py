@@ -12,10 +12,10 @@ from experiments.control_loop.plant import MIB, PlantTenant, linear
 from prometheus_client import REGISTRY
 from worlds import fooled, hungry, liar, looping, until, world
 
-from cachepilot.api.shapes import Pin
-from cachepilot.control import store
-from cachepilot.control.store import Store
+from cachepilot.api.shapes.questions import Pin
 from cachepilot.node import keeper
+from cachepilot.store import journal
+from cachepilot.store.store import Store
 
 
 def unstored() -> float:
@@ -107,7 +107,7 @@ def test_a_change_that_could_not_be_stored_is_made_once_it_is(tmp_path: Path, di
 def test_epochs_go_on_rising_though_none_can_be_reserved(
     tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "EPOCHS_RESERVED", 3)
+    monkeypatch.setattr(journal, "EPOCHS_RESERVED", 3)
     here = world(tmp_path, looping())
     here.run(2)
     with disk():

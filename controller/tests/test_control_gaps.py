@@ -10,9 +10,9 @@ from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, linear
 from experiments.control_loop.world import World
 from worlds import SIZES, memory_change, moves, moving, settles, until
 
-from cachepilot.control.collect import Collector
-from cachepilot.control.guard_clock import Clock
-from cachepilot.planner.objectives import Objectives
+from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.node.collector import Collector
+from cachepilot.sense.clock import Clock
 
 AWAY_S = 1800.0
 

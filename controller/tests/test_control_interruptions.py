@@ -8,9 +8,9 @@ from experiments.control_loop.plant import MIB, PlantTenant, flat, linear
 from experiments.control_loop.world import World
 from worlds import fooled, hungry, liar, looping, memory_change, sated, settles, until, world
 
-from cachepilot.api.shapes import Pin
-from cachepilot.node.presence import PATIENCE_S
-from cachepilot.planner.objectives import Objective, Objectives
+from cachepilot.api.shapes.questions import Pin
+from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.node.deciding.presence import PATIENCE_S
 from cachepilot.v1 import session_pb2 as wire
 
 

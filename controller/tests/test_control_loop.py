@@ -8,12 +8,12 @@ import pytest
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear, power, scan
 from experiments.control_loop.world import World
 
-from cachepilot.api.shapes import Pin
-from cachepilot.control.collect import Collector
-from cachepilot.control.decisions import Event
+from cachepilot.api.shapes.questions import Pin
+from cachepilot.domain.decisions import Event
+from cachepilot.domain.objectives.objective import Indicator, Mode, Objective
 from cachepilot.node import loop
-from cachepilot.planner.objectives import Indicator, Mode, Objective
-from cachepilot.planner.record import Record, from_json, replay
+from cachepilot.node.collector import Collector
+from cachepilot.plan.record import Record, from_json, replay
 from cachepilot.sizes import parse_size
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512))

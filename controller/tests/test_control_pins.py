@@ -7,13 +7,15 @@ import pytest
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear, scan
 from experiments.control_loop.world import World
 
+from cachepilot.api.fleet_service import REVERTED_S
 from cachepilot.api.service import UnknownError
-from cachepilot.api.shapes import DecisionView, Pin, WhatIf
-from cachepilot.control.decisions import Decision, Event, Setting
-from cachepilot.control.service import REVERTED_S
-from cachepilot.control.store import Store
+from cachepilot.api.shapes.questions import Pin, WhatIf
+from cachepilot.api.shapes.views import DecisionView
+from cachepilot.domain.decisions import Decision, Event, Setting
+from cachepilot.domain.objectives.objective import Mode, Objective
+from cachepilot.domain.recorded import RecordedDecision
 from cachepilot.errors import InputError
-from cachepilot.planner.objectives import Mode, Objective
+from cachepilot.store.store import Store
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384))
 EVERYBODY = (Objective("*"),)
@@ -177,7 +179,7 @@ def test_a_pin_for_good_does_not_take_over_what_a_revert_pinned(tmp_path: Path) 
     world.service.revert(decision.id)
     mine = Pin(cgroup="/a", node="plant", limit_bytes=64 * MIB)
     world.service.pin(mine)
-    assert world.store.pins() == [mine]
+    assert [Pin.of(one) for one in world.store.pins()] == [mine]
 
 
 def test_a_pin_that_ends_leaves_one_for_good(tmp_path: Path) -> None:
@@ -190,11 +192,11 @@ def test_a_pin_that_ends_leaves_one_for_good(tmp_path: Path) -> None:
                 world.service.pin(
                     Pin(cgroup="/a", node=where, limit_bytes=64 * MIB, until_s=1e9 + 5)
                 )
-        assert world.store.pins() == [mine]
+        assert [Pin.of(one) for one in world.store.pins()] == [mine]
         world.service.unpin("/a", node)
 
 
-def _decided(world: World, *events: tuple[Event, str, str]) -> list[DecisionView]:
+def _decided(world: World, *events: tuple[Event, str, str]) -> list[RecordedDecision]:
     """Writes decisions about the policy of /a down, each of an earlier cycle; oldest first."""
     for event, before, after in events:
         one = Decision(0.0, "/a", event, Setting(before, 64 * MIB), Setting(after, 64 * MIB), "why")

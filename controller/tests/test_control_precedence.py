@@ -6,8 +6,8 @@ from pathlib import Path
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, linear
 from experiments.control_loop.world import World
 
-from cachepilot.api.shapes import SloView
-from cachepilot.planner.objectives import Objective, Objectives
+from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.slos import SloStatus
 from cachepilot.sizes import parse_size
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512))
@@ -26,7 +26,7 @@ def ask(world: World, *stated: Objective) -> None:
     world.service.set_objectives(Objectives((*stated, REST)))
 
 
-def told(world: World, cgroup: str) -> SloView:
+def told(world: World, cgroup: str) -> SloStatus:
     report = world.loop.report
     assert report is not None
     return report.slos[cgroup][0]

@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from cachepilot.api.metrics import Exposition
+from cachepilot.domain.objectives.objective import Objective
 from cachepilot.node.loop import SAVE_CYCLES
-from cachepilot.planner.objectives import Objective
 
 SIZES = tuple(MIB * size for size in (16, 64, 128, 256))
 

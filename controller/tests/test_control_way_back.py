@@ -9,8 +9,8 @@ from experiments.control_loop.world import World
 from worlds import SIZES, until
 
 from cachepilot.decide.memory_state import MemoryState
-from cachepilot.node.presence import PATIENCE_S
-from cachepilot.planner.objectives import Objective, Objectives
+from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.node.deciding.presence import PATIENCE_S
 from cachepilot.v1 import session_pb2 as wire
 
 

@@ -11,12 +11,12 @@ from fake_service import FakeService
 
 from cachepilot import cli
 from cachepilot.api.app import create_app
-from cachepilot.api.objective_shapes import ObjectiveShape
-from cachepilot.control.config import TOP, ControllerConfig, read_config
+from cachepilot.api.shapes.objectives import ObjectiveShape
 from cachepilot.decide.config import RANGES as DECIDE_RANGES
 from cachepilot.decide.config import DecideConfig
-from cachepilot.planner.config import Config as PlannerConfig
-from cachepilot.planner.objectives_file import parse_objectives
+from cachepilot.domain.objectives.file import parse_objectives
+from cachepilot.fleet.config import TOP, ControllerConfig, read_config
+from cachepilot.plan.problem.config import Config as PlannerConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "controller.md").read_text("utf-8")

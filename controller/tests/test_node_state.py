@@ -8,9 +8,10 @@ import pytest
 from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, flat
 from experiments.control_loop.world import World
 
-from cachepilot.control.store import NodeRow, Store
 from cachepilot.node import node_state
 from cachepilot.node.loop import SAVE_CYCLES
+from cachepilot.store.journal import NodeRow
+from cachepilot.store.store import Store
 
 SIZES = tuple(MIB * size for size in (32, 64, 128))
 TENANTS = 3

@@ -12,7 +12,7 @@ from experiments.control_loop.world import World
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cachepilot.control.decisions import Event
+from cachepilot.domain.decisions import Event
 from cachepilot.node import node_state
 
 SIZES = tuple(MIB * size for size in (8, 32, 64, 128, 256, 512))

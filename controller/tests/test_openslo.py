@@ -9,10 +9,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cachepilot.domain.objectives.file import ObjectivesError, parse_objectives
+from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
 from cachepilot.openslo.export import openslo_yaml
 from cachepilot.openslo.reading import parse_openslo, read_openslo
-from cachepilot.planner.objectives import Mode, Objective, Objectives
-from cachepilot.planner.objectives_file import ObjectivesError, parse_objectives
 
 FOREIGN = """
 apiVersion: openslo/v1

@@ -3,7 +3,7 @@
 
 import io
 
-from cachepilot.cli.progress import DELAY_SECONDS, Reporter
+from cachepilot.cli.terminal.progress import DELAY_SECONDS, Reporter
 
 
 class Terminal(io.StringIO):

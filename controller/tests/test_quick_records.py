@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError, dataclass, field, replace
 
 import pytest
 
-from cachepilot.planner.snapshot import Demand, SnapshotError
+from cachepilot.domain.snapshot import Demand, SnapshotError
 from cachepilot.quick_records import quickly_made
 
 

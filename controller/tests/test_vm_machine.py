@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cachepilot.cli.vm import size_bytes
+from cachepilot.cli.host.vm import size_bytes
 from cachepilot.errors import InputError
 from cachepilot.vm import Machine, qemu
 from cachepilot.vm.orders import Terminal, encode, kept

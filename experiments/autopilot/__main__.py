@@ -29,8 +29,8 @@ from experiments.shared.rows import ROOT
 from rich.console import Console
 from rich.live import Live
 
-from cachepilot.api.shapes import TenantView
-from cachepilot.cli.tables import console
+from cachepilot.api.shapes.views import TenantView
+from cachepilot.cli.terminal.tables import console
 from cachepilot.errors import InputError
 
 LINE_EVERY_SECONDS = 10.0

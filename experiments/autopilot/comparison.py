@@ -8,7 +8,7 @@ from typing import Any
 from experiments.autopilot.timeline import AUTOPILOT, DEFAULT, Summary, Timeline, Window
 from rich.table import Table
 
-from cachepilot.cli.tables import add_columns, new_table
+from cachepilot.cli.terminal.tables import add_columns, new_table
 from cachepilot.sizes import human_bytes
 
 UNKNOWN = "-"

@@ -4,7 +4,8 @@
 import httpx
 from pydantic import TypeAdapter
 
-from cachepilot.api.shapes import DecisionView, NodeView, Pin, TenantDetail, TenantView
+from cachepilot.api.shapes.questions import Pin
+from cachepilot.api.shapes.views import DecisionView, NodeView, TenantDetail, TenantView
 
 TIMEOUT_SECONDS = 5.0
 _NODES = TypeAdapter(list[NodeView])

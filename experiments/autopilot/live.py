@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from experiments.autopilot.timeline import AUTOPILOT, DEFAULT, split
 from rich.table import Table
 
-from cachepilot.api.shapes import TenantView
-from cachepilot.cli.tables import add_columns, new_table
+from cachepilot.api.shapes.views import TenantView
+from cachepilot.cli.terminal.tables import add_columns, new_table
 from cachepilot.sizes import human_bytes
 
 DECISION_CHARACTERS = 60

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from cachepilot.cli.plots import COLOURS, save
+from cachepilot.cli.traces.plots import COLOURS, save
 
 MIB = 1 << 20
 SHADES = ("#DDDDDD", "#9ECAE1", "#FDD0A2", "#C7E9C0", "#DADAEB", "#FDAE6B", "#BCBDDC")

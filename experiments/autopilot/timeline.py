@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import fmean, median
 from typing import Any
 
-from cachepilot.api.shapes import NodeView, TenantView
+from cachepilot.api.shapes.views import NodeView, TenantView
 
 DEFAULT = "default"
 AUTOPILOT = "autopilot"

@@ -9,7 +9,7 @@ from experiments.autopilot.children import Children
 from experiments.autopilot.controller_client import ControllerClient
 from experiments.autopilot.timeline import Timeline
 
-from cachepilot.api.shapes import NodeView, TenantView
+from cachepilot.api.shapes.views import NodeView, TenantView
 
 POLL_SECONDS = 0.25
 SILENCE_SECONDS = 15.0

@@ -15,8 +15,8 @@ from experiments.kernel_guest.guest_run import say
 from experiments.shared.rows import Row
 from experiments.shared.side_by_side import side_by_side
 
-from cachepilot.planner.config import Config
-from cachepilot.planner.objectives import Goal, Objective, Objectives
+from cachepilot.domain.objectives.objective import Goal, Objective, Objectives
+from cachepilot.plan.problem.config import Config
 from cachepilot.sense.counterfactuals import DEFAULT
 from cachepilot.sizes import parse_size
 

@@ -12,7 +12,7 @@ from experiments.kernel_guest.guest_run import say
 from experiments.shared.rows import Row
 from experiments.shared.side_by_side import side_by_side
 
-from cachepilot.planner.objectives import Mode, Objective, Objectives
+from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
 from cachepilot.sizes import PAGE_BYTES, parse_size
 
 OBSERVED = Objectives((Objective("*", mode=Mode.OBSERVE),))

@@ -13,8 +13,8 @@ from experiments.shared.rows import Row
 from experiments.shared.side_by_side import side_by_side
 
 from cachepilot import _models
+from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.manifest import policies
-from cachepilot.planner.objectives import Objective, Objectives
 
 PAGES = 60_000
 LOOP_PAGES = 24_000

@@ -15,7 +15,7 @@ from experiments.kernel_guest.guest_run import say
 from experiments.shared.rows import Row
 from experiments.shared.side_by_side import side_by_side
 
-from cachepilot.planner.objectives import Objective, Objectives
+from cachepilot.domain.objectives.objective import Objective, Objectives
 
 DATABASE_PAGES = 3300
 """Of 10 MiB of records, with what else a cgroup's memory is spent on."""

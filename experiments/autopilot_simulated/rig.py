@@ -18,12 +18,12 @@ from experiments.autopilot.children import free_port
 from experiments.autopilot.configs import toml_lines
 
 from cachepilot import agent
-from cachepilot.api.shapes import DecisionView, TenantView
-from cachepilot.control.config import ControllerConfig
-from cachepilot.control.main import Controller
+from cachepilot.api.main import Controller
+from cachepilot.api.shapes.views import DecisionView, TenantView
+from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.fleet.config import ControllerConfig
 from cachepilot.node.loop import NodeLoop
-from cachepilot.planner.config import Config
-from cachepilot.planner.objectives import Objectives
+from cachepilot.plan.problem.config import Config
 from cachepilot.v1 import session_pb2 as wire
 
 NODE = "node"

@@ -9,7 +9,7 @@ from pathlib import Path
 from experiments.shared.rows import Row
 from matplotlib.figure import Figure
 
-from cachepilot.cli.plots import COLOURS, save
+from cachepilot.cli.traces.plots import COLOURS, save
 
 GOAL, GOAL_DEFAULT = 0.02, 0.05
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->

@@ -12,7 +12,7 @@ from statistics import median
 from experiments.shared import table
 from experiments.shared.rows import ROOT, Row, commit, machine, merge
 
-from cachepilot.planner.objectives import Goal
+from cachepilot.domain.objectives.objective import Goal
 
 from . import cycle, measure
 from .timing import Timing

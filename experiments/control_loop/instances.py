@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from cachepilot.planner.snapshot import (
+from cachepilot.domain.snapshot import (
     Curves,
     Demand,
     Device,

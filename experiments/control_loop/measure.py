@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cachepilot.planner.config import Config
-from cachepilot.planner.objectives import Goal, Objective, Objectives
-from cachepilot.planner.plan import plan
-from cachepilot.planner.snapshot import Snapshot
+from cachepilot.domain.objectives.objective import Goal, Objective, Objectives
+from cachepilot.domain.snapshot import Snapshot
+from cachepilot.plan.plan import plan
+from cachepilot.plan.problem.config import Config
 
 from .instances import snapshot
 from .referee import optimum

@@ -14,9 +14,9 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
-from cachepilot.planner.config import Config
-from cachepilot.planner.objectives import Goal, Objectives
-from cachepilot.planner.snapshot import Curves, FloatArray, IntArray, Snapshot, Tenant
+from cachepilot.domain.objectives.objective import Goal, Objectives
+from cachepilot.domain.snapshot import Curves, FloatArray, IntArray, Snapshot, Tenant
+from cachepilot.plan.problem.config import Config
 from cachepilot.sizes import PAGE_BYTES
 
 SECONDS_MAX = 60.0

@@ -4,12 +4,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from cachepilot.control.config import ControllerConfig
-from cachepilot.control.fleet import Fleet
-from cachepilot.control.service import ControlService
-from cachepilot.control.store import Store
+from cachepilot.api.fleet_service import ControlService
 from cachepilot.decide.config import DecideConfig
-from cachepilot.planner.objectives import Goal, Objective, Objectives
+from cachepilot.domain.objectives.objective import Goal, Objective, Objectives
+from cachepilot.fleet.config import ControllerConfig
+from cachepilot.fleet.fleet import Fleet
+from cachepilot.store.store import Store
 
 from .plant import Plant
 

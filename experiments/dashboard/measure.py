@@ -14,8 +14,8 @@ from experiments.control_loop.world import World
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from cachepilot.api.app import create_app
-from cachepilot.control.main import answer_meanwhile, collect_rarely
-from cachepilot.planner.objectives import Mode, Objective
+from cachepilot.api.main import answer_meanwhile, collect_rarely
+from cachepilot.domain.objectives.objective import Mode, Objective
 
 CHROMIUM = "/usr/bin/chromium"
 SIZES = tuple(MIB << power_of_two for power_of_two in range(8))

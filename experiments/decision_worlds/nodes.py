@@ -20,8 +20,8 @@ from experiments.decision_worlds.tenants import (
     tenant,
 )
 
-from cachepilot.api.shapes import DecisionView
-from cachepilot.control.decisions import Event
+from cachepilot.api.shapes.views import DecisionView
+from cachepilot.domain.decisions import Event
 from cachepilot.sense.counterfactuals import DEFAULT
 
 TENANTS = 20

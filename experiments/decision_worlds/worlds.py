@@ -10,7 +10,7 @@ from experiments.decision_worlds.tenants import CORRELATED, FIXED, WHITE, Effect
 from experiments.kernel_guest.guest_run import say
 from experiments.shared.rows import Row
 
-from cachepilot.control.decisions import Event
+from cachepilot.domain.decisions import Event
 from cachepilot.sense.counterfactuals import DEFAULT
 
 NOISES = {"white": WHITE, "correlated": CORRELATED, "fixed": FIXED}

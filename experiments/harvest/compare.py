@@ -12,7 +12,7 @@ from experiments.harvest import pinned
 from experiments.harvest.loads import Load
 from experiments.harvest.pinned import KERNEL_DEFAULT, Misses, attachable, may_choose
 
-from cachepilot.planner.objectives import Objective, Objectives
+from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.sizes import parse_size
 
 PAGE_BYTES = 4096

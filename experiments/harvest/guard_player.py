@@ -20,7 +20,7 @@ def play(asked: dict[str, Any]) -> dict[str, float]:
     """The load on a simulated node of the checkout, its memory fixed."""
     # Modules have the names that they had there, which those of this checkout need not have.
     rig = import_module("experiments.autopilot_simulated.rig")
-    objectives = import_module("cachepilot.planner.objectives")
+    objectives = import_module("cachepilot.domain.objectives.objective")
     sizes = import_module("cachepilot.sizes")
     tenant = rig.Tenant(
         CGROUP,

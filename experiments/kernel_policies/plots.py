@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from cachepilot.cli.plots import COLOURS, save
+from cachepilot.cli.traces.plots import COLOURS, save
 from cachepilot.results import Result
 
 # Metric, title and axis of each plot: one bar per policy.

@@ -7,7 +7,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from cachepilot.cli.plots import COLOURS, save
+from cachepilot.cli.traces.plots import COLOURS, save
 from cachepilot.results import Result
 
 MET, SHORT, NEUTRAL, GOAL = COLOURS[0], COLOURS[1], "#999999", COLOURS[6]

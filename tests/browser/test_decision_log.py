@@ -8,7 +8,7 @@ import pytest
 from autopilot_processes import Autopilot
 from playwright.sync_api import Page, Route, expect
 
-from cachepilot.control.decisions import Event
+from cachepilot.domain.decisions import Event
 
 from .conftest import Open
 

@@ -11,17 +11,18 @@ from starlette.exceptions import HTTPException
 
 from cachepilot import _models
 from cachepilot.api import routes
-from cachepilot.api.access import Access, Guarded
-from cachepilot.api.bounded_body import BoundedBody
-from cachepilot.api.changes import Topic
-from cachepilot.api.error_shape import ErrorShape
-from cachepilot.api.events import RETRY_AFTER_S, Events, TooManyClientsError
 from cachepilot.api.metrics import Exposition
-from cachepilot.api.page import add_page
 from cachepilot.api.service import Service, UnknownError
-from cachepilot.api.shapes import Shape
-from cachepilot.api.shared_answer import SharedAnswer
+from cachepilot.api.serving.access import Guarded
+from cachepilot.api.serving.bounded_body import BoundedBody
+from cachepilot.api.serving.events import RETRY_AFTER_S, Events, TooManyClientsError
+from cachepilot.api.serving.page import add_page
+from cachepilot.api.serving.shared_answer import SharedAnswer
+from cachepilot.api.shapes.errors import ErrorShape
+from cachepilot.api.shapes.shape import Shape
 from cachepilot.errors import InputError
+from cachepilot.fleet.access import Access
+from cachepilot.node.changes import Topic
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
     400: {"model": ErrorShape, "description": "The body is no text in UTF-8"},

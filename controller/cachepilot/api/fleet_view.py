@@ -4,7 +4,8 @@
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
-from cachepilot.api.shapes import NodeView, Shape, TenantView
+from cachepilot.api.shapes.shape import Shape
+from cachepilot.api.shapes.views import NodeView, TenantView
 
 PAGE_MAX = 1000
 

@@ -143,4 +143,4 @@ CONTROL_LOOP = (
         "Decisions whose record was not kept, to bound the time that large nodes take.",
     ),
 )
-"""What the control loop counts of itself: cachepilot.control.timing, in the process's registry."""
+"""What the control loop counts of itself: cachepilot.node.timing, in the process's registry."""

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 from cachepilot import _models
 from cachepilot.api.metric_families import FAMILIES, Family
 from cachepilot.api.service import Service
-from cachepilot.api.shapes import NodeView, SloView, TenantView
+from cachepilot.api.shapes.views import NodeView, SloView, TenantView
 
 EVENTS = (
     "trial", "kept", "reverted", "abandoned", "refused", "recommended",

@@ -13,29 +13,20 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.security import HTTPBearer
 
-from cachepilot.api.access import ROLE_KEY
-from cachepilot.api.course_shapes import CourseView, Span
-from cachepilot.api.error_shape import ErrorShape
-from cachepilot.api.events import Events, EventStream
 from cachepilot.api.fleet_view import PAGE_MAX, FleetView, Only, Order, fleet_view, select
-from cachepilot.api.objective_shapes import ObjectiveShape, ObjectivesShape
-from cachepilot.api.role import Role
 from cachepilot.api.service import Service
-from cachepilot.api.shapes import (
-    AccessView,
-    Consolidation,
-    DecisionView,
-    NodeView,
-    Pin,
-    Revert,
-    TenantDetail,
-    TenantView,
-    WhatIf,
-    WhatIfAnswer,
-)
-from cachepilot.api.shared_answer import SharedAnswer
-from cachepilot.control.decisions import Event
+from cachepilot.api.serving.access import ROLE_KEY
+from cachepilot.api.serving.events import Events, EventStream
+from cachepilot.api.serving.shared_answer import SharedAnswer
+from cachepilot.api.shapes.courses import CourseView
+from cachepilot.api.shapes.errors import ErrorShape
+from cachepilot.api.shapes.objectives import ObjectiveShape, ObjectivesShape
+from cachepilot.api.shapes.questions import Consolidation, Pin, Revert, WhatIf, WhatIfAnswer
+from cachepilot.api.shapes.views import AccessView, DecisionView, NodeView, TenantDetail, TenantView
+from cachepilot.domain.course import Span
+from cachepilot.domain.decisions import Event
 from cachepilot.errors import InputError
+from cachepilot.fleet.role import Role
 
 HISTORY_MAX = 1000
 

@@ -3,20 +3,13 @@
 
 from typing import Protocol
 
-from cachepilot.api.changes import Changes
-from cachepilot.api.course_shapes import CourseView, Span
-from cachepilot.api.shapes import (
-    Consolidation,
-    DecisionView,
-    NodeView,
-    Pin,
-    TenantDetail,
-    TenantView,
-    WhatIf,
-    WhatIfAnswer,
-)
+from cachepilot.api.shapes.courses import CourseView
+from cachepilot.api.shapes.questions import Consolidation, Pin, WhatIf, WhatIfAnswer
+from cachepilot.api.shapes.views import DecisionView, NodeView, TenantDetail, TenantView
+from cachepilot.domain.course import Span
+from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.errors import InputError
-from cachepilot.planner.objectives import Objective, Objectives
+from cachepilot.node.changes import Changes
 
 
 class UnknownError(InputError):

@@ -11,24 +11,9 @@ import typer
 from typer.main import get_command
 
 from cachepilot import _models
-from cachepilot.cli import (
-    agent_commands,
-    compare,
-    consolidate,
-    controller,
-    explain,
-    history,
-    mrc,
-    pin,
-    plan,
-    policies,
-    scorecard,
-    sim,
-    slo,
-    status,
-    trace,
-    vm,
-)
+from cachepilot.cli.fleet import consolidate, explain, history, pin, plan, slo, status
+from cachepilot.cli.host import agent_commands, controller, scorecard, vm
+from cachepilot.cli.traces import compare, mrc, policies, sim, trace
 from cachepilot.errors import InputError
 
 EXIT_BAD_INPUT = 2

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from cachepilot.domain.snapshot import Curves, FloatArray
 from cachepilot.model.calibration import FORGOTTEN_S, PRIOR_S
-from cachepilot.planner.snapshot import Curves, FloatArray
 
 NEAR_SHARE = 0.05
 """Of a limit: what was measured at one that is off by less counts for both."""

@@ -5,13 +5,13 @@ import logging
 from collections import deque
 from collections.abc import Collection, Sequence
 
-from cachepilot.control.decisions import Decision
-from cachepilot.control.slo_windows import SloWindows
-from cachepilot.control.store import Store
-from cachepilot.control.timing import CYCLES_UNSTORED, DECISIONS_LOST
+from cachepilot.domain.decisions import Decision
 from cachepilot.node import node_state
-from cachepilot.node.decider import NodeState
-from cachepilot.node.totals import DecisionTotals
+from cachepilot.node.deciding.decider import NodeState
+from cachepilot.node.shown.slo_windows import SloWindows
+from cachepilot.node.shown.totals import DecisionTotals
+from cachepilot.node.timing import CYCLES_UNSTORED, DECISIONS_LOST
+from cachepilot.store.store import Store
 
 LOG = logging.getLogger(__name__)
 WAITING_MAX = 10_000

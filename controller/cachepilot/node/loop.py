@@ -13,36 +13,32 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from cachepilot.api.changes import Changes, Topic
-from cachepilot.api.shapes import Pin
-from cachepilot.control.apply import Applier
-from cachepilot.control.collect import Collected, Collector, Scraped
-from cachepilot.control.config import ControllerConfig
-from cachepilot.control.courses import Courses
-from cachepilot.control.decisions import Decision, Event, Setting
-from cachepilot.control.node_scrape import LOOPBACK, NodeScrape
-from cachepilot.control.store import NodeRow, Store
-from cachepilot.control.timing import (
-    CYCLE_SECONDS,
-    CYCLES_FAILED,
-    RECORDS_SKIPPED,
-    timed,
-)
+from cachepilot.domain.decisions import Decision, Event, Setting
+from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.domain.objectives.pins import Pin, with_pins
+from cachepilot.domain.snapshot import BYTES_MAX
 from cachepilot.node import node_state
-from cachepilot.node.calibrated import calibrated
-from cachepilot.node.decider import Decider, Look
+from cachepilot.node.acting.apply import Applier
+from cachepilot.node.acting.ways_back import ways_back
+from cachepilot.node.changes import Changes, Topic
+from cachepilot.node.collector import Collector
+from cachepilot.node.deciding.calibrated import calibrated
+from cachepilot.node.deciding.config import NodeConfig
+from cachepilot.node.deciding.decider import Decider, Look
+from cachepilot.node.deciding.wish import pinned
 from cachepilot.node.keeper import Keeper
 from cachepilot.node.plan_step import Planned, held_fast, plan_step
-from cachepilot.node.promises import Promises
 from cachepilot.node.protection import protected
-from cachepilot.node.report import LastDecision, Report, slo_views, trial_views
-from cachepilot.node.ways_back import ways_back
-from cachepilot.node.wish import pinned
-from cachepilot.planner.objectives import Objectives
-from cachepilot.planner.pins import with_pins
-from cachepilot.planner.record import Record, to_json
-from cachepilot.planner.snapshot import BYTES_MAX
+from cachepilot.node.shown.courses import Courses
+from cachepilot.node.shown.promises import Promises
+from cachepilot.node.shown.report import LastDecision, Report, slo_views, trial_views
+from cachepilot.node.timing import CYCLE_SECONDS, CYCLES_FAILED, RECORDS_SKIPPED, timed
+from cachepilot.plan.record import Record, to_json
+from cachepilot.sense.collect import Collected, Scraped
+from cachepilot.sense.node_scrape import LOOPBACK, NodeScrape
 from cachepilot.sizes import pages_down
+from cachepilot.store.journal import NodeRow
+from cachepilot.store.store import Store
 from cachepilot.v1 import session_pb2 as wire
 
 LOG = logging.getLogger(__name__)
@@ -72,7 +68,7 @@ class NodeLoop:
     def __init__(
         self,
         row: NodeRow,
-        config: ControllerConfig,
+        config: NodeConfig,
         store: Store,
         asked: Callable[[], Asked],
         scraped: Scraped,

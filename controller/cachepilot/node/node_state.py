@@ -8,11 +8,11 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from cachepilot.control.decisions import Decision
-from cachepilot.control.store import NodeRow
-from cachepilot.node.decider import NodeState
-from cachepilot.node.tenant_state import TenantState
-from cachepilot.planner.record import RecordError
+from cachepilot.domain.decisions import Decision
+from cachepilot.domain.json_values import RecordError
+from cachepilot.node.deciding.decider import NodeState
+from cachepilot.node.deciding.tenant_state import TenantState
+from cachepilot.store.journal import NodeRow
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")

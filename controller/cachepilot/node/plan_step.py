@@ -4,13 +4,13 @@
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from cachepilot.control.collect import Collected
-from cachepilot.planner.config import Config
-from cachepilot.planner.decision import Plan, SloState
-from cachepilot.planner.limits import InfeasibleError
-from cachepilot.planner.objectives import Mode, Objective, Objectives
-from cachepilot.planner.plan import plan
-from cachepilot.planner.snapshot import BYTES_MAX, Snapshot
+from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
+from cachepilot.domain.planned import Plan, SloState
+from cachepilot.domain.snapshot import BYTES_MAX, Snapshot
+from cachepilot.plan.plan import plan
+from cachepilot.plan.problem.config import Config
+from cachepilot.plan.problem.limits import InfeasibleError
+from cachepilot.sense.collect import Collected
 from cachepilot.sizes import PAGE_BYTES, Size, pages_up
 
 NO_LIMITS = "the node sets no limits: only policies are planned"

@@ -7,9 +7,9 @@ memory bounds what that costs it.
 
 from dataclasses import replace
 
-from cachepilot.control.collect import Collected, Seen
-from cachepilot.planner.decision import Action
-from cachepilot.planner.objectives import Goal, Mode, Objective, Objectives, size_bytes
+from cachepilot.domain.objectives.objective import Goal, Mode, Objective, Objectives, size_bytes
+from cachepilot.domain.planned import Action
+from cachepilot.sense.collect import Collected, Seen
 from cachepilot.sizes import human_bytes, pages_down
 
 AT_FLOOR_SHARE = 0.01

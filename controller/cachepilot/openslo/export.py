@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
+from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.objectives.table import objective_table
 from cachepilot.openslo.document import API_VERSION, METRICS, PER_METRIC_UNIT, PREFIX
-from cachepilot.planner.objectives import Objective, Objectives
-from cachepilot.planner.objectives_table import objective_table
 
 TARGET = 0.98
 """Share of windows in which a promise is kept: the budget of configs/prometheus/rules.yml."""

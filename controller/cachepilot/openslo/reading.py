@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from cachepilot.domain.objectives.file import ObjectivesError, objectives_from
+from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.openslo.document import (
     API_VERSION,
     KINDS,
@@ -21,8 +23,6 @@ from cachepilot.openslo.document import (
     Threshold,
 )
 from cachepilot.openslo.export import TARGET
-from cachepilot.planner.objectives import Objectives
-from cachepilot.planner.objectives_file import ObjectivesError, objectives_from
 
 BYTES_MAX = 4 << 20
 _CGROUP = re.compile(r'\bcgroup\s*=\s*("(?:[^"\\]|\\.)*")')

@@ -19,7 +19,7 @@ from experiments.autopilot.ways import WAYS, play
 from experiments.kernel_guest.guest_run import say
 from experiments.shared.rows import Row, commit, machine
 
-from cachepilot.api.shapes import TenantView
+from cachepilot.api.shapes.views import TenantView
 
 NAME = "demo"
 SLO_WINDOWS_PCT = 95.0

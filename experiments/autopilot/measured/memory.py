@@ -13,7 +13,7 @@ from experiments.autopilot.measured.record import Run
 from experiments.autopilot.measured.world import MIB, Side, Tenant, World, objectives
 from experiments.shared.rows import Row
 
-from cachepilot.planner.objectives import Goal
+from cachepilot.domain.objectives.objective import Goal
 from cachepilot.sense.counterfactuals import DEFAULT
 
 NAME = "memory"

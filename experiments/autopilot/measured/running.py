@@ -30,7 +30,7 @@ from experiments.shared.rows import commit, machine
 from experiments.workloads.ycsb import compiled
 
 from cachepilot import agent
-from cachepilot.api.shapes import TenantView
+from cachepilot.api.shapes.views import TenantView
 
 SCRIPT = Path(__file__).resolve().parent / "guest.sh"
 POLL_SECONDS = 0.5

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from experiments.autopilot.scenario import Device
 
-from cachepilot.planner.objectives import Goal, Objectives
+from cachepilot.domain.objectives.objective import Goal, Objectives
 
 MIB = 1 << 20
 READ_US = 0.0

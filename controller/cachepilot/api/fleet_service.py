@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be asked of the controller: implements `cachepilot.api.service.Service`."""
+
+from dataclasses import replace
+
+from cachepilot.api.service import UnknownError
+from cachepilot.api.shapes.courses import CourseView
+from cachepilot.api.shapes.questions import Consolidation, Pin, WhatIf, WhatIfAnswer
+from cachepilot.api.shapes.views import DecisionView, NodeView, TenantDetail, TenantView
+from cachepilot.api.views import node_view, tenant_detail, tenant_view
+from cachepilot.domain.course import Span
+from cachepilot.domain.objectives import pins
+from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.recorded import RecordedDecision
+from cachepilot.domain.what_if import WhatIf as Question
+from cachepilot.errors import InputError
+from cachepilot.fleet.fleet import Fleet
+from cachepilot.node.changes import Changes
+from cachepilot.node.shown.in_force import changed, why_not
+from cachepilot.node.shown.report import Report
+from cachepilot.plan.consolidation.consolidate import consolidate
+from cachepilot.plan.what_if import what_if
+from cachepilot.sizes import pages_down
+
+HISTORY_MAX = 10_000
+PIN_MAX_S = 30 * 86_400.0
+REVERTED_S = 3600.0
+"""For so long what an operator put back stays; then the decider chooses again."""
+NAMES_SHOWN = 10
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return (", ".join(names[:NAMES_SHOWN]) + more) or "none"
+
+
+class ControlService:
+    """Answers from what the last cycles published and from the store."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._made: dict[str, tuple[Report, list[TenantView]]] = {}
+
+    @property
+    def changes(self) -> Changes:
+        """Told of whatever changed."""
+        return self._fleet.changes
+
+    def _reports(self, node: str | None = None) -> dict[str, Report]:
+        """Of every node that was seen since the controller began, or of one."""
+        loops = self._fleet.loops()
+        if node is not None and node not in loops:
+            raise UnknownError(f"node {node}: unknown (known: {_some(list(loops))})")
+        return {
+            name: loop.report
+            for name, loop in loops.items()
+            if loop.report is not None and node in (None, name)
+        }
+
+    def _find(self, cgroup: str, node: str | None) -> tuple[str, Report]:
+        reports = self._reports(node)
+        found = [name for name, one in reports.items() if cgroup in one.collected.seen]
+        if len(found) > 1:
+            raise InputError(f"tenant {cgroup}: is on several nodes (allowed: {_some(found)})")
+        if not found:
+            known = sorted({name for one in reports.values() for name in one.collected.seen})
+            raise UnknownError(f"tenant {cgroup}: unknown (known: {_some(known)})")
+        return found[0], reports[found[0]]
+
+    def nodes(self) -> list[NodeView]:
+        """Every node that was ever seen, by name."""
+        return [node_view(loop) for loop in self._fleet.loops().values()]
+
+    def tenants(self, node: str | None = None) -> list[TenantView]:
+        """Tenants of one node or of all, by node and cgroup."""
+        reports = self._reports(node)
+        return [one for name, report in reports.items() for one in self._rows(name, report)]
+
+    def _rows(self, node: str, report: Report) -> list[TenantView]:
+        """Rows of one node: made once per cycle, however many ask."""
+        made = self._made.get(node)
+        if made is None or made[0] is not report:
+            rows = [tenant_view(node, report, cgroup) for cgroup in report.collected.seen]
+            made = self._made[node] = report, rows
+        return made[1]
+
+    def tenant(self, cgroup: str, node: str | None = None) -> TenantDetail:
+        """One tenant and why it has what it has."""
+        name, report = self._find(cgroup, node)
+        objectives = self._fleet.asked().objectives
+        return tenant_detail(name, report, cgroup, self._fleet.config.planner, objectives)
+
+    def course(self, cgroup: str, node: str | None, span: Span) -> CourseView:
+        """How one tenant did of late."""
+        name, report = self._find(cgroup, node)
+        seen = report.collected.seen[cgroup]
+        return CourseView.of(self._fleet.loops()[name].courses.view(name, seen, span))
+
+    def objectives(self) -> Objectives:
+        """The objectives that hold."""
+        return self._fleet.asked().objectives
+
+    def set_objectives(self, objectives: Objectives) -> None:
+        """Replaces all objectives; they are stored before this returns."""
+        self._fleet.change_objectives(lambda _: objectives)
+
+    def set_objective(self, objective: Objective) -> None:
+        """Adds one statement, or replaces that of the same pattern."""
+
+        def change(earlier: Objectives) -> Objectives:
+            patterns = [one.pattern for one in earlier.tenants]
+            if objective.pattern not in patterns:
+                return replace(earlier, tenants=(*earlier.tenants, objective))
+            at = patterns.index(objective.pattern)
+            tenants = (*earlier.tenants[:at], objective, *earlier.tenants[at + 1 :])
+            return replace(earlier, tenants=tenants)
+
+        self._fleet.change_objectives(change)
+
+    def delete_objective(self, pattern: str) -> None:
+        """Removes one statement; UnknownError when there is none of that pattern."""
+
+        def change(earlier: Objectives) -> Objectives:
+            left = tuple(one for one in earlier.tenants if one.pattern != pattern)
+            if len(left) == len(earlier.tenants):
+                known = _some([one.pattern for one in earlier.tenants])
+                raise UnknownError(f"objective {pattern}: unknown (known: {known})")
+            return replace(earlier, tenants=left)
+
+        self._fleet.change_objectives(change)
+
+    def pin(self, pin: Pin) -> None:
+        """Fixes the policy, the limit or both of a tenant until it is unpinned."""
+        if pin.policy is None and pin.limit_bytes is None:
+            raise InputError(f"pin {pin.cgroup}: needs a policy, a limit_bytes, or both")
+        now_s = self._fleet.store.now_s()
+        if pin.until_s is not None and not now_s < pin.until_s <= now_s + PIN_MAX_S:
+            allowed = f"after {now_s:.0f}, the time now, by {PIN_MAX_S:.0f} at most"
+            raise InputError(f"pin {pin.cgroup}: until_s: {pin.until_s} (allowed: {allowed})")
+        names = [self._find(pin.cgroup, pin.node)[0]] if pin.node else self._everywhere(pin.cgroup)
+        for name in names:
+            hello = self._fleet.loops()[name].hello
+            if pin.limit_bytes is not None:
+                if "limits" not in hello.capabilities:
+                    raise InputError(f"pin {pin.cgroup}: limit_bytes: node {name} sets no limits")
+                budget = pages_down(self._reports()[name].collected.snapshot.node.budget_bytes)
+                key = f"pin {pin.cgroup}: limit_bytes"
+                pins.require_whole_pages(key, pin.limit_bytes, most=budget)
+            can = ["default", *hello.policies]
+            if pin.policy is not None and pin.policy not in can:
+                raise InputError(
+                    f"pin {pin.cgroup}: policy: {pin.policy!r} cannot be attached on node {name} "
+                    f"(allowed: {', '.join(can)})"
+                )
+        self._fleet.set_pin(pins.Pin(**pin.model_dump()))
+
+    def revert(self, decision: int) -> Pin:
+        """Puts back what a decision changed, as a pin that ends by itself; returns the pin.
+
+        InputError for what is not in force any more, and of a tenant that is pinned for good.
+        """
+        found = self._fleet.store.history(None, None, 1, decision + 1, None)
+        if not found or found[0].id != decision:
+            raise UnknownError(f"decision {decision}: unknown")
+        one = found[0]
+        _, report = self._find(one.cgroup, one.node)
+        why = why_not(one, report, self._fleet.store)
+        if why:
+            raise InputError(f"decision {decision}: {why}")
+        until_s = self._fleet.store.now_s() + REVERTED_S
+        before = changed(one)
+        pin = Pin.model_validate(
+            {"cgroup": one.cgroup, "node": one.node, **before, "until_s": until_s}
+        )
+        self.pin(pin)
+        return pin
+
+    def _everywhere(self, cgroup: str) -> list[str]:
+        found = [name for name, one in self._reports().items() if cgroup in one.collected.seen]
+        if not found:
+            self._find(cgroup, None)
+        return found
+
+    def unpin(self, cgroup: str, node: str | None = None) -> None:
+        """Takes the pin away; UnknownError when there is none."""
+        if not self._fleet.delete_pin(cgroup, node):
+            where = "" if node is None else f" on node {node}"
+            known = _some([pin.cgroup for pin in self._fleet.asked().pins])
+            raise UnknownError(f"pin {cgroup}{where}: unknown (known: {known})")
+
+    def history(
+        self,
+        cgroup: str | None = None,
+        node: str | None = None,
+        limit: int = 100,
+        before: int | None = None,
+        event: str | None = None,
+    ) -> list[DecisionView]:
+        """The last decisions, the newest first: those of an id below `before`, of one event."""
+        if not 1 <= limit <= HISTORY_MAX:
+            raise InputError(f"history: limit: {limit} (allowed: 1 to {HISTORY_MAX})")
+        found = self._fleet.store.history(cgroup, node, limit, before, event)
+        reports = self._reports()
+        return [
+            DecisionView.of_checked(**vars(one), in_force=self._in_force(one, reports))
+            for one in found
+        ]
+
+    def _in_force(self, one: RecordedDecision, reports: dict[str, Report]) -> bool:
+        report = reports.get(one.node)
+        if report is None or one.cgroup not in report.collected.seen:
+            return False
+        return not why_not(one, report, self._fleet.store)
+
+    def what_if(self, question: WhatIf) -> WhatIfAnswer:
+        """What would be planned if this were so; changes nothing."""
+        reports = self._reports(question.node)
+        if question.node not in reports:
+            raise UnknownError(f"node {question.node}: no snapshot was seen yet")
+        report = reports[question.node]
+        snapshot, config = report.collected.snapshot, self._fleet.config.planner
+        asked = Question(**question.model_dump())
+        return WhatIfAnswer.of(what_if(snapshot, report.objectives, config, asked))
+
+    def consolidation(self) -> Consolidation:
+        """Least memory per tenant, how many more fit, and which nodes can be drained."""
+        snapshots = [report.collected.snapshot for report in self._reports().values()]
+        asked = self._fleet.asked()
+        planner = self._fleet.config.planner
+        return Consolidation.of(consolidate(snapshots, asked.objectives, planner, asked.pins))

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may ask what: bearer tokens with a role each; without tokens, whoever is on this host."""
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from cachepilot.fleet.access import Access
+from cachepilot.fleet.role import LOOKING, Role
+from cachepilot.hosts import is_this_host
+
+OPEN_PATHS = frozenset({"/healthz", "/"})
+"""Asked without a token: by probes, and by browsers for the page, which then asks for one."""
+OPEN_BELOW = "/assets/"
+"""What the page loads."""
+ROLE_KEY = "cachepilot.role"
+"""The entry of the ASGI scope that holds the role of whoever asks."""
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN_PATHS or path.startswith(OPEN_BELOW)
+
+
+def _netloc_host(netloc: str) -> str:
+    try:
+        return urlsplit(f"//{netloc}").hostname or ""
+    except ValueError:
+        return ""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An answer instead of what was asked."""
+
+    status: int
+    error: str
+
+
+def _of_this_host(headers: Headers) -> Role | Refusal:
+    """What a page from elsewhere asks through a browser on this host is not the operator's.
+
+    Such a request names that page as its origin, or its host, where that name was made to mean
+    this machine.
+    """
+    host, origin = headers.get("host", ""), headers.get("origin")
+    if not is_this_host(_netloc_host(host)):
+        return Refusal(403, f"host {host!r}: only this machine without tokens (allowed: localhost)")
+    if origin is not None and origin.partition("://")[2] != host:
+        return Refusal(403, f"origin {origin!r}: another site's page (allowed: that of {host})")
+    return Role.OPERATOR
+
+
+def _of_token(access: Access, method: str, headers: Headers) -> Role | Refusal:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        return Refusal(401, "a token is needed (allowed: Authorization: Bearer TOKEN)")
+    role = access.role_of(token.strip())
+    if role is None:
+        return Refusal(401, "the token is not known (allowed: one of the controller's [access])")
+    if not role.may(method):
+        return Refusal(403, f"a viewer may only look: {method} is for an operator's token")
+    return role
+
+
+class Guarded:
+    """ASGI middleware: passes on what `access` allows, with the role in the scope.
+
+    Everything else is answered with 401 or 403, its body unread.
+    """
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app, self._access = app, access
+
+    def _judge(self, scope: Scope) -> Role | Refusal:
+        method, headers = scope["method"], Headers(scope=scope)
+        if not self._access.needs_token:
+            return _of_this_host(headers)
+        if method in LOOKING and _is_open(scope["path"]):
+            return Role.VIEWER
+        return _of_token(self._access, method, headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Judges requests; the server's own events pass, and there are no websockets."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008, "reason": "no websockets here"})
+            return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        found = self._judge(scope)
+        if isinstance(found, Role):
+            scope[ROLE_KEY] = found
+            await self._app(scope, receive, send)
+        else:
+            challenge = {"WWW-Authenticate": "Bearer"} if found.status == 401 else None
+            answer = JSONResponse({"error": found.error}, found.status, challenge)
+            await answer(scope, receive, send)

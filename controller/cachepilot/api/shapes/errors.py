@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every refusal looks like."""
+
+from cachepilot.api.shapes.shape import Shape
+
+
+class ErrorShape(Shape):
+    """One line: what was refused, and what is allowed."""
+
+    error: str

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objectives as JSON: the keys of the objectives file, which says what each may be.
+
+These shapes are the schema; `domain.objectives.file` reads the values and checks their ranges.
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from cachepilot.domain.objectives.file import objective_from, objectives_from
+from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.objectives.table import objective_table, objectives_document
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class PrometheusIndicator(_Strict):
+    """A counter of the application itself: the URL of its metrics, and a name with its labels."""
+
+    prometheus: str
+    metric: str
+
+
+class ObjectiveShape(_Strict):
+    """What is asked of the cgroups that match `cgroup`; a key that is left out has its default."""
+
+    cgroup: str
+    """A path below the mount of the cgroup hierarchy, or a glob of paths."""
+    throughput_ops: float | None = None
+    latency_p99_us: float | None = None
+    hit_ratio: float | None = None
+    weight: float | None = None
+    priority: int | None = None
+    keep: float | None = None
+    """Without an SLO: the share of its throughput at its first memory that it keeps."""
+    memory_min: str | int | float | None = None
+    memory_max: str | int | float | None = None
+    policies: str | list[str] | None = None
+    mode: Literal["observe", "recommend", "auto"] | None = None
+    indicator: Literal["accesses", "read_calls", "block_reads"] | PrometheusIndicator | None = None
+    """What counts as an operation; read calls by default."""
+
+    @classmethod
+    def of(cls, objective: Objective) -> "ObjectiveShape":
+        """The statement, without keys at their default."""
+        return cls(**objective_table(objective))
+
+    def objective(self) -> Objective:
+        """The statement; raises InputError naming the key and the allowed range."""
+        return objective_from(self.model_dump(exclude_none=True), f"objective {self.cgroup}")
+
+
+class ObjectivesShape(_Strict):
+    """All statements, the first match holds; `goal` is what memory is for once SLOs are kept."""
+
+    goal: Literal["proportional_fairness", "total_throughput", "least_memory"] = (
+        "proportional_fairness"
+    )
+    tenant: list[ObjectiveShape] = []
+
+    @classmethod
+    def of(cls, objectives: Objectives) -> "ObjectivesShape":
+        """All statements, without keys at their default."""
+        return cls(**objectives_document(objectives))
+
+    def objectives(self) -> Objectives:
+        """The statements; raises InputError naming the tenant, the key and the allowed range."""
+        return objectives_from(self.model_dump(exclude_none=True), "objectives")

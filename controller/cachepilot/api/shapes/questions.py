@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operators order and ask, as JSON objects, and what is answered."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from cachepilot.api.shapes.shape import Shape
+from cachepilot.api.shapes.views import SloView
+
+
+class Pin(Shape):
+    """What an operator fixes of one tenant, on one node or on all."""
+
+    cgroup: str
+    node: str | None = None
+    policy: str | None = None
+    limit_bytes: int | None = None
+    until_s: float | None = None
+    """When it ends by itself, in seconds since 1970; None: not before it is unpinned."""
+
+
+class Revert(Shape):
+    """A decision that is to be undone."""
+
+    decision: Annotated[int, Field(ge=1, le=2**53)]
+    """Its `id` in the history."""
+
+
+class WhatIf(Shape):
+    """A question: what would be planned for `node` if this were so. Nothing is changed.
+
+    `budget_bytes` of the node, and per cgroup a policy, a limit or a throughput SLO.
+    """
+
+    node: str
+    budget_bytes: int | None = None
+    policy: dict[str, str] = Field(default={})
+    limit_bytes: dict[str, int] = Field(default={})
+    throughput_ops: dict[str, float] = Field(default={})
+    settled: bool = True
+    """The state that many cycles lead to, without the bound on movement; else the next cycle."""
+
+
+class WhatIfTenant(Shape):
+    """One tenant under a question: as it is predicted now, and then."""
+
+    cgroup: str
+    policy: str
+    limit_bytes: int
+    miss_ratio: float
+    throughput_ops: float
+    to_policy: str
+    to_limit_bytes: int
+    to_miss_ratio: float
+    to_throughput_ops: float
+    slos: list[SloView]
+
+
+class WhatIfAnswer(Shape):
+    """What would be planned."""
+
+    node: str
+    tenants: list[WhatIfTenant]
+    unallocated_bytes: int
+    device_share: float
+    notes: list[str]
+
+
+class LeastMemory(Shape):
+    """The least memory of one tenant that keeps its SLOs, or what it does now without any."""
+
+    node: str
+    cgroup: str
+    policy: str
+    limit_bytes: int
+    least_policy: str
+    least_bytes: int
+    promised: bool
+    """Whether it has an SLO."""
+    known: bool
+    """Whether it is known what it needs: not where curves or readings are missing."""
+    kept: bool
+    """Whether the SLOs, or what it does now without any, can be kept at all, if that is known."""
+    more_of_this_kind: int
+    """How many more tenants like this one fit on its node, by memory and by device."""
+
+
+class Consolidation(Shape):
+    """Least memory per tenant, and nodes that the others could take over."""
+
+    nodes: int
+    """How many nodes there are."""
+    tenants: list[LeastMemory]
+    drainable: list[str]
+    moves: dict[str, dict[str, str]]
+    """Of each drainable node, which node each cgroup would go to."""
+    notes: list[str]

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the controller tells and is told, as JSON objects.
+
+Numbers that were measured stand beside those that a model predicted, and say which they are.
+"""
+
+from pydantic import Field
+
+from cachepilot.api.shapes.objectives import ObjectiveShape
+from cachepilot.api.shapes.shape import Shape
+from cachepilot.fleet.role import Role
+
+
+class AccessView(Shape):
+    """What whoever asks may do."""
+
+    role: Role
+    may_change: bool
+
+
+class NodeView(Shape):
+    """A node: who it is, and how its memory and its device are used."""
+
+    name: str
+    kind: str
+    kernel: str
+    agent_version: str
+    capabilities: list[str]
+    policies: list[str]
+    connected: bool
+    last_seen_s: float
+    """The node's time of its last snapshot, seconds since 1970."""
+    epoch: int
+    budget_bytes: int
+    limits_bytes: int
+    """Sum of the limits of its tenants."""
+    device_capacity_iops: float
+    device_iops: float
+    tenants: int
+    dropped_events_total: int
+    problem: str
+    """Why nothing is planned, or nothing begun, for it now; empty when all is well."""
+
+
+class SloView(Shape):
+    """A promise: target, what is measured, and the share of windows in which it was kept."""
+
+    kind: str
+    target: float
+    measured: float | None
+    predicted: float | None
+    attainable: float | None
+    attainable_ops: float | None
+    state: str
+    met: bool | None
+    attainment: float | None
+    """Share of the windows of the last hour in which it was met."""
+    why: str
+    windows_total: int | None = None
+    """Windows in which it was judged since it was first stated, as stored: some intervals late.
+
+    Never falls while the tenant is there.
+    """
+    windows_met_total: int | None = None
+    """Those in which it was met."""
+
+
+class TrialView(Shape):
+    """A change under observation."""
+
+    started_s: float
+    ends_s: float
+    from_policy: str
+    to_policy: str
+    from_limit_bytes: int
+    to_limit_bytes: int
+    baseline_ops: float
+    predicted_ops: float
+
+
+class TenantView(Shape):
+    """A tenant as it is now: one row of the status table."""
+
+    node: str
+    cgroup: str
+    policy: str
+    limit_bytes: int
+    target_limit_bytes: int
+    floor_bytes: int
+    current_bytes: int
+    hit_ratio: float | None
+    throughput_ops: float | None
+    indicator: str
+    latency_p99_us: float | None
+    device_iops: float | None
+    mode: str
+    priority: int
+    weight: float
+    pinned_policy: str | None
+    pinned_limit_bytes: int | None
+    pinned_until_s: float | None = None
+    """When the pin ends by itself, in seconds since 1970; None: not before it is unpinned."""
+    trusted: bool
+    distrust: str
+    interference: str
+    slos: list[SloView]
+    trial: TrialView | None
+    last_decision: str
+    last_decision_s: float | None
+    decisions_total: dict[str, int] = Field(default={})
+    """Decisions by event since it was first seen; never falls while it is there.
+
+    An event that never was is left out.
+    """
+    file_bytes: int | None = None
+    """The page cache's part of `current_bytes`."""
+    initial_limit_bytes: int | None = None
+    """The limit before the autopilot came; 0 for none."""
+
+
+class CurvesView(Shape):
+    """Miss ratio curves: a row of `miss_ratio` and `error_bar` per policy, an entry per size.
+
+    Sizes are limits: what is not page cache is paid from them too.
+    """
+
+    policies: list[str]
+    sizes_bytes: list[int]
+    miss_ratio: list[list[float]]
+    error_bar: list[list[float]]
+    sampled: int
+    rate: float
+
+
+class DemandView(Shape):
+    """The fitted throughput model; `error_pct` is that of its one-step predictions so far."""
+
+    service_us: float
+    accesses_per_op: float
+    concurrency: float
+    error_pct: float | None
+
+
+class TenantDetail(Shape):
+    """All that is known of one tenant, and why it has what it has."""
+
+    tenant: TenantView
+    curves: CurvesView | None
+    demand: DemandView | None
+    predicted_miss_ratio: float | None
+    """At the present policy and size, by the curves."""
+    predicted_ops: float | None
+    best_policy: str | None
+    """The one with the lowest miss ratio at the present size."""
+    why: str
+    needed_for_slo_bytes: int | None
+    """The least memory that keeps every SLO under `needed_policy`; None when none would."""
+    read_latency_total: list[int]
+    needed_policy: str | None = None
+    stated: ObjectiveShape | None = None
+    """The statement that holds for it now, of its path or of a glob; None when none names it."""
+    inherited: ObjectiveShape | None = None
+    """The statement that would hold without one of exactly its path."""
+
+
+class DecisionView(Shape):
+    """A decision, what was predicted of it, and what came of it."""
+
+    id: int
+    time_s: float
+    node: str
+    cgroup: str
+    epoch: int
+    event: str
+    """`trial`, `kept`, `reverted`, `abandoned`, `refused` or `recommended`."""
+    from_policy: str
+    to_policy: str
+    from_limit_bytes: int
+    to_limit_bytes: int
+    baseline_ops: float | None
+    predicted_ops: float | None
+    measured_ops: float | None
+    baseline_miss_ratio: float | None
+    predicted_miss_ratio: float | None
+    measured_miss_ratio: float | None
+    why: str
+    in_force: bool = False
+    """Whether the tenant has what this led to, and by this decision: it can be reverted."""

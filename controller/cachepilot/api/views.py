@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is shown of nodes and tenants, made of the last report of a node."""
+
+from cachepilot.api.shapes.objectives import ObjectiveShape
+from cachepilot.api.shapes.views import (
+    CurvesView,
+    DemandView,
+    NodeView,
+    SloView,
+    TenantDetail,
+    TenantView,
+    TrialView,
+)
+from cachepilot.domain.objectives.objective import UNNAMED, Objective, Objectives
+from cachepilot.domain.planned import Action
+from cachepilot.node.loop import NodeLoop
+from cachepilot.node.protection import why_floor, why_kept
+from cachepilot.node.shown.report import Report
+from cachepilot.plan.explanation import explain
+from cachepilot.plan.problem.asked import NOTHING_FIXED
+from cachepilot.plan.problem.config import Config
+from cachepilot.sense.collect import Seen
+
+
+def node_view(loop: NodeLoop) -> NodeView:
+    """A node, also one that is not connected."""
+    hello, report = loop.hello, loop.report
+    seen = [] if report is None else list(report.collected.seen.values())
+    problem = "no snapshot was seen since the controller began" if report is None else ""
+    device = None if report is None else report.collected.snapshot.device
+    return NodeView(
+        name=loop.name,
+        kind=hello.kind,
+        kernel=hello.kernel,
+        agent_version=hello.agent_version,
+        capabilities=list(hello.capabilities),
+        policies=list(hello.policies),
+        connected=loop.connected,
+        last_seen_s=loop.last_seen_s,
+        epoch=loop.epoch if report is None else report.epoch,
+        budget_bytes=(
+            hello.budget_bytes if report is None else report.collected.snapshot.node.budget_bytes
+        ),
+        limits_bytes=sum(one.limit_bytes for one in seen),
+        device_capacity_iops=0.0 if device is None else device.capacity_iops,
+        device_iops=0.0 if report is None else report.collected.device_iops,
+        tenants=len(seen),
+        dropped_events_total=0 if report is None else report.collected.dropped_events_total,
+        problem=problem or ("" if report is None else report.problem),
+    )
+
+
+def tenant_view(node: str, report: Report, cgroup: str) -> TenantView:
+    """One tenant; KeyError when the node has none of that path."""
+    seen = report.collected.seen[cgroup]
+    tenant, told = seen.tenant, seen.wire
+    objective, last = report.objectives.of(cgroup), report.last.get(cgroup)
+    fixed, window = objective.fixed or NOTHING_FIXED, seen.window
+    trial = report.trials.get(cgroup)
+    accessed = window is not None and seen.sample is not None
+    return TenantView.of_checked(
+        node=node,
+        cgroup=cgroup,
+        policy=tenant.policy,
+        limit_bytes=told.limit_bytes,
+        target_limit_bytes=told.target_limit_bytes,
+        floor_bytes=tenant.floor_bytes,
+        current_bytes=told.current_bytes,
+        hit_ratio=1 - tenant.indicators.miss_ratio if accessed else None,
+        throughput_ops=None if window is None else window.ops,
+        indicator=str(seen.indicator),
+        latency_p99_us=tenant.indicators.latency_p99_us,
+        device_iops=None if window is None else window.block_reads,
+        mode=str(objective.mode),
+        priority=objective.priority,
+        weight=float(objective.weight),
+        pinned_policy=fixed.policy,
+        pinned_limit_bytes=fixed.limit_bytes,
+        pinned_until_s=fixed.until_s,
+        trusted=tenant.trust.trusted,
+        distrust=tenant.trust.reason,
+        interference=told.interference,
+        slos=[SloView.of_checked(**vars(one)) for one in report.slos.get(cgroup, [])],
+        trial=None if trial is None else TrialView.of_checked(**vars(trial)),
+        last_decision="" if last is None else last.text,
+        last_decision_s=None if last is None else last.time_s,
+        decisions_total=report.decisions.get(cgroup, {}),
+        file_bytes=told.file_bytes,
+        initial_limit_bytes=told.initial_limit_bytes,
+    )
+
+
+def tenant_detail(
+    node: str, report: Report, cgroup: str, config: Config, stated: Objectives
+) -> TenantDetail:
+    """All that is known of one tenant; KeyError when the node has none of that path.
+
+    `stated` is what operators state now, which the report's cycle need not know yet.
+    """
+    seen = report.collected.seen[cgroup]
+    action = _action(report, cgroup)
+    known = explain(report.collected.snapshot, report.objectives, config, cgroup)
+    return TenantDetail(
+        tenant=tenant_view(node, report, cgroup),
+        curves=_curves(seen),
+        demand=_demand(seen),
+        predicted_miss_ratio=known.miss_ratio,
+        predicted_ops=None if seen.window is None else known.throughput_ops,
+        best_policy=known.best_policy,
+        why=_why(report, seen, action, report.objectives.of(cgroup)),
+        needed_for_slo_bytes=known.needed_for_slo_bytes,
+        needed_policy=known.needed_policy,
+        read_latency_total=list(seen.wire.counters.read_latency_total),
+        stated=_stated(stated.of(cgroup)),
+        inherited=_stated(stated.of_globs(cgroup)),
+    )
+
+
+def _stated(objective: Objective) -> ObjectiveShape | None:
+    return None if objective is UNNAMED else ObjectiveShape.of(objective)
+
+
+def _why(report: Report, seen: Seen, action: Action | None, objective: Objective) -> str:
+    if report.problem or action is None:
+        return report.problem
+    bounds = why_floor(seen, objective), why_kept(seen, objective, action)
+    return "; ".join((action.why, *filter(None, bounds)))
+
+
+def _action(report: Report, cgroup: str) -> Action | None:
+    actions = () if report.plan is None else report.plan.actions
+    return next((one for one in actions if one.cgroup == cgroup), None)
+
+
+def _curves(seen: Seen) -> CurvesView | None:
+    """Curves over limits, as they are planned with."""
+    if seen.measured is None:
+        return None
+    curves = seen.measured.curves
+    return CurvesView(
+        policies=list(curves.policies),
+        sizes_bytes=curves.sizes_bytes.tolist(),
+        miss_ratio=curves.miss_ratio.tolist(),
+        error_bar=seen.measured.error_bar.tolist(),
+        sampled=seen.measured.sampled,
+        rate=seen.measured.rate,
+    )
+
+
+def _demand(seen: Seen) -> DemandView | None:
+    if seen.window is None:
+        return None
+    demand = seen.tenant.demand
+    return DemandView(
+        service_us=demand.service_us,
+        accesses_per_op=demand.accesses_per_op,
+        concurrency=demand.concurrency,
+        error_pct=demand.error_pct,
+    )

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of every command that asks the controller: where it is, and how it is trusted."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cachepilot.cli.asking.client import DEFAULT_URL, URL_VARIABLE, Controller
+from cachepilot.cli.asking.credentials import Credentials, variable
+
+ControllerOption = Annotated[
+    str,
+    typer.Option(
+        "--controller", metavar="URL", envvar=URL_VARIABLE, help="Where the controller listens."
+    ),
+]
+_HELP = {
+    "ca": "Who signs the controller's certificate, PEM; else those that the system trusts.",
+    "certificate": "What is shown to the controller, PEM.",
+    "key": "The key of --certificate, PEM.",
+    "token_file": "File whose only line is a viewer's or an operator's token.",
+}
+
+
+def _parameter(name: str, annotation: object, default: object) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+
+def _file_option(name: str) -> inspect.Parameter:
+    option = typer.Option(
+        f"--{name.replace('_', '-')}", metavar="FILE", envvar=variable(name), help=_HELP[name]
+    )
+    return _parameter(name, Annotated[Path | None, option], None)
+
+
+def asking(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of a connection in place of its parameter `remote`."""
+    own = inspect.signature(command, eval_str=True)
+    files = [one.name for one in fields(Credentials)]
+    added = [_parameter("controller", ControllerOption, DEFAULT_URL), *map(_file_option, files)]
+    kept = [
+        one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for name, one in own.parameters.items()
+        if name != "remote"
+    ]
+
+    @functools.wraps(command)
+    def asked(controller: str, **options: object) -> None:
+        credentials = Credentials(*(options.pop(name) for name in files))  # type: ignore[arg-type]
+        command(remote=Controller(controller, credentials), **options)
+
+    signature = own.replace(parameters=[*kept, *added])
+    # Typer reads both.
+    asked.__signature__ = signature  # type: ignore[attr-defined]
+    asked.__annotations__ = {one.name: one.annotation for one in signature.parameters.values()}
+    return asked

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cachepilot consolidate`: how little memory would do, how many more fit, which nodes to empty."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cachepilot.api.shapes.questions import Consolidation, LeastMemory
+from cachepilot.cli.asking.asking import asking
+from cachepilot.cli.asking.client import Controller, parsed
+from cachepilot.cli.terminal import formats, tables
+from cachepilot.cli.terminal.options import JsonOption
+from cachepilot.sizes import human_bytes
+
+
+def _saved(saved_bytes: int) -> str:
+    """What a tenant could give, or what it lacks."""
+    return human_bytes(saved_bytes) if saved_bytes >= 0 else f"lacks {human_bytes(-saved_bytes)}"
+
+
+def _slos(row: LeastMemory) -> Text:
+    """What can be said of the promises to a tenant."""
+    if not row.promised:
+        return Text("-", "dim")
+    if not row.known:
+        return Text("not known", "yellow")
+    return Text("kept", "green") if row.kept else Text("cannot be kept", "red")
+
+
+def _more(row: LeastMemory) -> str:
+    return f"{row.more_of_this_kind:,}" if row.known else "-"
+
+
+def _table(found: Consolidation) -> Table:
+    table = tables.new_table("least memory that keeps each tenant's SLOs, predicted")
+    tables.add_columns(table, ["node", "tenant", "policy"], "left")
+    tables.add_columns(table, ["limit"])
+    tables.add_columns(table, ["least under"], "left")
+    tables.add_columns(table, ["least", "saved"])
+    tables.add_columns(table, ["SLOs"], "left")
+    tables.add_columns(table, ["more like it"])
+    for row in found.tenants:
+        table.add_row(
+            row.node,
+            row.cgroup,
+            row.policy,
+            formats.limit(row.limit_bytes),
+            row.least_policy,
+            formats.limit(row.least_bytes),
+            _saved(row.limit_bytes - row.least_bytes),
+            _slos(row),
+            _more(row),
+        )
+    return table
+
+
+def _parts(found: Consolidation) -> Iterator[RenderableType]:
+    yield _table(found)
+    if not found.drainable:
+        yield Text(
+            "no node can be drained: there is no other to take its tenants over"
+            if found.nodes == 1
+            else "no node can be drained"
+        )
+    for node in found.drainable:
+        yield Text(f"{node} can be drained:", style="bold")
+        for cgroup, to in sorted(found.moves.get(node, {}).items()):
+            yield Text(f"  {cgroup} goes to {to}")
+    for note in found.notes:
+        yield Text(f"note: {note}")
+
+
+@asking
+def command(remote: Controller, as_json: JsonOption = False) -> None:
+    """Show the least memory per tenant for its SLOs, how many more fit, and drainable nodes."""
+    value = remote.call("GET", "consolidation")
+    if as_json:
+        tables.print_json(value)
+        return
+    out = tables.console()
+    for part in _parts(parsed(Consolidation, value)):
+        out.print(part)

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cachepilot explain`: why a tenant has the policy and the memory that it has."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cachepilot.api.shapes.views import CurvesView, SloView, TenantDetail
+from cachepilot.cli.asking.asking import asking
+from cachepilot.cli.asking.client import Controller, NodeOption, TenantArgument, parsed
+from cachepilot.cli.fleet.curve_plot import STYLES, Line, curve_plot
+from cachepilot.cli.terminal import formats, tables
+from cachepilot.cli.terminal.options import JsonOption
+from cachepilot.sizes import human_bytes
+
+PLOT_COLUMNS_MAX = 100
+DEFAULT_POLICY = "default"
+
+
+def _ranking(curves: CurvesView, size_bytes: int) -> list[tuple[str, float, float]]:
+    """(policy, miss ratio, error bar) at a limit, the lowest miss ratio first."""
+    sizes = [0, *curves.sizes_bytes]
+    rows = [
+        (
+            policy,
+            float(np.interp(size_bytes, sizes, [1.0, *ratios])),
+            float(np.interp(size_bytes, sizes, [0.0, *bars])),
+        )
+        for policy, ratios, bars in zip(
+            curves.policies, curves.miss_ratio, curves.error_bar, strict=True
+        )
+    ]
+    return sorted(rows, key=lambda row: row[1])
+
+
+def _shown(detail: TenantDetail, ranking: list[tuple[str, float, float]]) -> list[str]:
+    """The policies to draw: the present one, the kernel's own, then the best; at most six."""
+    best = [policy for policy, _, _ in ranking]
+    wanted = dict.fromkeys([detail.tenant.policy, DEFAULT_POLICY, *best])
+    return [policy for policy in wanted if policy in best][: len(STYLES)]
+
+
+def _plot(detail: TenantDetail, curves: CurvesView, size_bytes: int, width: int) -> Text:
+    ratios = dict(zip(curves.policies, curves.miss_ratio, strict=True))
+    lines = [Line(name, ratios[name]) for name in _shown(detail, _ranking(curves, size_bytes))]
+    hit_ratio = detail.tenant.hit_ratio
+    here = None if hit_ratio is None else (size_bytes, 1 - hit_ratio)
+    return curve_plot(curves.sizes_bytes, lines, here, min(width, PLOT_COLUMNS_MAX))
+
+
+def _policies(detail: TenantDetail, curves: CurvesView, size_bytes: int) -> Table:
+    table = tables.new_table(f"policies at {human_bytes(size_bytes)} of memory")
+    tables.add_columns(table, ["policy"], "left")
+    tables.add_columns(table, ["miss ratio", "±"])
+    tables.add_columns(table, [""], "left")
+    for policy, miss_ratio, bar in _ranking(curves, size_bytes):
+        words = {detail.tenant.policy: "in use", detail.best_policy: "best"}
+        if detail.tenant.policy == detail.best_policy:
+            words = {detail.best_policy: "in use, best"}
+        name = tables.best(policy, policy == detail.tenant.policy)
+        table.add_row(name, f"{miss_ratio:.4f}", f"{bar:.4f}", words.get(policy, ""))
+    return table
+
+
+def _measured(detail: TenantDetail) -> Table:
+    tenant = detail.tenant
+    table = tables.new_table()
+    tables.add_columns(table, [""], "left")
+    tables.add_columns(table, ["predicted", "measured"])
+    miss_ratio = None if tenant.hit_ratio is None else 1 - tenant.hit_ratio
+    predicted = formats.share(detail.predicted_miss_ratio, 2)
+    table.add_row("miss ratio", predicted, formats.share(miss_ratio, 2))
+    table.add_row(
+        f"operations/s ({tenant.indicator})",
+        formats.count(detail.predicted_ops),
+        formats.count(tenant.throughput_ops),
+    )
+    return table
+
+
+def _slo(slo: SloView) -> Text:
+    kind = slo.kind
+    line = Text(f"SLO {kind} {formats.slo_value(kind, slo.target)}: ")
+    line.append(slo.state, "green" if slo.met else "bold red")
+    line.append(
+        f"; measured {formats.slo_value(kind, slo.measured)}, "
+        f"predicted {formats.slo_value(kind, slo.predicted)}, "
+        f"attainable {formats.slo_value(kind, slo.attainable)}, "
+        f"met in {formats.share(slo.attainment)} of the last hour"
+    )
+    return line.append(f"\n  {slo.why}") if slo.why else line
+
+
+def _needed(detail: TenantDetail) -> str:
+    if detail.needed_for_slo_bytes is None:
+        return "needed: no memory of this node keeps every SLO, under any policy"
+    policy = detail.needed_policy or detail.best_policy or detail.tenant.policy
+    amount = human_bytes(detail.needed_for_slo_bytes)
+    return f"needed: {amount} under {policy} keep every SLO"
+
+
+def _head(detail: TenantDetail) -> Iterator[RenderableType]:
+    tenant = detail.tenant
+    yield Text(f"{tenant.cgroup} on {tenant.node}", style="bold")
+    yield Text(
+        f"policy {tenant.policy}, limit {formats.limit(tenant.limit_bytes)}, "
+        f"floor {human_bytes(tenant.floor_bytes)}, in use {human_bytes(tenant.current_bytes)}, "
+        f"mode {tenant.mode}, weight {tenant.weight:g}, priority {tenant.priority}"
+    )
+    yield Text(f"why: {detail.why}")
+    if tenant.pinned_policy or tenant.pinned_limit_bytes:
+        policy = tenant.pinned_policy or "any"
+        yield Text(f"pinned: policy {policy}, limit {formats.limit(tenant.pinned_limit_bytes)}")
+    if not tenant.trusted:
+        yield Text(f"curves not trusted: {tenant.distrust}", style="yellow")
+    if tenant.interference:
+        yield Text(f"interference: {tenant.interference}", style="yellow")
+    if tenant.trial is not None:
+        trial = tenant.trial
+        yield Text(
+            f"on trial: {trial.from_policy} at {formats.limit(trial.from_limit_bytes)} -> "
+            f"{trial.to_policy} at {formats.limit(trial.to_limit_bytes)}; before it "
+            f"{formats.count(trial.baseline_ops)} ops/s, "
+            f"predicted {formats.count(trial.predicted_ops)}",
+            style="cyan",
+        )
+
+
+def explained(detail: TenantDetail, width: int) -> Iterator[RenderableType]:
+    """The parts of the page, from the answer to what it rests on."""
+    yield from _head(detail)
+    for slo in detail.tenant.slos:
+        yield _slo(slo)
+    if detail.tenant.slos and detail.curves is not None:
+        yield Text(_needed(detail))
+    yield _measured(detail)
+    tenant, curves = detail.tenant, detail.curves
+    if curves is None:
+        yield Text("no curves yet: they need accesses to learn from")
+        return
+    size_bytes = tenant.limit_bytes or tenant.current_bytes
+    yield Text(f"miss ratio by memory; ● measured now; {curves.sampled:,} accesses sampled")
+    yield _plot(detail, curves, size_bytes, width)
+    yield _policies(detail, curves, size_bytes)
+    if detail.demand is not None:
+        demand = detail.demand
+        yield Text(
+            f"model: {demand.service_us:.4g} us of service and {demand.accesses_per_op:.3g} "
+            f"accesses per operation, {demand.concurrency:.3g} at a time; its predictions were "
+            f"off by {formats.UNKNOWN if demand.error_pct is None else f'{demand.error_pct:.1f}%'}"
+        )
+
+
+@asking
+def command(
+    remote: Controller,
+    tenant: TenantArgument,
+    node: NodeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Explain one tenant: its curves, the prediction, what was measured, what an SLO would take."""
+    cgroup = remote.cgroup(tenant, node)
+    value = remote.call("GET", "tenants/detail", cgroup=cgroup, node=node)
+    if as_json:
+        tables.print_json(value)
+        return
+    out = tables.console()
+    for part in explained(parsed(TenantDetail, value), out.width):
+        out.print(part)

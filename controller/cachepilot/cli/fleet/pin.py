@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cachepilot pin`, `unpin` and `revert`: what an operator fixes of one tenant."""
+
+from typing import Annotated
+
+import typer
+
+from cachepilot.api.shapes.questions import Pin
+from cachepilot.cli.asking.asking import asking
+from cachepilot.cli.asking.client import (
+    Controller,
+    NodeOption,
+    TenantArgument,
+    UnknownToControllerError,
+    parsed,
+)
+from cachepilot.cli.terminal import formats, tables
+from cachepilot.cli.terminal.options import JsonOption
+from cachepilot.errors import InputError
+
+
+def _pinned(policy: str | None, limit_bytes: int | None) -> str:
+    parts = [] if policy is None else [f"policy {policy}"]
+    parts += [] if limit_bytes is None else [f"limit {formats.limit(limit_bytes)}"]
+    return ", ".join(parts)
+
+
+@asking
+def pin(
+    remote: Controller,
+    tenant: TenantArgument,
+    policy: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Keep this policy; 'default' is the kernel's."),
+    ] = None,
+    limit: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Keep this limit, like 512MiB.")
+    ] = None,
+    node: NodeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Fix the policy, the limit or both of a tenant until it is unpinned."""
+    if policy is None and limit is None:
+        raise InputError("pin: nothing to pin (allowed: --policy, --limit, or both)")
+    limit_bytes = None if limit is None else formats.parse_bytes("--limit", limit)
+    cgroup = remote.cgroup(tenant, node)
+    wanted = {"cgroup": cgroup, "node": node, "policy": policy, "limit_bytes": limit_bytes}
+    pinned = remote.call("POST", "pins", wanted)
+    if as_json:
+        tables.print_json(pinned)
+        return
+    print(f"{cgroup}: {_pinned(policy, limit_bytes)} until it is unpinned")
+
+
+@asking
+def unpin(
+    remote: Controller,
+    tenant: TenantArgument,
+    node: NodeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let the autopilot decide again."""
+    try:
+        remote.call("DELETE", "pins", cgroup=tenant, node=node)
+        cgroup = tenant
+    except UnknownToControllerError:
+        # A pin outlives its cgroup, so only a name that has none is compared with tenants.
+        cgroup = remote.cgroup(tenant, node)
+        remote.call("DELETE", "pins", cgroup=cgroup, node=node)
+    if as_json:
+        tables.print_json({"cgroup": cgroup, "node": node})
+    else:
+        print(f"{cgroup}: not pinned any more")
+
+
+@asking
+def revert(
+    remote: Controller,
+    decision: Annotated[
+        int,
+        typer.Argument(metavar="DECISION", min=1, max=2**53, help="Its id in the history."),
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Put back what a decision changed, for the guard's longest cool-down."""
+    held = remote.call("POST", "reverts", {"decision": decision})
+    if as_json:
+        tables.print_json(held)
+        return
+    one = parsed(Pin, held)
+    until = "" if one.until_s is None else f" until {formats.moment(one.until_s)}"
+    print(f"{one.cgroup} on {one.node}: {_pinned(one.policy, one.limit_bytes)}{until}")

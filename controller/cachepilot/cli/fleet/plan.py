@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cachepilot plan --what-if`: what would be planned if something were different."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cachepilot.api.shapes.questions import WhatIf, WhatIfAnswer
+from cachepilot.cli.asking.asking import asking
+from cachepilot.cli.asking.client import Controller, ControllerError, near, parsed
+from cachepilot.cli.terminal import formats, tables
+from cachepilot.cli.terminal.options import JsonOption
+from cachepilot.errors import InputError
+from cachepilot.sizes import human_bytes
+
+
+def _node(controller: Controller, name: str | None) -> str:
+    names = [node.name for node in controller.nodes()]
+    if name is not None:
+        if name not in names:
+            raise ControllerError(f"no node {name} ({near(name, names)})")
+        return name
+    if len(names) != 1:
+        raise ControllerError(f"--node is needed ({near('', names)})")
+    return names[0]
+
+
+def _table(answer: WhatIfAnswer) -> Table:
+    table = tables.new_table(f"{answer.node}: predicted now and then")
+    tables.add_columns(table, ["tenant", "policy"], "left")
+    tables.add_columns(table, ["limit", "miss ratio", "ops/s", "gain"])
+    tables.add_columns(table, ["SLO"], "left")
+    for row in answer.tenants:
+        changed = row.policy != row.to_policy
+        gain = row.to_throughput_ops / row.throughput_ops - 1 if row.throughput_ops else None
+        slos = Text("\n").join(
+            Text(f"{slo.kind} {slo.state}", style="green" if slo.state == "kept" else "red")
+            for slo in row.slos
+        )
+        table.add_row(
+            row.cgroup,
+            f"{row.policy} → {row.to_policy}" if changed else row.policy,
+            f"{formats.limit(row.limit_bytes)} → {formats.limit(row.to_limit_bytes)}",
+            f"{row.miss_ratio:.4f} → {row.to_miss_ratio:.4f}",
+            f"{formats.count(row.throughput_ops)} → {formats.count(row.to_throughput_ops)}",
+            formats.UNKNOWN if gain is None else f"{gain:+.1%}",
+            slos,
+        )
+    return table
+
+
+def _parts(answer: WhatIfAnswer) -> Iterator[RenderableType]:
+    yield _table(answer)
+    free = human_bytes(answer.unallocated_bytes)
+    busy = formats.share(answer.device_share, 0)
+    yield Text(f"{free} stay unallocated, the device is {busy} busy; nothing was changed")
+    for note in answer.notes:
+        yield Text(f"note: {note}")
+
+
+@asking
+def command(
+    remote: Controller,
+    what_if: Annotated[
+        bool,
+        typer.Option("--what-if", help="Ask; nothing is changed. The only way to plan by hand."),
+    ] = False,
+    budget: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Memory of the node, like 8GiB.")
+    ] = None,
+    policy: Annotated[
+        list[str] | None, typer.Option(metavar="CGROUP=NAME", help="Fix a policy; repeatable.")
+    ] = None,
+    limit: Annotated[
+        list[str] | None, typer.Option(metavar="CGROUP=SIZE", help="Fix a limit; repeatable.")
+    ] = None,
+    slo: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CGROUP=OPS", help="A throughput SLO, ops/s; repeatable."),
+    ] = None,
+    next_cycle: Annotated[
+        bool, typer.Option("--next", help="Only the next cycle, with its bound on movement.")
+    ] = False,
+    node: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Node; needed when there are several.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what would be planned, as it is predicted; changes nothing.
+
+    For instance: cachepilot plan --what-if --budget 8GiB --slo /db=5000 --policy /search=sieve
+    """
+    if not what_if:
+        raise InputError("plan: plans are made by the controller (allowed: plan --what-if ...)")
+    policies = formats.parse_pairs("--policy", policy, lambda _option, name: name)
+    limits = formats.parse_pairs("--limit", limit, formats.parse_bytes)
+    rates = formats.parse_pairs("--slo", slo, formats.parse_rate)
+    budget_bytes = None if budget is None else formats.parse_bytes("--budget", budget)
+    name = _node(remote, node)
+    cgroups = {cgroup: remote.cgroup(cgroup, name) for cgroup in {*policies, *limits, *rates}}
+    question = WhatIf(
+        node=name,
+        budget_bytes=budget_bytes,
+        policy={cgroups[cgroup]: value for cgroup, value in policies.items()},
+        limit_bytes={cgroups[cgroup]: value for cgroup, value in limits.items()},
+        throughput_ops={cgroups[cgroup]: value for cgroup, value in rates.items()},
+        settled=not next_cycle,
+    )
+    answer = remote.call("POST", "what-if", question.model_dump(mode="json"))
+    if as_json:
+        tables.print_json(answer)
+        return
+    out = tables.console()
+    for part in _parts(parsed(WhatIfAnswer, answer)):
+        out.print(part)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The status of nodes and tenants as lines and a table."""
+
+from collections.abc import Sequence
+
+from rich.console import Group, JustifyMethod, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cachepilot.api.shapes.views import NodeView, SloView, TenantView
+from cachepilot.cli.terminal import formats, tables
+from cachepilot.sizes import human_bytes
+
+COLUMNS = (
+    *("node", "tenant", "policy", "limit", "floor", "in use", "hits", "ops/s", "p99 us"),
+    *("SLOs met", "last decision"),
+)
+NUMBERS = {"limit", "floor", "in use", "hits", "ops/s", "p99 us"}
+DROPPED_FIRST = ("p99 us", "floor", "in use", "node", "last decision")
+TEXT_COLUMNS = 16
+PADDING_COLUMNS = 3
+SLO_NAMES = {"throughput_ops": "ops/s", "latency_p99_us": "p99 us", "hit_ratio": "hit"}
+
+
+def node_line(node: NodeView) -> Text:
+    """One node: who it is, how much is given away, and what is wrong."""
+    line = Text(node.name, style="bold")
+    line.append(f"  {node.kind}, {node.kernel}", style="not bold")
+    if not node.connected:
+        line.append("  no agent", style="bold red")
+    budget, given = human_bytes(node.budget_bytes), human_bytes(node.limits_bytes)
+    line.append(f"  {given} of {budget} allocated", style="not bold")
+    if node.device_capacity_iops > 0:
+        busy = formats.share(node.device_iops / node.device_capacity_iops, 0)
+        reads = formats.count(node.device_capacity_iops)
+        line.append(f"  device {busy} of {reads} reads/s", style="not bold")
+    line.append(f"  plan {node.epoch}", style="not bold")
+    if node.dropped_events_total:
+        line.append(f"  {node.dropped_events_total:,} events lost", style="not bold yellow")
+    if node.problem:
+        line.append(f"  {node.problem}", style="bold yellow")
+    return line
+
+
+def slo_text(slo: SloView) -> Text:
+    """A promise in short: the share of windows that kept it, kind and bound."""
+    bound = "≤" if slo.kind == "latency_p99_us" else "≥"
+    target = formats.share(slo.target) if slo.kind == "hit_ratio" else formats.count(slo.target)
+    text = f"{formats.share(slo.attainment)} {SLO_NAMES.get(slo.kind, slo.kind)} {bound} {target}"
+    if slo.state not in ("kept", ""):
+        text += f", {slo.state}"
+    return Text(text, style={True: "green", False: "red", None: ""}[slo.met])
+
+
+def _policy(tenant: TenantView) -> str:
+    pinned = tenant.pinned_policy or tenant.pinned_limit_bytes
+    held = "pinned" if pinned else "" if tenant.mode == "auto" else tenant.mode
+    return f"{tenant.policy} ({held})" if held else tenant.policy
+
+
+def _limit(tenant: TenantView) -> str:
+    falling = tenant.target_limit_bytes != tenant.limit_bytes
+    to = f" → {formats.limit(tenant.target_limit_bytes)}" if falling else ""
+    return f"{formats.limit(tenant.limit_bytes)}{to}"
+
+
+def _last(tenant: TenantView, now_s: float) -> Text:
+    """What matters most: interference, why nothing may be done, a trial, the last decision."""
+    if tenant.interference:
+        return Text(tenant.interference, style="yellow")
+    if not tenant.trusted:
+        return Text(f"curves not trusted: {tenant.distrust}", style="yellow")
+    if tenant.trial is not None:
+        left = formats.duration(tenant.trial.ends_s - now_s)
+        return Text(f"{tenant.last_decision}, {left} left", style="cyan")
+    if tenant.last_decision_s is None:
+        return Text(tenant.last_decision)
+    return Text(f"{formats.duration(now_s - tenant.last_decision_s)} ago: {tenant.last_decision}")
+
+
+def _row(tenant: TenantView, now_s: float) -> dict[str, Text]:
+    last = _last(tenant, now_s)
+    return {
+        "node": Text(tenant.node),
+        "tenant": Text(tenant.cgroup),
+        "policy": Text(_policy(tenant)),
+        "limit": Text(_limit(tenant)),
+        "floor": Text(human_bytes(tenant.floor_bytes)),
+        "in use": Text(human_bytes(tenant.current_bytes)),
+        "hits": Text(formats.share(tenant.hit_ratio)),
+        "ops/s": Text(formats.count(tenant.throughput_ops)),
+        "p99 us": Text(formats.count(tenant.latency_p99_us)),
+        "SLOs met": Text("\n").join(slo_text(slo) for slo in tenant.slos),
+        "last decision": last,
+    }
+
+
+def _fitting(rows: Sequence[dict[str, Text]], several_nodes: bool, width: int) -> list[str]:
+    """The columns for which there is room when texts are cut to TEXT_COLUMNS, numbers not."""
+
+    def needed(name: str) -> int:
+        cells = [line.cell_len for row in rows for line in row[name].split("\n")]
+        widest = max([len(name), *cells])
+        return PADDING_COLUMNS + (widest if name in NUMBERS else min(widest, TEXT_COLUMNS))
+
+    columns = [name for name in COLUMNS if several_nodes or name != "node"]
+    for dropped in DROPPED_FIRST:
+        if sum(map(needed, columns)) <= width:
+            break
+        columns = [name for name in columns if name != dropped]
+    return columns
+
+
+def tenant_table(nodes: Sequence[NodeView], tenants: Sequence[TenantView], width: int) -> Table:
+    """A row per tenant. Texts are cut where the line ends, the longest first."""
+    # Ages are by the clock of the tenant's node, which may run in virtual time.
+    now_s = {node.name: node.last_seen_s for node in nodes}
+    rows = [_row(one, now_s.get(one.node, one.last_decision_s or 0.0)) for one in tenants]
+    columns = _fitting(rows, len(nodes) > 1, width)
+    table = tables.new_table()
+    for name in columns:
+        # The width that is missing is taken from columns that may wrap; their cells are cut.
+        is_number = name in NUMBERS
+        justify: JustifyMethod = "right" if is_number else "left"
+        table.add_column(name, justify=justify, no_wrap=is_number)
+    for row in rows:
+        for text in row.values():
+            text.no_wrap, text.overflow = True, "ellipsis"
+        table.add_row(*(row[name] for name in columns))
+    return table
+
+
+def status(nodes: Sequence[NodeView], tenants: Sequence[TenantView], width: int) -> RenderableType:
+    """A line per node above a row per tenant."""
+    if not nodes:
+        return Text("no node has connected yet: start an agent by `cachepilot agent run`")
+    return Group(*(node_line(node) for node in nodes), tenant_table(nodes, tenants, width))

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cachepilot controller`: the service of the fleet, and the check of its configuration."""
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
+
+app = typer.Typer(
+    help="Run the controller of the fleet.", rich_markup_mode=None, no_args_is_help=False
+)
+ConfigOption = Annotated[
+    Path, typer.Option("--config", metavar="FILE", help="Configuration, TOML.")
+]
+
+
+@app.command()
+def run(config: ConfigOption) -> None:
+    """Run the controller until SIGTERM or Ctrl-C: agents dial it, this program asks it."""
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    # It brings gRPC, SciPy and the web server, which no other command waits for.
+    from cachepilot.api import main  # noqa: PLC0415
+
+    main.run(config)
+
+
+@app.command(name="check-config")
+def check_config(config: ConfigOption) -> None:
+    """Read a configuration and say whether it would do; starts nothing."""
+    from cachepilot.api import main  # noqa: PLC0415
+
+    main.check_config(config)
+    print(f"{config}: is well-formed")
+
+
+@app.command(name="check-health")
+def check_health(config: ConfigOption) -> None:
+    """Ask the controller of a configuration, on this host, whether it lives: for probes."""
+    from cachepilot.cli.host import health  # noqa: PLC0415
+
+    print(health.check_health(config))

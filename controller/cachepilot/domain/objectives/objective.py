@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator asks of each tenant, and which statement holds for a cgroup."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import translate
+from functools import cached_property
+
+from cachepilot.domain.snapshot import BYTES_MAX
+from cachepilot.errors import InputError
+from cachepilot.sizes import PAGE_BYTES, Size, pages_down
+
+UPPER = {"throughput_ops": 1e12, "latency_p99_us": 1e12, "hit_ratio": 1.0, "weight": 1e6}
+"""The greatest value of each number of an objective; all are above 0."""
+KEEP = 0.9
+"""Of its throughput at its first memory: what a tenant without an SLO keeps unasked."""
+REMEMBERED_MAX = 1 << 16
+"""Cgroups whose statement is remembered, so that globs are matched once."""
+
+
+class Goal(StrEnum):
+    """What the node's memory is for, once every SLO is kept.
+
+    `proportional_fairness` is the greatest sum of weight x log(throughput) (Kelly 1997): what one
+    tenant gains and another loses counts relative to what each has, so that nobody is starved for
+    who counts faster operations. `total_throughput` is the greatest sum of weight x throughput.
+    """
+
+    PROPORTIONAL_FAIRNESS = "proportional_fairness"
+    TOTAL_THROUGHPUT = "total_throughput"
+    LEAST_MEMORY = "least_memory"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "Goal | None":
+        """`throughput` is what stores and records of earlier versions call `total_throughput`."""
+        return cls.TOTAL_THROUGHPUT if value == "throughput" else None
+
+
+class Mode(StrEnum):
+    """How far the autopilot may go with a tenant."""
+
+    OBSERVE = "observe"
+    RECOMMEND = "recommend"
+    AUTO = "auto"
+
+
+class Counter(StrEnum):
+    """What is counted as an operation of a tenant."""
+
+    ACCESSES = "accesses"
+    READ_CALLS = "read_calls"
+    BLOCK_READS = "block_reads"
+    PROMETHEUS = "prometheus"
+
+
+@dataclass(frozen=True)
+class Indicator:
+    """The counter behind "operations": the node's, or a series scraped from the application.
+
+    With `prometheus`, `url` is that of its metrics and `metric` a name, with labels if it has any.
+    """
+
+    counter: Counter = Counter.READ_CALLS
+    url: str = ""
+    metric: str = ""
+
+    def __str__(self) -> str:
+        return self.metric if self.counter is Counter.PROMETHEUS else str(self.counter)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What an operator fixed of one tenant by hand: its policy, its limit, or both.
+
+    It holds in every mode and whatever is known of the tenant, but for its floor. `until_s` is only
+    told: what is over is not among what is asked.
+    """
+
+    policy: str | None = None
+    limit_bytes: int | None = None
+    until_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Objective:
+    """One statement, for the cgroups that `pattern` matches: a path, or a glob of paths.
+
+    A share as `memory_min` or `memory_max` is one of the node's budget. `policies` are those
+    allowed, all when empty; one alone is pinned. SLOs of a higher `priority` come first. `keep` is
+    the share of its throughput at its first memory that a tenant without an SLO keeps. `fixed`
+    is what was pinned by hand, see `cachepilot.domain.objectives.pins`; it comes before the rest.
+    Raises InputError naming the pattern and the key when a number is not above 0 to its `UPPER`,
+    or `keep` is not 0 to 1.
+    """
+
+    pattern: str
+    throughput_ops: float | None = None
+    latency_p99_us: float | None = None
+    hit_ratio: float | None = None
+    weight: float = 1.0
+    priority: int = 0
+    keep: float = KEEP
+    memory_min: Size | None = None
+    memory_max: Size | None = None
+    policies: tuple[str, ...] = ()
+    mode: Mode = Mode.AUTO
+    fixed: Fixed | None = None
+    indicator: Indicator = Indicator()
+
+    def __post_init__(self) -> None:
+        for name, most in UPPER.items():
+            value = getattr(self, name)
+            if value is not None and not 0 < value <= most:
+                allowed = f"allowed: above 0 to {most:g}"
+                raise InputError(f"objective {self.pattern}: {name}: {value} ({allowed})")
+        if not 0 <= self.keep <= 1:
+            raise InputError(f"objective {self.pattern}: keep: {self.keep} (allowed: 0 to 1)")
+
+    def narrowed(
+        self,
+        pattern: str,
+        policies: tuple[str, ...] | None = None,
+        memory_min: Size | None = None,
+        memory_max: Size | None = None,
+        keep_margin: float = 0.0,
+    ) -> "Objective":
+        """The same, held to what is given, for hundreds of tenants in every cycle.
+
+        What it keeps is raised by a share of that, at most to all. Nothing that has an `UPPER`
+        changes, so nothing is checked again.
+        """
+        found = object.__new__(Objective)
+        found.__dict__.update(self.__dict__, pattern=pattern)
+        held = {"policies": policies, "memory_min": memory_min, "memory_max": memory_max}
+        found.__dict__.update((name, value) for name, value in held.items() if value is not None)
+        found.__dict__["keep"] = min(1.0, self.keep * (1 + keep_margin))
+        return found
+
+    @property
+    def has_slo(self) -> bool:
+        """Whether anything is promised."""
+        return (
+            self.throughput_ops is not None
+            or self.latency_p99_us is not None
+            or self.hit_ratio is not None
+        )
+
+
+UNNAMED = Objective(pattern="*", mode=Mode.OBSERVE)
+"""Holds for a cgroup that no statement matches: it is left alone."""
+
+
+def size_bytes(size: Size, budget_bytes: int) -> int:
+    """`size` in bytes, whole pages, at most BYTES_MAX; a share is one of `budget_bytes`."""
+    if size.share is None:
+        return min((size.pages or 0) * PAGE_BYTES, BYTES_MAX)
+    return pages_down(int(size.share * budget_bytes))
+
+
+@dataclass(frozen=True)
+class Objectives:
+    """All statements of an operator. An exact path comes before globs, then the first match.
+
+    Those of `pinned` come before all others, each for the cgroup of exactly its pattern.
+    """
+
+    tenants: tuple[Objective, ...] = ()
+    goal: Goal = Goal.PROPORTIONAL_FAIRNESS
+    pinned: tuple[Objective, ...] = ()
+
+    @cached_property
+    def _exact(self) -> dict[str, Objective]:
+        stated = (*self.pinned, *self.tenants)
+        return {objective.pattern: objective for objective in reversed(stated)}
+
+    @cached_property
+    def _globs(self) -> list[tuple[re.Pattern[str], Objective]]:
+        return [
+            (re.compile(translate(objective.pattern)), objective)
+            for objective in self.tenants
+            if any(character in objective.pattern for character in "*?[")
+        ]
+
+    @cached_property
+    def _found(self) -> dict[str, Objective]:
+        return {}
+
+    def of(self, cgroup: str) -> Objective:
+        """The statement that holds for `cgroup`; UNNAMED when there is none."""
+        found = self._found.get(cgroup)
+        if found is None:
+            found = self._exact.get(cgroup) or self.of_globs(cgroup)
+            if len(self._found) >= REMEMBERED_MAX:
+                self._found.clear()
+            self._found[cgroup] = found
+        return found
+
+    def of_globs(self, cgroup: str) -> Objective:
+        """What would hold without a statement of exactly this path; UNNAMED when nothing would."""
+        return next((one for glob, one in self._globs if glob.match(cgroup)), UNNAMED)

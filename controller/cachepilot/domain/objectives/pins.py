@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pins: what an operator fixed of single tenants, as objectives that a plan obeys."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cachepilot.domain.objectives.objective import Fixed, Objective, Objectives
+from cachepilot.domain.snapshot import BYTES_MAX
+from cachepilot.errors import InputError
+from cachepilot.sizes import PAGE_BYTES
+
+
+@dataclass(frozen=True)
+class Pin:
+    """What an operator fixes of one tenant, on one node or on all.
+
+    `until_s` is when it ends by itself, in seconds since 1970; None: not before it is unpinned.
+    """
+
+    cgroup: str
+    node: str | None = None
+    policy: str | None = None
+    limit_bytes: int | None = None
+    until_s: float | None = None
+
+
+def require_whole_pages(
+    key: str, limit_bytes: int, least: int = PAGE_BYTES, most: int = BYTES_MAX
+) -> None:
+    """Raises InputError naming `key` unless a limit is whole pages, `least` to `most`."""
+    if not least <= limit_bytes <= most or limit_bytes % PAGE_BYTES:
+        allowed = f"whole pages of {PAGE_BYTES} bytes, {least} to {most}"
+        raise InputError(f"{key}: {limit_bytes} (allowed: {allowed})")
+
+
+def fixed(objective: Objective, cgroup: str, more: Fixed) -> Objective:
+    """`objective` for one cgroup, with `more` fixed in place of what was fixed of it before."""
+    before = objective.fixed or Fixed()
+    policy = before.policy if more.policy is None else more.policy
+    limit = before.limit_bytes if more.limit_bytes is None else more.limit_bytes
+    until_s = before.until_s if more.until_s is None else more.until_s
+    return replace(objective, pattern=cgroup, fixed=Fixed(policy, limit, until_s))
+
+
+def with_pins(objectives: Objectives, pins: Sequence[Pin], node: str) -> Objectives:
+    """The objectives with the pins that hold on `node`: those for it, and those for all nodes.
+
+    One for the node comes before one for all, of its policy and of its limit each; of several
+    alike the last holds. Raises InputError for a limit that is not whole pages.
+    """
+    found: dict[str, Objective] = {one.pattern: one for one in reversed(objectives.pinned)}
+    everywhere = [pin for pin in pins if pin.node is None]
+    for pin in (*everywhere, *(pin for pin in pins if pin.node == node)):
+        if pin.limit_bytes is not None:
+            require_whole_pages(f"pin {pin.cgroup}: limit_bytes", pin.limit_bytes)
+        base = found.get(pin.cgroup) or objectives.of(pin.cgroup)
+        found[pin.cgroup] = fixed(base, pin.cgroup, Fixed(pin.policy, pin.limit_bytes, pin.until_s))
+    return replace(objectives, pinned=tuple(found.values()))

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the planner sees of one node at one time: its device, and its tenants with their curves.
+
+Everything that a decision depends on is here, in the objectives or in the configuration.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cachepilot.errors import InputError
+from cachepilot.quick_records import quickly_made
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+BYTES_MAX = 1 << 48
+"""The greatest amount of memory, 256 TiB, and that of a curve: sums of it stay exact."""
+TENANTS_MAX = 1 << 14
+
+
+class SnapshotError(InputError):
+    """A snapshot that contradicts itself, or a part of one; names the field and its range.
+
+    Of a tenant and of a node it names which; curves, demand and indicators do not know whose.
+    """
+
+
+def _require(fine: bool, message: str) -> None:
+    if not fine:
+        raise SnapshotError(message)
+
+
+def _is_positive(value: float) -> bool:
+    return math.isfinite(value) and value > 0
+
+
+def _require_positive(part: str, **values: float) -> None:
+    for name, value in values.items():
+        if not _is_positive(value):
+            raise SnapshotError(f"{part}: {name} must be a positive number, not {value}")
+
+
+def _same(one: FloatArray | None, other: FloatArray | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one, other)
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Miss ratio curves of one tenant, all policies over one grid of sizes.
+
+    `sizes_bytes` has shape (S,), positive and rising; `miss_ratio` has shape (P, S) with a row per
+    policy, in [0, 1]; `error_bar`, of the same shape, is by how much each may be wrong, where that
+    is known. All are copied and read-only. Below the first size a curve runs straight to
+    a miss ratio of 1 at no memory; beyond the last it stays what it was there.
+    """
+
+    policies: tuple[str, ...]
+    sizes_bytes: IntArray
+    miss_ratio: FloatArray
+    error_bar: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        sizes = np.array(self.sizes_bytes, dtype=np.int64)
+        ratios = np.array(self.miss_ratio, dtype=np.float64)
+        _require(sizes.ndim == 1 and sizes.size > 0, "curves: sizes_bytes must be a row of sizes")
+        shape = (len(self.policies), sizes.size)
+        _require(ratios.shape == shape, f"curves: miss_ratio must have the shape {shape}")
+        unique = len(set(self.policies)) == len(self.policies) > 0
+        _require(unique, "curves: policies must be named, each once")
+        rising = bool(sizes[0] > 0 and (sizes[1:] > sizes[:-1]).all() and sizes[-1] <= BYTES_MAX)
+        _require(rising, f"curves: sizes_bytes must be positive and rising, at most {BYTES_MAX}")
+        in_range = bool(ratios.min() >= 0 and ratios.max() <= 1)
+        _require(in_range, "curves: miss_ratio must be in [0, 1]")
+        arrays = {"sizes_bytes": sizes, "miss_ratio": ratios}
+        if self.error_bar is not None:
+            bars = np.array(self.error_bar, dtype=np.float64)
+            _require(bars.shape == shape, f"curves: error_bar must have the shape {shape}")
+            _require(bool(bars.min() >= 0), "curves: error_bar must be at least 0")
+            arrays["error_bar"] = bars
+        for name, array in arrays.items():
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Curves)
+            and self.policies == other.policies
+            and np.array_equal(self.sizes_bytes, other.sizes_bytes)
+            and np.array_equal(self.miss_ratio, other.miss_ratio)
+            and _same(self.error_bar, other.error_bar)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Whether the curves may be acted on, and if not, why not."""
+
+    trusted: bool = True
+    reason: str = ""
+
+
+@quickly_made
+@dataclass(frozen=True)
+class Demand:
+    """What one operation of a tenant asks for, as fitted; see `cachepilot.model.fitting`.
+
+    `service_us` is the time per operation when everything hits, `accesses_per_op` the page
+    accesses it waits for, `concurrency` the operations in flight. `error_pct` is the mean absolute
+    error of the model's one-step predictions of throughput so far; None before there were any.
+    """
+
+    service_us: float
+    accesses_per_op: float
+    concurrency: float = 1.0
+    error_pct: float | None = None
+
+    def __post_init__(self) -> None:
+        # Thousands are made per cycle: what is fine is passed by one comparison.
+        if not (
+            0 < self.service_us < math.inf
+            and 0 < self.accesses_per_op < math.inf
+            and 0 < self.concurrency < math.inf
+        ):
+            _require_positive(
+                "demand",
+                service_us=self.service_us,
+                accesses_per_op=self.accesses_per_op,
+                concurrency=self.concurrency,
+            )
+
+
+@quickly_made
+@dataclass(frozen=True)
+class Indicators:
+    """Present readings: operations and device reads per second, miss ratio, p99 of an operation."""
+
+    throughput_ops: float
+    miss_ratio: float
+    device_iops: float
+    latency_p99_us: float | None = None
+
+    def __post_init__(self) -> None:
+        fine = 0 <= self.throughput_ops < math.inf and 0 <= self.device_iops < math.inf
+        for name in () if fine else ("throughput_ops", "device_iops"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise SnapshotError(f"indicators: {name} must be at least 0, not {value}")
+        if not 0 <= self.miss_ratio <= 1:
+            miss = self.miss_ratio
+            raise SnapshotError(f"indicators: miss_ratio must be in [0, 1], not {miss}")
+        if self.latency_p99_us is not None and not 0 < self.latency_p99_us < math.inf:
+            _require_positive("indicators", latency_p99_us=self.latency_p99_us)
+
+
+@quickly_made
+@dataclass(frozen=True)
+class Tenant:
+    """One managed cgroup: what it has now, the least it may have, and what is known of it.
+
+    Of a cgroup without a limit, `limit_bytes` is to be the memory that it holds. Without `curves`
+    it is left as it is. `first_bytes` is its first memory, what it had before anything was planned
+    for it; 0 while that is not known.
+    """
+
+    cgroup: str
+    policy: str
+    limit_bytes: int
+    floor_bytes: int
+    curves: Curves | None
+    demand: Demand
+    indicators: Indicators
+    trust: Trust = Trust()
+    first_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        fine = (
+            0 <= self.limit_bytes <= BYTES_MAX
+            and 0 <= self.floor_bytes <= BYTES_MAX
+            and 0 <= self.first_bytes <= BYTES_MAX
+        )
+        for name in () if fine else ("limit_bytes", "floor_bytes", "first_bytes"):
+            value = getattr(self, name)
+            if not 0 <= value <= BYTES_MAX:
+                raise SnapshotError(f"{self.cgroup}: {name} must be 0 to {BYTES_MAX}, not {value}")
+
+    def with_bounds(self, floor_bytes: int, first_bytes: int) -> "Tenant":
+        """The same with another floor and first memory.
+
+        `dataclasses.replace` takes three times as long.
+        """
+        return Tenant(
+            self.cgroup,
+            self.policy,
+            self.limit_bytes,
+            floor_bytes,
+            self.curves,
+            self.demand,
+            self.indicators,
+            self.trust,
+            first_bytes,
+        )
+
+
+@dataclass(frozen=True)
+class Device:
+    """The device that all tenants of a node read from.
+
+    It serves `capacity_iops` reads per second; one costs `miss_cost_us` when nothing waits.
+    """
+
+    capacity_iops: float
+    miss_cost_us: float
+
+    def __post_init__(self) -> None:
+        _require_positive(
+            "device", capacity_iops=self.capacity_iops, miss_cost_us=self.miss_cost_us
+        )
+
+
+@dataclass(frozen=True)
+class Node:
+    """A host and the memory that its tenants share."""
+
+    name: str
+    budget_bytes: int
+
+    def __post_init__(self) -> None:
+        fine = 0 < self.budget_bytes <= BYTES_MAX
+        allowed = f"must be 1 to {BYTES_MAX}, not {self.budget_bytes}"
+        _require(fine, f"node {self.name}: budget_bytes {allowed}")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One node at `time_s`, seconds since 1970, in control interval `epoch`."""
+
+    epoch: int
+    time_s: float
+    node: Node
+    device: Device
+    tenants: tuple[Tenant, ...]
+
+    def __post_init__(self) -> None:
+        _require(self.epoch >= 0, f"epoch must be at least 0, not {self.epoch}")
+        count = len(self.tenants)
+        allowed = f"must be at most {TENANTS_MAX}, not {count}"
+        _require(count <= TENANTS_MAX, f"node {self.node.name}: tenants {allowed}")
+        seen: set[str] = set()
+        for tenant in self.tenants:
+            if tenant.cgroup in seen:
+                raise SnapshotError(f"{tenant.cgroup}: twice in one snapshot")
+            seen.add(tenant.cgroup)

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All nodes, and what is asked of them."""
+
+import logging
+import math
+import sqlite3
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+from cachepilot.domain.objectives.file import read_objectives
+from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.domain.objectives.pins import Pin
+from cachepilot.domain.units import DAY_S
+from cachepilot.errors import InputError
+from cachepilot.fleet.config import ControllerConfig
+from cachepilot.node.changes import Changes, Topic
+from cachepilot.node.loop import Asked, NodeLoop
+from cachepilot.node.timing import forget_node
+from cachepilot.sense.collect import Scraped
+from cachepilot.store.journal import NodeRow
+from cachepilot.store.store import Store
+
+LOG = logging.getLogger(__name__)
+NODES_MAX = 10_000
+
+
+class FleetError(InputError):
+    """A node that cannot join; says why."""
+
+
+class Fleet:
+    """Nodes by name, from the store and from sessions. Objectives and pins hold for all."""
+
+    def __init__(self, config: ControllerConfig, store: Store, scraped: Scraped) -> None:
+        self.config, self.store = config, store
+        self._scraped = scraped
+        self.changes = Changes()
+        self._lock = threading.Lock()
+        stored = store.objectives()
+        if stored is None:
+            path = config.objectives
+            stored = Objectives() if path is None else read_objectives(path)
+            store.set_objectives(stored)
+        self._asked = Asked(stored)
+        self._take_pins()
+        self._loops = {row.name: self._loop(row) for row in store.nodes()}
+
+    def _loop(self, row: NodeRow) -> NodeLoop:
+        return NodeLoop(row, self.config, self.store, self.asked, self._scraped, self.changes)
+
+    def asked(self) -> Asked:
+        """What is asked now; a pin whose time is over is gone.
+
+        Never waits for what an operator changes at the time: then the next call ends the pin.
+        """
+        if self.store.now_s() >= self._pin_ends_s and self._lock.acquire(blocking=False):
+            try:
+                self._end_pins()
+            finally:
+                self._lock.release()
+            self.changes.tell(Topic.ASKED)
+        return self._asked
+
+    def _end_pins(self) -> None:
+        for pin in self.store.pins():
+            if self._is_over(pin):
+                self._delete_ended(pin)
+        self._take_pins()
+
+    def _delete_ended(self, pin: Pin) -> None:
+        """It is over whether or not the store can be written; the next that ends tries again."""
+        try:
+            self.store.delete_pin(pin.cgroup, pin.node)
+        except sqlite3.Error as error:
+            LOG.error("pin %s: it is over, and cannot be deleted: %s", pin.cgroup, error)
+
+    def _is_over(self, pin: Pin) -> bool:
+        return pin.until_s is not None and pin.until_s <= self.store.now_s()
+
+    def _take_pins(self) -> None:
+        pins = tuple(pin for pin in self.store.pins() if not self._is_over(pin))
+        ends_s = (pin.until_s for pin in pins if pin.until_s is not None)
+        self._pin_ends_s = min(ends_s, default=math.inf)
+        self._asked = replace(self._asked, pins=pins)
+
+    def loops(self) -> dict[str, NodeLoop]:
+        """Every node that was seen and is not forgotten, by name."""
+        # A copy first, at once: sessions on other threads add nodes.
+        return dict(sorted(self._loops.copy().items()))
+
+    def join(self, name: str) -> NodeLoop:
+        """The loop of a node, made when it is new; FleetError when there are too many.
+
+        A new one takes the place of the one that was silent for longest, if that was for more than
+        `keep_days`: its history has been dropped by then.
+        """
+        with self._lock:
+            found = self._loops.get(name)
+            if found is None:
+                if len(self._loops) >= NODES_MAX:
+                    self._make_room(name)
+                found = self._loops[name] = self._loop(NodeRow(name, 0, None, 0.0, None))
+            # Until it says something it is not forgotten again.
+            found.heard_s = self.store.now_s()
+            return found
+
+    def _make_room(self, name: str) -> None:
+        days = self.config.keep_days
+        silent = (one for one in self._loops.values() if not one.connected)
+        oldest = min(silent, key=lambda one: one.heard_s, default=None)
+        if oldest is None or self.store.now_s() - oldest.heard_s <= days * DAY_S:
+            raise FleetError(
+                f"node {name}: too many nodes (allowed: {NODES_MAX}; one that is silent for more"
+                f" than {days:g} days makes room)"
+            )
+        self.store.forget(oldest.name)
+        del self._loops[oldest.name]
+        forget_node(oldest.name)
+        LOG.info("node %s: forgotten, for node %s", oldest.name, name)
+
+    def change_objectives(self, change: Callable[[Objectives], Objectives]) -> None:
+        """Replaces the objectives by what `change` makes of them; stored before this returns."""
+        with self._lock:
+            changed = change(self._asked.objectives)
+            self.store.set_objectives(changed)
+            self._asked = replace(self._asked, objectives=changed)
+        self.changes.tell(Topic.ASKED)
+
+    def set_pin(self, pin: Pin) -> None:
+        """Adds a pin, or adds to that of the same cgroup and node; stored before this returns.
+
+        One for good replaces one that ends, also those on single nodes when it is for all nodes:
+        they would hide it. InputError for one that ends beside one for good, which it would end.
+        """
+        with self._lock:
+            for earlier in self._asked.pins if pin.until_s is not None else ():
+                same = earlier.cgroup == pin.cgroup and earlier.node in (None, pin.node)
+                if same and earlier.until_s is None:
+                    raise InputError(f"pin {pin.cgroup}: until_s: it is pinned: unpin it first")
+            for earlier in self._asked.pins:
+                is_revert = earlier.cgroup == pin.cgroup and earlier.until_s is not None
+                if is_revert and pin.node is None and pin.until_s is None:
+                    self.store.delete_pin(earlier.cgroup, earlier.node)
+                    continue
+                replaces = earlier.until_s is not None and pin.until_s is None
+                if (earlier.cgroup, earlier.node) == (pin.cgroup, pin.node) and not replaces:
+                    more = {key: value for key, value in vars(pin).items() if value is not None}
+                    pin = replace(earlier, **{**more, "until_s": pin.until_s})
+            self.store.set_pin(pin)
+            self._take_pins()
+        self.changes.tell(Topic.ASKED)
+
+    def delete_pin(self, cgroup: str, node: str | None) -> bool:
+        """Removes a pin; False when there was none."""
+        with self._lock:
+            removed = self.store.delete_pin(cgroup, node)
+            self._take_pins()
+        self.changes.tell(Topic.ASKED)
+        return removed

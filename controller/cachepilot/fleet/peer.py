@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which nodes the certificate of an agent is good for: those that it names, and no others."""
+
+from collections.abc import Iterable, Mapping
+from urllib.parse import unquote, urlsplit
+
+from cachepilot.errors import InputError
+from cachepilot.sense.node_scrape import LOOPBACK
+
+PLAIN = ("x509_common_name", "peer_dns")
+"""What gRPC calls the common name and the DNS names of a certificate; each is a node's name."""
+URI = "peer_uri"
+URI_PART = "/node/"
+"""After the last of these the path of a URI is a node's name."""
+SHOWN_MAX = 8
+
+
+class StrangerError(InputError):
+    """A session in the name of a node that its certificate does not name; tells both."""
+
+
+def address_of(peer: str) -> str:
+    """The address of a peer as gRPC names it, `ipv4:10.0.0.3:4711`; loopback for a local socket."""
+    kind, _, rest = peer.partition(":")
+    if kind not in ("ipv4", "ipv6"):
+        return LOOPBACK
+    return unquote(rest.rpartition(":")[0]).strip("[]").removeprefix("::ffff:")
+
+
+def _of_uri(uri: str) -> str:
+    """The node that a URI names; empty when it names none."""
+    try:
+        path = urlsplit(uri).path
+    except ValueError:
+        return ""
+    _, part, name = path.rpartition(URI_PART)
+    return name if part and "/" not in name else ""
+
+
+def named_nodes(auth_context: Mapping[str, Iterable[bytes]]) -> list[str]:
+    """The nodes that a certificate names, by what gRPC says of the peer."""
+
+    def texts(key: str) -> list[str]:
+        return [value.decode("utf-8", "replace") for value in auth_context.get(key, ())]
+
+    found = [name for key in PLAIN for name in texts(key)]
+    found += map(_of_uri, texts(URI))
+    return list(dict.fromkeys(name for name in found if name))
+
+
+def check_peer(node: str, auth_context: Mapping[str, Iterable[bytes]]) -> None:
+    """Raises StrangerError when the certificate of the peer does not name the node."""
+    names = named_nodes(auth_context)
+    if node in names:
+        return
+    # Whoever signs certificates may have put anything into them.
+    shown = [name if name.isprintable() else ascii(name) for name in names[:SHOWN_MAX]]
+    more = f" and {len(names) - SHOWN_MAX} more" if len(names) > SHOWN_MAX else ""
+    told = f"names {', '.join(shown)}{more}" if shown else "names no node"
+    raise StrangerError(
+        f"node {node}: the certificate {told} (allowed: one whose common name or DNS name is"
+        f" {node}, or with a URI that ends in {URI_PART}{node})"
+    )

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Fleet service: one session per node, one plan per snapshot.
+
+Only messages are generated; the one method is registered here. What an agent may not say ends its
+session with a status and one line.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NoReturn
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from cachepilot.errors import InputError
+from cachepilot.fleet.config import ControllerConfig
+from cachepilot.fleet.fleet import Fleet
+from cachepilot.fleet.peer import StrangerError, address_of, check_peer
+from cachepilot.fleet.tls import agent_credentials
+from cachepilot.node.loop import NodeLoop
+from cachepilot.sense.validate import ProtocolError, check_hello, check_snapshot
+from cachepilot.v1 import session_pb2 as wire
+
+LOG = logging.getLogger(__name__)
+SERVICE = "cachepilot.v1.Fleet"
+METHOD = "Session"
+MESSAGE_MAX = (4 << 20) + (256 << 10)
+"""The bound of the contract on a snapshot, and room for what is around it."""
+HELLO_S = 10.0
+"""How long a session may take to begin."""
+SILENCE_INTERVALS, SILENCE_MIN_S = 30, 60.0
+"""After so many intervals without a message, and so long, a session is given up."""
+WRITE_S = 10.0
+SESSIONS_MAX = 4096
+WORKERS = 4
+GRACE_S = 2.0
+
+Context = grpc.aio.ServicerContext[bytes, bytes]
+
+
+class DisplacedError(InputError):
+    """A newer session of the same node took the place of this one."""
+
+
+class _Session:
+    """What one stream is to the others: it can be displaced by a newer one of its node.
+
+    `older` is the session whose place it takes, until that has ended.
+    """
+
+    def __init__(self, node: str, older: "_Session | None") -> None:
+        self.node, self.older = node, older
+        self.displaced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ended = asyncio.Event()
+
+    def displace(self) -> None:
+        if not self.displaced.done():
+            self.displaced.set_result(None)
+
+    async def wait_for_older(self) -> None:
+        """Until no older session of the node runs.
+
+        One that was cut off while it waited leaves those that it waited for: they still run.
+        """
+        while self.older is not None:
+            self.older.displace()
+            await self.older.ended.wait()
+            self.older = self.older.older
+
+
+class FleetServer:
+    """Listens for agents; `port` is known once it is started."""
+
+    def __init__(self, fleet: Fleet, config: ControllerConfig) -> None:
+        self._fleet, self._config = fleet, config
+        self._silence_s = max(SILENCE_MIN_S, SILENCE_INTERVALS * config.interval_ms / 1000)
+        self._sessions: dict[str, _Session] = {}
+        self._open = 0
+        self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="cycle")
+        self._server: grpc.aio.Server | None = None
+        self.port = 0
+
+    async def start(self) -> None:
+        """Begins to listen; InputError when the address cannot be had."""
+        options = (
+            ("grpc.max_receive_message_length", MESSAGE_MAX),
+            ("grpc.max_send_message_length", MESSAGE_MAX),
+            ("grpc.keepalive_time_ms", 30_000),
+            ("grpc.keepalive_timeout_ms", 10_000),
+            ("grpc.so_reuseport", 0),
+        )
+        server = grpc.aio.server(options=options)
+        method: Any = grpc.stream_stream_rpc_method_handler(self._session)
+        handler = grpc.method_handlers_generic_handler(SERVICE, {METHOD: method})
+        server.add_generic_rpc_handlers((handler,))
+        listen = self._config.listen
+        try:
+            if self._config.tls is None:
+                self.port = server.add_insecure_port(listen)
+            else:
+                self.port = server.add_secure_port(listen, agent_credentials(self._config.tls))
+        except (RuntimeError, OSError) as error:
+            raise InputError(f"listen: {listen}: cannot be listened on: {error}") from None
+        await server.start()
+        self._server = server
+        LOG.info("agents are expected at %s, port %d", listen, self.port)
+
+    async def stop(self) -> None:
+        """Ends every session and waits for the cycles that run."""
+        if self._server is not None:
+            await self._server.stop(GRACE_S)
+        self._workers.shutdown(wait=True)
+
+    async def _session(self, _: AsyncIterator[bytes], context: Context) -> None:
+        if self._open >= SESSIONS_MAX:
+            text = f"too many sessions (allowed: {SESSIONS_MAX})"
+            await _refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, text)
+        self._open += 1
+        try:
+            await self._serve(context)
+        except ProtocolError as error:
+            await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        except StrangerError as error:
+            await _refuse(context, grpc.StatusCode.PERMISSION_DENIED, str(error))
+        except DisplacedError as error:
+            await _refuse(context, grpc.StatusCode.ABORTED, str(error))
+        except InputError as error:
+            await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
+        except TimeoutError:
+            await _refuse(context, grpc.StatusCode.DEADLINE_EXCEEDED, "nothing was said in time")
+        finally:
+            self._open -= 1
+
+    async def _serve(self, context: Context) -> None:
+        first: Any = await asyncio.wait_for(context.read(), HELLO_S)
+        if first is grpc.aio.EOF:
+            return
+        message = _parsed(first)
+        if message.WhichOneof("message") != "hello":
+            raise ProtocolError("the first message must be a hello")
+        check_hello(message.hello)
+        if self._config.tls is not None:
+            check_peer(message.hello.node, context.auth_context())
+        session = self._enter(message.hello.node)
+        try:
+            await session.wait_for_older()
+            loop = await self._run(self._fleet.join, message.hello.node)
+            await self._run(loop.begin, message.hello, address_of(context.peer()))
+            loop.connected = True
+            LOG.info("node %s: a session began", loop.name)
+            welcome = wire.Welcome(interval_ms=self._config.interval_ms)
+            await _write(context, wire.ControllerMessage(welcome=welcome))
+            try:
+                await self._listen(context, session, loop)
+            finally:
+                await self._end(loop)
+                LOG.info("node %s: a session ended", loop.name)
+        finally:
+            self._leave(session)
+
+    def _enter(self, node: str) -> _Session:
+        """Makes a session the newest of its node."""
+        session = self._sessions[node] = _Session(node, self._sessions.get(node))
+        return session
+
+    def _leave(self, session: _Session) -> None:
+        """A session is over; the next one waits for the one that this had yet to displace."""
+        session.ended.set()
+        if self._sessions.get(session.node) is not session:
+            return
+        if session.older is None:
+            del self._sessions[session.node]
+        else:
+            self._sessions[session.node] = session.older
+
+    async def _listen(self, context: Context, session: _Session, loop: NodeLoop) -> None:
+        sequence = 0
+        while True:
+            raw = await self._next(context, session)
+            if raw is grpc.aio.EOF:
+                return
+            message = _parsed(raw)
+            kind = message.WhichOneof("message")
+            if kind == "ack":
+                loop.acknowledge(message.ack)
+            elif kind == "snapshot":
+                check_snapshot(message.snapshot, sequence)
+                sequence = message.snapshot.sequence
+                plan = await self._run(loop.cycle, message.snapshot)
+                await _write(context, wire.ControllerMessage(plan=plan))
+                await self._run(loop.after)
+            else:
+                raise ProtocolError("after the hello there are snapshots and acknowledgements")
+
+    async def _end(self, loop: NodeLoop) -> None:
+        """Ends the session of a loop, to the end also when it is cut off meanwhile.
+
+        The next one would begin before it otherwise, and then be ended in its place.
+        """
+        ending = asyncio.ensure_future(self._run(loop.end))
+        try:
+            await asyncio.shield(ending)
+        except asyncio.CancelledError:
+            await asyncio.wait((ending,))
+            raise
+
+    async def _next(self, context: Context, session: _Session) -> Any:
+        """The next message; TimeoutError after silence, InputError when displaced."""
+        reading = asyncio.ensure_future(context.read())
+        try:
+            done, _ = await asyncio.wait(
+                (reading, session.displaced),
+                timeout=self._silence_s,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            if not reading.done():
+                reading.cancel()
+        if session.displaced in done:
+            raise DisplacedError(f"node {session.node}: displaced by a newer session of this node")
+        if reading not in done:
+            raise TimeoutError
+        return reading.result()
+
+    async def _run(self, call: Any, *arguments: Any) -> Any:
+        """On a thread: planning takes long, and sessions of other nodes go on meanwhile."""
+        running = asyncio.get_running_loop()
+        return await running.run_in_executor(self._workers, call, *arguments)
+
+
+def _parsed(raw: bytes) -> wire.AgentMessage:
+    try:
+        return wire.AgentMessage.FromString(raw)
+    except DecodeError:
+        raise ProtocolError("a message that is no AgentMessage of cachepilot.v1") from None
+
+
+async def _write(context: Context, message: wire.ControllerMessage) -> None:
+    await asyncio.wait_for(context.write(message.SerializeToString()), WRITE_S)
+
+
+async def _refuse(context: Context, code: grpc.StatusCode, text: str) -> NoReturn:
+    LOG.warning("a session is refused: %s", text)
+    await context.abort(code, text)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mutual TLS for agents and for HTTP: who has no certificate of the client authority is refused."""
+
+import ssl
+from typing import Any
+
+import grpc
+
+from cachepilot.errors import InputError
+from cachepilot.fleet.config import Tls
+
+
+def check_tls(tls: Tls) -> None:
+    """Raises InputError naming the files that hold no certificate, no key, or another's key."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        # Without a password of its own OpenSSL would ask the terminal for one.
+        context.load_cert_chain(tls.certificate, tls.key, password="")
+    except (OSError, ssl.SSLError):
+        raise InputError(
+            f"[tls]: certificate: {tls.certificate}, key: {tls.key}: not a certificate and its "
+            "key (allowed: PEM, the key without a password)"
+        ) from None
+    try:
+        context.load_verify_locations(tls.client_ca)
+    except (OSError, ssl.SSLError):
+        raise InputError(
+            f"[tls]: client_ca: {tls.client_ca}: not a certificate (allowed: PEM)"
+        ) from None
+
+
+def http_options(tls: Tls) -> dict[str, Any]:
+    """What uvicorn takes."""
+    return {
+        "ssl_certfile": str(tls.certificate),
+        "ssl_keyfile": str(tls.key),
+        "ssl_ca_certs": str(tls.client_ca),
+        "ssl_cert_reqs": ssl.CERT_REQUIRED,
+    }
+
+
+def agent_credentials(tls: Tls) -> grpc.ServerCredentials:
+    """What gRPC takes."""
+    pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
+    return grpc.ssl_server_credentials(
+        [pair], root_certificates=tls.client_ca.read_bytes(), require_client_auth=True
+    )

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The throughput models of the tenants of one node, fitted a few at a time."""
+
+from collections import deque
+
+from cachepilot.domain.snapshot import Demand
+from cachepilot.domain.units import US_PER_S
+from cachepilot.model.fitting import Observation, OnlineFit, split_time
+from cachepilot.sense.counters import Sample, Window
+
+UNKNOWN_DEMAND = Demand(service_us=100.0, accesses_per_op=1.0)
+"""Of a tenant that has done nothing yet."""
+READS_MIN = 5.0
+MISS_MIN = 0.02
+"""Device reads per second, and share of misses, from which a miss is held against device reads."""
+FITS_PER_CYCLE = 8
+FIT_EVERY, FIT_EACH_UNTIL = 4, 16
+"""Demand hardly changes: after so many intervals it is fitted once in so many."""
+
+
+class _Fitted:
+    """What is remembered of one tenant between snapshots."""
+
+    def __init__(self) -> None:
+        self.fit: OnlineFit | None = None
+        self.prior = UNKNOWN_DEMAND
+        self.taken = 0
+        self.is_stale = False
+        self._reads_per_miss = 1.0
+
+    def waits_per_op(self, window: Window) -> float | None:
+        """Accesses per operation of which each that misses is a device read to wait for.
+
+        Readahead and large blocks bring several pages by one read: where enough is read, the reads
+        that the device counted say how many waits a miss is, and for as long as less is read.
+        None when nothing is known.
+        """
+        pages = window.accesses_per_op
+        reads = window.block_reads
+        if reads < READS_MIN or window.miss_ratio < MISS_MIN or window.ops <= 0:
+            return None if pages is None else pages * self._reads_per_miss
+        waits = reads / window.ops / window.miss_ratio
+        if pages is not None:
+            self._reads_per_miss = waits / pages
+        return waits
+
+
+class FittedDemands:
+    """Implements `cachepilot.sense.collect.Demands` by an online fit per tenant.
+
+    An interval is taken in at once and fitted by `refit`, which is for after a cycle.
+    """
+
+    def __init__(self) -> None:
+        self._tenants: dict[str, _Fitted] = {}
+        self._to_fit: deque[str] = deque()
+
+    def forget(self, cgroup: str) -> None:
+        """The tenant is gone, or another one of its name."""
+        self._tenants.pop(cgroup, None)
+
+    def begin_anew(self, cgroup: str) -> None:
+        """Operations are counted otherwise from now on; the last demand stays until then."""
+        known = self._tenants.get(cgroup)
+        if known is not None:
+            known.fit = None
+
+    def demand(
+        self,
+        cgroup: str,
+        sample: Sample | None,
+        window: Window | None,
+        miss_cost_us: float,
+        concurrency: float,
+    ) -> Demand:
+        """The demand as fitted so far; the interval is taken in, and fitted after the cycle.
+
+        `miss_cost_us` is that of the device, in place of a read time that the sample lacks.
+        """
+        known = self._tenants.get(cgroup)
+        if known is None:
+            known = self._tenants[cgroup] = _Fitted()
+        if sample is not None and window is not None:
+            cost_us = sample.device_read_us or miss_cost_us
+            accesses = known.waits_per_op(window) or known.prior.accesses_per_op
+            time_us = US_PER_S * concurrency / sample.ops
+            wait_us = sample.miss_ratio * cost_us
+            known.prior = Demand(*split_time(time_us, accesses, wait_us), concurrency)
+            if known.fit is None:
+                known.fit = OnlineFit(known.prior)
+            taken = known.fit.take(Observation(sample.ops, sample.miss_ratio, cost_us))
+            known.taken += taken
+            due = known.taken < FIT_EACH_UNTIL or known.taken % FIT_EVERY == 0
+            if taken and due and not known.is_stale:
+                known.is_stale = True
+                self._to_fit.append(cgroup)
+        return known.prior if known.fit is None else known.fit.demand
+
+    def refit(self, most: int = FITS_PER_CYCLE) -> None:
+        """Fits the demand of up to `most` tenants, those that wait longest; for after a cycle."""
+        fitted = 0
+        while self._to_fit and fitted < most:
+            known = self._tenants.get(self._to_fit.popleft())
+            if known is not None and known.is_stale:
+                known.is_stale = False
+                if known.fit is not None:
+                    known.fit.refit(known.prior)
+                    fitted += 1

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Throughput from miss ratios, and the load of the device that all tenants share.
+
+An operation takes its service time and waits for the accesses that miss; by Little's law
+
+    ops per second = concurrency / (service + accesses per operation x miss ratio x miss cost)
+
+The miss cost is the device's when idle plus `wait_us`, the same for all tenants, which grows until
+the device serves no more reads than it can: a fixed point.
+
+`iops_over_miss_ratio` is HOLPACA's model (ICPE '26): the device reads of a tenant stay what they
+are, so its throughput is them over the miss ratio; nobody's misses slow anybody else.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from cachepilot.domain.snapshot import Device, FloatArray, Tenant
+from cachepilot.domain.units import US_PER_S
+
+MISS_RATIO_FLOOR = 1e-3
+"""Added to the miss ratio by `iops_over_miss_ratio`, which has no limit as it nears 0."""
+IOPS_FLOOR = 1e-6
+"""Device reads per second of a tenant that reads nothing, so that its model is not 0 / 0."""
+NEWTON_STEPS = 100
+
+
+class ModelKind(StrEnum):
+    """How a miss ratio becomes a throughput; see the top of the file."""
+
+    SERVICE = "service"
+    IOPS_OVER_MISS_RATIO = "iops_over_miss_ratio"
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """The model of N tenants; arrays of shape (N,).
+
+    ops = scale / (base + (per_miss + per_wait x wait_us) x miss ratio), and the device reads of a
+    tenant are ops x accesses x miss ratio.
+    """
+
+    scale: FloatArray
+    base: FloatArray
+    per_miss: FloatArray
+    per_wait: FloatArray
+    accesses: FloatArray
+    capacity_iops: float
+
+    def ops(self, miss: FloatArray, wait_us: float) -> FloatArray:
+        """Operations per second at miss ratios of shape (N,) or (N, K)."""
+        scale, base, slope = self.scale, self.base, self.per_miss + self.per_wait * wait_us
+        if miss.ndim == 2:
+            scale, base, slope = scale[:, None], base[:, None], slope[:, None]
+        found: FloatArray = scale / (base + slope * miss)
+        return found
+
+    def device_iops(self, miss: FloatArray, wait_us: float) -> FloatArray:
+        """Device reads per second at miss ratios of shape (N,) or (N, K)."""
+        accesses = self.accesses if miss.ndim == 1 else self.accesses[:, None]
+        return self.ops(miss, wait_us) * accesses * miss
+
+    def _ops_per_wait(self, miss: FloatArray, wait_us: float) -> FloatArray:
+        """Derivative of `ops` by the wait, shape (N,); never positive."""
+        ops = self.ops(miss, wait_us)
+        slope: FloatArray = -(ops**2) * self.per_wait * miss / self.scale
+        return slope
+
+    def wait_us(self, miss: FloatArray) -> float:
+        """The least wait at which the device can serve what tenants at `miss`, (N,), read.
+
+        Reads fall with the wait and are convex in it, so Newton's steps from 0 never overshoot.
+        """
+        wait = 0.0
+        for _ in range(NEWTON_STEPS):
+            excess = float(self.device_iops(miss, wait).sum()) - self.capacity_iops
+            relief = float(-(self._ops_per_wait(miss, wait) * self.accesses * miss).sum())
+            if excess <= 1e-9 * self.capacity_iops or relief <= 0:
+                break
+            wait += excess / relief
+        return wait
+
+    def read_price(self, miss: FloatArray, wait_us: float, weight: FloatArray) -> float:
+        """What one more device read per second costs all tenants; `weight` is that of an operation.
+
+        One more read lengthens the wait until the rest gives way; 0 while the device keeps up.
+        """
+        if wait_us <= 0:
+            return 0.0
+        slower = self._ops_per_wait(miss, wait_us)
+        relief = float((slower * self.accesses * miss).sum())
+        return float((weight * slower).sum()) / relief if relief < 0 else 0.0
+
+
+def throughput_model(tenants: Sequence[Tenant], device: Device, kind: ModelKind) -> Throughput:
+    """The model `kind` of `tenants` on `device`."""
+    accesses = np.array([tenant.demand.accesses_per_op for tenant in tenants], dtype=np.float64)
+    if kind is ModelKind.IOPS_OVER_MISS_RATIO:
+        iops = np.array([tenant.indicators.device_iops for tenant in tenants], dtype=np.float64)
+        return Throughput(
+            scale=np.maximum(iops, IOPS_FLOOR) / accesses,
+            base=np.full_like(accesses, MISS_RATIO_FLOOR),
+            per_miss=np.ones_like(accesses),
+            per_wait=np.zeros_like(accesses),
+            accesses=accesses,
+            capacity_iops=device.capacity_iops,
+        )
+    concurrency = np.array([tenant.demand.concurrency for tenant in tenants], dtype=np.float64)
+    return Throughput(
+        scale=US_PER_S * concurrency,
+        base=np.array([tenant.demand.service_us for tenant in tenants], dtype=np.float64),
+        per_miss=accesses * device.miss_cost_us,
+        per_wait=accesses,
+        accesses=accesses,
+        capacity_iops=device.capacity_iops,
+    )

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The apply step: wishes become actions of the wire, and acknowledgements what came of them.
+
+Memory is given only once it is there: a growth waits until limits that go down have gone down.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.node.acting.on_trial import OnTrial
+from cachepilot.node.deciding.config import NodeConfig
+from cachepilot.node.deciding.decider import NodeState
+from cachepilot.node.deciding.wish import Wish
+from cachepilot.sense.collect import Collected, Seen
+from cachepilot.sizes import PAGE_BYTES, pages_down, pages_up
+from cachepilot.v1 import session_pb2 as wire
+
+BACKOFF_MAX_S = 60.0
+WORKED = (wire.Result.APPLIED, wire.Result.STARTED, wire.Result.UNCHANGED)
+PENDING_MAX = 16
+"""Plans whose acknowledgement is still awaited; the oldest is forgotten."""
+
+
+@dataclass
+class _Failure:
+    """What was asked and did not work, and when it may be asked again, by the node's time."""
+
+    asked: str | int
+    count: int
+    again_s: float
+
+
+@dataclass
+class _Kind:
+    """Failures of one kind of action, by cgroup; `fresh` are the reasons of those not told yet."""
+
+    failures: dict[str, _Failure] = field(default_factory=dict)
+    fresh: dict[str, str] = field(default_factory=dict)
+
+    def waits(self, cgroup: str, asked: str | int, time_s: float) -> bool:
+        found = self.failures.get(cgroup)
+        if found is None or found.asked != asked:
+            return False
+        # Further away than ever said: the node's clock went back.
+        return 0 < found.again_s - time_s <= BACKOFF_MAX_S
+
+    def note(
+        self, cgroup: str, asked: str | int, reason: str | None, time_s: float, interval_s: float
+    ) -> None:
+        earlier = self.failures.pop(cgroup, None)
+        if reason is None:
+            return
+        count = earlier.count + 1 if earlier is not None and earlier.asked == asked else 1
+        wait_s = min(BACKOFF_MAX_S, interval_s * 2.0 ** min(count, 16))
+        self.failures[cgroup] = _Failure(asked, count, time_s + wait_s)
+        if count == 1:
+            self.fresh[cgroup] = reason
+
+    def take(self) -> dict[str, str]:
+        found, self.fresh = self.fresh, {}
+        return found
+
+
+def held_bytes(seen: Seen) -> int:
+    """Memory that one tenant has or was promised: what goes down counts until it is down."""
+    return max(seen.limit_bytes, seen.wire.target_limit_bytes)
+
+
+def grants(
+    collected: Collected, wanted: Mapping[str, int], objectives: Objectives
+) -> dict[str, int]:
+    """Limits that may be set now: all that shrink, and growth as far as memory is free.
+
+    Those of the highest priority first. All limits together stay within the budget, or do not
+    grow where they exceed it.
+    """
+    held = {cgroup: held_bytes(seen) for cgroup, seen in collected.seen.items()}
+    free = collected.snapshot.node.budget_bytes - sum(held.values())
+    found: dict[str, int] = {}
+    growing = []
+    for cgroup, limit in wanted.items():
+        seen = collected.seen[cgroup]
+        if limit > held[cgroup]:
+            growing.append((-objectives.of(cgroup).priority, cgroup, pages_down(limit)))
+        elif limit != (seen.wire.target_limit_bytes or seen.wire.limit_bytes):
+            # Growth of a limit that is on its way down: what it holds it may keep.
+            found[cgroup] = pages_up(limit)
+    for _, cgroup, limit in sorted(growing):
+        more = pages_down(min(limit - held[cgroup], max(0, free)))
+        if more >= PAGE_BYTES:
+            found[cgroup] = pages_down(held[cgroup] + more)
+            free -= more
+    return found
+
+
+class Applier:
+    """Actions of one node, and what became of them."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self._interval_s, self._ttl_ms = config.interval_ms / 1000, config.change_ttl_ms
+        self._policies, self._limits = _Kind(), _Kind()
+        self._pending: dict[int, tuple[float, list[wire.Action]]] = {}
+        self.refused_plans_total = 0
+
+    def actions(
+        self,
+        collected: Collected,
+        wishes: Mapping[str, Wish],
+        objectives: Objectives,
+        epoch: int,
+        state: NodeState,
+        orders: Mapping[str, Wish],
+    ) -> list[wire.Action]:
+        """What to send: only what is not so already, and nothing that failed a moment ago.
+
+        What of that is on trial is told by `state`; nothing of `orders` is.
+        """
+        trials = OnTrial(state, orders, self._ttl_ms)
+        time_s = collected.time_s
+        for kind in (self._policies, self._limits):
+            for cgroup in kind.failures.keys() - collected.seen.keys():
+                del kind.failures[cgroup]
+        limits = {
+            cgroup: wish.limit_bytes
+            for cgroup, wish in wishes.items()
+            if wish.limit_bytes is not None
+            and not self._limits.waits(cgroup, wish.limit_bytes, time_s)
+        }
+        granted = grants(collected, limits, objectives)
+        found: dict[str, wire.Action] = {}
+        for cgroup, wish in wishes.items():
+            seen = collected.seen[cgroup]
+            policy = wish.policy if wish.policy != seen.tenant.policy else None
+            if policy is not None and self._policies.waits(cgroup, policy, time_s):
+                policy = None
+            if policy is None and cgroup not in granted:
+                continue
+            action = wire.Action(cgroup=cgroup, cgroup_id=seen.wire.cgroup_id)
+            if policy is not None:
+                action.policy = policy
+            if cgroup in granted:
+                action.limit_bytes = granted[cgroup]
+            trials.mark(action, seen)
+            found[cgroup] = action
+        # Shrinks first: the node does them in this order.
+        held = {cgroup: seen.limit_bytes for cgroup, seen in collected.seen.items()}
+        actions = sorted(found.values(), key=lambda one: one.limit_bytes > held[one.cgroup])
+        if found:
+            self._pending[epoch] = (time_s, actions)
+            while len(self._pending) > PENDING_MAX:
+                del self._pending[min(self._pending)]
+        return [*actions, *trials.about(collected, wishes, found)]
+
+    def acknowledge(self, ack: wire.Ack) -> str:
+        """Takes an acknowledgement in; returns why the plan was refused as a whole, if it was."""
+        time_s, sent = self._pending.pop(ack.epoch, (0.0, []))
+        if ack.refused:
+            self.refused_plans_total += 1
+            return ack.refused
+        # In their order; those that renew or confirm come last, and are sent again if need be.
+        for action, result in zip(sent, ack.results, strict=False):
+            if result.cgroup != action.cgroup:
+                continue
+            reason = None
+            if result.outcome not in WORKED:
+                name = wire.Result.Outcome.Name(result.outcome).lower()
+                reason = result.reason or name
+            if action.HasField("policy"):
+                failed = reason if result.policy != action.policy else None
+                asked = action.policy
+                self._policies.note(result.cgroup, asked, failed, time_s, self._interval_s)
+            if action.HasField("limit_bytes"):
+                failed = reason if result.limit_bytes != action.limit_bytes else None
+                limit = action.limit_bytes
+                self._limits.note(result.cgroup, limit, failed, time_s, self._interval_s)
+        return ""
+
+    def take_refused_policies(self) -> dict[str, str]:
+        """Tenants whose policy could not be changed since this was last called, and why."""
+        return self._policies.take()
+
+    def take_refused_limits(self) -> dict[str, str]:
+        """Tenants whose limit could not be changed since this was last called, and why."""
+        return self._limits.take()

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is sent of changes on trial: their way back, and whether the node goes on waiting.
+
+A change on trial carries what holds again unless it is renewed within its time to live. It is
+renewed in every cycle while its trial runs, and confirmed once that has ended, for as long as the
+node says that it waits: a message that is lost is sent again with the next plan.
+"""
+
+from collections.abc import Collection, Mapping
+
+from cachepilot.node.deciding.decider import NodeState
+from cachepilot.node.deciding.wish import NO_WISH, Wish
+from cachepilot.sense.collect import Collected, Seen
+from cachepilot.sizes import pages_up
+from cachepilot.v1 import session_pb2 as wire
+
+
+class OnTrial:
+    """Changes on trial of one node in one cycle. What is in `orders` is an operator's and stays."""
+
+    def __init__(self, state: NodeState, orders: Mapping[str, Wish], ttl: int) -> None:
+        self._states, self._orders, self._ttl_ms = state.tenants, orders, ttl
+        memory = state.memory
+        moved = {} if memory.change is None else memory.change.origins()
+        self._origins = {**memory.restore, **moved}
+
+    def _policy_back(self, cgroup: str) -> str | None:
+        """The policy that holds again; None when that of the tenant is not on trial."""
+        trial = self._states[cgroup].policy.trial
+        ordered = self._orders.get(cgroup, NO_WISH).policy is not None
+        return None if trial is None or ordered else trial.from_policy
+
+    def _limit_back(self, cgroup: str, seen: Seen) -> int | None:
+        origin = self._origins.get(cgroup)
+        ordered = self._orders.get(cgroup, NO_WISH).limit_bytes is not None
+        if origin is None or ordered or origin.cgroup_id != seen.wire.cgroup_id:
+            return None
+        return pages_up(origin.limit_bytes)
+
+    def mark(self, action: wire.Action, seen: Seen) -> None:
+        """Gives a change on trial its way back; one that is there to stay is left as it is."""
+        state = self._states[action.cgroup]
+        # A trial that an earlier version began has no name, and no way back on the node.
+        if not state.changes:
+            return
+        back, trial = wire.Setting(), state.policy.trial
+        policy, limit = self._policy_back(action.cgroup), self._limit_back(action.cgroup, seen)
+        if policy is not None and trial is not None and action.policy == trial.to_policy:
+            back.policy = policy
+        if limit is not None and action.HasField("limit_bytes"):
+            back.limit_bytes = limit
+        if back.HasField("policy") or back.HasField("limit_bytes"):
+            action.revert_to.CopyFrom(back)
+            action.ttl_ms, action.change_epoch = self._ttl_ms, state.changes[-1]
+
+    def about(
+        self,
+        collected: Collected,
+        wishes: Mapping[str, Wish],
+        changing: Collection[str],
+    ) -> list[wire.Action]:
+        """What renews and what confirms, for tenants but those that are `changing` now."""
+        found = []
+        for cgroup, seen in collected.seen.items():
+            if not seen.wire.HasField("unconfirmed") or cgroup in changing:
+                continue
+            ttl = self._waits_for(seen, wishes.get(cgroup, NO_WISH))
+            if ttl is not None:
+                told, cgroup_id = seen.wire.unconfirmed, seen.wire.cgroup_id
+                one = wire.Action(cgroup=cgroup, cgroup_id=cgroup_id, change_epoch=told.epoch)
+                one.ttl_ms = ttl
+                found.append(one)
+        return found
+
+    def _waits_for(self, seen: Seen, wish: Wish) -> int | None:
+        """For how long a change goes on waiting, 0 if it is confirmed; None if nothing is said."""
+        cgroup, told = seen.tenant.cgroup, seen.wire.unconfirmed
+        backs = self._policy_back(cgroup), self._limit_back(cgroup, seen)
+        if backs != (None, None):
+            # Of what was undone the trial ends first; what is not known is not prolonged.
+            is_known = told.epoch in self._states[cgroup].changes
+            return self._ttl_ms if is_known and not told.undone else None
+        if told.undone:
+            return 0
+        here = seen.wire.target_limit_bytes or seen.wire.limit_bytes
+        is_set = wish.policy in (None, seen.tenant.policy) and wish.limit_bytes in (None, here)
+        # On its way back, by order of the decider or of an operator, nothing is confirmed.
+        return 0 if is_set and told.epoch in self._states[cgroup].changes else None

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The collect step of one node: its snapshots, and the throughput models fitted to them."""
+
+from cachepilot.model.demands import FITS_PER_CYCLE, FittedDemands
+from cachepilot.sense.collect import Collector as Sensing
+from cachepilot.sense.collect import Scraped, not_scraped
+
+
+class Collector(Sensing):
+    """Collects snapshots with demands that are fitted online."""
+
+    def __init__(
+        self, node: str, scraped: Scraped = not_scraped, interval_s: float | None = None
+    ) -> None:
+        self._fitted = FittedDemands()
+        super().__init__(node, self._fitted, scraped, interval_s)
+
+    def refit(self, most: int = FITS_PER_CYCLE) -> None:
+        """Fits the demand of up to `most` tenants, those that wait longest; for after a cycle."""
+        self._fitted.refit(most)

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The decider of one node: what its steps are shown in a cycle, and what is done of their outcome.
+
+Policies and memory are decided by pure steps, whose only clock is that of the snapshots. A tenant
+has at most one change under way that is not settled, of its policy or of its memory.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from cachepilot.decide import memory, memory_rollout
+from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.memory_state import Event as What
+from cachepilot.decide.memory_state import MemoryState
+from cachepilot.decide.state import is_settling
+from cachepilot.domain.decisions import Decision, Event, Reading, Setting
+from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.domain.planned import Plan
+from cachepilot.node.deciding import first_memory, policies, presence
+from cachepilot.node.deciding.memory import MemoryCycle, decision, interval
+from cachepilot.node.deciding.policies import Cycle
+from cachepilot.node.deciding.presence import Away
+from cachepilot.node.deciding.tenant_state import Recent, TenantState
+from cachepilot.node.deciding.unconfirmed import foreign
+from cachepilot.node.deciding.wish import NO_WISH, Wish
+from cachepilot.sense.clock import Clock
+from cachepilot.sense.collect import Collected, Seen
+
+UNKNOWN_REGIME = 1 << 64
+"""More than an agent can count to: whatever it tells next is no change of the workload."""
+RECOMMENDED_SHARE = 0.1
+"""Of a limit: by how much a recommendation must differ to be written down again."""
+
+
+@dataclass
+class NodeState:
+    """All that outlives a restart."""
+
+    tenants: dict[str, TenantState] = field(default_factory=dict)
+    away: dict[str, Away] = field(default_factory=dict)
+    memory: MemoryState = field(default_factory=MemoryState)
+    clock: Clock = field(default_factory=Clock)
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What is to be done now, by cgroup, and what was decided."""
+
+    wishes: dict[str, Wish]
+    decisions: list[Decision]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one cycle is decided on.
+
+    `refused` are policies that the node would not attach, and why. `orders` are an operator's; a
+    policy or a limit that is ordered is not tried but done. `short` are tenants that measurably
+    miss an SLO. With `limits_fixed` no limit is changed otherwise. No limit changes by more than
+    `step_bytes` at once. Without `may_begin` what is under way is judged and taken back, and
+    nothing else is begun. `plan_objectives` are those that the plan was made for, which may aim
+    above what is asked.
+    """
+
+    collected: Collected
+    plan: Plan
+    objectives: Objectives
+    plan_objectives: Objectives
+    step_bytes: int
+    refused: Mapping[str, str] = field(default_factory=dict)
+    orders: Mapping[str, Wish] = field(default_factory=dict)
+    short: frozenset[str] = frozenset()
+    limits_fixed: bool = False
+    may_begin: bool = True
+
+
+class Decider:
+    """The decider of one node."""
+
+    def __init__(
+        self,
+        config: DecideConfig,
+        state: NodeState | None = None,
+        interval_s: float | None = None,
+    ) -> None:
+        """`interval_s` is how often a snapshot is asked for, in seconds."""
+        self.config = config
+        self.state = state or NodeState()
+        if self.state.clock.interval_s is None:
+            self.state.clock.interval_s = interval_s
+        self.recents: dict[str, Recent] = {}
+        self._elapsed_s, self._is_gap = 0.0, False
+
+    def agent_restarted(self) -> None:
+        """The agent counts regimes of workloads anew: the next that it tells is no change."""
+        away = (one.state for one in self.state.away.values())
+        for state in (*self.state.tenants.values(), *away):
+            state.policy.regime = state.limits_regime = UNKNOWN_REGIME
+
+    def observe(self, collected: Collected, objectives: Objectives) -> list[Decision]:
+        """Takes a snapshot in, before a plan is made: who is there, and what was measured."""
+        self._elapsed_s, self._is_gap = self._advance(collected.time_s)
+        decisions = presence.follow(
+            self.state.tenants, self.state.away, collected.seen, collected.time_s
+        )
+        for cgroup in self.recents.keys() - collected.seen.keys():
+            del self.recents[cgroup]
+        for cgroup, seen in collected.seen.items():
+            state = self.state.tenants[cgroup]
+            recent = self.recents.setdefault(cgroup, Recent())
+            changed = first_memory.set_by_operator(recent, seen)
+            pinned = first_memory.pinned_bytes(seen, objectives.of(cgroup))
+            first = state.held_first_bytes or first_memory.found_bytes(seen)
+            state.held_first_bytes = pinned or changed or first
+            if not self._is_gap:
+                self._calibrate(seen, state, collected.time_s)
+        return decisions
+
+    def _calibrate(self, seen: Seen, state: TenantState, time_s: float) -> None:
+        """Holds the miss ratio that was measured against the curve, where nothing is under way."""
+        if seen.wire.phase > state.limits_regime:
+            state.limits.forget()
+        state.limits_regime = seen.wire.phase
+        told = None
+        if seen.measured is not None:
+            told = seen.measured.miss_at(seen.tenant.policy, seen.limit_bytes)
+        pages = seen.pages
+        is_filling = memory_rollout.is_filling(self.state.memory, seen.tenant.cgroup)
+        if told is None or pages is None or pages.accesses <= 0 or self._elapsed_s <= 0:
+            return
+        if seen.tenant.trust.trusted and not is_filling and not is_settling(state.policy, time_s):
+            half_life_s = self.config.calibration_half_life_s
+            state.limits.take(seen.limit_bytes, pages, told, self._elapsed_s, half_life_s)
+
+    def held(self, collected: Collected) -> frozenset[str]:
+        """Whose limit must stay: a page cache turns over, or the node is about to undo a change."""
+        states = self.state.tenants
+        found = {
+            name for name in collected.seen if is_settling(states[name].policy, collected.time_s)
+        }
+        # Somebody else may just have set it: that is told by its staying there.
+        found.update(name for name, one in self.recents.items() if one.is_foreign)
+        return foreign(states, collected.seen) | found
+
+    def unsettled(self, collected: Collected) -> frozenset[str]:
+        """Whose page cache turns over or fills: what is measured is not yet of its setting."""
+        filling = (
+            name for name in collected.seen if memory_rollout.is_filling(self.state.memory, name)
+        )
+        return self.held(collected).union(filling)
+
+    def step(self, look: Look) -> Decided:
+        """Decides on what was observed, by a plan made for it."""
+        collected, states, memories = look.collected, self.state.tenants, self.state.memory
+        moving = memory_rollout.under_way(memories)
+        cycle = Cycle(
+            collected, look.plan, look.objectives, self._elapsed_s, look.refused, look.orders,
+            moving | foreign(states, collected.seen), self._is_gap, look.may_begin,
+        )  # fmt: skip
+        wishes, decisions = policies.decide(cycle, states, self.recents, self.config)
+        busy = self.held(collected) | wishes.keys()
+        seen = interval(
+            MemoryCycle(
+                collected=collected,
+                plan=look.plan,
+                objectives=look.plan_objectives,
+                states=states,
+                elapsed_s=self._elapsed_s,
+                step_bytes=look.step_bytes,
+                short=look.short,
+                busy=busy,
+                ordered={n for n, wish in look.orders.items() if wish.limit_bytes is not None},
+                away=frozenset(self.state.away),
+                may_begin=look.may_begin and not look.limits_fixed,
+                is_gap=self._is_gap,
+            ),
+            self.config,
+        )
+        for outcome in memory.step(memories, seen, self.config):
+            if outcome.what is What.LIVE:
+                states[outcome.cgroup].begin_change(collected.snapshot.epoch)
+            decisions.append(decision(outcome, collected.time_s))
+        for cgroup, limit in memory_rollout.wanted(memories, seen).items():
+            if self.recents[cgroup].is_foreign:
+                continue
+            earlier = wishes.get(cgroup, NO_WISH)
+            wishes[cgroup] = replace(earlier, limit_bytes=earlier.limit_bytes or limit)
+        for cgroup, wish in wishes.items():
+            if wish.limit_bytes is not None:
+                told = collected.seen[cgroup]
+                first_memory.note_wish(self.recents[cgroup], told, wish.limit_bytes)
+        self._keep_ledger(look.plan, collected)
+        return Decided(wishes, [*decisions, *self._recommend(look.plan, collected)])
+
+    def _keep_ledger(self, plan: Plan, collected: Collected) -> None:
+        """Time that each tenant lost against what it keeps without an SLO, or gained."""
+        if self._is_gap or self._elapsed_s <= 0:
+            return
+        most_s = self.config.loss_share * self.config.reserve_s
+        for action in plan.actions:
+            state, ops = self.state.tenants[action.cgroup], action.present.throughput_ops
+            state.managed_s += self._elapsed_s
+            if action.kept_ops > 0 and ops > 0:
+                lost = self._elapsed_s * (action.kept_ops / ops - 1)
+                state.owed_s = max(-most_s, state.owed_s + lost)
+
+    def _advance(self, time_s: float) -> tuple[float, bool]:
+        """Seconds since the last snapshot that count, and whether the clock jumped beside them.
+
+        Times go with a clock that went back. Over a gap, or with a clock that was put forward, go
+        those since when something is seen: it was not seen meanwhile. A wait gets no longer by it.
+        """
+        counted_s, skipped_s = passed = self.state.clock.advance(time_s)
+        state = self.state
+        tenants = (*state.tenants.values(), *(one.state for one in state.away.values()))
+        if skipped_s != 0:
+            state.memory.move_back(-skipped_s)
+        for one in tenants if skipped_s != 0 else ():
+            if skipped_s < 0:
+                one.move_back(-skipped_s)
+            else:
+                one.skip(skipped_s)
+        for away in state.away.values() if passed.is_gap else ():
+            away.since_s += skipped_s
+        return counted_s, passed.is_gap
+
+    def _recommend(self, plan: Plan, collected: Collected) -> list[Decision]:
+        """Writes recommendations down that differ from the last one."""
+        decisions = []
+        for action in plan.actions:
+            advised = action.recommended
+            if advised is None:
+                continue
+            state, now = self.state.tenants[action.cgroup], action.present
+            last = state.recommended or (now.policy, now.limit_bytes)
+            moved = abs(advised.limit_bytes - last[1]) > RECOMMENDED_SHARE * last[1]
+            if advised.policy == last[0] and not moved:
+                continue
+            state.recommended = (advised.policy, advised.limit_bytes)
+            decisions.append(
+                Decision(
+                    time_s=collected.time_s,
+                    cgroup=action.cgroup,
+                    event=Event.RECOMMENDED,
+                    before=Setting(now.policy, now.limit_bytes),
+                    after=Setting(advised.policy, advised.limit_bytes),
+                    why="mode is recommend: nothing is changed",
+                    baseline=Reading(now.throughput_ops, now.miss_ratio),
+                    predicted=Reading(advised.throughput_ops, advised.miss_ratio),
+                )
+            )
+        return decisions

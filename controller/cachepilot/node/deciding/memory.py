@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The decider's step for the memory of one node: what it is shown, and what is told of it."""
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.memory_rollout import LOSS_COSTS
+from cachepilot.decide.memory_state import Event as What
+from cachepilot.decide.memory_state import MemoryInterval, MemoryOutcome, MemoryTenant
+from cachepilot.decide.memory_state import Reading as Measured
+from cachepilot.domain.decisions import Decision, Event, Reading
+from cachepilot.domain.decisions import Setting as Told
+from cachepilot.domain.objectives.objective import Goal, Mode, Objective, Objectives, size_bytes
+from cachepilot.domain.planned import Action, Held, Plan, Setting
+from cachepilot.domain.snapshot import Demand, Device
+from cachepilot.domain.units import US_PER_S
+from cachepilot.model.limit_calibration import corrected
+from cachepilot.node.deciding.tenant_state import TenantState
+from cachepilot.plan.problem.problem import OPS_MIN
+from cachepilot.sense.collect import Collected, Seen
+from cachepilot.sizes import PAGE_BYTES
+
+NO_SLO = -(1 << 31)
+"""A priority below all others."""
+EVENTS = {
+    What.LIVE: Event.TRIAL,
+    What.CONFIRMED: Event.KEPT,
+    What.UNDONE: Event.REVERTED,
+    What.ABANDONED: Event.ABANDONED,
+}
+
+
+@dataclass(frozen=True)
+class MemoryCycle:
+    """One cycle of a node. `collected` has calibrated curves, `objectives` are those of the plan.
+
+    `short` are tenants that miss an SLO, `busy` those whose limit must not change now, `ordered`
+    those whose limit an operator pinned. See `MemoryInterval` for the rest.
+    """
+
+    collected: Collected
+    plan: Plan
+    objectives: Objectives
+    states: Mapping[str, TenantState]
+    elapsed_s: float
+    step_bytes: int
+    short: Collection[str]
+    busy: Collection[str]
+    ordered: Collection[str]
+    away: frozenset[str]
+    may_begin: bool
+    is_gap: bool
+
+
+def ops_at(demand: Demand, device: Device, wait_us: float, miss_ratio: float) -> float:
+    """Operations per second while a device read waits `wait_us`; see `planner.throughput`."""
+    waits = demand.accesses_per_op * miss_ratio * (device.miss_cost_us + wait_us)
+    return US_PER_S * demand.concurrency / (demand.service_us + waits)
+
+
+def miss_at(seen: Seen, state: TenantState, limit_bytes: int) -> float | None:
+    """The miss ratio at a limit by the calibrated curve of the policy in force; None without."""
+    told = None if seen.measured is None else seen.measured.miss_at(seen.tenant.policy, limit_bytes)
+    return None if told is None else corrected(told, limit_bytes, state.shifts)
+
+
+class _Worth:
+    """What throughputs of one tenant are worth, per second, in the unit of the goal."""
+
+    def __init__(self, cycle: MemoryCycle, seen: Seen, state: TenantState, weight: float) -> None:
+        self._goal, self._weight = cycle.objectives.goal, weight
+        self._seen, self._state = seen, state
+        self._device = cycle.collected.snapshot.device
+        self._wait_us = cycle.plan.device_wait_us
+        self._budget = cycle.collected.snapshot.node.budget_bytes
+
+    def ops(self, miss_ratio: float) -> float:
+        return ops_at(self._seen.tenant.demand, self._device, self._wait_us, miss_ratio)
+
+    def of(self, ops: float, limit_bytes: int) -> float:
+        if self._goal is Goal.LEAST_MEMORY:
+            return -limit_bytes / self._budget
+        if self._goal is Goal.TOTAL_THROUGHPUT:
+            return self._weight * ops
+        return self._weight * math.log(max(ops, OPS_MIN))
+
+    def whole(self, ops: float, limit_bytes: int) -> float:
+        if self._goal is Goal.LEAST_MEMORY:
+            return limit_bytes / self._budget
+        return self._weight * (ops if self._goal is Goal.TOTAL_THROUGHPUT else 1.0)
+
+    def at(self, limit_bytes: int) -> float:
+        miss = miss_at(self._seen, self._state, limit_bytes)
+        miss = self._seen.tenant.indicators.miss_ratio if miss is None else miss
+        return self.of(self.ops(miss), limit_bytes)
+
+    def error(self, action: Action) -> float:
+        """By how much less the plan may be worth: by a miss ratio one standard error higher.
+
+        That is half the error bar of 95%. Five of six such plans are worth as much at least, and
+        of one that is not nothing is lost but what a change may cost.
+        """
+        measured = self._seen.measured
+        if measured is None or self._goal is Goal.LEAST_MEMORY:
+            return 0.0
+        off = measured.error_at(action.policy, action.limit_bytes) / 2
+        told, worse = (self.ops(min(1.0, action.miss_ratio + one)) for one in (0.0, off))
+        limit = action.limit_bytes
+        return self.of(told, limit) - self.of(worse, limit)
+
+    def reread_s(self, action: Action) -> float:
+        """The time that the tenant takes to read anew what it gives up."""
+        given = max(0, action.present.limit_bytes - action.limit_bytes) / PAGE_BYTES
+        cost_us = self._device.miss_cost_us + self._wait_us
+        return given * cost_us / US_PER_S / self._seen.tenant.demand.concurrency
+
+
+def interval(cycle: MemoryCycle, config: DecideConfig) -> MemoryInterval:
+    """What the decider is shown."""
+    found = {}
+    for action in cycle.plan.actions:
+        seen, state = cycle.collected.seen[action.cgroup], cycle.states[action.cgroup]
+        found[action.cgroup] = _tenant(cycle, action, seen, state, config)
+    return MemoryInterval(
+        time_s=cycle.collected.time_s,
+        elapsed_s=cycle.elapsed_s,
+        name=cycle.collected.snapshot.epoch,
+        tenants=found,
+        step_bytes=cycle.step_bytes,
+        away=cycle.away,
+        is_forced=_is_forced(cycle),
+        may_begin=cycle.may_begin,
+        is_gap=cycle.is_gap,
+    )
+
+
+def _tenant(
+    cycle: MemoryCycle, action: Action, seen: Seen, state: TenantState, config: DecideConfig
+) -> MemoryTenant:
+    objective, tenant = cycle.objectives.of(action.cgroup), seen.tenant
+    worth = _Worth(cycle, seen, state, objective.weight)
+    pages, told = seen.pages, seen.wire
+    measured = None
+    if pages is not None and pages.accesses > 0:
+        measured = worth.of(worth.ops(min(1.0, pages.misses / pages.accesses)), seen.limit_bytes)
+    now, then, reread_s = action.present, action, worth.reread_s(action)
+    whole = worth.whole(now.throughput_ops, now.limit_bytes)
+    budget_s = config.loss_share * (state.managed_s + config.reserve_s)
+    is_undone = told.unconfirmed.undone and told.unconfirmed.epoch in state.changes[-1:]
+    return MemoryTenant(
+        cgroup_id=told.cgroup_id,
+        policy=tenant.policy,
+        limit_bytes=seen.limit_bytes,
+        planned_bytes=action.limit_bytes,
+        worth_now=worth.of(now.throughput_ops, now.limit_bytes),
+        worth_planned=worth.of(then.throughput_ops, then.limit_bytes),
+        worth_measured=measured,
+        worth_at=partial(_Worth.at, worth),
+        whole=whole,
+        error=worth.error(action),
+        reread_s=reread_s,
+        misses=0 if pages is None else pages.misses,
+        measured=Measured(tenant.indicators.throughput_ops, tenant.indicators.miss_ratio),
+        predicted=Measured(then.throughput_ops, then.miss_ratio),
+        priority=objective.priority if objective.has_slo else NO_SLO,
+        reached=_reached(objective, seen, now),
+        reached_planned=_reached(objective, seen, then),
+        is_short=action.cgroup in cycle.short,
+        below=_below(action, now),
+        below_planned=_below(action, then),
+        is_free=action.held is Held.NOT and action.cgroup not in cycle.busy,
+        can_afford=state.owed_s + LOSS_COSTS * reread_s <= budget_s,
+        undone=told.unconfirmed.epoch if is_undone else None,
+    )
+
+
+def _reached(objective: Objective, seen: Seen, setting: Action | Setting) -> float:
+    """The part of an SLO that a prediction reaches, above 0 to 1; 1 without one.
+
+    The p99 is taken to stay in proportion to the time of an operation.
+    """
+    found, readings, ops = 1.0, seen.tenant.indicators, setting.throughput_ops
+    if objective.throughput_ops is not None:
+        found = min(found, ops / objective.throughput_ops)
+    if objective.hit_ratio is not None:
+        found = min(found, (1 - setting.miss_ratio) / objective.hit_ratio)
+    if objective.latency_p99_us is not None and readings.latency_p99_us is not None:
+        p99_us = readings.latency_p99_us * readings.throughput_ops / max(ops, OPS_MIN)
+        found = min(found, objective.latency_p99_us / max(p99_us, OPS_MIN))
+    return max(found, OPS_MIN)
+
+
+def _below(action: Action, setting: Action | Setting) -> float:
+    """The part of what a tenant keeps without an SLO that it is predicted not to have."""
+    if action.kept_ops <= 0:
+        return 0.0
+    return max(0.0, 1 - setting.throughput_ops / action.kept_ops)
+
+
+def _is_forced(cycle: MemoryCycle) -> bool:
+    """Whether limits must change for the budget, a stated bound, or a pin."""
+    budget = cycle.collected.snapshot.node.budget_bytes
+    if sum(one.limit_bytes for one in cycle.collected.seen.values()) > budget:
+        return True
+    grows = {one.cgroup for one in cycle.plan.actions if one.limit_bytes > one.present.limit_bytes}
+    if grows & set(cycle.ordered):
+        return True
+    for cgroup, seen in cycle.collected.seen.items():
+        objective = cycle.objectives.of(cgroup)
+        if objective.mode is Mode.AUTO and seen.limit_bytes < seen.wire.floor_bytes:
+            return True
+        low, high = objective.memory_min, objective.memory_max
+        if objective.mode is not Mode.AUTO or cgroup in cycle.busy:
+            continue
+        if low is not None and seen.limit_bytes <= size_bytes(low, budget) - PAGE_BYTES:
+            return True
+        if high is not None and seen.limit_bytes >= size_bytes(high, budget) + PAGE_BYTES:
+            return True
+    return False
+
+
+def decision(outcome: MemoryOutcome, time_s: float) -> Decision:
+    """What is written down of an outcome."""
+    one, told = outcome.member, outcome.measured
+    return Decision(
+        time_s=time_s,
+        cgroup=outcome.cgroup,
+        event=EVENTS[outcome.what],
+        before=Told(one.policy, one.from_bytes),
+        after=Told(one.policy, one.to_bytes),
+        why=outcome.why,
+        baseline=Reading(one.baseline.ops, one.baseline.miss_ratio),
+        predicted=Reading(one.predicted.ops, one.predicted.miss_ratio),
+        measured=Reading() if told is None else Reading(told.ops, told.miss_ratio),
+    )

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The decider's step for the policies of all tenants of one node."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.outcome import Outcome, What
+from cachepilot.decide.state import Interval
+from cachepilot.decide.step import step
+from cachepilot.domain.decisions import Decision, Event, Reading, Setting
+from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
+from cachepilot.domain.planned import Action, Held, Plan
+from cachepilot.node.deciding.tenant_state import Recent, TenantState
+from cachepilot.node.deciding.wish import NO_WISH, Wish
+from cachepilot.sense.collect import Collected, Seen
+
+EVENTS = {
+    What.LIVE: Event.TRIAL,
+    What.CONFIRMED: Event.KEPT,
+    What.UNDONE: Event.REVERTED,
+    What.REFUSED: Event.REFUSED,
+    What.ABANDONED: Event.ABANDONED,
+}
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """One cycle of a node. `refused` are policies that it would not attach, and why.
+
+    A tenant that is `moving`, whose memory is on trial, keeps its policy: what is measured of a
+    change must be of that change. After a gap, of which no snapshot tells, nothing is learnt.
+    Without `may_begin` no change begins.
+    """
+
+    collected: Collected
+    plan: Plan
+    objectives: Objectives
+    elapsed_s: float
+    refused: Mapping[str, str]
+    orders: Mapping[str, Wish]
+    moving: Collection[str] = ()
+    is_gap: bool = False
+    may_begin: bool = True
+
+
+def _miss_time_share(seen: Seen, cycle: Cycle) -> float:
+    """Time of an operation that misses every access, for the device, over what it takes now."""
+    demand, device = seen.tenant.demand, cycle.collected.snapshot.device
+    cost_us = demand.accesses_per_op * (device.miss_cost_us + cycle.plan.device_wait_us)
+    time_us = demand.service_us + seen.tenant.indicators.miss_ratio * cost_us
+    return cost_us / time_us if time_us > 0 else 0.0
+
+
+def _interval(seen: Seen, objective: Objective, cycle: Cycle) -> Interval:
+    tenant = seen.tenant
+    order = cycle.orders.get(tenant.cgroup, NO_WISH)
+    pages = None if cycle.is_gap else seen.pages
+    told = None if pages is None else seen.counterfactual
+    return Interval(
+        time_s=cycle.collected.time_s,
+        elapsed_s=cycle.elapsed_s,
+        in_force=tenant.policy,
+        limit_bytes=seen.limit_bytes,
+        allowed=frozenset(objective.policies) or seen.usable,
+        may_change=objective.mode is Mode.AUTO and order.policy is None,
+        is_held=tenant.cgroup in cycle.moving,
+        regime=seen.wire.phase,
+        may_begin=cycle.may_begin,
+        ops=tenant.indicators.throughput_ops,
+        accesses=0 if pages is None else pages.accesses,
+        misses=0 if pages is None else pages.misses,
+        miss_time_share=_miss_time_share(seen, cycle),
+        counterfactual=told,
+        refused=cycle.refused.get(tenant.cgroup),
+    )
+
+
+def _reading(pair: tuple[float, float] | None) -> Reading:
+    return Reading() if pair is None else Reading(*pair)
+
+
+def _decision(seen: Seen, outcome: Outcome, time_s: float) -> Decision:
+    return Decision(
+        time_s=time_s,
+        cgroup=seen.tenant.cgroup,
+        event=EVENTS[outcome.what],
+        before=Setting(outcome.before, seen.limit_bytes),
+        after=Setting(outcome.after, seen.limit_bytes),
+        why=outcome.why,
+        baseline=_reading(outcome.baseline),
+        predicted=_reading(outcome.predicted),
+        measured=_reading(outcome.measured),
+    )
+
+
+def decide(
+    cycle: Cycle,
+    states: Mapping[str, TenantState],
+    recents: Mapping[str, Recent],
+    config: DecideConfig,
+) -> tuple[dict[str, Wish], list[Decision]]:
+    """Policies to attach, by cgroup, and what was decided."""
+    wishes = dict(cycle.orders)
+    decisions: list[Decision] = []
+    actions = {action.cgroup: action for action in cycle.plan.actions}
+    for cgroup, seen in cycle.collected.seen.items():
+        state, objective = states[cgroup].policy, cycle.objectives.of(cgroup)
+        for outcome in step(state, _interval(seen, objective, cycle), config):
+            decisions.append(_decision(seen, outcome, cycle.collected.time_s))
+            if outcome.what is What.LIVE and state.wanted is not None:
+                states[cgroup].begin_change(cycle.collected.snapshot.epoch)
+        earlier = wishes.get(cgroup, NO_WISH)
+        action = actions.get(cgroup)
+        if earlier.policy is None and _is_banned(objective, seen, action):
+            assert action is not None
+            state.trial = state.wanted = None
+            decisions += _told(action, cycle, recents[cgroup])
+            wishes[cgroup] = replace(earlier, policy=action.policy, ordered=True)
+            continue
+        recents[cgroup].ordered = ""
+        if state.wanted is not None:
+            wishes[cgroup] = replace(earlier, policy=state.wanted)
+    return wishes, decisions
+
+
+def _is_banned(objective: Objective, seen: Seen, action: Action | None) -> bool:
+    """Whether the objectives do not allow the present policy, and another is planned."""
+    named, now = objective.policies, seen.tenant.policy
+    if not named or now in named or action is None or action.held is not Held.NOT:
+        return False
+    return action.policy != now
+
+
+def _told(action: Action, cycle: Cycle, recent: Recent) -> list[Decision]:
+    """Says once that a policy is replaced because the objectives do not allow it."""
+    if recent.ordered == action.policy:
+        return []
+    recent.ordered = action.policy
+    now = action.present
+    return [
+        Decision(
+            time_s=cycle.collected.time_s,
+            cgroup=action.cgroup,
+            event=Event.KEPT,
+            before=Setting(now.policy, now.limit_bytes),
+            after=Setting(action.policy, now.limit_bytes),
+            why=f"the objectives do not allow {now.policy}; not a trial",
+            predicted=Reading(action.throughput_ops, action.miss_ratio),
+        )
+    ]

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tenants that come and go, and those that are only missing from a snapshot or two.
+
+An agent leaves a tenant out whose cgroup it could not read; a change must not lose its way back for
+that.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cachepilot.domain.decisions import Decision, Event, Setting
+from cachepilot.node.deciding.first_memory import found_bytes
+from cachepilot.node.deciding.tenant_state import TenantState
+from cachepilot.sense.collect import Seen
+
+PATIENCE_S = 30.0
+"""For so long a tenant that is missing goes on where it was."""
+
+
+@dataclass
+class Away:
+    """What is remembered of a tenant that is missing, and since when."""
+
+    state: TenantState
+    since_s: float
+
+
+def _ended(cgroup: str, state: TenantState, time_s: float) -> list[Decision]:
+    trial = state.policy.trial
+    if trial is None:
+        return []
+    before, after = (
+        Setting(one, trial.limit_bytes) for one in (trial.from_policy, trial.to_policy)
+    )
+    return [Decision(time_s, cgroup, Event.ABANDONED, before, after, "the cgroup is gone")]
+
+
+def follow(
+    states: dict[str, TenantState],
+    away: dict[str, Away],
+    seen: Mapping[str, Seen],
+    time_s: float,
+) -> list[Decision]:
+    """Makes `states` those of the tenants that are `seen`; changes of those that are gone end."""
+    decisions: list[Decision] = []
+    for cgroup, state in list(states.items()):
+        found = seen.get(cgroup)
+        if found is None:
+            away[cgroup] = Away(state, time_s)
+            del states[cgroup]
+        elif found.wire.cgroup_id != state.cgroup_id:
+            decisions += _ended(cgroup, state, time_s)
+            del states[cgroup]
+    for cgroup, one in list(away.items()):
+        found = seen.get(cgroup)
+        if found is not None and found.wire.cgroup_id == one.state.cgroup_id:
+            states[cgroup] = one.state
+        elif found is not None or time_s - one.since_s > PATIENCE_S:
+            decisions += _ended(cgroup, one.state, time_s)
+        else:
+            continue
+        del away[cgroup]
+    for cgroup, found in seen.items():
+        if cgroup not in states:
+            states[cgroup] = TenantState(found.wire.cgroup_id)
+            states[cgroup].held_first_bytes = found_bytes(found)
+    return decisions

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is remembered of one tenant between cycles."""
+
+from dataclasses import dataclass, field
+
+from cachepilot.decide.state import PolicyState
+from cachepilot.domain.snapshot import Curves
+from cachepilot.model.limit_calibration import LimitCalibration
+
+CHANGES_KEPT = 4
+
+
+@dataclass
+class TenantState:
+    """It outlives a restart. `held_first_bytes` is its first memory, see `first_memory`.
+
+    `limits` is what was measured at the limits that it had, in the regime `limits_regime`. `owed_s`
+    is the time that it lost against what it keeps, in `managed_s` of being looked at; time that it
+    gained counts as credit. `changes` are names of its last changes on trial, the newest last.
+    """
+
+    cgroup_id: int
+    policy: PolicyState = field(default_factory=PolicyState)
+    limits: LimitCalibration = field(default_factory=LimitCalibration)
+    limits_regime: int = 0
+    owed_s: float = 0.0
+    managed_s: float = 0.0
+    held_first_bytes: int = 0
+    recommended: tuple[str, int] | None = None
+    changes: list[int] = field(default_factory=list)
+
+    @property
+    def shifts(self) -> tuple[tuple[int, float], ...]:
+        """By how much the curve is off at the limits that were in force."""
+        return self.limits.shifts()
+
+    def begin_change(self, epoch: int) -> None:
+        """A change begins whose name is the epoch of the plan that makes it."""
+        if epoch not in self.changes:
+            self.changes = [*self.changes, epoch][-CHANGES_KEPT:]
+
+    def move_back(self, seconds: float) -> None:
+        """With a clock that went back so far."""
+        barred = self.policy.barred
+        self.policy.barred = {name: until_s - seconds for name, until_s in barred.items()}
+        self.skip(-seconds)
+
+    def skip(self, seconds: float) -> None:
+        """Over a time of which no snapshot tells: what is seen of a change was not seen in it."""
+        self.policy.regime_s += seconds
+        trial = self.policy.trial
+        if trial is not None:
+            trial.started_s += seconds
+            trial.ends_s += seconds
+
+
+@dataclass
+class Steered:
+    """Between which limits a tenant is, by what was asked for `idle` cycles ago.
+
+    `earlier_bytes` are limits at which it was at rest, the oldest first. `foreign_bytes` is a limit
+    that is neither, seen in `foreign` snapshots in a row.
+    """
+
+    low_bytes: int
+    high_bytes: int
+    idle: int = 0
+    earlier_bytes: list[int] = field(default_factory=list)
+    foreign_bytes: int = 0
+    foreign: int = 0
+
+
+@dataclass
+class Recent:
+    """What is remembered of one tenant while the controller runs.
+
+    `corrected` are the last curves that were corrected, by how much, and what came of it.
+    """
+
+    ordered: str = ""
+    steered: Steered | None = None
+    corrected: tuple[Curves, tuple[tuple[int, float], ...], Curves] | None = None
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it has a limit that nobody here asked for."""
+        return self.steered is not None and self.steered.foreign > 0

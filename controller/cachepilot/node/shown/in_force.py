@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which decisions are in force: a tenant has what they led to, and none that came later did."""
+
+from collections.abc import Iterator
+
+from cachepilot.domain.decisions import Event
+from cachepilot.domain.recorded import RecordedDecision, RunningTrial
+from cachepilot.node.shown.report import Report
+from cachepilot.store.store import Store
+
+IN_FORCE = (Event.TRIAL, Event.KEPT)
+"""Of these alone a tenant has what was decided."""
+KEYS = ("policy", "limit_bytes")
+
+
+def changed(one: RecordedDecision) -> dict[str, str | int]:
+    """What a decision changed, as it was before."""
+    pairs = ((key, getattr(one, f"from_{key}"), getattr(one, f"to_{key}")) for key in KEYS)
+    return {key: before for key, before, after in pairs if before != after}
+
+
+def _present(report: Report, cgroup: str) -> dict[str, str | int]:
+    """What a tenant has; a limit that is being lowered counts as where it is going."""
+    seen = report.collected.seen[cgroup]
+    limit = seen.wire.target_limit_bytes or seen.limit_bytes
+    return {"policy": seen.tenant.policy, "limit_bytes": limit}
+
+
+def _runs(one: RecordedDecision, trial: RunningTrial | None) -> bool:
+    """Whether a trial is that of a decision; where its memory goes may have moved on since."""
+    if trial is None or trial.from_limit_bytes != one.from_limit_bytes:
+        return False
+    return (trial.from_policy, trial.to_policy) == (one.from_policy, one.to_policy)
+
+
+def _on_trial(trial: RunningTrial | None, key: str) -> bool:
+    return trial is not None and getattr(trial, f"from_{key}") != getattr(trial, f"to_{key}")
+
+
+def _objections(one: RecordedDecision, report: Report, store: Store) -> Iterator[str]:
+    keys = changed(one)
+    if one.event not in IN_FORCE:
+        yield f"{one.event}: not in force (allowed: {', '.join(IN_FORCE)})"
+    if not keys:
+        yield "it changed nothing (allowed: one that did)"
+    trial, is_trial = report.trials.get(one.cgroup), one.event == Event.TRIAL
+    if is_trial and one.epoch <= report.epoch and not _runs(one, trial):
+        yield "not in force any more: its trial is over"
+    present = _present(report, one.cgroup)
+    for key in keys:
+        led_to = getattr(one, f"to_{key}")
+        if not is_trial and _on_trial(trial, key):
+            yield f"not in force any more: another {key} is on trial"
+        if not is_trial and one.epoch < report.epoch and present[key] != led_to:
+            yield f"not in force any more: {key} is {present[key]}, it led to {led_to}"
+        later = store.later(one, key, (Event.TRIAL,) if is_trial else IN_FORCE, not is_trial)
+        if later is not None:
+            yield f"not in force any more: decision {later} is"
+
+
+def why_not(one: RecordedDecision, report: Report, store: Store) -> str:
+    """Why a decision about a tenant that is there is not in force; empty when it is.
+
+    What was decided in the last cycle counts although the node has yet to do it.
+    """
+    return next(_objections(one, report, store), "")

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Targets of throughput as the planner aims at them, and what is told of them.
+
+What the model is off by at the setting in force is taken to be off everywhere.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.domain.planned import SloOutcome, SloState
+from cachepilot.model.throughput_error import TargetError
+from cachepilot.node.deciding.memory import miss_at, ops_at
+from cachepilot.node.deciding.tenant_state import TenantState
+from cachepilot.node.shown.slo_windows import measured, promises
+from cachepilot.plan.slo_outcomes import meets
+from cachepilot.readable import number
+from cachepilot.sense.collect import Collected
+
+
+class Promises:
+    """Targets of the tenants of one node; what is known of them is lost on a restart."""
+
+    def __init__(self) -> None:
+        self._errors: dict[tuple[str, str], TargetError] = {}
+        self._named: dict[tuple[str, str], SloOutcome] = {}
+
+    def take(
+        self,
+        collected: Collected,
+        objectives: Objectives,
+        states: Mapping[str, TenantState],
+        unsettled: Collection[str],
+        wait_us: float,
+    ) -> None:
+        """An interval of every tenant; `wait_us` is what a device read waits by the last plan.
+
+        Page caches of those that are `unsettled` still turn over.
+        """
+        known, self._errors = self._errors, {}
+        for cgroup, seen in collected.seen.items():
+            # What cannot be trusted teaches nothing: a change of regime is no error of the model.
+            miss = miss_at(seen, states[cgroup], seen.limit_bytes)
+            is_known = miss is not None and seen.tenant.trust.trusted
+            for kind, target in promises(objectives.of(cgroup)):
+                error = self._errors[cgroup, kind] = known.get((cgroup, kind)) or TargetError()
+                value = measured(kind, seen)
+                if value is None or not is_known:
+                    continue
+                told = 0.0
+                if kind == "throughput_ops" and miss is not None:
+                    told = ops_at(seen.tenant.demand, collected.snapshot.device, wait_us, miss)
+                missing = None if cgroup in unsettled else _missing(kind, value, target)
+                error.take((seen.tenant.policy, seen.limit_bytes), value, told, missing)
+
+    def short(self) -> frozenset[str]:
+        """Tenants that miss a target by more than chance."""
+        return frozenset(cgroup for (cgroup, _), one in self._errors.items() if one.is_short)
+
+    def aimed(self, objectives: Objectives) -> Objectives:
+        """Objectives for the planner."""
+        found = []
+        for (cgroup, kind), error in self._errors.items():
+            objective = objectives.of(cgroup)
+            if kind == "throughput_ops" and objective.throughput_ops and error.aim != 1.0:
+                target = objective.throughput_ops * error.aim
+                found.append(replace(objective, pattern=cgroup, throughput_ops=target))
+        return replace(objectives, pinned=(*found, *objectives.pinned)) if found else objectives
+
+    def told(
+        self, outcomes: Iterable[SloOutcome], objectives: Objectives, collected: Collected
+    ) -> tuple[SloOutcome, ...]:
+        """Outcomes of what is asked, of those of what the planner aimed at.
+
+        What was named infeasible stays so while curves are not trusted, which say nothing of it.
+        """
+        found, known, self._named = [], self._named, {}
+        for outcome in outcomes:
+            key = outcome.cgroup, outcome.kind
+            told, named = self._told(outcome, objectives), known.get(key)
+            trust = collected.seen[outcome.cgroup].tenant.trust
+            unknown = told.state in (SloState.HELD, SloState.UNMEASURED) and not trust.trusted
+            if unknown and named is not None and named.target == told.target:
+                self._named[key] = named
+                why = f"{named.why}; since then {trust.reason or 'curves are not trusted'}"
+                told = replace(named, value=told.value, why=why)
+            elif told.state is SloState.UNATTAINABLE:
+                self._named[key] = told
+            found.append(told)
+        return tuple(found)
+
+    def _told(self, outcome: SloOutcome, objectives: Objectives) -> SloOutcome:
+        target = getattr(objectives.of(outcome.cgroup), outcome.kind)
+        value, most = outcome.value, outcome.attainable
+        error = self._errors.get((outcome.cgroup, outcome.kind))
+        if outcome.kind != "throughput_ops" or error is None or value is None or most is None:
+            return outcome
+        value, most = value * error.ratio, most * error.ratio
+        told = replace(outcome, target=target, value=value, attainable=most, attainable_ops=most)
+        asked = f"{number(target, 6)} ops/s asked"
+        if meets(outcome.kind, value, target):
+            why = (
+                told.why
+                if told.state is SloState.KEPT
+                else f"{asked}, {number(value, 6)} predicted"
+            )
+            return replace(told, state=SloState.KEPT, why=why)
+        if outcome.state is not SloState.UNATTAINABLE:
+            return told
+        if not meets(outcome.kind, most, target):
+            why = f"{asked}; infeasible on this node: attainable are {number(most)} ops/s"
+            return replace(told, why=f"{why}, others at their least")
+        why = f"{asked}, {number(most, 6)} attainable: too near to keep it in every window"
+        return replace(told, state=SloState.APPROACHING, why=why)
+
+
+def _missing(kind: str, value: float, target: float) -> float:
+    """The part of a target that is not reached; below 0 when it is exceeded."""
+    return 1 - target / value if kind == "latency_p99_us" else 1 - value / target

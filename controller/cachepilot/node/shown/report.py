@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one cycle left to be looked at: whole, and never changed once it is published."""
+
+from dataclasses import dataclass, field
+
+from cachepilot.decide.memory_state import FILLED_S
+from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.domain.planned import Plan
+from cachepilot.domain.recorded import RunningTrial
+from cachepilot.domain.slos import SloStatus
+from cachepilot.node.deciding.decider import NodeState
+from cachepilot.node.shown.slo_windows import SloWindows, is_met, measured, promises
+from cachepilot.sense.collect import Collected
+
+
+@dataclass(frozen=True)
+class LastDecision:
+    """The last decision about a tenant, in one line."""
+
+    text: str
+    time_s: float
+
+
+@dataclass(frozen=True)
+class Report:
+    """One node after a cycle; `plan` is None where none could be made."""
+
+    collected: Collected
+    plan: Plan | None
+    objectives: Objectives
+    epoch: int
+    problem: str
+    slos: dict[str, list[SloStatus]] = field(default_factory=dict)
+    trials: dict[str, RunningTrial] = field(default_factory=dict)
+    last: dict[str, LastDecision] = field(default_factory=dict)
+    decisions: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Totals by cgroup and event."""
+
+
+def trial_views(state: NodeState, collected: Collected) -> dict[str, RunningTrial]:
+    """Changes that are not confirmed, by cgroup: of policies, and of memory."""
+    found = {}
+    for cgroup, one in state.tenants.items():
+        trial = one.policy.trial
+        if trial is not None:
+            found[cgroup] = RunningTrial(
+                started_s=trial.started_s,
+                ends_s=max(trial.ends_s, collected.time_s),
+                from_policy=trial.from_policy,
+                to_policy=trial.to_policy,
+                from_limit_bytes=trial.limit_bytes,
+                to_limit_bytes=trial.limit_bytes,
+                baseline_ops=trial.baseline[0],
+                predicted_ops=trial.predicted[0],
+            )
+    change = state.memory.change
+    if change is None:
+        return found
+    for cgroup, member in change.members.items():
+        if cgroup in collected.seen and cgroup not in found:
+            found[cgroup] = RunningTrial(
+                started_s=change.started_s,
+                ends_s=max((change.settled_s or change.moved_s) + FILLED_S, collected.time_s),
+                from_policy=member.policy,
+                to_policy=member.policy,
+                from_limit_bytes=member.from_bytes,
+                to_limit_bytes=member.to_bytes,
+                baseline_ops=member.baseline.ops,
+                predicted_ops=member.predicted.ops,
+            )
+    return found
+
+
+def slo_views(
+    collected: Collected, plan: Plan, objectives: Objectives, windows: SloWindows
+) -> dict[str, list[SloStatus]]:
+    """Every promise: what is measured, what the plan makes of it, how often it was kept."""
+    outcomes = {(one.cgroup, one.kind): one for one in plan.slos}
+    found: dict[str, list[SloStatus]] = {}
+    for cgroup, seen in collected.seen.items():
+        for kind, target in promises(objectives.of(cgroup)):
+            outcome = outcomes.get((cgroup, kind))
+            value = measured(kind, seen)
+            total = windows.total(cgroup, kind)
+            found.setdefault(cgroup, []).append(
+                SloStatus(
+                    kind=kind,
+                    target=target,
+                    measured=value,
+                    predicted=None if outcome is None else outcome.value,
+                    attainable=None if outcome is None else outcome.attainable,
+                    attainable_ops=None if outcome is None else outcome.attainable_ops,
+                    state="unmeasured" if outcome is None else str(outcome.state),
+                    met=None if value is None else is_met(kind, value, target),
+                    attainment=windows.attainment(cgroup, kind),
+                    why="not planned" if outcome is None else outcome.why,
+                    windows_total=None if total is None else total.windows,
+                    windows_met_total=None if total is None else total.met,
+                )
+            )
+    return found

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`optimal`: policy and memory together, SLOs first, then the goal.
+
+At a given load of the device the tenants are independent but for the memory, and a multiple-choice
+knapsack is the exact answer. The load follows from the answer: the two are repeated until they
+agree, each time with the price that one tenant's reads have for all others.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cachepilot.domain.objectives.objective import Goal
+from cachepilot.domain.snapshot import BoolArray, IntArray
+from cachepilot.plan.allocators.multiple_choice_knapsack import solve
+from cachepilot.plan.allocators.options import (
+    Options,
+    at_sizes,
+    sizes_between,
+    sizes_that_matter,
+    values,
+)
+from cachepilot.plan.allocators.polishing import polish
+from cachepilot.plan.allocators.slo_first import assure, assured_sizes
+from cachepilot.plan.problem.problem import Allocation, Load, Problem
+
+AGREEMENT = 0.01
+"""Of the time of a miss: by how much its assumed wait may be wrong."""
+
+Rank = tuple[tuple[int, ...], float]
+
+
+def _chosen(options: Options, option: IntArray) -> Allocation:
+    rows = np.arange(option.size)
+    return Allocation(options.policy[rows, option], options.sizes_bytes[rows, option])
+
+
+def _most_worth(problem: Problem, options: Options) -> Allocation:
+    assured = assure(problem, options)
+    worth = np.where(assured.allows(options), values(problem, options), -np.inf)
+    tolerance = problem.config.tolerance * float(problem.whole(0.0).sum())
+    choice = solve(options.sizes_bytes, worth, problem.budget_bytes, tolerance)
+    found = polish(problem, assured, _chosen(options, choice.option))
+    exact = problem.load.wait_us == 0
+    return replace(found, bound=choice.bound if exact else None)
+
+
+def _held(problem: Problem) -> Problem:
+    """Tenants without an SLO are promised what they have, after all that have one.
+
+    What they keep of their first throughput, where that is more.
+    """
+    free = problem.movable & ~problem.has_slo
+    wait_us = problem.load.wait_us
+    ops = problem.model.ops(problem.present_miss, wait_us)
+    first = problem.keep * problem.model.ops(problem.first_miss, wait_us)
+    last = int(problem.priority.min(initial=0)) - 1
+    return replace(
+        problem,
+        min_ops=np.where(free, np.maximum(ops, first), problem.min_ops),
+        priority=np.where(free, last, problem.priority),
+    )
+
+
+def _least_memory(problem: Problem, options: Options) -> Allocation:
+    """The lightest option of each tenant that keeps what is assured.
+
+    To switch the policy must save a share of the memory, the same as of throughput, unless there
+    is no room for those that then do not switch.
+    """
+    allowed = assure(problem, options).allows(options)
+    found = _lightest(problem, options, allowed, problem.config.switch_cost)
+    if int(found.limit_bytes.sum()) > problem.budget_bytes:
+        found = _lightest(problem, options, allowed, 0.0)
+    return found
+
+
+def _lightest(
+    problem: Problem, options: Options, allowed: BoolArray, switch_cost: float
+) -> Allocation:
+    """The lightest option of each tenant, a switch counted as this share more memory."""
+    switched = options.policy != problem.present[:, None]
+    weight = options.sizes_bytes * (1 + switch_cost * switched)
+    weight = np.where(allowed, weight, np.inf)
+    lightest = weight <= weight.min(axis=1, keepdims=True)
+    worth = np.where(lightest, values(problem, options), -np.inf)
+    return _chosen(options, worth.argmax(axis=1))
+
+
+def _rank(problem: Problem, allocation: Allocation) -> tuple[Rank, Load]:
+    """How good an allocation is under the load it leads to: SLOs by priority, then the goal."""
+    miss = problem.miss(allocation)
+    value, load = problem.valued(allocation, miss)
+    slos: tuple[int, ...] = ()
+    if problem.has_slo.any():
+        kept = problem.has_slo & (miss <= problem.under(load).slo_miss)
+        slos = tuple(
+            int((kept & (problem.priority == priority)).sum())
+            for priority in sorted(set(problem.priority[problem.has_slo].tolist()), reverse=True)
+        )
+    if problem.goal is Goal.LEAST_MEMORY:
+        value = -float(allocation.limit_bytes.sum())
+    return (slos, value), load
+
+
+def _is_possible(problem: Problem, allocation: Allocation) -> bool:
+    limits = allocation.limit_bytes
+    inside = (limits >= problem.low_bytes) & (limits <= problem.high_bytes)
+    stays = problem.stay | (allocation.policy != problem.present)
+    return bool((inside & stays).all()) and int(limits.sum()) <= problem.budget_bytes
+
+
+@dataclass(frozen=True)
+class _Found:
+    rank: Rank
+    allocation: Allocation
+
+
+def allocate(problem: Problem, random: np.random.Generator) -> Allocation:
+    """The best allocation that was found; at a device that keeps up, to within the tolerance."""
+    unchanged = problem.unchanged()
+    rank, load = _rank(problem, unchanged)
+    if problem.present.size == 0:
+        return unchanged
+    never_worse = problem.goal is not Goal.LEAST_MEMORY and not problem.has_slo.any()
+    kept = (problem.present_miss <= problem.under(load).kept_miss()).all()
+    fine = never_worse and kept and _is_possible(problem, unchanged)
+    best = _Found(rank, unchanged) if fine else None
+    bound = None
+    sizes = np.hstack((sizes_that_matter(problem), sizes_between(problem)))
+    common = at_sizes(problem, sizes)
+    for _ in range(problem.config.rounds):
+        here = problem.under(load)
+        if here.goal is Goal.LEAST_MEMORY:
+            here = _held(here)
+        options = common
+        if here.has_slo.any() or here.is_kept.any():
+            options = common.beside(at_sizes(here, assured_sizes(here)))
+        solve_here = _least_memory if here.goal is Goal.LEAST_MEMORY else _most_worth
+        allocation = solve_here(here, options)
+        bound = allocation.bound
+        rank, new_load = _rank(problem, allocation)
+        if best is None or rank > best.rank:
+            best = _Found(rank, allocation)
+        time_us = problem.model.per_miss / problem.model.accesses + new_load.wait_us
+        if abs(new_load.wait_us - load.wait_us) <= AGREEMENT * float(time_us.min()):
+            break
+        load = new_load
+    assert best is not None
+    return replace(best.allocation, bound=bound)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each tenant may choose from: sizes that matter, each under the present or the best policy.
+
+Between two points of a curve the miss ratio is a straight line, and throughput, its reciprocal, is
+convex, as is the logarithm of a reciprocal: so is the greatest of several policies. Memory
+therefore pays at the points of the curves, or at an end of what a tenant may get, for all tenants
+but one; sizes between them are there for that one, and for what rounding leaves.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray
+from cachepilot.plan.problem.problem import Problem
+from cachepilot.sizes import pages_up
+
+SIZES_BETWEEN = 1024
+"""Sizes between the points of the curves, of all tenants together."""
+SIZES_BETWEEN_RANGE = (2, 256)
+"""The least and the most of them per tenant."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of N tenants: first K sizes under the present policy, then K under the best other.
+
+    `sizes_bytes`, `miss`, `policy` (an index into the tenant's curves) and `usable` have the shape
+    (N, 2K).
+    """
+
+    sizes_bytes: IntArray
+    miss: FloatArray
+    policy: IntArray
+    usable: BoolArray
+
+    def beside(self, others: "Options") -> "Options":
+        """Both tables, side by side."""
+        return Options(
+            np.hstack((self.sizes_bytes, others.sizes_bytes)),
+            np.hstack((self.miss, others.miss)),
+            np.hstack((self.policy, others.policy)),
+            np.hstack((self.usable, others.usable)),
+        )
+
+
+def at_sizes(problem: Problem, sizes_bytes: IntArray) -> Options:
+    """The options of every tenant at its sizes, (N, K)."""
+    cells = problem.curves.cells(sizes_bytes)
+    miss_stay = problem.curves.miss_at(cells, problem.present)
+    miss_stay = np.where(problem.movable[:, None], miss_stay, problem.present_miss[:, None])
+    miss_switch, policy = problem.curves.least_miss(cells, problem.allowed)
+    stay = np.broadcast_to(problem.stay[:, None], sizes_bytes.shape)
+    present = np.broadcast_to(problem.present[:, None], sizes_bytes.shape)
+    return Options(
+        np.hstack((sizes_bytes, sizes_bytes)),
+        np.hstack((miss_stay, miss_switch)),
+        np.hstack((present, np.maximum(policy, 0))),
+        np.hstack((stay, policy >= 0)),
+    )
+
+
+def sizes_that_matter(problem: Problem) -> IntArray:
+    """The points of the curves, the bounds of each tenant and what it has, shape (N, K).
+
+    Within the bounds; points in whole pages, repeated where there are fewer.
+    """
+    low, high = problem.low_bytes[:, None], problem.high_bytes[:, None]
+    points = np.minimum(problem.curves.sizes_bytes[:, 1:], high).astype(np.int64)
+    return np.hstack((np.clip(pages_up(points), low, high), low, high, _present(problem)))
+
+
+def sizes_between(problem: Problem) -> IntArray:
+    """Even sizes within the bounds of each tenant, whole pages, shape (N, K)."""
+    low, high = problem.low_bytes[:, None], problem.high_bytes[:, None]
+    least, most = SIZES_BETWEEN_RANGE
+    count = int(np.clip(SIZES_BETWEEN // max(1, low.size), least, most))
+    steps = np.arange(1, count + 1) / (count + 1)
+    even = low + ((high - low) * steps).astype(np.int64)
+    found: IntArray = np.clip(pages_up(even), low, high)
+    return found
+
+
+def _present(problem: Problem) -> IntArray:
+    found: IntArray = np.clip(problem.current_bytes, problem.low_bytes, problem.high_bytes)
+    return found[:, None]
+
+
+def values(problem: Problem, options: Options) -> FloatArray:
+    """The worth of options less the costs of change and of device reads, shape (N, 2K).
+
+    -inf where an option is not usable.
+    """
+    load = problem.load
+    switched = options.policy != problem.present[:, None]
+    ops = problem.model.ops(options.miss, load.wait_us)
+    worth = problem.worth(ops) - problem.cost(options.sizes_bytes, switched)
+    if load.read_price > 0:
+        worth = worth - load.read_price * problem.model.device_iops(options.miss, load.wait_us)
+    return np.where(options.usable, worth, -np.inf)

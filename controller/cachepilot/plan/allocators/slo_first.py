@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SLOs before everything else: what each tenant is assured of, in the order of priorities.
+
+Memory that nobody must have is spent on SLOs, those of the highest priority first and of one
+priority the cheapest first, so that as many as possible are kept. What then is left goes to those
+that cannot be kept, so that they cost no other tenant an SLO that can. Last comes what tenants
+without an SLO keep of the throughput that they had at first.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray
+from cachepilot.plan.allocators.options import Options
+from cachepilot.plan.problem.problem import Problem
+from cachepilot.sizes import pages_down, pages_up
+
+FAR = np.iinfo(np.int64).max
+PART_STEPS = 10
+"""Bisections of the part that all can keep, where not all of it fits."""
+
+
+@dataclass(frozen=True)
+class Assured:
+    """The greatest miss ratio and the least limit of each tenant, shape (N,)."""
+
+    miss: FloatArray
+    least_bytes: IntArray
+
+    def allows(self, options: Options) -> BoolArray:
+        """Which options keep what is assured."""
+        enough = options.sizes_bytes >= self.least_bytes[:, None]
+        found: BoolArray = options.usable & enough & (options.miss <= self.miss[:, None])
+        return found
+
+
+def assured_sizes(problem: Problem) -> IntArray:
+    """The least sizes at which SLOs are kept, by the present and by the best other policy, (N, 2).
+
+    Without an SLO those that keep what a tenant is to keep, or its first memory where none does.
+    Whole pages within the bounds of each tenant.
+    """
+    miss = np.where(problem.has_slo, problem.slo_miss, problem.kept_miss())
+    first = problem.curves.first_size(miss)
+    rows = np.arange(problem.present.size)
+    other = np.where(problem.allowed, first, np.inf).min(axis=1, initial=np.inf)
+    wanted = np.stack((first[rows, problem.present], other), axis=1)
+    at_first = problem.is_kept[:, None] & ~np.isfinite(wanted)
+    wanted = np.where(at_first, problem.first_bytes[:, None], wanted)
+    low, high = problem.low_bytes[:, None], problem.high_bytes[:, None]
+    pages = pages_up(np.ceil(np.minimum(wanted, high)).astype(np.int64))
+    found: IntArray = np.clip(pages, low, high)
+    return found
+
+
+def with_kept(problem: Problem) -> Problem:
+    """The problem in which the least limits keep what is to be kept, for allocators of limits only.
+
+    Under the policy that is given; all get the same part of it where not all of it fits.
+    """
+    rows = np.flatnonzero(problem.is_kept)
+    if rows.size == 0:
+        return problem
+    low, high = problem.low_bytes[rows], problem.high_bytes[rows]
+    first = problem.curves.first_size(problem.kept_miss())[rows, problem.given[rows]]
+    wanted = np.minimum(first, np.maximum(problem.first_bytes[rows], low))
+    pages = pages_up(np.ceil(np.minimum(wanted, high)).astype(np.int64))
+    extra = np.clip(pages, low, high) - low
+    spare = problem.budget_bytes - int(problem.low_bytes.sum())
+    if int(extra.sum()) > spare:
+        extra = pages_down((extra * (spare / int(extra.sum()))).astype(np.int64))
+    least = problem.low_bytes.copy()
+    least[rows] += extra
+    return replace(problem, low_bytes=least)
+
+
+def reach_bytes(problem: Problem) -> IntArray:
+    """What each tenant could get in time if all others had their least, shape (N,)."""
+    others = int(problem.least_bytes.sum()) - problem.least_bytes
+    found: IntArray = np.minimum(problem.most_bytes, problem.budget_bytes - others)
+    return found
+
+
+def _is_above(problem: Problem) -> BoolArray:
+    """Whose SLO takes more than may be given now, but no more than it could get in time."""
+    first = problem.curves.first_size(problem.slo_miss)
+    needed = np.where(problem.usable, first, np.inf).min(axis=1, initial=np.inf)
+    found: BoolArray = (needed > problem.high_bytes) & (needed <= reach_bytes(problem))
+    return found
+
+
+def assure(problem: Problem, options: Options) -> Assured:
+    """What is assured to each tenant; together it fits into the budget.
+
+    First SLOs, in the order of priorities, then what tenants without one keep. The keep of who has
+    a higher priority than an SLO comes before it.
+    """
+    found = _Assuring(problem, options)
+    kept = problem.is_kept.copy()
+    left_out: list[int] = []
+    slos = problem.has_slo
+    for priority in sorted(set(problem.priority[slos].tolist()), reverse=True):
+        above = kept & (problem.priority > priority)
+        found.keep(np.flatnonzero(above))
+        kept &= ~above
+        left_out += found.promise(np.flatnonzero(slos & (problem.priority == priority)))
+    for row in left_out:
+        found.give_best(row)
+    found.keep(np.flatnonzero(kept))
+    return found.assured
+
+
+class _Assuring:
+    """What is assured so far, and the bytes that are still to be spent."""
+
+    def __init__(self, problem: Problem, options: Options) -> None:
+        self._problem, self._options = problem, options
+        self.assured = Assured(np.full(problem.present.size, np.inf), problem.low_bytes.copy())
+        self._spare = problem.budget_bytes - int(problem.low_bytes.sum())
+
+    @cached_property
+    def _is_above(self) -> BoolArray:
+        return _is_above(self._problem)
+
+    def _least(self, rows: IntArray, miss: FloatArray) -> IntArray:
+        """The least sizes of options that miss no more than `miss`, (len(rows),); FAR for none."""
+        options = self._options
+        meets = options.usable[rows] & (options.miss[rows] <= miss[:, None])
+        found: IntArray = np.where(meets, options.sizes_bytes[rows], FAR).min(axis=1, initial=FAR)
+        return found
+
+    def promise(self, rows: IntArray) -> list[int]:
+        """Assures SLOs of one priority, the cheapest first; returns who is left out."""
+        if rows.size == 0:
+            return []
+        problem, assured = self._problem, self.assured
+        slo_miss = problem.slo_miss
+        least = self._least(rows, slo_miss[rows])
+        is_above = self._is_above[rows] & (least == FAR)
+        extra = np.where(is_above, problem.high_bytes[rows], least) - problem.low_bytes[rows]
+        left_out = []
+        for i in np.argsort(extra, kind="stable"):
+            row = int(rows[i])
+            if extra[i] > self._spare:
+                left_out.append(row)
+                continue
+            self._spare -= int(extra[i])
+            if is_above[i]:
+                assured.least_bytes[row] = problem.high_bytes[row]
+            else:
+                assured.miss[row] = slo_miss[row]
+        return left_out
+
+    def give_best(self, row: int) -> None:
+        """Assures a tenant of the least miss ratio that is left to buy."""
+        options, low = self._options, int(self.assured.least_bytes[row])
+        sizes = options.sizes_bytes[row]
+        affordable = options.usable[row] & (sizes <= low + self._spare)
+        best = float(options.miss[row][affordable].min())
+        self.assured.miss[row] = best
+        self._spare -= int(sizes[affordable & (options.miss[row] <= best)].min()) - low
+
+    def _kept(self, rows: IntArray, part: float) -> tuple[FloatArray, IntArray]:
+        """Greatest miss ratios and least limits that keep `part` of what is to be kept.
+
+        Whom no limit of this cycle keeps it gets as much as it may, but no more than it had first.
+        """
+        problem, options = self._problem, self._options
+        miss = problem.kept_miss(part)[rows]
+        least = self._least(rows, miss)
+        out = np.flatnonzero(least == FAR)
+        if out.size:
+            known = rows[out]
+            most = np.clip(problem.first_bytes, problem.low_bytes, problem.high_bytes)[known]
+            enough = options.usable[known] & (options.sizes_bytes[known] >= most[:, None])
+            least[out] = np.where(enough, options.sizes_bytes[known], FAR).min(axis=1, initial=FAR)
+            miss[out] = np.inf
+        return miss, least
+
+    def keep(self, rows: IntArray) -> None:
+        """Assures tenants of what they keep, or all of the same greatest part of it that fits."""
+        if rows.size == 0:
+            return
+        low = self._problem.low_bytes[rows]
+        miss, least = self._kept(rows, 1.0)
+        fits, beyond = 0.0, 1.0
+        for _ in range(PART_STEPS if int((least - low).sum()) > self._spare else 0):
+            part = (fits + beyond) / 2
+            found = self._kept(rows, part)
+            if int((found[1] - low).sum()) > self._spare:
+                beyond = part
+            else:
+                fits, miss, least = part, *found
+        extra = int((least - low).sum())
+        if extra > self._spare:
+            return
+        self._spare -= extra
+        self.assured.miss[rows] = miss
+        # Only who has no bound on misses needs one on its limit: no option is lighter than `least`.
+        out = np.isinf(miss)
+        self.assured.least_bytes[rows[out]] = least[out]

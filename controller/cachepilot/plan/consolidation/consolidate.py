@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Consolidation: the least memory of every tenant, how many more fit, which nodes can be drained.
+
+Everything is predicted, and for a fleet in which every tenant has its least memory. What is not
+known for sure counts against it; see `cachepilot.plan.consolidation.needs`.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from cachepilot.domain.consolidation import Consolidation, LeastMemory
+from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.objectives.pins import Pin, with_pins
+from cachepilot.domain.snapshot import Snapshot, Tenant
+from cachepilot.errors import InputError
+from cachepilot.plan.consolidation.draining import Place, drain
+from cachepilot.plan.consolidation.needs import FREE, MODEL_ERROR_MAX, TOLERANCE, Needs, Promises
+from cachepilot.plan.consolidation.wait_table import WaitTable
+from cachepilot.plan.problem.asked import Asked
+from cachepilot.plan.problem.config import Config
+from cachepilot.sizes import human_bytes
+
+ASSUMED = (
+    "predicted, not measured; it holds when every tenant of the node has its least memory",
+    f"without an SLO a tenant keeps {100 * (1 - TOLERANCE):g}% of its present throughput",
+    "promises of throughput and latency are kept even if the model errs as it did on average, "
+    f"up to {100 * MODEL_ERROR_MAX:g}%",
+    "a drained node's tenants go where policies and curves are taken to be the same",
+)
+
+
+def _place(snapshot: Snapshot, objectives: Objectives, config: Config) -> Place:
+    promises = Promises.of(snapshot, Asked.of(snapshot, objectives), config)
+    table = WaitTable.of(Needs.of(promises, snapshot, config), snapshot)
+    return Place(snapshot, promises, table)
+
+
+def _is_known(tenant: Tenant, objective: Objective, follows: bool, kept: bool) -> bool:
+    """Whether it is known what a tenant needs; without curves to follow only that it has enough."""
+    has_p99 = objective.latency_p99_us is None or tenant.indicators.latency_p99_us is not None
+    return has_p99 and (follows or kept)
+
+
+def _rows(place: Place) -> list[LeastMemory]:
+    """One row per tenant of a node; a node that is short of memory has no room for more."""
+    point, asked = place.table.least, place.promises.asked
+    rows = []
+    for i, tenant in enumerate(asked.tenants):
+        follows, kept = bool(place.promises.follows[i]), bool(point.kept[i])
+        objective = asked.objectives[i]
+        policy = asked.curves[i].policies[int(point.policy[i])] if follows else tenant.policy
+        rows.append(
+            LeastMemory(
+                node=place.name,
+                cgroup=tenant.cgroup,
+                policy=tenant.policy,
+                limit_bytes=tenant.limit_bytes,
+                least_policy=policy,
+                least_bytes=int(point.size_bytes[i]),
+                promised=objective.has_slo,
+                known=_is_known(tenant, objective, follows, kept),
+                kept=kept,
+                more_of_this_kind=place.table.more_like(i),
+            )
+        )
+    return rows
+
+
+def _doubts(places: Sequence[Place]) -> Iterator[str]:
+    """What rests on less than curves with error bars and models with a known error."""
+    inexact, unproven = [], []
+    for place in places:
+        asked = place.promises.asked
+        pairs = zip(asked.tenants, asked.held, strict=True)
+        blind = [one.cgroup for one, why in pairs if why not in FREE]
+        if blind:
+            yield f"{place.name}: counted as they are, for want of curves: {', '.join(blind)}"
+        known = [one.curves for one in asked.tenants if one.curves is not None]
+        if any(curves.error_bar is None for curves in known):
+            inexact.append(place.name)
+        if any(one.demand.error_pct is None for one in asked.tenants):
+            unproven.append(place.name)
+        over = int(place.table.needed_bytes[0]) - place.table.budget_bytes
+        if over > 0:
+            yield f"{place.name}: even the least is {human_bytes(over)} more than its budget"
+    if inexact:
+        yield f"curves without error bars are taken as exact, on {', '.join(inexact)}"
+    if unproven:
+        yield f"models whose error is not known are taken as exact, on {', '.join(unproven)}"
+
+
+def consolidate(
+    snapshots: Sequence[Snapshot],
+    objectives: Objectives,
+    config: Config,
+    pins: Sequence[Pin] = (),
+) -> Consolidation:
+    """What the fleet needs at least, a snapshot per node; pure, and conservative where it can be.
+
+    Each of `pins` counts on its node, or on all when it names none. Raises InputError when two
+    snapshots are of one node.
+    """
+    names = [snapshot.node.name for snapshot in snapshots]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"consolidation: node {name}: two snapshots (allowed: one per node)")
+    ordered = sorted(snapshots, key=lambda one: one.node.name)
+    places = [_place(one, with_pins(objectives, pins, one.node.name), config) for one in ordered]
+    moves = drain(places, config)
+    return Consolidation(
+        nodes=len(places),
+        tenants=[row for place in places for row in _rows(place)],
+        drainable=sorted(moves),
+        moves=moves,
+        notes=[*ASSUMED, *_doubts(places)],
+    )

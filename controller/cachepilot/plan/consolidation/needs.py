@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every tenant needs on a device at a given wait, to keep its SLOs or what it does now.
+
+Conservative: a curve counts with its error bar, a promise of throughput or latency with the error
+of the throughput model. Who is promised nothing is to keep its predicted throughput to within
+`TOLERANCE`; if its curves are too uncertain for that, what it has now is what it needs.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cachepilot.domain.planned import Held
+from cachepilot.domain.snapshot import BoolArray, Curves, FloatArray, IntArray, Node, Snapshot
+from cachepilot.model.throughput import Throughput, throughput_model
+from cachepilot.plan.problem.asked import BY_MODE, NO_CURVES, Asked
+from cachepilot.plan.problem.config import Config
+from cachepilot.plan.problem.limits import bounds
+from cachepilot.plan.problem.packed_curves import PackedCurves
+from cachepilot.plan.problem.problem import SLO_MARGIN, build, min_ops_of, usable_of
+from cachepilot.sizes import PAGE_BYTES, pages_up
+
+TOLERANCE = 0.02
+"""How much of its present throughput a tenant without an SLO may lose."""
+MODEL_ERROR_MAX = 0.5
+"""Of a promise of throughput: no more than this is added for the error of the model."""
+FREE = frozenset((Held.NOT, *BY_MODE))
+"""Whose curves are followed: it is advice, which no mode forbids."""
+
+
+def pessimistic(curves: Curves) -> Curves:
+    """The curves with their error bars on top."""
+    if curves.error_bar is None:
+        return curves
+    ratios = np.minimum(curves.miss_ratio + curves.error_bar, 1.0)
+    return Curves(curves.policies, curves.sizes_bytes, ratios)
+
+
+def between(curves: Curves, least: int, most: int) -> Curves:
+    """The curves from `least` to `most` bytes only, both of them points."""
+    sizes = curves.sizes_bytes
+    low, high = max(least, 1), max(least, most, 1)
+    inside = sizes[(sizes > low) & (sizes < high)]
+    points = np.unique(np.concatenate(([low], inside, [high])))
+    known = np.concatenate(([0], sizes))
+    cut = [np.interp(points, known, np.concatenate(([1.0], row))) for row in curves.miss_ratio]
+    return Curves(curves.policies, points, np.array(cut))
+
+
+@dataclass(frozen=True)
+class Promises:
+    """What N tenants must keep wherever they are, arrays of shape (N,).
+
+    `min_ops` is 0 and `max_miss` inf where nothing of the kind is asked. Tenants without an SLO,
+    which are not `promised` anything, have at least what they do now less the tolerance.
+    `present_miss` is the predicted miss ratio of what they have, the measured one where curves are
+    not followed. `may_stay` says for whom what it has, `current_bytes` or what is pinned, counts
+    as enough if it is predicted to be, without error bars.
+    """
+
+    asked: Asked
+    follows: BoolArray
+    promised: BoolArray
+    min_ops: FloatArray
+    max_miss: FloatArray
+    present: IntArray
+    present_miss: FloatArray
+    current_bytes: IntArray
+    may_stay: BoolArray
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, asked: Asked, config: Config) -> "Promises":
+        """The promises to the tenants of a node, as it is now."""
+        here = replace(snapshot, node=Node(snapshot.node.name, everything(snapshot)))
+        stated = tuple(replace(one, memory_min=None, memory_max=None) for one in asked.objectives)
+        problem = build(here, replace(asked, objectives=stated), config, FREE)
+        load = problem.valued(problem.unchanged())[1]
+        now_ops = problem.model.ops(problem.present_miss, load.wait_us)
+        errors = [(one.demand.error_pct or 0.0) / 100 for one in asked.tenants]
+        error = np.minimum(np.array(errors, dtype=np.float64), MODEL_ERROR_MAX)
+        wanted = min_ops_of(asked.tenants, asked.objectives) / (1 - error)
+        promised = (wanted > 0) | (problem.max_miss < 1)
+        return cls(
+            asked=asked,
+            follows=problem.movable,
+            promised=promised,
+            min_ops=np.where(promised, wanted, now_ops * (1 - TOLERANCE)),
+            max_miss=np.where(problem.max_miss < 1, problem.max_miss, np.inf),
+            present=problem.present,
+            present_miss=problem.present_miss,
+            current_bytes=_kept_bytes(asked),
+            may_stay=~problem.movable | (~promised & _is_allowed(asked)),
+        )
+
+
+def _kept_bytes(asked: Asked) -> IntArray:
+    """What tenants have, or are given where that is pinned."""
+    pairs = zip(asked.tenants, asked.limits(FREE), strict=True)
+    kept = [one.limit_bytes if limit is None else limit for one, limit in pairs]
+    return np.array(kept, dtype=np.int64)
+
+
+def _is_allowed(asked: Asked) -> BoolArray:
+    """Whose present policy and limit are not pinned to others, nor the policy ruled out."""
+    rows = zip(asked.tenants, asked.policies(FREE), _kept_bytes(asked).tolist(), strict=True)
+    found = [
+        (not policies or one.policy in policies) and one.limit_bytes == kept
+        for one, policies, kept in rows
+    ]
+    return np.array(found, dtype=np.bool_)
+
+
+def everything(snapshot: Snapshot) -> int:
+    """A budget in which whatever tenants have, or their floors, fits."""
+    most = [max(tenant.limit_bytes, tenant.floor_bytes) for tenant in snapshot.tenants]
+    return max(snapshot.node.budget_bytes, min(sum(most), 1 << 48))
+
+
+@dataclass(frozen=True)
+class Point:
+    """What N tenants need at one wait, shape (N,): memory, a policy, and what they then read.
+
+    `kept` is whether that keeps what they must; where nothing would, it is what they have.
+    """
+
+    size_bytes: IntArray
+    policy: IntArray
+    miss: FloatArray
+    device_iops: FloatArray
+    kept: BoolArray
+
+
+@dataclass(frozen=True)
+class Needs:
+    """N tenants with their promises on the device of one node, their own or another."""
+
+    promises: Promises
+    model: Throughput
+    curves: PackedCurves
+    usable: BoolArray
+    least_bytes: IntArray
+    most_bytes: IntArray
+
+    @classmethod
+    def of(cls, promises: Promises, snapshot: Snapshot, config: Config) -> "Needs":
+        """The needs on the node of a snapshot, whose own tenants do not count here."""
+        asked = promises.asked
+        least, most, _ = bounds(asked, FREE, snapshot.node.budget_bytes)
+        curves = [
+            between(pessimistic(one), low, high) if follows else NO_CURVES
+            for one, follows, low, high in zip(
+                asked.curves, promises.follows.tolist(), least.tolist(), most.tolist(), strict=True
+            )
+        ]
+        packed = PackedCurves.of(curves)
+        return cls(
+            promises=promises,
+            model=throughput_model(asked.tenants, snapshot.device, config.model),
+            curves=packed,
+            usable=usable_of(packed, [one.policies for one in curves], asked.policies(FREE)),
+            least_bytes=np.maximum(least, PAGE_BYTES),
+            most_bytes=np.maximum(most, PAGE_BYTES),
+        )
+
+    def allowed_miss(self, wait_us: float) -> FloatArray:
+        """The greatest miss ratio that keeps what must be at a wait, (N,); negative when none."""
+        slope = self.model.per_miss + self.model.per_wait * wait_us
+        with np.errstate(divide="ignore"):
+            by_ops = (self.model.scale / self.promises.min_ops - self.model.base) / slope
+        found = np.minimum(by_ops, self.promises.max_miss)
+        return found + SLO_MARGIN * np.abs(np.where(np.isfinite(found), found, 0.0))
+
+    def best_miss(self) -> FloatArray:
+        """The least miss ratio that each tenant can have, (N,)."""
+        if self.usable.size == 0:
+            return self.promises.present_miss
+        ratios = np.where(self.usable[:, :, None], self.curves.miss_ratio, 1.0)[:, :, 1:]
+        return np.where(self.promises.follows, ratios.min(axis=(1, 2)), self.promises.present_miss)
+
+    def at(self, wait_us: float) -> Point:
+        """What is needed while every device read waits so long."""
+        promises, allowed = self.promises, self.allowed_miss(wait_us)
+        present, current = promises.present, promises.current_bytes
+        if present.size == 0:
+            nothing = promises.present_miss
+            return Point(current, present, nothing, nothing, promises.follows)
+        first = np.where(self.usable, self.curves.first_size(allowed), np.inf)
+        size, policy = first.min(axis=1), first.argmin(axis=1)
+        by_curve = promises.follows & np.isfinite(size)
+        pages = pages_up(np.ceil(np.where(by_curve, size, 0.0)).astype(np.int64))
+        pages = np.clip(pages, self.least_bytes, self.most_bytes)
+        # Who is promised nothing may keep what it has, whatever the error bars say.
+        stays = promises.may_stay & (promises.present_miss <= allowed)
+        by_curve = by_curve & ~(stays & (pages >= current))
+        miss = self.curves.miss(pages[:, None], policy)[:, 0]
+        miss = np.where(by_curve, miss, promises.present_miss)
+        return Point(
+            size_bytes=np.where(by_curve, pages, current),
+            policy=np.where(by_curve, policy, present),
+            miss=miss,
+            device_iops=self.model.device_iops(miss, wait_us),
+            kept=by_curve | stays,
+        )

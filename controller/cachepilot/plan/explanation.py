@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One tenant explained: what is predicted of what it has, and what its SLOs would take."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.domain.planned import Held
+from cachepilot.domain.snapshot import Node, Snapshot
+from cachepilot.errors import InputError
+from cachepilot.plan.consolidation.needs import FREE, between, everything
+from cachepilot.plan.problem.asked import Asked
+from cachepilot.plan.problem.config import Config
+from cachepilot.plan.problem.limits import bounds
+from cachepilot.plan.problem.packed_curves import PackedCurves
+from cachepilot.plan.problem.problem import Problem, build
+from cachepilot.sizes import pages_up
+
+SHOWN = frozenset(Held) - {Held.NO_CURVES}
+"""Whose curves are shown, trusted or not: `held` says which they are."""
+BISECTIONS = 48
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Predictions for one tenant by its curves, None where it has none that say it.
+
+    `miss_ratio` and `throughput_ops` are at its present policy and limit, all others as they are.
+    `best_policy` has the lowest miss ratio at its present limit, `best_miss_ratio`, of those that
+    it may be under. `needed_for_slo_bytes` under `needed_policy` is the least memory that keeps
+    every SLO, the device waiting as long as it then would; None when no memory of the node would,
+    or nothing is promised. `held` says whether the curves may be believed.
+    """
+
+    cgroup: str
+    miss_ratio: float | None
+    throughput_ops: float | None
+    best_policy: str | None
+    best_miss_ratio: float | None
+    needed_for_slo_bytes: int | None
+    needed_policy: str | None
+    held: Held
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The problem of a node in which all are as they are, and one tenant of it."""
+
+    asked: Asked
+    problem: Problem
+    row: int
+    least_bytes: int
+    most_bytes: int
+
+    def ops_at(self, miss: float) -> float:
+        """The tenant's throughput at a miss ratio, with the wait that it leads to."""
+        ratios = self.problem.present_miss.copy()
+        ratios[self.row] = miss
+        model = self.problem.model
+        return float(model.ops(ratios, model.wait_us(ratios))[self.row])
+
+    def allowed_miss(self) -> float:
+        """The greatest miss ratio that keeps every SLO; negative when none does.
+
+        The wait grows with the tenant's own misses, so its throughput falls with them: bisection.
+        """
+        most = float(self.problem.max_miss[self.row])
+        wanted = float(self.problem.min_ops[self.row])
+        if wanted <= 0 or self.ops_at(most) >= wanted:
+            return most
+        if self.ops_at(0.0) < wanted:
+            return -1.0
+        good, bad = 0.0, most
+        for _ in range(BISECTIONS):
+            middle = (good + bad) / 2
+            if self.ops_at(middle) >= wanted:
+                good = middle
+            else:
+                bad = middle
+        return good
+
+    def needed(self) -> tuple[int, int] | None:
+        """The least limit that keeps every SLO, and its policy; None when none does.
+
+        None as well while a promise cannot be told from what is measured.
+        """
+        tenant, objective = self.asked.tenants[self.row], self.asked.objectives[self.row]
+        unmeasured = tenant.indicators.latency_p99_us is None
+        if not objective.has_slo or (objective.latency_p99_us is not None and unmeasured):
+            return None
+        curves = between(self.asked.curves[self.row], self.least_bytes, self.most_bytes)
+        first = PackedCurves.of([curves]).first_size(np.array([self.allowed_miss()]))[0]
+        usable = self.problem.usable[self.row, : first.size]
+        first = np.where(usable, first, np.inf)
+        if not np.isfinite(first.min()):
+            return None
+        pages = pages_up(int(np.ceil(first.min())))
+        return max(min(pages, self.most_bytes), self.least_bytes), int(first.argmin())
+
+
+def _seen(snapshot: Snapshot, objectives: Objectives, config: Config, cgroup: str) -> _Seen:
+    asked = Asked.of(snapshot, objectives)
+    names = [tenant.cgroup for tenant in asked.tenants]
+    if cgroup not in names:
+        there = ", ".join(names) or "none"
+        raise InputError(f"explain: {cgroup!r} is no tenant of {snapshot.node.name} ({there})")
+    row = names.index(cgroup)
+    # What tenants have is valued, not planned: neither budget nor memory_min may be in the way.
+    stated = tuple(replace(one, memory_min=None, memory_max=None) for one in asked.objectives)
+    here = replace(snapshot, node=Node(snapshot.node.name, everything(snapshot)))
+    problem = build(here, replace(asked, objectives=stated), config, SHOWN)
+    measured = np.array([tenant.indicators.miss_ratio for tenant in asked.tenants])
+    by_curve = asked.movable(FREE)
+    by_curve[row] = problem.movable[row]
+    problem = replace(problem, present_miss=np.where(by_curve, problem.present_miss, measured))
+    least, most, _ = bounds(asked, SHOWN, snapshot.node.budget_bytes)
+    return _Seen(asked, problem, row, int(least[row]), int(most[row]))
+
+
+def explain(snapshot: Snapshot, objectives: Objectives, config: Config, cgroup: str) -> Explanation:
+    """Explains one tenant of a snapshot; raises InputError when it is not there."""
+    seen = _seen(snapshot, objectives, config, cgroup)
+    problem, row = seen.problem, seen.row
+    tenant, held = seen.asked.tenants[row], seen.asked.held[row]
+    if tenant.curves is None:
+        return Explanation(cgroup, None, None, None, None, None, None, held)
+    names = tenant.curves.policies
+    cells = problem.curves.cells(problem.current_bytes[:, None])
+    ratios, policies = problem.curves.least_miss(cells, problem.usable)
+    best = int(policies[row, 0])
+    known = tenant.policy in names
+    miss = float(problem.present_miss[row]) if known else None
+    needed = seen.needed()
+    return Explanation(
+        cgroup=cgroup,
+        miss_ratio=miss,
+        throughput_ops=None if miss is None else seen.ops_at(miss),
+        best_policy=names[best] if best >= 0 else None,
+        best_miss_ratio=float(ratios[row, 0]) if best >= 0 else None,
+        needed_for_slo_bytes=None if needed is None else needed[0],
+        needed_policy=None if needed is None else names[needed[1]],
+        held=held,
+    )

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`plan`: what every tenant of a node gets next, and why.
+
+A pure function: no clock, no file and no random number but from the seed of the configuration.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+
+import numpy as np
+
+from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.planned import Action, Held, Plan, Setting
+from cachepilot.domain.snapshot import Snapshot, Tenant
+from cachepilot.plan import allocators
+from cachepilot.plan.outlook import Outlook, outlook
+from cachepilot.plan.problem.asked import BY_MODE, NOTHING_FIXED, Asked
+from cachepilot.plan.problem.config import Config
+from cachepilot.plan.problem.limits import InfeasibleError
+from cachepilot.plan.problem.problem import Problem, build
+from cachepilot.plan.slo_outcomes import slo_outcomes
+from cachepilot.readable import number
+from cachepilot.sizes import human_bytes
+
+BEYOND = "what may not change and the least of the others exceed the budget by"
+OVERCOMMITTED = "limits exceed the budget: they shrink by more than the bound on movement"
+UNPREDICTABLE = frozenset(Held) - {Held.NOT, *BY_MODE}
+
+
+def _planned(
+    snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held]
+) -> tuple[Problem, Outlook]:
+    allocator = allocators.find(config.allocator)
+    problem = build(snapshot, asked, config, free)
+    random = np.random.default_rng([config.seed, snapshot.epoch])
+    return problem, outlook(problem, allocator(problem, random))
+
+
+def _settings(
+    problem: Problem, asked: Asked, seen: Outlook, others: Sequence[str]
+) -> list[Setting]:
+    """What an allocation gives each tenant; the policies of those that do not move are `others`."""
+    columns = (
+        seen.allocation.policy.tolist(),
+        seen.allocation.limit_bytes.tolist(),
+        seen.miss.tolist(),
+        seen.ops.tolist(),
+    )
+    return [
+        Setting(
+            curves.policies[policy] if movable else other,
+            limit,
+            miss,
+            ops,
+        )
+        for curves, movable, other, policy, limit, miss, ops in zip(
+            asked.curves, problem.movable.tolist(), others, *columns, strict=True
+        )
+    ]
+
+
+def _disobeyed(tenant: Tenant, objective: Objective, held: Held, then: Setting) -> Iterator[str]:
+    """Notes on a tenant that does not get what was asked of it: a limit, or a policy."""
+    fixed = objective.fixed or NOTHING_FIXED
+    if fixed.limit_bytes is not None and then.limit_bytes != fixed.limit_bytes:
+        why = "its floor" if fixed.limit_bytes < tenant.floor_bytes else "all that fits"
+        pinned = human_bytes(fixed.limit_bytes)
+        yield f"{tenant.cgroup}: pinned to {pinned}; gets {human_bytes(then.limit_bytes)}, {why}"
+    if held is not Held.NOT or not objective.policies or fixed.policy is not None:
+        return
+    if then.policy in objective.policies or tenant.curves is None:
+        return
+    allowed = ", ".join(objective.policies)
+    has_curve = not set(objective.policies).isdisjoint(tenant.curves.policies)
+    why = "the allocator changes no policies" if has_curve else "none of them has a curve"
+    yield f"{tenant.cgroup}: stays under {then.policy}; allowed are {allowed}, but {why}"
+
+
+def _why_held(tenant: Tenant, objective: Objective, held: Held) -> str:
+    if held is Held.UNTRUSTED:
+        return f"the curves cannot be trusted: {tenant.trust.reason or 'no reason given'}"
+    if held is Held.UNKNOWN_POLICY:
+        pinned = (objective.fixed or NOTHING_FIXED).policy
+        known = tenant.curves is not None and tenant.policy in tenant.curves.policies
+        return f"there is no curve of its {'pinned' if known else 'present'} policy, " + (
+            pinned if known and pinned else tenant.policy
+        )
+    if held is Held.NO_CURVES:
+        return f"there are no curves of it{tenant.trust.reason and ': '}{tenant.trust.reason}"
+    return f"mode is {held}"
+
+
+def _why(tenant: Tenant, objective: Objective, held: Held, now: Setting, then: Setting) -> str:
+    same = (now.policy, now.limit_bytes) == (then.policy, then.limit_bytes)
+    pinned = "pinned; " if objective.fixed is not None else ""
+    if held is not Held.NOT and same:
+        return f"{pinned}kept: {_why_held(tenant, objective, held)}"
+    if same:
+        return f"{pinned}kept: the allocator found no change that is worth its cost"
+    changes = []
+    if now.policy != then.policy:
+        changes.append(f"{now.policy} -> {then.policy}")
+    if now.limit_bytes != then.limit_bytes:
+        changes.append(f"{human_bytes(now.limit_bytes)} -> {human_bytes(then.limit_bytes)}")
+    if held in UNPREDICTABLE:
+        why = _why_held(tenant, objective, held)
+        return f"{pinned}{', '.join(changes)}: nothing is predicted, {why}"
+    return (
+        f"{pinned}{', '.join(changes)}: miss ratio {now.miss_ratio:.4f} -> {then.miss_ratio:.4f}, "
+        f"{number(now.throughput_ops)} -> {number(then.throughput_ops)} ops/s predicted"
+    )
+
+
+def _recommended(
+    snapshot: Snapshot, asked: Asked, config: Config
+) -> tuple[dict[str, Setting], tuple[str, ...]]:
+    """What tenants in mode `recommend` would get in mode `auto`, by cgroup, and notes.
+
+    Nothing, and a note why, where their floors and `memory_min` would not fit.
+    """
+    if Held.RECOMMEND not in asked.held:
+        return {}, ()
+    try:
+        free = frozenset((Held.NOT, Held.RECOMMEND))
+        problem, seen = _planned(snapshot, asked, config, free)
+    except InfeasibleError as error:
+        return {}, (f"nothing to recommend: {error}",)
+    settings = _settings(problem, asked, seen, [tenant.policy for tenant in asked.tenants])
+    found = {
+        tenant.cgroup: setting
+        for tenant, why, setting in zip(asked.tenants, asked.held, settings, strict=True)
+        if why is Held.RECOMMEND
+    }
+    return found, ()
+
+
+def _kept_ops(problem: Problem, seen: Outlook) -> list[float]:
+    """The throughput that each tenant is to keep, under the planned load; 0 where it is none."""
+    first = problem.model.ops(problem.first_miss, seen.load.wait_us)
+    found: list[float] = np.where(problem.is_kept, problem.keep * first, 0.0).tolist()
+    return found
+
+
+def _overcommitted(problem: Problem) -> tuple[str, ...]:
+    if problem.over_bytes > 0:
+        return (f"{BEYOND} {human_bytes(problem.over_bytes)}: nobody gets more than its least",)
+    return (OVERCOMMITTED,) if problem.widened else ()
+
+
+def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
+    """The plan for one node; the same arguments give the same plan.
+
+    Raises InfeasibleError when the least of tenants that may be changed exceeds the budget, and
+    InputError for an allocator that does not exist. What may not be changed counts as it is, even
+    where that exceeds the budget.
+    """
+    asked = Asked.of(snapshot, objectives)
+    tenants, stated, held = asked.tenants, asked.objectives, asked.held
+    problem, seen = _planned(snapshot, asked, config, frozenset((Held.NOT,)))
+    names = [tenant.policy for tenant in tenants]
+    present = _settings(problem, asked, outlook(problem, problem.unchanged()), names)
+    recommended, notes = _recommended(snapshot, asked, config)
+    pinned = [one.policy or name for one, name in zip(asked.fixed, names, strict=True)]
+    planned = _settings(problem, asked, seen, pinned)
+    disobeyed = map(_disobeyed, tenants, stated, held, planned)
+    actions = tuple(
+        Action(
+            cgroup=tenant.cgroup,
+            policy=then.policy,
+            limit_bytes=then.limit_bytes,
+            miss_ratio=then.miss_ratio,
+            throughput_ops=then.throughput_ops,
+            present=now,
+            held=why,
+            why=_why(tenant, objective, why, now, then),
+            recommended=recommended.get(tenant.cgroup),
+            kept_ops=kept,
+        )
+        for tenant, objective, why, now, then, kept in zip(
+            tenants, stated, held, present, planned, _kept_ops(problem, seen), strict=True
+        )
+    )
+    bound = seen.allocation.bound
+    unallocated = snapshot.node.budget_bytes - int(seen.allocation.limit_bytes.sum())
+    return Plan(
+        epoch=snapshot.epoch,
+        node=snapshot.node.name,
+        allocator=config.allocator,
+        actions=actions,
+        slos=slo_outcomes(problem, seen, tenants, stated),
+        objective=problem.in_ops(seen.value),
+        bound=None if bound is None else problem.in_ops(bound),
+        device_wait_us=seen.load.wait_us,
+        device_share=seen.device_iops / snapshot.device.capacity_iops,
+        unallocated_bytes=max(0, unallocated),
+        notes=(*_overcommitted(problem), *notes, *chain.from_iterable(disobeyed)),
+    )

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The curves of many tenants in one array, so that they are interpolated together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from cachepilot.domain.snapshot import BoolArray, Curves, FloatArray, IntArray
+
+BEYOND_BYTES = float(1 << 62)
+"""Pads grids that are shorter than the longest; a curve is flat from its last size to here."""
+
+
+AT_ONCE_MAX = 1 << 16
+"""So many comparisons are made at once; more would not stay in the processor's caches."""
+FEW = 1 << 12
+"""So few values are interpolated at once: of more, one policy after the other stays in caches."""
+ABOVE_ALL = 2.0
+"""More than any miss ratio."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Where sizes lie on the grids of their tenants, (N, K): between which points, and how far.
+
+    `at` is the index of the lower one in the grids one after another, `part` is in [0, 1].
+    """
+
+    at: IntArray
+    part: FloatArray
+
+
+@dataclass(frozen=True)
+class PackedCurves:
+    """Curves of N tenants, at most P policies and S sizes each, starting with no memory at all.
+
+    `sizes_bytes` has shape (N, S), `miss_ratio` (N, P, S). Rows of policies that a tenant has no
+    curve for are 1.
+    """
+
+    sizes_bytes: FloatArray
+    miss_ratio: FloatArray
+
+    @classmethod
+    def of(cls, curves: Sequence[Curves]) -> "PackedCurves":
+        """Packs the curves of every tenant, in their order."""
+        policies = max((len(one.policies) for one in curves), default=0)
+        points = max((one.sizes_bytes.size for one in curves), default=0) + 1
+        sizes = np.full((len(curves), points), BEYOND_BYTES)
+        ratios = np.ones((len(curves), policies, points))
+        sizes[:, 0] = 0
+        for i, one in enumerate(curves):
+            rows, columns = one.miss_ratio.shape
+            sizes[i, 1 : columns + 1] = one.sizes_bytes
+            ratios[i, :rows, 1 : columns + 1] = one.miss_ratio
+            if columns + 1 < points:
+                ratios[i, :rows, columns + 1 :] = one.miss_ratio[:, -1:]
+        return cls(sizes, ratios)
+
+    def cells(self, sizes_bytes: IntArray) -> Cells:
+        """Where sizes of shape (N, K) lie on the grids."""
+        count, points = self.sizes_bytes.shape
+        below = self._below(sizes_bytes)
+        at = below + (np.arange(count) * points)[:, None]
+        low = self.sizes_bytes.ravel().take(at)
+        high = self.sizes_bytes.ravel().take(at + 1)
+        return Cells(at, np.minimum((sizes_bytes - low) / (high - low), 1.0))
+
+    def _below(self, sizes_bytes: IntArray) -> IntArray:
+        """Index of the grid point at or below each size, (N, K)."""
+        inner = self.sizes_bytes[:, 1:-1]
+        if sizes_bytes.size * inner.shape[1] <= AT_ONCE_MAX:
+            reached = sizes_bytes[:, :, None] >= inner[:, None, :]
+            found: IntArray = np.count_nonzero(reached, axis=2)
+            return found
+        below = np.zeros(sizes_bytes.shape, dtype=np.int64)
+        for column in range(inner.shape[1]):
+            below += sizes_bytes >= inner[:, column, None]
+        return below
+
+    @cached_property
+    def _by_policy(self) -> FloatArray:
+        """The curves of one policy after another, (P, N x S)."""
+        policies = self.miss_ratio.shape[1]
+        return np.ascontiguousarray(self.miss_ratio.swapaxes(0, 1)).reshape(policies, -1)
+
+    def least_miss(self, cells: Cells, allowed: BoolArray) -> tuple[FloatArray, IntArray]:
+        """The lower envelope of the policies `allowed`, (N, P), at sizes of shape (N, K).
+
+        Returns the miss ratio, 1 where no policy is allowed, and the index of its policy, or -1.
+        """
+        above = cells.at + 1
+        if cells.at.size * allowed.shape[1] <= FEW:
+            low = self._by_policy.take(cells.at, axis=1)
+            ratio = self._by_policy.take(above, axis=1)
+            ratio -= low
+            ratio *= cells.part
+            ratio += low
+            ratio[~allowed.T] = ABOVE_ALL
+            least = ratio.min(axis=0, initial=ABOVE_ALL)
+            best = np.where(least < ABOVE_ALL, ratio.argmin(axis=0), -1)
+            return np.minimum(least, 1.0), best
+        least = np.full(cells.at.shape, ABOVE_ALL)
+        best = np.full(cells.at.shape, -1, dtype=np.int64)
+        for policy in np.flatnonzero(allowed.any(axis=0)).tolist():
+            low = self._by_policy[policy].take(cells.at)
+            ratio = self._by_policy[policy].take(above)
+            ratio -= low
+            ratio *= cells.part
+            ratio += low
+            better = ratio < least
+            better &= allowed[:, policy, None]
+            np.copyto(least, ratio, where=better)
+            np.copyto(best, policy, where=better)
+        return np.minimum(least, 1.0), best
+
+    def miss_at(self, cells: Cells, policy: IntArray) -> FloatArray:
+        """Miss ratio at sizes of shape (N, K) under the policy of each tenant, (N,)."""
+        count, policies, points = self.miss_ratio.shape
+        rows = np.arange(count)
+        # From row x S to (row x P + policy) x S.
+        at = cells.at + ((rows * (policies - 1) + policy) * points)[:, None]
+        low = self.miss_ratio.ravel().take(at)
+        found: FloatArray = low + (self.miss_ratio.ravel().take(at + 1) - low) * cells.part
+        return found
+
+    def miss(self, sizes_bytes: IntArray, policy: IntArray) -> FloatArray:
+        """`miss_at` the cells of sizes of shape (N, K)."""
+        return self.miss_at(self.cells(sizes_bytes), policy)
+
+    def first_size(self, miss: FloatArray) -> FloatArray:
+        """The least size at which each curve falls to the tenant's `miss`, (N,); shape (N, P).
+
+        Bytes, inf where it never does.
+        """
+        wanted = miss[:, None, None]
+        meets = self.miss_ratio <= wanted
+        at = meets.argmax(axis=2)
+        before = np.maximum(at - 1, 0)
+        ratio_at = np.take_along_axis(self.miss_ratio, at[:, :, None], axis=2)[:, :, 0]
+        ratio_before = np.take_along_axis(self.miss_ratio, before[:, :, None], axis=2)[:, :, 0]
+        size_at = np.take_along_axis(self.sizes_bytes, at, axis=1)
+        size_before = np.take_along_axis(self.sizes_bytes, before, axis=1)
+        fall = np.where(at > 0, ratio_before - ratio_at, 1.0)
+        part = np.where(at > 0, (ratio_before - miss[:, None]) / fall, 0.0)
+        found = size_before + (size_at - size_before) * part
+        return np.where(meets.any(axis=2), found, np.inf)

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The allocation problem of one node, as arrays: what each tenant may get and what it is worth."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cachepilot.domain.objectives.objective import Goal, Objective
+from cachepilot.domain.planned import Held
+from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray, Snapshot, Tenant
+from cachepilot.model.throughput import Throughput, throughput_model
+from cachepilot.plan.problem.asked import Asked
+from cachepilot.plan.problem.config import Config
+from cachepilot.plan.problem.limits import limits_of
+from cachepilot.plan.problem.packed_curves import PackedCurves
+from cachepilot.sizes import PAGE_BYTES
+
+SLO_MARGIN = 1e-9
+"""By how much of itself a miss ratio may exceed what an SLO needs: rounding, no more."""
+OPS_MIN = 1e-9
+"""Operations per second: the logarithm of fewer is taken of this."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What the device is assumed to do: the wait per read, and the price of one more read/s."""
+
+    wait_us: float = 0.0
+    read_price: float = 0.0
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Policy, an index into the tenant's curves, and limit of every tenant; both of shape (N,).
+
+    `bound` is what no allocation can be worth more than, None from allocators that prove nothing.
+    """
+
+    policy: IntArray
+    limit_bytes: IntArray
+    bound: float | None = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """N tenants that share `budget_bytes`; arrays of shape (N,) but for those said otherwise.
+
+    Where what may not change exceeds the node's budget by `over_bytes`, it counts as the budget.
+
+    A limit must be in [low_bytes, high_bytes], which the bound on movement narrows down from
+    [least_bytes, most_bytes]. A tenant that is not `movable` keeps its policy and its limit, and
+    is valued at the miss ratio that is measured, not at its curves: `present_miss` is the one or
+    the other. `allowed`, (N, P), is where it may switch to; the present policy is not among them,
+    and `stay` says whether it may be kept. `given` is the policy under allocators that choose none.
+    SLOs are the least throughput `min_ops` (0 without one) and the greatest `max_miss` (1 without).
+    Without an SLO a tenant keeps `keep` (0: nothing) of its throughput at its first memory,
+    `first_bytes`, where its curve of the present policy says `first_miss`.
+
+    The unit of values is that of `worth`: weighted operations per second, or under proportional
+    fairness weighted logarithms of them.
+    """
+
+    budget_bytes: int
+    curves: PackedCurves
+    model: Throughput
+    allowed: BoolArray
+    stay: BoolArray
+    present: IntArray
+    given: IntArray
+    current_bytes: IntArray
+    least_bytes: IntArray
+    most_bytes: IntArray
+    low_bytes: IntArray
+    high_bytes: IntArray
+    movable: BoolArray
+    present_miss: FloatArray
+    weight: FloatArray
+    priority: IntArray
+    min_ops: FloatArray
+    max_miss: FloatArray
+    keep: FloatArray
+    first_bytes: IntArray
+    first_miss: FloatArray
+    goal: Goal
+    config: Config
+    widened: bool
+    over_bytes: int
+    load: Load = Load()
+
+    @property
+    def has_slo(self) -> BoolArray:
+        """Of which movable tenants something is promised."""
+        found: BoolArray = self.movable & ((self.min_ops > 0) | (self.max_miss < 1))
+        return found
+
+    @property
+    def is_fair(self) -> bool:
+        """Whether the logarithm of throughput counts."""
+        return self.goal is Goal.PROPORTIONAL_FAIRNESS
+
+    @property
+    def is_kept(self) -> BoolArray:
+        """Which movable tenants without an SLO keep a share of their first throughput."""
+        found: BoolArray = self.movable & (self.keep > 0) & ~self.has_slo
+        return found
+
+    def kept_miss(self, part: float = 1.0) -> FloatArray:
+        """The greatest miss ratio that keeps `part` of what `keep` says, under the load, (N,).
+
+        inf for who keeps nothing. Both throughputs are those of one load, so that nobody's keep
+        depends on what others do to the device but by its own misses.
+        """
+        share = np.where(self.is_kept, self.keep * part, 0.0)
+        slope = self.model.per_miss + self.model.per_wait * self.load.wait_us
+        with np.errstate(divide="ignore", over="ignore"):
+            found = (self.model.base / slope + self.first_miss) / share - self.model.base / slope
+        return found + SLO_MARGIN * np.where(np.isfinite(found), found, 0.0)
+
+    @property
+    def usable(self) -> BoolArray:
+        """Under which policies each tenant may be from now on, shape (N, P)."""
+        found = self.allowed.copy()
+        found[np.arange(self.present.size), self.present] = self.stay
+        return found
+
+    @property
+    def slo_miss(self) -> FloatArray:
+        """The greatest miss ratio that keeps the SLOs under the load; inf without one, (N,).
+
+        Negative when not even a tenant that always hits would keep them.
+        """
+        model = self.model
+        slope = model.per_miss + model.per_wait * self.load.wait_us
+        with np.errstate(divide="ignore"):
+            by_ops = (model.scale / self.min_ops - model.base) / slope
+        found = np.minimum(by_ops, np.where(self.max_miss < 1, self.max_miss, np.inf))
+        return found + SLO_MARGIN * np.abs(np.where(np.isfinite(found), found, 0.0))
+
+    def under(self, load: Load) -> "Problem":
+        """The same problem while the device does what `load` says."""
+        return replace(self, load=load)
+
+    def miss(self, allocation: Allocation) -> FloatArray:
+        """Predicted miss ratio of every tenant; the measured one where nothing may change."""
+        if allocation.policy is self.present and allocation.limit_bytes is self.current_bytes:
+            return self.present_miss
+        found = self.curves.miss(allocation.limit_bytes[:, None], allocation.policy)[:, 0]
+        return np.where(self.movable, found, self.present_miss)
+
+    def unchanged(self) -> Allocation:
+        """The allocation that changes nothing."""
+        return Allocation(self.present, self.current_bytes)
+
+    def worth(self, ops: FloatArray) -> FloatArray:
+        """What throughputs of shape (N,) or (N, K) are worth, in the unit of values."""
+        weight = self.weight if ops.ndim == 1 else self.weight[:, None]
+        found: FloatArray = weight * (np.log(np.maximum(ops, OPS_MIN)) if self.is_fair else ops)
+        return found
+
+    def whole(self, wait_us: float) -> FloatArray:
+        """What all of a tenant's present throughput counts for, (N,): shares of it are costs.
+
+        A small relative change of x changes a logarithm by as much.
+        """
+        if self.is_fair:
+            return self.weight
+        found: FloatArray = self.weight * self.model.ops(self.present_miss, wait_us)
+        return found
+
+    def in_ops(self, value: float) -> float:
+        """A sum of values as operations per second; of logarithms the weighted geometric mean."""
+        total = float(self.weight.sum())
+        return math.exp(value / total) if self.is_fair and total > 0 else value
+
+    def cost(self, limit_bytes: IntArray, switched: BoolArray) -> FloatArray:
+        """What changing to limits of shape (N, K) costs, in the unit of values."""
+        worth = self.whole(self.load.wait_us)
+        current = self.current_bytes[:, None]
+        moved = np.minimum(np.abs(limit_bytes - current) / np.maximum(current, PAGE_BYTES), 1.0)
+        share = self.config.switch_cost * switched + self.config.move_cost * moved
+        cost: FloatArray = worth[:, None] * share
+        return cost
+
+    def valued(self, allocation: Allocation, miss: FloatArray | None = None) -> tuple[float, Load]:
+        """The value of an allocation, and the load of the device that it leads to.
+
+        The value is the sum of `worth` less the costs of change, under that load. `miss` is that of
+        the allocation, where it is known.
+        """
+        miss = self.miss(allocation) if miss is None else miss
+        wait = self.model.wait_us(miss)
+        ops = self.model.ops(miss, wait)
+        per_op = self.weight / np.maximum(ops, OPS_MIN) if self.is_fair else self.weight
+        load = Load(wait, self.model.read_price(miss, wait, per_op))
+        switched = allocation.policy != self.present
+        cost = self.under(load).cost(allocation.limit_bytes[:, None], switched[:, None])
+        return float((self.worth(ops) - cost[:, 0]).sum()), load
+
+
+def min_ops_of(tenants: Sequence[Tenant], objectives: Sequence[Objective]) -> FloatArray:
+    """The throughput that keeps every promise of throughput and latency, shape (N,).
+
+    The p99 is taken to stay in proportion to the time of an operation, which by Little's law is
+    the operations in flight over the throughput: so it is inversely proportional to throughput.
+    A promise of latency counts for nothing while no p99 is measured.
+    """
+    found = np.zeros(len(tenants))
+    for i, (tenant, objective) in enumerate(zip(tenants, objectives, strict=True)):
+        readings = tenant.indicators
+        wanted = objective.throughput_ops or 0.0
+        if objective.latency_p99_us is not None and readings.latency_p99_us is not None:
+            faster = readings.latency_p99_us / objective.latency_p99_us
+            wanted = max(wanted, readings.throughput_ops * faster)
+        found[i] = wanted
+    return found
+
+
+def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held]) -> Problem:
+    """The problem of the tenants whose `held` is in `free`, all others kept as they are.
+
+    Raises InfeasibleError when what tenants must have exceeds the budget.
+    """
+    tenants, stated = asked.tenants, asked.objectives
+    movable = asked.movable(free)
+    limits = limits_of(asked, free, snapshot, config)
+    curves = PackedCurves.of(asked.curves)
+    names = [one.policies for one in asked.curves]
+    present = np.array([_present(*pair) for pair in zip(tenants, names, strict=True)], np.int64)
+    usable = usable_of(curves, names, asked.policies(free))
+    rows = np.arange(len(tenants))
+    # A tenant whose allowed policies have no curve keeps the present one: nothing better is known.
+    stay = usable[rows, present] | ~usable.any(axis=1) if tenants else np.zeros(0, dtype=np.bool_)
+    allowed = usable.copy()
+    allowed[rows, present] = False
+    current = np.array([tenant.limit_bytes for tenant in tenants], dtype=np.int64)
+    measured = np.array([tenant.indicators.miss_ratio for tenant in tenants], dtype=np.float64)
+    hits = [0.0 if one.hit_ratio is None else one.hit_ratio for one in stated]
+    first = np.array([tenant.first_bytes for tenant in tenants], dtype=np.int64)
+    keep = np.array([one.keep for one in stated], dtype=np.float64)
+    return Problem(
+        budget_bytes=max(snapshot.node.budget_bytes, int(limits.low.sum())),
+        curves=curves,
+        model=throughput_model(tenants, snapshot.device, config.model),
+        allowed=allowed & movable[:, None],
+        stay=stay | ~movable,
+        present=present,
+        given=np.where(movable & ~stay & (usable.sum(axis=1) == 1), usable.argmax(axis=1), present)
+        if tenants
+        else present,
+        current_bytes=current,
+        least_bytes=limits.least,
+        most_bytes=limits.most,
+        low_bytes=limits.low,
+        high_bytes=limits.high,
+        movable=movable,
+        present_miss=np.where(movable, curves.miss(current[:, None], present)[:, 0], measured),
+        weight=np.array([one.weight for one in stated], dtype=np.float64),
+        priority=np.array([one.priority for one in stated], dtype=np.int64),
+        min_ops=min_ops_of(tenants, stated),
+        max_miss=1.0 - np.array(hits, dtype=np.float64),
+        keep=np.where(first > 0, keep, 0.0),
+        first_bytes=first,
+        first_miss=curves.miss(first[:, None], present)[:, 0],
+        goal=asked.goal,
+        config=config,
+        widened=limits.widened,
+        over_bytes=limits.over_bytes,
+    )
+
+
+def usable_of(
+    curves: PackedCurves, names: Sequence[Sequence[str]], allowed: Sequence[Sequence[str]]
+) -> BoolArray:
+    """Which curves each tenant may be under, (N, P), of the policies allowed; all when empty."""
+    usable = np.zeros(curves.miss_ratio.shape[:2], dtype=np.bool_)
+    for i, (has, wanted) in enumerate(zip(names, allowed, strict=True)):
+        usable[i, : len(has)] = [name in wanted for name in has] if wanted else True
+    return usable
+
+
+def _present(tenant: Tenant, names: Sequence[str]) -> int:
+    return names.index(tenant.policy) if tenant.policy in names else 0

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A decision as JSON: what the planner saw, was asked, and decided, so that it can be replayed."""
+
+import json
+from dataclasses import dataclass, replace
+
+from cachepilot.domain.json_values import UNREADABLE, RecordError, decode, encode
+from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.domain.planned import Plan
+from cachepilot.domain.snapshot import Snapshot
+from cachepilot.plan.plan import plan
+from cachepilot.plan.problem.config import Config
+
+
+@dataclass(frozen=True)
+class Record:
+    """One decision with everything it depended on."""
+
+    snapshot: Snapshot
+    objectives: Objectives
+    config: Config
+    plan: Plan
+
+    def applying(self) -> "Record":
+        """The same with those objectives alone that hold for a tenant of the snapshot.
+
+        It replays the same: for each tenant the first statement that matched is still the first.
+        """
+        cgroups = {tenant.cgroup for tenant in self.snapshot.tenants}
+        held = {id(self.objectives.of(cgroup)) for cgroup in cgroups}
+        stated = self.objectives
+        pinned, tenants = (
+            tuple(one for one in some if id(one) in held)
+            for some in (stated.pinned, stated.tenants)
+        )
+        return replace(self, objectives=replace(stated, pinned=pinned, tenants=tenants))
+
+
+def to_json(record: Record) -> str:
+    """The record as one line of JSON; floating-point numbers keep every bit."""
+    return json.dumps(encode(record))
+
+
+def from_json(text: str, name: str) -> Record:
+    """Reads what `to_json` wrote; raises RecordError naming `name`."""
+    try:
+        record: Record = decode(Record, json.loads(text))
+    except UNREADABLE as error:
+        raise RecordError(f"{name}: not the record of a decision: {error}") from None
+    return record
+
+
+def replay(record: Record) -> Plan:
+    """The plan that the planner of today makes of what was recorded."""
+    return plan(record.snapshot, record.objectives, record.config)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of every promise under a plan, and what is attainable where it cannot be kept."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cachepilot.domain.objectives.objective import Objective
+from cachepilot.domain.planned import SloOutcome, SloState
+from cachepilot.domain.snapshot import Tenant
+from cachepilot.plan.outlook import Outlook, attainable_miss
+from cachepilot.plan.problem.problem import Problem
+from cachepilot.readable import number
+
+MARGIN = 1e-6
+UNITS = {"throughput_ops": " ops/s", "latency_p99_us": " us at p99", "hit_ratio": " hit ratio"}
+
+
+@dataclass(frozen=True)
+class _Point:
+    """A predicted point of one tenant, and what a device read waits meanwhile."""
+
+    miss: float
+    ops: float
+    wait_us: float
+
+
+def _in_kind(kind: str, point: _Point, tenant: Tenant) -> float | None:
+    """The prediction in the unit of a promise; None when nothing measured leads to it."""
+    if kind == "throughput_ops":
+        return point.ops
+    if kind == "hit_ratio":
+        return 1.0 - point.miss
+    readings = tenant.indicators
+    if readings.latency_p99_us is None or readings.throughput_ops <= 0:
+        return None
+    return readings.latency_p99_us * readings.throughput_ops / point.ops
+
+
+def measured(kind: str, tenant: Tenant) -> float | None:
+    """What is measured of a tenant in the unit of a promise; None when nothing is."""
+    readings = tenant.indicators
+    hit_ratio = 1.0 - readings.miss_ratio
+    return {
+        "throughput_ops": readings.throughput_ops,
+        "latency_p99_us": readings.latency_p99_us,
+        "hit_ratio": hit_ratio,
+    }[kind]
+
+
+def meets(kind: str, value: float, target: float) -> bool:
+    """Whether a value keeps a promise of this kind, to within rounding."""
+    if kind == "latency_p99_us":
+        return value <= target * (1 + MARGIN)
+    return value >= target * (1 - MARGIN)
+
+
+def _targets(objective: Objective) -> Iterator[tuple[str, float]]:
+    for kind in UNITS:
+        target = getattr(objective, kind)
+        if target is not None:
+            yield kind, target
+
+
+def _why(kind: str, target: float, state: SloState, value: float, attainable: _Point) -> str:
+    unit = UNITS[kind]
+    asked = f"{number(target, 6)}{unit} asked, {number(value, 6)} predicted"
+    most = f"{number(attainable.ops, 6)} ops/s at a miss ratio of {attainable.miss:.4f}"
+    if attainable.wait_us > 0:
+        wait = number(attainable.wait_us)
+        most += f" if the device is as busy as planned, reads waiting {wait} us"
+    return {
+        SloState.KEPT: asked,
+        SloState.APPROACHING: f"{asked}; as fast as the bound on movement allows",
+        SloState.OUTBID: f"{asked}; other SLOs come first, attainable alone are {most}",
+        SloState.UNATTAINABLE: f"{asked}; infeasible on this node: attainable are {most}",
+        SloState.HELD: f"{asked}; the tenant may not be changed",
+    }[state]
+
+
+def slo_outcomes(
+    problem: Problem,
+    planned: Outlook,
+    tenants: Sequence[Tenant],
+    objectives: Sequence[Objective],
+) -> tuple[SloOutcome, ...]:
+    """An outcome per promise, in the order of `tenants`, which is that of the problem."""
+    rows = [i for i, objective in enumerate(objectives) if objective.has_slo]
+    if not rows:
+        return ()
+    best_miss = attainable_miss(problem)
+    wait_us = planned.load.wait_us
+    best_ops = problem.model.ops(best_miss, wait_us)
+    found = []
+    for i in rows:
+        tenant = tenants[i]
+        here = _Point(float(planned.miss[i]), float(planned.ops[i]), wait_us)
+        best = _Point(float(best_miss[i]), float(best_ops[i]), wait_us)
+        limit = planned.allocation.limit_bytes[i]
+        grows = bool(limit > problem.current_bytes[i]) and limit == problem.high_bytes[i]
+        may = _may_change(problem, objectives[i], i)
+        for kind, target in _targets(objectives[i]):
+            value, most = _in_kind(kind, here, tenant), _in_kind(kind, best, tenant)
+            if value is None or most is None:
+                why = "no p99 and throughput are measured to predict it from"
+                state = SloState.UNMEASURED
+                outcome = SloOutcome(tenant.cgroup, kind, target, state, None, None, None, why)
+            else:
+                state = _state(kind, target, (value, most), may, grows)
+                why = _why(kind, target, state, value, best)
+                outcome = SloOutcome(tenant.cgroup, kind, target, state, value, most, best.ops, why)
+            found.append(outcome)
+    return tuple(found)
+
+
+def _may_change(problem: Problem, objective: Objective, row: int) -> bool:
+    """Whether a plan may give a tenant more, an operator having fixed nothing that forbids it."""
+    least, most = problem.least_bytes[row], problem.most_bytes[row]
+    return bool(problem.movable[row] and (objective.fixed is None or least < most))
+
+
+def _state(
+    kind: str, target: float, predicted: tuple[float, float], movable: bool, grows: bool
+) -> SloState:
+    value, most = predicted
+    if meets(kind, value, target):
+        return SloState.KEPT
+    if not movable:
+        return SloState.HELD
+    if not meets(kind, most, target):
+        return SloState.UNATTAINABLE
+    return SloState.APPROACHING if grows else SloState.OUTBID

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The collect step: a snapshot of the wire becomes one of the planner, with what it rests on."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from cachepilot.domain.objectives.objective import Counter, Indicator, Objectives
+from cachepilot.domain.snapshot import Demand, Device, Indicators, Node, Snapshot, Tenant, Trust
+from cachepilot.domain.units import US_PER_S
+from cachepilot.errors import InputError
+from cachepilot.quick_records import quickly_made
+from cachepilot.sense.clock import Clock
+from cachepilot.sense.counterfactuals import DEFAULT, Counterfactual, Counterfactuals
+from cachepilot.sense.counters import History, Pages, Sample, Totals, Window
+from cachepilot.sense.device import DeviceModel
+from cachepilot.sense.wire_curves import CurveStore, Measured
+from cachepilot.sizes import PAGE_BYTES, pages_up
+from cachepilot.v1 import session_pb2 as wire
+
+LOG = logging.getLogger(__name__)
+TRUSTED = Trust()
+Scraped = Callable[[Indicator], float | None]
+"""The last value of an application's counter; None while it is not known."""
+
+
+def not_scraped(_: Indicator) -> float | None:
+    """No counter of an application is known."""
+    return None
+
+
+@quickly_made
+@dataclass(frozen=True)
+class Seen:
+    """One tenant as it was seen: what the planner gets, and what the other steps need."""
+
+    tenant: Tenant
+    wire: wire.Tenant
+    sample: Sample | None
+    window: Window | None
+    measured: Measured | None
+    indicator: Indicator
+    pages: Pages | None = None
+    counterfactual: Counterfactual | None = None
+    usable: frozenset[str] = frozenset()
+    """Policies that the node can attach, and the present one."""
+
+    @property
+    def limit_bytes(self) -> int:
+        """The limit, or the memory that a tenant without one holds."""
+        return self.tenant.limit_bytes
+
+    def with_bounds(self, floor_bytes: int, first_bytes: int) -> "Seen":
+        """The same with another floor and first memory of the tenant."""
+        return Seen(
+            self.tenant.with_bounds(floor_bytes, first_bytes), self.wire, self.sample, self.window,
+            self.measured, self.indicator, self.pages, self.counterfactual, self.usable,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Collected:
+    """One node at one time. `seen` is in the order of cgroups."""
+
+    snapshot: Snapshot
+    seen: dict[str, Seen]
+    device_iops: float
+    dropped_events_total: int
+
+    @property
+    def time_s(self) -> float:
+        """The node's time."""
+        return self.snapshot.time_s
+
+
+class _Memory:
+    """What is remembered of one tenant between snapshots."""
+
+    def __init__(self, cgroup_id: int) -> None:
+        self.cgroup_id = cgroup_id
+        self.history = History()
+        self.curves = CurveStore()
+        self.counterfactuals = Counterfactuals()
+        self.indicator = Indicator()
+        self.refused_curves = ""
+        self.refused_counterfactuals = ""
+        self.refused_indicator = ""
+
+
+class Demands(Protocol):
+    """Throughput models of the tenants of one node, by cgroup, each fitted to what it did."""
+
+    def demand(
+        self,
+        cgroup: str,
+        sample: Sample | None,
+        window: Window | None,
+        miss_cost_us: float,
+        concurrency: float,
+    ) -> Demand:
+        """The demand as fitted so far; takes the interval in where something was done in it."""
+
+    def begin_anew(self, cgroup: str) -> None:
+        """Operations are counted otherwise from now on: what was fitted to them is forgotten."""
+
+    def forget(self, cgroup: str) -> None:
+        """The tenant is gone, or another one of its name."""
+
+
+class Collector:
+    """Collects the snapshots of one node; totals may begin anew and snapshots may be lost.
+
+    Of a time that is far longer than `interval_s`, seconds, nothing is measured: what a tenant did
+    in it, and whether the clock was only put forward, nobody saw.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        demands: Demands,
+        scraped: Scraped = not_scraped,
+        interval_s: float | None = None,
+    ) -> None:
+        self.node, self._demands = node, demands
+        self._clock = Clock(interval_s=interval_s)
+        self._scraped = scraped
+        self._incarnation: int | None = None
+        self._usable: frozenset[str] = frozenset((DEFAULT,))
+        self._memory: dict[str, _Memory] = {}
+        self._device = DeviceModel()
+
+    def begin(self, hello: wire.Hello) -> None:
+        """A session begins; totals and generations of another incarnation are forgotten."""
+        if hello.incarnation != self._incarnation:
+            self._incarnation = hello.incarnation
+            self._device.restart()
+            for memory in self._memory.values():
+                memory.history = History()
+                memory.curves = CurveStore()
+                memory.counterfactuals.forget()
+        can = "policies" in hello.capabilities
+        self._usable = frozenset((DEFAULT, *hello.policies)) if can else frozenset()
+
+    def collect(self, seen: wire.Snapshot, epoch: int, objectives: Objectives) -> Collected:
+        """Takes a snapshot in; curves that contradict themselves are not trusted."""
+        time_s = seen.time_us / US_PER_S
+        if self._clock.advance(time_s).is_gap:
+            self._begin_anew()
+        device = self._device.take(seen.device, time_s)
+        gone = self._memory.keys() - {tenant.cgroup for tenant in seen.tenants}
+        for cgroup in gone:
+            del self._memory[cgroup]
+            self._demands.forget(cgroup)
+        found = {
+            tenant.cgroup: self._tenant(tenant, time_s, device, objectives)
+            for tenant in sorted(seen.tenants, key=lambda tenant: tenant.cgroup)
+        }
+        node = Node(self.node, seen.budget_bytes)
+        tenants = tuple(one.tenant for one in found.values())
+        snapshot = Snapshot(epoch, time_s, node, device, tenants)
+        return Collected(snapshot, found, self._device.iops, seen.loss.dropped_events_total)
+
+    def _begin_anew(self) -> None:
+        """Totals of the next snapshot are the first that can be compared."""
+        self._device.restart()
+        for memory in self._memory.values():
+            memory.history.begin_anew()
+            memory.counterfactuals.forget()
+
+    def _ops_total(
+        self, tenant: wire.Tenant, indicator: Indicator, memory: _Memory
+    ) -> float | None:
+        """Operations so far; None while they are not known, or not of this node."""
+        memory.refused_indicator, counters = "", tenant.counters
+        if indicator.counter is Counter.READ_CALLS:
+            return counters.read_calls_total
+        if indicator.counter is Counter.ACCESSES:
+            return counters.accesses_total
+        if indicator.counter is Counter.BLOCK_READS:
+            return counters.block_reads_total
+        try:
+            return self._scraped(indicator)
+        except InputError as error:
+            memory.refused_indicator = str(error)
+            return None
+
+    def _tenant(
+        self, tenant: wire.Tenant, time_s: float, device: Device, objectives: Objectives
+    ) -> Seen:
+        memory = self._memory.get(tenant.cgroup)
+        if memory is None or memory.cgroup_id != tenant.cgroup_id:
+            memory = self._memory[tenant.cgroup] = _Memory(tenant.cgroup_id)
+            self._demands.forget(tenant.cgroup)
+        indicator = objectives.of(tenant.cgroup).indicator
+        if indicator != memory.indicator:
+            memory.indicator, memory.history = indicator, History()
+            self._demands.begin_anew(tenant.cgroup)
+        counters = tenant.counters
+        memory.history.take(
+            Totals(
+                time_s,
+                counters.accesses_total,
+                # As curves have it, which know no readahead: a page that had to be read.
+                counters.misses_total + counters.readahead_pages_total,
+                self._ops_total(tenant, indicator, memory),
+                counters.block_reads_total,
+                counters.read_calls_total,
+                counters.read_time_us_total,
+                counters.read_latency_total[:],
+            )
+        )
+        if tenant.HasField("curves"):
+            memory.refused_curves = ""
+            try:
+                memory.curves.take(tenant.curves)
+            except InputError as error:
+                memory.curves, memory.refused_curves = CurveStore(), str(error)
+        sample = memory.history.sample(self._device.read_us)
+        window = memory.history.window()
+        demand = self._demands.demand(
+            tenant.cgroup, sample, window, device.miss_cost_us, memory.history.concurrency
+        )
+        return self._seen(tenant, memory, sample, window, demand)
+
+    def _seen(
+        self,
+        tenant: wire.Tenant,
+        memory: _Memory,
+        sample: Sample | None,
+        window: Window | None,
+        demand: Demand,
+    ) -> Seen:
+        held = tenant.limit_bytes or pages_up(max(tenant.current_bytes, PAGE_BYTES))
+        floor = min(tenant.floor_bytes, held) if not tenant.limit_bytes else tenant.floor_bytes
+        other = max(0, tenant.current_bytes - tenant.file_bytes)
+        known = tenant.policy in self._usable
+        usable = self._usable if known else self._usable | {tenant.policy}
+        measured = None
+        if memory.curves.generation and tenant.curves_generation == memory.curves.generation:
+            measured = memory.curves.at(other, held, usable)
+        miss = 0.0 if window is None else window.miss_ratio
+        found = Tenant(
+            cgroup=tenant.cgroup,
+            policy=tenant.policy,
+            limit_bytes=held,
+            floor_bytes=floor,
+            curves=measured.curves if measured else None,
+            demand=demand,
+            indicators=Indicators(
+                throughput_ops=0.0 if window is None else window.ops,
+                miss_ratio=miss,
+                device_iops=0.0 if window is None else window.block_reads,
+                latency_p99_us=None if window is None else window.latency_p99_us,
+            ),
+            trust=_trust(tenant, measured, window, memory),
+        )
+        return Seen(
+            found, tenant, sample, window, measured, memory.indicator, memory.history.pages(),
+            self._counterfactual(tenant, memory), usable,
+        )  # fmt: skip
+
+    def _counterfactual(self, tenant: wire.Tenant, memory: _Memory) -> Counterfactual | None:
+        """Of the last interval; none of what contradicts itself, which is told once."""
+        try:
+            found = memory.counterfactuals.take(tenant)
+        except InputError as error:
+            if str(error) != memory.refused_counterfactuals:
+                memory.refused_counterfactuals = str(error)
+                LOG.warning("node %s: %s: %s", self.node, tenant.cgroup, error)
+            return None
+        memory.refused_counterfactuals = ""
+        return found
+
+
+def _trust(
+    tenant: wire.Tenant, measured: Measured | None, window: Window | None, memory: _Memory
+) -> Trust:
+    if memory.refused_indicator:
+        return Trust(False, memory.refused_indicator)
+    if memory.refused_curves:
+        return Trust(False, f"curves contradict themselves: {memory.refused_curves}")
+    if measured is None:
+        return Trust(False, tenant.distrust or "there are no curves yet")
+    if not tenant.trusted:
+        return Trust(False, tenant.distrust or "the agent gives no reason")
+    if window is None or window.ops <= 0:
+        return Trust(False, "no operations were counted yet")
+    return TRUSTED

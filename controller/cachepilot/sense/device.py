@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a read of the node's device costs, and how many it serves: told, or learnt."""
+
+from collections import deque
+
+from cachepilot.domain.snapshot import Device
+from cachepilot.v1 import session_pb2 as wire
+
+KEPT = 512
+"""Intervals that the time of an idle read is learnt from."""
+READS_MIN = 10
+"""Fewer reads in an interval say little of what one takes."""
+IDLE_QUANTILE = 0.05
+QUEUEING = 1.5
+"""Reads that take so many times an idle one's time have waited."""
+UNKNOWN_READ_US = 100.0
+"""Before anything was read: a fast flash device."""
+UNKNOWN_IOPS = 1e12
+"""Before reads were ever seen to wait: no bound."""
+
+
+class DeviceModel:
+    """The device of one node, from its totals."""
+
+    def __init__(self) -> None:
+        self._last: tuple[float, int, int] | None = None
+        self._read_us: deque[float] = deque(maxlen=KEPT)
+        self._idle_us = UNKNOWN_READ_US
+        self._greatest_iops = 0.0
+        self.iops = 0.0
+        self.read_us: float | None = None
+        """Mean time of a read in the last interval, queueing included; None without reads."""
+
+    def restart(self) -> None:
+        """Totals began anew; what was learnt stays."""
+        self._last = None
+
+    def take(self, device: wire.Device, time_s: float) -> Device:
+        """Takes the totals of one snapshot in; returns the device as the planner sees it."""
+        now = (time_s, device.reads_total, device.read_time_us_total)
+        then, self._last = self._last, now
+        self.iops, self.read_us = 0.0, None
+        reads = now[1] - then[1] if then is not None else 0
+        if then is not None and now[0] > then[0] and reads >= 0 and now[2] >= then[2]:
+            self.iops = reads / (now[0] - then[0])
+            if reads >= READS_MIN:
+                self.read_us = max((now[2] - then[2]) / reads, 1e-3)
+                self._read_us.append(self.read_us)
+                ordered = sorted(self._read_us)
+                self._idle_us = ordered[int(IDLE_QUANTILE * len(ordered))]
+        idle_us = device.idle_read_us or self._idle_us
+        if self.read_us is not None and self.read_us > QUEUEING * idle_us:
+            self._greatest_iops = max(self._greatest_iops, self.iops)
+        capacity = device.capacity_iops or self._greatest_iops or UNKNOWN_IOPS
+        return Device(capacity_iops=capacity, miss_cost_us=idle_us)

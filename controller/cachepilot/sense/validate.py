@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an agent may say; everything else ends its session with one line."""
+
+import math
+
+from cachepilot.domain.snapshot import BYTES_MAX, TENANTS_MAX
+from cachepilot.errors import InputError
+from cachepilot.v1 import session_pb2 as wire
+
+NAME_MAX = 253
+PATH_MAX = 4096
+POLICIES_MAX = 256
+POINTS_MAX = 1 << 14
+BUCKETS_MAX = 256
+BYTE_FIELDS = (
+    "limit_bytes",
+    "target_limit_bytes",
+    "initial_limit_bytes",
+    "floor_bytes",
+    "current_bytes",
+    "file_bytes",
+    "anon_bytes",
+)
+
+
+class ProtocolError(InputError):
+    """A message that breaks the contract; names the field and the allowed range."""
+
+
+def _require(fine: bool, message: str) -> None:
+    if not fine:
+        raise ProtocolError(message)
+
+
+def check_hello(hello: wire.Hello) -> None:
+    """Raises ProtocolError for a hello that no session can begin with."""
+    fine = 0 < len(hello.node) <= NAME_MAX and hello.node.isprintable()
+    _require(fine, f"hello: node: must be 1 to {NAME_MAX} printable characters")
+    _require(
+        0 < hello.budget_bytes <= BYTES_MAX,
+        f"hello: budget_bytes: {hello.budget_bytes} (allowed: 1 to {BYTES_MAX})",
+    )
+    count = len(hello.policies)
+    _require(count <= POLICIES_MAX, f"hello: policies: {count} (allowed: at most {POLICIES_MAX})")
+
+
+def _check_curves(curves: wire.Curves, where: str) -> None:
+    policies, points = len(curves.policies), len(curves.sizes_bytes)
+    fine = 0 < policies <= POLICIES_MAX and 0 < points <= POINTS_MAX
+    allowed = f"1 to {POLICIES_MAX} policies, 1 to {POINTS_MAX} sizes"
+    _require(fine, f"{where}: curves: {policies} x {points} (allowed: {allowed})")
+    for name in ("miss_ratio", "error_bar"):
+        count = len(getattr(curves, name))
+        wanted = policies * points
+        _require(count == wanted, f"{where}: curves: {name}: {count} (allowed: {wanted} values)")
+    bars = curves.error_bar
+    fine = all(math.isfinite(bar) for bar in bars) and min(bars) >= 0
+    _require(fine, f"{where}: curves: error_bar: must be numbers of at least 0")
+    _require(max(curves.sizes_bytes) <= BYTES_MAX, f"{where}: curves: sizes_bytes: too large")
+
+
+def _check_tenant(tenant: wire.Tenant) -> None:
+    where = f"tenant {tenant.cgroup[:80]!r}"
+    fine = tenant.cgroup.startswith("/") and len(tenant.cgroup) <= PATH_MAX
+    _require(fine, f"{where}: cgroup: must begin with a slash, at most {PATH_MAX} characters")
+    _require(bool(tenant.policy), f"{where}: policy: is empty (allowed: a name, or default)")
+    largest = max(
+        tenant.limit_bytes,
+        tenant.target_limit_bytes,
+        tenant.initial_limit_bytes,
+        tenant.floor_bytes,
+        tenant.current_bytes,
+        tenant.file_bytes,
+        tenant.anon_bytes,
+    )
+    if largest > BYTES_MAX:
+        name = next(one for one in BYTE_FIELDS if getattr(tenant, one) > BYTES_MAX)
+        raise ProtocolError(f"{where}: {name}: {largest} (allowed: 0 to {BYTES_MAX})")
+    buckets = len(tenant.counters.read_latency_total)
+    if buckets > BUCKETS_MAX:
+        raise ProtocolError(f"{where}: read_latency_total: {buckets} (allowed: {BUCKETS_MAX})")
+    if tenant.HasField("curves"):
+        _check_curves(tenant.curves, where)
+
+
+def check_snapshot(snapshot: wire.Snapshot, last_sequence: int) -> None:
+    """Raises ProtocolError for a snapshot that contradicts itself or the last one."""
+    sequence, budget = snapshot.sequence, snapshot.budget_bytes
+    fine = sequence > last_sequence
+    _require(fine, f"snapshot: sequence: {sequence} (allowed: more than {last_sequence})")
+    fine = 0 < budget <= BYTES_MAX
+    _require(fine, f"snapshot: budget_bytes: {budget} (allowed: 1 to {BYTES_MAX})")
+    device = snapshot.device
+    for name in ("capacity_iops", "idle_read_us"):
+        value = getattr(device, name)
+        fine = math.isfinite(value) and value >= 0
+        _require(fine, f"snapshot: device: {name}: {value} (allowed: a number of at least 0)")
+    count = len(snapshot.tenants)
+    _require(count <= TENANTS_MAX, f"snapshot: {count} tenants (allowed: at most {TENANTS_MAX})")
+    seen = set()
+    for tenant in snapshot.tenants:
+        _check_tenant(tenant)
+        _require(tenant.cgroup not in seen, f"tenant {tenant.cgroup[:80]!r}: twice in one snapshot")
+        seen.add(tenant.cgroup)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was decided, and the records that decisions are replayed from."""
+
+import sqlite3
+import zlib
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+from cachepilot.domain.decisions import Decision
+from cachepilot.domain.recorded import RecordedDecision
+from cachepilot.store.database import Database
+
+DECISIONS_MAX = 1_000_000
+"""Decisions that are kept at most, however young."""
+COLUMNS = tuple(one.name for one in fields(RecordedDecision))
+
+
+def history_query(
+    cgroup: str | None, node: str | None, limit: int, before: int | None, event: str | None
+) -> tuple[str, list[str | int]]:
+    """The query of `Store.history` and its values.
+
+    A condition that is not asked for is left out: as "or is null" it would keep SQLite from its
+    indexes, each of which is in the order of the answer.
+    """
+    asked: dict[str, str | int | None] = {
+        "cgroup = ?": cgroup, "node = ?": node, "id < ?": before, "event = ?": event,
+    }  # fmt: skip
+    given = {condition: value for condition, value in asked.items() if value is not None}
+    where = f" WHERE {' AND '.join(given)}" if given else ""
+    query = f"SELECT {', '.join(COLUMNS)} FROM decisions{where} ORDER BY id DESC LIMIT ?"
+    return query, [*given.values(), limit]
+
+
+class History(Database):
+    """Decisions in the order in which they were stored, and records by node and epoch."""
+
+    def _prune_history(self, db: sqlite3.Connection, oldest_s: float) -> None:
+        """Drops what was stored before a time, and what is beyond the bound."""
+        db.execute("DELETE FROM decisions WHERE stored_s < ?", (oldest_s,))
+        db.execute(
+            "DELETE FROM decisions WHERE id <= (SELECT max(id) FROM decisions) - ?",
+            (DECISIONS_MAX,),
+        )
+        db.execute("DELETE FROM records WHERE stored_s < ?", (oldest_s,))
+
+    def _write_decisions(
+        self, db: sqlite3.Connection, node: str, epoch: int, decisions: Sequence[Decision]
+    ) -> None:
+        now_s = self._clock()
+        db.executemany(
+            f"INSERT INTO decisions (stored_s, {', '.join(COLUMNS[1:])})"
+            f" VALUES ({', '.join('?' * len(COLUMNS))})",
+            [(now_s, *_columns(node, epoch, one)) for one in decisions],
+        )
+
+    def save_record(self, node: str, epoch: int, record: str) -> None:
+        """What a decision depended on; see `cachepilot.plan.record`."""
+        values = (node, epoch, self._clock(), zlib.compress(record.encode(), 6))
+        with self._transaction() as db:
+            db.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", values)
+
+    def record(self, node: str, epoch: int) -> str | None:
+        """The record of the decisions of one epoch; None when it is not kept."""
+        rows = self._rows("SELECT record FROM records WHERE node = ? AND epoch = ?", node, epoch)
+        return zlib.decompress(rows[0][0]).decode() if rows else None
+
+    def history(
+        self,
+        cgroup: str | None,
+        node: str | None,
+        limit: int,
+        before: int | None = None,
+        event: str | None = None,
+    ) -> list[RecordedDecision]:
+        """The last decisions, the newest first: those of an id below `before`, of one event."""
+        query, values = history_query(cgroup, node, limit, before, event)
+        rows = self._rows(query, *values)
+        return [RecordedDecision(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
+
+    def later(
+        self, one: RecordedDecision, key: str, events: Sequence[str], same: bool
+    ) -> int | None:
+        """A decision after `one` that changed the same `key` of the tenant, to the `same` value."""
+        rows = self._rows(
+            f"SELECT id FROM decisions WHERE cgroup = ? AND node = ? AND id > ?"
+            f" AND event IN ({', '.join('?' * len(events))}) AND from_{key} != to_{key}"
+            f" AND (to_{key} = ? OR NOT ?) ORDER BY id LIMIT 1",
+            one.cgroup, one.node, one.id, *map(str, events), getattr(one, f"to_{key}"), same,
+        )  # fmt: skip
+        return rows[0][0] if rows else None
+
+
+def _columns(node: str, epoch: int, one: Decision) -> tuple[Any, ...]:
+    """In the order of `RecordedDecision`, without its id."""
+    return (
+        one.time_s, node, one.cgroup, epoch, str(one.event),
+        one.before.policy, one.after.policy, one.before.limit_bytes, one.after.limit_bytes,
+        one.baseline.ops, one.predicted.ops, one.measured.ops,
+        one.baseline.miss_ratio, one.predicted.miss_ratio, one.measured.miss_ratio,
+        one.why,
+    )  # fmt: skip

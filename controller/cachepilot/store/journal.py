@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node needs to go on after a restart: its epochs, its hello, and the state of its guard."""
+
+import sqlite3
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cachepilot.store.database import Database
+from cachepilot.store.schema import OF_NODES
+
+EPOCHS_RESERVED = 1000
+"""Epochs that are taken at once: what a crash loses of them is never given out again."""
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """A node as it was last seen: its hello as bytes of the wire, and its guard as JSON.
+
+    `guard_tenants` are tenants of the guard that changed since. `last_seen_s` is the node's time,
+    `heard_s` that of this host, both in seconds since 1970.
+    """
+
+    name: str
+    epoch: int
+    hello: bytes | None
+    last_seen_s: float
+    guard: str | None
+    guard_tenants: Mapping[str, str] = field(default_factory=dict)
+    heard_s: float = 0.0
+
+
+class Journal(Database):
+    """Nodes, by name."""
+
+    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
+        super().__init__(path, clock)
+        self._guard_crc: dict[str, int] = {}
+
+    def reserve_epochs(self, node: str, above: int) -> tuple[int, int]:
+        """Epochs, from the first to before the second, that no plan ever had on this node."""
+        with self._transaction() as db:
+            row = db.execute("SELECT epoch FROM nodes WHERE name = ?", (node,)).fetchone()
+            first = max(row[0] if row else 0, above) + 1
+            last = first + EPOCHS_RESERVED
+            db.execute(
+                "INSERT INTO nodes (name, epoch) VALUES (?, ?)"
+                " ON CONFLICT (name) DO UPDATE SET epoch = excluded.epoch",
+                (node, last - 1),
+            )
+        return first, last
+
+    def nodes(self) -> list[NodeRow]:
+        """Every node that was seen and is not forgotten."""
+        rows = self._rows(
+            "SELECT name, epoch, hello, last_seen_s, guard, coalesce(heard_s, 0) FROM nodes"
+            " LEFT JOIN heard ON node = name ORDER BY 1"
+        )
+        return [
+            NodeRow(name, epoch, hello, seen_s, guard, self._guard_tenants(name, guard), heard_s)
+            for name, epoch, hello, seen_s, guard, heard_s in rows
+        ]
+
+    def forget(self, node: str) -> None:
+        """Drops all that is stored of a node; pins on it are the operator's, and stay."""
+        with self._transaction() as db:
+            db.execute("DELETE FROM nodes WHERE name = ?", (node,))
+            for table in OF_NODES:
+                db.execute(f"DELETE FROM {table} WHERE node = ?", (node,))
+        self._guard_crc.pop(node, None)
+
+    def _guard_tenants(self, node: str, guard: str | None) -> dict[str, str]:
+        """Those that changed since that guard was stored; others are of an earlier one."""
+        query = "SELECT cgroup, state FROM guard_tenants WHERE node = ? AND guard_crc = ?"
+        return dict(self._rows(query, node, _crc(guard or "")))
+
+    def set_hello(self, node: str, hello: bytes) -> None:
+        """Who a node said that it is."""
+        with self._transaction() as db:
+            db.execute("UPDATE nodes SET hello = ? WHERE name = ?", (hello, node))
+            db.execute("INSERT OR REPLACE INTO heard VALUES (?, ?)", (node, self._clock()))
+
+    def _write_node(
+        self,
+        db: sqlite3.Connection,
+        node: str,
+        last_seen_s: float,
+        guard: str | None,
+        guard_tenants: Mapping[str, str],
+    ) -> int:
+        """Writes the guard of a node; returns what its tenants name it by.
+
+        A guard of None leaves the one that is stored, but for `guard_tenants`.
+        """
+        # Tenants name the guard that they belong to: an earlier version replaces it alone.
+        crc = self._guard_crc.get(node, 0)
+        db.execute(
+            "UPDATE nodes SET last_seen_s = ?, guard = coalesce(?, guard) WHERE name = ?",
+            (last_seen_s, guard, node),
+        )
+        db.execute("INSERT OR REPLACE INTO heard VALUES (?, ?)", (node, self._clock()))
+        if guard is not None:
+            db.execute("DELETE FROM guard_tenants WHERE node = ?", (node,))
+            crc = _crc(guard)
+        db.executemany(
+            "INSERT OR REPLACE INTO guard_tenants VALUES (?, ?, ?, ?)",
+            [(node, cgroup, crc, state) for cgroup, state in guard_tenants.items()],
+        )
+        return crc
+
+
+def _crc(guard: str) -> int:
+    return zlib.crc32(guard.encode())

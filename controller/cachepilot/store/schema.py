@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of the store, and how a file of them is opened; later versions add to what is there."""
+
+import sqlite3
+from pathlib import Path
+
+from cachepilot.errors import InputError
+
+VERSION = 1
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS pins (
+  node TEXT NOT NULL, cgroup TEXT NOT NULL, policy TEXT, limit_bytes INTEGER,
+  PRIMARY KEY (node, cgroup));
+CREATE TABLE IF NOT EXISTS ends_of_pins (
+  node TEXT NOT NULL, cgroup TEXT NOT NULL, policy TEXT, limit_bytes INTEGER,
+  until_s REAL NOT NULL, PRIMARY KEY (node, cgroup));
+CREATE TABLE IF NOT EXISTS nodes (
+  name TEXT PRIMARY KEY, epoch INTEGER NOT NULL DEFAULT 0, hello BLOB,
+  last_seen_s REAL NOT NULL DEFAULT 0, guard TEXT);
+CREATE TABLE IF NOT EXISTS heard (node TEXT PRIMARY KEY, heard_s REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS guard_tenants (
+  node TEXT NOT NULL, cgroup TEXT NOT NULL, guard_crc INTEGER NOT NULL, state TEXT NOT NULL,
+  PRIMARY KEY (node, cgroup));
+CREATE TABLE IF NOT EXISTS decisions (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, stored_s REAL NOT NULL, time_s REAL NOT NULL,
+  node TEXT NOT NULL, cgroup TEXT NOT NULL, epoch INTEGER NOT NULL, event TEXT NOT NULL,
+  from_policy TEXT NOT NULL, to_policy TEXT NOT NULL,
+  from_limit_bytes INTEGER NOT NULL, to_limit_bytes INTEGER NOT NULL,
+  baseline_ops REAL, predicted_ops REAL, measured_ops REAL,
+  baseline_miss_ratio REAL, predicted_miss_ratio REAL, measured_miss_ratio REAL,
+  why TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS decisions_of ON decisions (cgroup, node, id);
+CREATE INDEX IF NOT EXISTS decisions_of_cgroup ON decisions (cgroup, id);
+CREATE INDEX IF NOT EXISTS decisions_of_node ON decisions (node, id);
+CREATE INDEX IF NOT EXISTS decisions_of_event ON decisions (event, id);
+CREATE INDEX IF NOT EXISTS decisions_of_node_and_event ON decisions (node, event, id);
+CREATE TABLE IF NOT EXISTS records (
+  node TEXT NOT NULL, epoch INTEGER NOT NULL, stored_s REAL NOT NULL, record BLOB NOT NULL,
+  PRIMARY KEY (node, epoch));
+CREATE TABLE IF NOT EXISTS slo_windows (
+  node TEXT NOT NULL, cgroup TEXT NOT NULL, kind TEXT NOT NULL, minute INTEGER NOT NULL,
+  windows INTEGER NOT NULL, met INTEGER NOT NULL,
+  PRIMARY KEY (node, cgroup, kind, minute));
+CREATE TABLE IF NOT EXISTS slo_totals (
+  node TEXT NOT NULL, cgroup TEXT NOT NULL, kind TEXT NOT NULL,
+  windows INTEGER NOT NULL, met INTEGER NOT NULL,
+  PRIMARY KEY (node, cgroup, kind));
+CREATE TABLE IF NOT EXISTS decision_totals (
+  node TEXT NOT NULL, cgroup TEXT NOT NULL, event TEXT NOT NULL, count INTEGER NOT NULL,
+  PRIMARY KEY (node, cgroup, event));
+"""
+OF_NODES = (
+    "heard", "guard_tenants", "decisions", "records", "slo_windows", "slo_totals",
+    "decision_totals",
+)  # fmt: skip
+"""Tables whose rows are of one `node`, beside `nodes` itself."""
+
+
+class StoreError(InputError):
+    """A store that cannot be opened; names the file."""
+
+
+def open_database(path: Path, now_s: float) -> sqlite3.Connection:
+    """A connection to the file, whose tables are there; any thread may use it, one at a time.
+
+    `now_s`: the time of this host, seconds since 1970. Raises StoreError.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=NORMAL")
+        db.execute("PRAGMA busy_timeout=5000")
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if version not in (0, VERSION):
+            raise StoreError(f"store {path}: version {version} (allowed: {VERSION})")
+        db.executescript(f"{SCHEMA} PRAGMA user_version={VERSION};")
+        # Of a version that did not write it down: as if it was heard of now.
+        query = "INSERT OR IGNORE INTO heard SELECT name, ? FROM nodes"
+        db.execute(query, (now_s,))
+    except (OSError, sqlite3.Error) as error:
+        raise StoreError(f"store {path}: cannot be opened: {error}") from None
+    return db

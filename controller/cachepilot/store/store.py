@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What outlives the controller, in SQLite: objectives, pins, epochs, trials, decisions, totals.
+
+Every call is one transaction, so a crash leaves either all of it or nothing. There is one
+connection under one lock: calls wait for one another, so none may read more than it answers.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from cachepilot.domain.decisions import Decision
+from cachepilot.domain.recorded import DecisionTotal
+from cachepilot.domain.slos import SloMinute, SloTotal
+from cachepilot.domain.units import DAY_S
+from cachepilot.store.history import History
+from cachepilot.store.journal import Journal
+from cachepilot.store.stated import Stated
+from cachepilot.store.totals import Totals
+
+
+class Store(Stated, Journal, History, Totals):
+    """One SQLite file; safe to call from any thread."""
+
+    def __init__(
+        self, path: Path, keep_days: float = 14.0, clock: Callable[[], float] = time.time
+    ) -> None:
+        super().__init__(path, clock)
+        self._keep_s = keep_days * DAY_S
+        self.prune()
+
+    def prune(self) -> None:
+        """Drops what is older than is to be kept, and what is beyond the bound."""
+        with self._transaction() as db:
+            self._prune_history(db, self._clock() - self._keep_s)
+        self._prune_windows()
+
+    def save(
+        self,
+        node: str,
+        epoch: int,
+        last_seen_s: float,
+        decisions: Sequence[Decision] = (),
+        guard: str | None = None,
+        windows: Sequence[SloMinute] = (),
+        slo_totals: Sequence[SloTotal] = (),
+        decision_totals: Sequence[DecisionTotal] = (),
+        gone: Iterable[str] = (),
+        guard_tenants: Mapping[str, str] | None = None,
+    ) -> None:
+        """What one cycle left, all of it or nothing; totals of tenants that are `gone` are dropped.
+
+        A guard of None leaves the one that is stored, but for `guard_tenants`.
+        """
+        with self._transaction() as db:
+            self._write_decisions(db, node, epoch, decisions)
+            crc = self._write_node(db, node, last_seen_s, guard, guard_tenants or {})
+            self._write_totals(db, node, windows, slo_totals, decision_totals, gone)
+        # Only now is it there: a transaction that failed left the one before.
+        self._guard_crc[node] = crc

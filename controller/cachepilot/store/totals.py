@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Windows of SLOs and numbers of decisions, per tenant of a node."""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from cachepilot.domain.recorded import DecisionTotal
+from cachepilot.domain.slos import MINUTES, SloMinute, SloTotal
+from cachepilot.store.database import Database
+
+
+class Totals(Database):
+    """Windows by the minute, for the last hour, and totals that never fall."""
+
+    def _prune_windows(self) -> None:
+        # Node by node, so that cycles wait no longer than for one of them.
+        for node, newest in self._rows("SELECT node, max(minute) FROM slo_windows GROUP BY node"):
+            with self._transaction() as db:
+                query = "DELETE FROM slo_windows WHERE node = ? AND minute <= ?"
+                db.execute(query, (node, newest - MINUTES))
+
+    @staticmethod
+    def _write_totals(
+        db: sqlite3.Connection,
+        node: str,
+        windows: Sequence[SloMinute],
+        slo_totals: Sequence[SloTotal],
+        decision_totals: Sequence[DecisionTotal],
+        gone: Iterable[str],
+    ) -> None:
+        """Adds or replaces windows and totals; those of tenants that are `gone` are dropped."""
+        left = [(node, cgroup) for cgroup in gone]
+        db.executemany(
+            "INSERT OR REPLACE INTO slo_windows VALUES (?, ?, ?, ?, ?, ?)",
+            [(node, one.cgroup, one.kind, one.minute, one.windows, one.met) for one in windows],
+        )
+        for table in ("slo_totals", "decision_totals"):
+            db.executemany(f"DELETE FROM {table} WHERE node = ? AND cgroup = ?", left)
+        db.executemany(
+            "INSERT OR REPLACE INTO slo_totals VALUES (?, ?, ?, ?, ?)",
+            [(node, one.cgroup, one.kind, one.windows, one.met) for one in slo_totals],
+        )
+        db.executemany(
+            "INSERT OR REPLACE INTO decision_totals VALUES (?, ?, ?, ?)",
+            [(node, one.cgroup, one.event, one.count) for one in decision_totals],
+        )
+
+    def windows(self, node: str) -> list[SloMinute]:
+        """Windows of the promises of a node."""
+        rows = self._rows(
+            "SELECT cgroup, kind, minute, windows, met FROM slo_windows WHERE node = ?", node
+        )
+        return [SloMinute(*row) for row in rows]
+
+    def slo_totals(self, node: str) -> list[SloTotal]:
+        """Windows of the promises of a node since they were first stated."""
+        rows = self._rows("SELECT cgroup, kind, windows, met FROM slo_totals WHERE node = ?", node)
+        return [SloTotal(*row) for row in rows]
+
+    def decision_totals(self, node: str) -> list[DecisionTotal]:
+        """Decisions about the tenants of a node since they were first seen."""
+        rows = self._rows("SELECT cgroup, event, count FROM decision_totals WHERE node = ?", node)
+        return [DecisionTotal(*row) for row in rows]

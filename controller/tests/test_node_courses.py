@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Courses under the real loop: what was set, measured and predicted, for every interval."""
+
+import json
+from pathlib import Path
+
+from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear
+from experiments.control_loop.world import World
+
+from cachepilot.api.shapes.courses import CourseView
+from cachepilot.domain.course import Span
+from cachepilot.domain.objectives.objective import Objective
+from cachepilot.node.shown.courses import POINTS
+
+SIZES = tuple(MIB * size for size in (16, 64, 128, 256))
+
+
+def world(path: Path) -> World:
+    curves = {"default": linear(512 * MIB), "lfu": linear(200 * MIB)}
+    tenants = [PlantTenant("/a", curves, 128 * MIB), PlantTenant("/b", curves, 128 * MIB)]
+    return World(path, Plant(tenants, 256 * MIB, SIZES))
+
+
+def test_points_follow_the_node(tmp_path: Path) -> None:
+    found = world(tmp_path)
+    found.run(5)
+    totals = found.plant.of("/a").totals
+    totals.refaults_total += 50
+    totals.io_stall_us_total += 250_000
+    found.run(1)
+    course = found.service.course("/a", None, Span.RECENT)
+    assert course.time_s == [1001.0 + n for n in range(6)]
+    assert course.refaults_per_s == [None, 0, 0, 0, 0, 50]
+    assert course.io_stall_share[-1] == 0.25
+    assert course.throughput_ops[0] is None and (course.throughput_ops[-1] or 0) > 0
+    measured, predicted = course.throughput_ops[-1], course.predicted_ops[-1]
+    assert measured is not None and predicted is not None
+    assert 0.5 < predicted / measured < 2
+
+
+def test_a_change_of_policy_is_seen_where_it_was_made(tmp_path: Path) -> None:
+    found = world(tmp_path)
+    found.run(60)
+    course = found.service.course("/a", "plant", Span.RECENT)
+    assert course.policy[0] == "default" and course.policy[-1] == "lfu"
+    when = found.plant.swaps[0][0]
+    assert course.time_s[course.policy.index("lfu")] == when + 1
+
+
+def test_what_changes_is_told(tmp_path: Path) -> None:
+    found = world(tmp_path)
+    told: list[tuple[str, str]] = []
+    found.service.changes.listen(lambda topic, node: told.append((topic, node)))
+    found.run(3)
+    assert [one for one in told if one[0] == "node"] == [("node", "plant")] * 3
+    found.run(40)
+    assert told.count(("decisions", "plant")) >= 1
+    found.service.set_objective(Objective("/a"))
+    assert told[-1] == ("asked", "")
+
+
+def test_courses_are_bounded_and_the_day_is_means(tmp_path: Path) -> None:
+    found = world(tmp_path)
+    found.run(2)
+    seen = found.loop.report
+    assert seen is not None
+    collected = seen.collected
+    one = collected.seen["/a"]
+    for step in range(3 * POINTS):
+        one.wire.current_bytes = step % 2 * MIB
+        snapshot = collected.snapshot.__class__(
+            **{**vars(collected.snapshot), "time_s": 2000.0 + step}
+        )
+        later = collected.__class__(snapshot, collected.seen, 0.0, 0)
+        found.loop.courses.take(seen.__class__(**{**vars(seen), "collected": later}))
+    recent = found.service.course("/a", None, Span.RECENT)
+    assert len(recent.time_s) == POINTS and recent.time_s[-1] == 2000.0 + 3 * POINTS - 1
+    day = found.service.course("/a", None, Span.DAY)
+    assert day.time_s == [1002, 1501, 2300, 2600]
+    assert all(abs((mean or 0) / MIB - 0.5) < 0.01 for mean in day.current_bytes[2:])
+
+
+def _readings(course: CourseView, at: int) -> list[float | None]:
+    values = course.model_dump(exclude={"node", "cgroup", "span", "time_s", "policy", "latency"})
+    return [column[at] for column in values.values()]
+
+
+def test_an_outage_is_not_bridged(tmp_path: Path) -> None:
+    found = world(tmp_path)
+    found.run(5)
+    found.plant.of("/a").totals.refaults_total += 50
+    found.plant.time_s += 999
+    found.run(2)
+    recent = found.service.course("/a", None, Span.RECENT)
+    assert recent.time_s == [1001, 1002, 1003, 1004, 1005, 1505, 2005, 2006]
+    day = found.service.course("/a", None, Span.DAY)
+    # What was summed is told as of when it was last seen, not as of the end of the outage.
+    assert day.time_s == [1005, 1505]
+    assert day.current_bytes[0] is not None and (day.throughput_ops[0] or 0) > 0
+    for course in (recent, day):
+        at = course.time_s.index(1505)
+        assert set(_readings(course, at)) == {None} and course.policy[at] == course.policy[at - 1]
+        told = json.loads(course.model_dump_json())
+        assert told["limit_bytes"][at] is None and told["time_s"][at] == 1505
+
+
+def test_what_is_only_slow_is_no_outage(tmp_path: Path) -> None:
+    found = world(tmp_path)
+    found.run(2)
+    found.plant.time_s += 58
+    found.run(1)
+    assert found.service.course("/a", None, Span.RECENT).time_s == [1001, 1002, 1061]
+
+
+def test_the_last_minute_of_latencies(tmp_path: Path) -> None:
+    found = world(tmp_path)
+    tenant = found.plant.of("/a")
+    tenant.totals.read_latency_total.extend([1000, 0, 3])
+    found.run(1)
+    assert found.service.course("/a", None, Span.RECENT).latency is None
+    for _ in range(200):
+        tenant.totals.read_latency_total[2] += 7
+        found.run(1)
+    latency = found.service.course("/a", None, Span.RECENT).latency
+    assert latency is not None
+    assert 60 <= latency.elapsed_s < 80
+    assert latency.counts == [0, 0, 7 * latency.elapsed_s]
+    assert latency.lower_bounds_us == [1.0, 1.25, 1.5]
+
+
+def test_a_tenant_that_is_made_anew_begins_anew(tmp_path: Path) -> None:
+    found = world(tmp_path)
+    found.run(5)
+    found.plant.of("/a").cgroup_id = 2
+    found.run(1)
+    assert len(found.service.course("/a", None, Span.RECENT).time_s) == 1
+    assert len(found.service.course("/b", None, Span.RECENT).time_s) == 6

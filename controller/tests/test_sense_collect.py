@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is made of totals and curves of the wire."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cachepilot.domain.objectives.objective import Counter, Indicator, Objective, Objectives
+from cachepilot.fleet.scrape import series_value
+from cachepilot.node.collector import Collector
+from cachepilot.node.shown.slo_windows import SloWindows
+from cachepilot.sense.collect import Collected
+from cachepilot.sense.latency import lower_bound_us, quantile_us
+from cachepilot.v1 import session_pb2 as wire
+
+SIZES = tuple(MIB * size for size in (16, 64, 128, 256))
+
+
+def plant(**changes: object) -> Plant:
+    tenant = PlantTenant("/a", {"default": linear(512 * MIB)}, 128 * MIB, accesses_per_op=5)
+    for name, value in changes.items():
+        setattr(tenant, name, value)
+    return Plant([tenant], 256 * MIB, SIZES, noise=0.0)
+
+
+def collect(
+    node: Plant, collector: Collector, cycles: int = 1, asked: Objectives | None = None
+) -> Collected:
+    for _ in range(cycles):
+        node.pass_time()
+        found = collector.collect(node.snapshot(), 1, asked or Objectives())
+        collector.refit()
+    return found
+
+
+def begun(node: Plant) -> Collector:
+    found = Collector("n")
+    found.begin(node.hello())
+    return found
+
+
+def test_totals_become_rates_and_the_demand_is_learnt() -> None:
+    node = plant()
+    seen = collect(node, begun(node), 8).seen["/a"]
+    tenant = seen.tenant
+    assert tenant.indicators.throughput_ops == pytest.approx(node.ops(node.tenants[0]), rel=0.01)
+    assert tenant.indicators.miss_ratio == pytest.approx(0.75, abs=0.01)
+    assert tenant.demand.accesses_per_op == pytest.approx(5, rel=0.05)
+    assert tenant.demand.concurrency == pytest.approx(4, rel=0.01)
+    assert tenant.demand.error_pct is not None and tenant.demand.error_pct < 2
+    assert tenant.trust.trusted
+
+
+def test_snapshots_that_are_lost_lose_nothing() -> None:
+    node = plant()
+    collector = begun(node)
+    collect(node, collector)
+    for _ in range(7):
+        node.pass_time()
+    sample = collect(node, collector).seen["/a"].sample
+    assert sample is not None and sample.elapsed_s == pytest.approx(8)
+    assert sample.ops == pytest.approx(node.ops(node.tenants[0]), rel=0.01)
+
+
+@pytest.mark.parametrize("says_so", [True, False])
+def test_totals_that_begin_anew_are_no_negative_rates(says_so: bool) -> None:
+    node = plant()
+    collector = begun(node)
+    collect(node, collector, 3)
+    node.tenants[0].totals.Clear()
+    if says_so:
+        hello = node.hello()
+        hello.incarnation = 2
+        node.forget_session()
+        collector.begin(hello)
+    seen = collect(node, collector).seen["/a"]
+    assert seen.sample is None and not seen.tenant.trust.trusted
+    seen = collect(node, collector).seen["/a"]
+    assert seen.sample is not None and seen.sample.ops > 0
+
+
+def test_a_cgroup_made_anew_begins_anew() -> None:
+    node = plant()
+    collector = begun(node)
+    collect(node, collector, 3)
+    node.tenants[0].cgroup_id = 2
+    seen = collect(node, collector).seen["/a"]
+    assert seen.sample is None and seen.measured is None
+    assert "no curves" in seen.tenant.trust.reason
+
+
+def _scraped(node: Plant, _: Indicator) -> float:
+    return 7.0 * node.time_s
+
+
+def test_indicators_are_counted_as_asked() -> None:
+    rates = {}
+    for indicator in (
+        Indicator(),
+        Indicator(Counter.ACCESSES),
+        Indicator(Counter.BLOCK_READS),
+        Indicator(Counter.PROMETHEUS, "http://x", "n"),
+    ):
+        node = plant()
+        collector = Collector("n", partial(_scraped, node))
+        collector.begin(node.hello())
+        asked = Objectives((Objective("/a", indicator=indicator),))
+        window = collect(node, collector, 4, asked).seen["/a"].window
+        assert window is not None
+        rates[indicator.counter] = window.ops
+    calls = rates[Counter.READ_CALLS]
+    assert rates[Counter.ACCESSES] == pytest.approx(5 * calls, rel=0.01)
+    assert rates[Counter.BLOCK_READS] == pytest.approx(5 * 0.75 * calls, rel=0.01)
+    assert rates[Counter.PROMETHEUS] == pytest.approx(7)
+
+
+def test_curves_of_the_page_cache_become_curves_of_the_limit() -> None:
+    node = plant(other_bytes=30 * MIB)
+    measured = collect(node, begun(node), 2).seen["/a"].measured
+    assert measured is not None
+    truth = linear(512 * MIB)
+    for size in (16 * MIB, 100 * MIB, 256 * MIB):
+        assert measured.miss_at("default", size + 30 * MIB) == pytest.approx(truth(size), abs=1e-6)
+    assert measured.miss_at("default", 10 * MIB) == 1.0
+    assert measured.error_at("default", 10 * MIB) == 0.0
+    bars = measured.curves.error_bar
+    assert bars is not None and bars.shape == measured.curves.miss_ratio.shape
+    assert measured.error_at("default", 256 * MIB) == pytest.approx(float(bars[0, -2]), abs=0.01)
+    assert measured.miss_at("lfu", MIB) is None
+
+
+def test_curves_that_contradict_themselves_are_not_trusted() -> None:
+    node = plant()
+    node.sizes_bytes = (64 * MIB, 16 * MIB, 128 * MIB, 256 * MIB)
+    trust = collect(node, begun(node), 2).seen["/a"].tenant.trust
+    assert not trust.trusted and "rising" in trust.reason
+
+
+def test_a_tenant_without_a_limit_has_what_it_holds() -> None:
+    node = plant()
+    node.pass_time()
+    snapshot = node.snapshot()
+    told = snapshot.tenants[0]
+    told.limit_bytes = told.target_limit_bytes = 0
+    told.current_bytes, told.floor_bytes = 5 * MIB + 1, 6 * MIB
+    seen = begun(node).collect(snapshot, 1, Objectives()).seen["/a"]
+    assert seen.limit_bytes == 5 * MIB + 4096 >= seen.tenant.floor_bytes
+
+
+def test_the_device_is_learnt_when_it_is_not_known() -> None:
+    node = Plant(
+        [PlantTenant("/a", {"default": linear(512 * MIB)}, 128 * MIB)], 256 * MIB, SIZES, noise=0
+    )
+    collector = begun(node)
+    for capacity in (1e9, 500.0):
+        node.capacity_iops = capacity
+        for _ in range(20):
+            node.pass_time()
+            snapshot = node.snapshot()
+            snapshot.device.capacity_iops = snapshot.device.idle_read_us = 0
+            device = collector.collect(snapshot, 1, Objectives()).snapshot.device
+        assert device.miss_cost_us == pytest.approx(500, rel=0.02)
+        assert device.capacity_iops == pytest.approx(1e12 if capacity == 1e9 else 500, rel=0.02)
+
+
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=80), st.floats(0, 1))
+def test_a_quantile_lies_in_its_bucket(counts: list[int], part: float) -> None:
+    found = quantile_us(counts, [], part)
+    if sum(counts) == 0:
+        assert found is None
+        return
+    assert found is not None
+    bucket = int(np.searchsorted(np.cumsum(counts), part * sum(counts)))
+    bucket = next(i for i in range(bucket, len(counts)) if counts[i] > 0)
+    assert lower_bound_us(bucket) - 1e-9 <= found <= lower_bound_us(bucket + 1) + 1e-9
+
+
+def test_quantiles_are_of_what_was_counted_between() -> None:
+    assert quantile_us([5, 0, 0, 0, 10], [5], 1.0) == pytest.approx(2.5)
+    assert quantile_us([4], [5], 0.5) is None
+
+
+def test_a_series_is_found_by_name_and_labels() -> None:
+    body = (
+        "# TYPE reads_total counter\n"
+        'reads_total{kind="get",cpu="0"} 3\nreads_total{kind="get",cpu="1"} 4\n'
+        'reads_total{kind="put",cpu="0"} 9\nother 1\n'
+    )
+    assert series_value(body, 'reads_total{kind="get"}') == 7
+    assert series_value(body, "reads_total") == 16
+    assert series_value(body, "other") == 1
+    assert series_value(body, "nothing") is None
+
+
+def test_windows_count_what_was_kept_in_the_last_hour() -> None:
+    node = plant()
+    collector = begun(node)
+    asked = Objectives((Objective("/a", hit_ratio=0.2, throughput_ops=1e9),))
+    windows = SloWindows()
+    for _ in range(90):
+        found = collect(node, collector, 1, asked)
+        windows.take(found.time_s, found.seen["/a"], asked.of("/a"))
+    assert windows.attainment("/a", "hit_ratio") == 1.0
+    assert windows.attainment("/a", "throughput_ops") == 0.0
+    assert windows.attainment("/a", "latency_p99_us") is None
+    again = SloWindows(windows.take_changed())
+    assert again.attainment("/a", "hit_ratio") == 1.0
+
+
+def test_readahead_counts_when_too_little_is_read_to_see_it() -> None:
+    """Sixteen pages come with each read, as they did while more was missed."""
+    collector, totals = Collector("n"), wire.Counters()
+    collector.begin(wire.Hello(node="n", incarnation=1))
+    found = []
+    for second in range(1, 61):
+        miss = 0.025 if second <= 30 else 0.015
+        pages, reads = int(160_000 * miss), int(10_000 * miss)
+        totals.accesses_total += 160_000
+        totals.misses_total += pages
+        totals.block_reads_total += reads
+        totals.read_calls_total += 10_000
+        totals.read_time_us_total += 10_000 * 50 + reads * 100
+        seen = wire.Snapshot(time_us=second * 1_000_000, budget_bytes=256 * MIB)
+        seen.device.idle_read_us = 100.0
+        told = seen.tenants.add(cgroup="/a", cgroup_id=1, policy="default", limit_bytes=128 * MIB)
+        told.counters.CopyFrom(totals)
+        found.append(collector.collect(seen, 1, Objectives()).seen["/a"].tenant.demand)
+        collector.refit()
+    for one in (found[28], found[-1]):
+        assert one.accesses_per_op == pytest.approx(1.0, rel=0.1)
