@@ -194,11 +194,15 @@ impl SmallSample {
         self.lru.effective_groups()
     }
 
+    pub(super) fn correction(&self) -> CountCorrection {
+        let rate = rate_of(self.threshold);
+        self.lru.correction(self.total * rate, rate)
+    }
+
     /// What does not follow from LRU, for each policy at each simulated size.
     pub(super) fn residuals(&self) -> Vec<Vec<Residual>> {
-        let rate = rate_of(self.threshold);
-        let expected = self.total * rate;
-        let correction = self.lru.correction(expected, rate);
+        let expected = self.total * rate_of(self.threshold);
+        let correction = self.correction();
         let lru = self.lru.ratios(expected);
         let rows = self.cells.chunks(self.row);
         rows.map(|row| residuals(row, &lru, &correction, expected)).collect()

@@ -3,6 +3,7 @@
 
 use super::cell::{GROUPS, group_estimate};
 use crate::count_correction::CountCorrection;
+use std::array::from_fn;
 
 /// Ratios per group of a policy and of LRU over the same small sample, brought down to what does
 /// not follow from LRU: two-phase (double) sampling with a regression estimator (Cochran, Sampling
@@ -16,6 +17,11 @@ pub(super) struct Residual {
     pub(super) mean: f64,
     /// Standard error of `mean`.
     pub(super) stderr: f64,
+    /// What `mean` is the mean of, before it is corrected for the size of the sample.
+    pub(super) groups: [f64; GROUPS],
+    /// By how much `mean` differs between the simulated sizes on both sides; at one of them, between
+    /// it and the one below.
+    pub(super) jump: f64,
 }
 
 impl Residual {
@@ -28,19 +34,21 @@ impl Residual {
         let mut rest = *policy;
         rest.iter_mut().zip(lru).for_each(|(p, l)| *p -= slope * l);
         let (mean, stderr) = group_estimate(&rest, correction);
-        Self { slope, mean, stderr }
+        Self { slope, mean, stderr, groups: rest, jump: 0.0 }
     }
 
     /// The residual `share` of the way to `other`. It may jump anywhere between the two: the
     /// standard deviation of a uniform distribution, times the share of the nearer end.
-    pub(super) fn towards(&self, other: &Self, share: f64) -> Self {
+    fn towards(&self, other: &Self, share: f64) -> Self {
         let mix = |a: f64, b: f64| a + (b - a) * share;
-        let jump = (other.mean - self.mean).abs() / 12f64.sqrt();
-        let distance = 2.0 * share.min(1.0 - share);
+        let jump = (other.mean - self.mean).abs();
+        let distance = 2.0 * share.min(1.0 - share) / 12f64.sqrt();
         Self {
             slope: mix(self.slope, other.slope),
             mean: mix(self.mean, other.mean),
             stderr: mix(self.stderr, other.stderr).hypot(jump * distance),
+            groups: from_fn(|group| mix(self.groups[group], other.groups[group])),
+            jump,
         }
     }
 
@@ -49,6 +57,22 @@ impl Residual {
         let ratio = (self.mean + self.slope * lru).clamp(0.0, 1.0);
         (ratio, self.stderr.hypot(self.slope * lru_stderr))
     }
+}
+
+/// The residuals at all `sizes` from those at the `simulated` ones of them: between two of these on
+/// a logarithmic scale, below the smallest as there.
+pub(super) fn at_all(sizes: &[u64], simulated: &[usize], residuals: &[Residual]) -> Vec<Residual> {
+    let log = |i: usize| (sizes[i] as f64).ln();
+    let at = |i: usize| {
+        let above = simulated.partition_point(|&s| s < i);
+        if above == 0 {
+            return residuals[0];
+        }
+        let (low, high) = (simulated[above - 1], simulated[above]);
+        let share = (log(i) - log(low)) / (log(high) - log(low));
+        residuals[above - 1].towards(&residuals[above], share)
+    };
+    (0..sizes.len()).map(at).collect()
 }
 
 fn slope(policy: &[f64; GROUPS], lru: &[f64; GROUPS]) -> f64 {
@@ -92,8 +116,9 @@ mod tests {
 
     #[test]
     fn between_two_sizes_the_error_is_at_least_that_of_a_jump() {
-        let at = |mean| Residual { slope: 0.0, mean, stderr: 0.0 };
-        assert_eq!(at(0.2).towards(&at(0.8), 0.0), at(0.2));
+        let at =
+            |mean| Residual { slope: 0.0, mean, stderr: 0.0, groups: [mean; GROUPS], jump: 0.0 };
+        assert_eq!(at(0.2).towards(&at(0.8), 0.0).stderr, 0.0);
         let middle = at(0.2).towards(&at(0.8), 0.5);
         assert!((middle.mean - 0.5).abs() < 1e-12 && middle.stderr > 0.17);
     }
