@@ -12,7 +12,7 @@ use cachepilot_models::minisim::{OnlineBank, OnlineConfig};
 use cachepilot_models::policy::{self, Requests};
 use proptest::prelude::*;
 
-const REQUESTS: usize = 600_000;
+const REQUESTS: usize = 1_000_000;
 const PAGES: usize = 40_000;
 const HALF_LIFE: u64 = 100_000;
 const LARGEST: u64 = 16_384;

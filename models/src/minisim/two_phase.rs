@@ -25,16 +25,34 @@ pub(super) struct Residual {
 }
 
 impl Residual {
-    pub(super) fn new(
+    /// The slope is `otherwise` where the groups tell none, because LRU is the same in all of them.
+    fn new(
         policy: &[f64; GROUPS],
         lru: &[f64; GROUPS],
         correction: &CountCorrection,
+        otherwise: f64,
     ) -> Self {
-        let slope = slope(policy, lru);
+        let slope = slope(policy, lru).unwrap_or(otherwise);
         let mut rest = *policy;
         rest.iter_mut().zip(lru).for_each(|(p, l)| *p -= slope * l);
         let (mean, stderr) = group_estimate(&rest, correction);
         Self { slope, mean, stderr, groups: rest, jump: 0.0 }
+    }
+
+    /// Of one policy at rising sizes. Where LRU hits all or nothing the slope is that of the size
+    /// below, so that between two sizes a curve that follows LRU goes on to do so.
+    pub(super) fn row(
+        policy: impl Iterator<Item = [f64; GROUPS]>,
+        lru: &[[f64; GROUPS]],
+        correction: &CountCorrection,
+    ) -> Vec<Self> {
+        let mut below = 0.0;
+        let at = |(policy, lru): ([f64; GROUPS], &[f64; GROUPS])| {
+            let residual = Self::new(&policy, lru, correction, below);
+            below = residual.slope;
+            residual
+        };
+        policy.zip(lru).map(at).collect()
     }
 
     /// The residual `share` of the way to `other`. It may jump anywhere between the two: the
@@ -75,16 +93,16 @@ pub(super) fn at_all(sizes: &[u64], simulated: &[usize], residuals: &[Residual])
     (0..sizes.len()).map(at).collect()
 }
 
-fn slope(policy: &[f64; GROUPS], lru: &[f64; GROUPS]) -> f64 {
+fn slope(policy: &[f64; GROUPS], lru: &[f64; GROUPS]) -> Option<f64> {
     let mean = |values: &[f64; GROUPS]| values.iter().sum::<f64>() / GROUPS as f64;
     let (policy_mean, lru_mean) = (mean(policy), mean(lru));
     let squares: f64 = lru.iter().map(|l| (l - lru_mean).powi(2)).sum();
     if squares <= f64::EPSILON {
-        return 0.0;
+        return None;
     }
     let pairs = policy.iter().zip(lru);
     let products: f64 = pairs.map(|(p, l)| (p - policy_mean) * (l - lru_mean)).sum();
-    (products / squares).clamp(0.0, 1.0)
+    Some((products / squares).clamp(0.0, 1.0))
 }
 
 #[cfg(test)]
@@ -102,14 +120,14 @@ mod tests {
             lru in prop::array::uniform16(0.0..1.0f64),
             large in 0.0..1.0f64,
         ) {
-            let (ratio, stderr) = Residual::new(&lru, &lru, &even()).estimate((large, 0.01));
+            let (ratio, stderr) = Residual::new(&lru, &lru, &even(), 0.0).estimate((large, 0.01));
             prop_assert!((ratio - large).abs() < 1e-9);
             prop_assert!((stderr - 0.01).abs() < 1e-9);
         }
 
         #[test]
         fn what_lru_says_nothing_of_is_left_alone(policy in prop::array::uniform16(0.0..1.0f64)) {
-            let (ratio, _) = Residual::new(&policy, &[1.0; GROUPS], &even()).estimate((1.0, 0.0));
+            let (ratio, _) = Residual::new(&policy, &[1.0; GROUPS], &even(), 0.0).estimate((1.0, 0.0));
             prop_assert!((ratio - policy.iter().sum::<f64>() / 16.0).abs() < 1e-9);
         }
     }
