@@ -62,6 +62,15 @@ impl CountCorrection {
         let missing_share = (-products / self.lacking_squares).clamp(0.0, 1.0);
         (missing_share * self.correctable, stderr)
     }
+
+    /// Standard error of the difference between two SHARDS-adj miss ratios of the same sub-samples:
+    /// what is too much or too little in both of a sub-sample is not in it.
+    pub(crate) fn step_stderr(&self, before: &[f64], here: &[f64]) -> f64 {
+        let steps = before.iter().zip(here).map(|(before, here)| before - here);
+        let mean = steps.clone().sum::<f64>() / before.len() as f64;
+        let squares = steps.map(|step| (step - mean).powi(2)).sum();
+        variance_of_mean(squares, before.len(), self.rate).sqrt()
+    }
 }
 
 fn variance_of_mean(squares: f64, count: usize, rate: f64) -> f64 {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Miss ratio as a function of cache size. The three lists have one entry per size, in the order
+/// Miss ratio as a function of cache size. The lists have one entry per size, in the order
 /// the sizes were asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
@@ -13,6 +13,9 @@ pub struct Curve {
     pub miss_ratio: Vec<f64>,
     /// Standard error of `miss_ratio`; 0 where it is exact. See [`Curve::error_bar`].
     pub stderr: Vec<f64>,
+    /// Standard error of the difference between a miss ratio and the one before it in the list,
+    /// that of the first one itself. Most of `stderr` is common to all sizes, and not in this.
+    pub step_stderr: Vec<f64>,
     /// Requests seen, sampled or not.
     pub requests: u64,
     /// Requests that the curve was computed from.
@@ -35,8 +38,19 @@ impl Curve {
     /// agree with each other and are wrong. 0 for an exact curve.
     #[must_use]
     pub fn error_bar(&self, point: usize) -> f64 {
-        let floor = RULE_OF_THREE * (1.0 - self.rate) / self.sampled.max(1) as f64;
-        (T_95 * self.stderr[point]).max(floor)
+        (T_95 * self.stderr[point]).max(self.least_bar())
+    }
+
+    /// Half-width of the error bar of the difference between `point` and the one before it, as
+    /// [`Self::error_bar`]: accesses that the sample never showed may hit at one size only. At the
+    /// first point it is that of the miss ratio itself.
+    #[must_use]
+    pub fn step_bar(&self, point: usize) -> f64 {
+        (T_95 * self.step_stderr[point]).max(self.least_bar())
+    }
+
+    fn least_bar(&self) -> f64 {
+        RULE_OF_THREE * (1.0 - self.rate) / self.sampled.max(1) as f64
     }
 }
 

@@ -67,6 +67,7 @@ impl ExactLru {
             // The histogram's own total, so that the correction for sampling is exactly 0.
             miss_ratio: self.histogram.miss_ratios(&sizes, self.histogram.total()),
             stderr: vec![0.0; sizes.len()],
+            step_stderr: vec![0.0; sizes.len()],
             requests: self.ageing.accesses(),
             sampled: self.ageing.accesses(),
             rate: 1.0,

@@ -112,6 +112,7 @@ impl OptTrace {
             sizes_pages: sizes_pages.to_vec(),
             miss_ratio: sizes_pages.par_iter().map(miss_ratio).collect(),
             stderr: vec![0.0; sizes_pages.len()],
+            step_stderr: vec![0.0; sizes_pages.len()],
             requests,
             sampled: requests,
             rate: 1.0,

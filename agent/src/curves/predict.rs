@@ -18,13 +18,17 @@ const CLIFF: f64 = 0.3;
 #[must_use]
 pub fn publish(names: &[String], curves: &[Curve]) -> wire::Curves {
     let sizes = curves.first().map_or(&[][..], |curve| &curve.sizes_pages);
-    let bars = |curve| (0..sizes.len()).map(move |point| Curve::error_bar(curve, point) as f32);
+    let column = |bar: fn(&Curve, usize) -> f64| -> Vec<f32> {
+        let row = |curve| (0..sizes.len()).map(move |point| bar(curve, point).min(1.0) as f32);
+        curves.iter().flat_map(row).collect()
+    };
     wire::Curves {
         generation: 0,
         policies: names.to_vec(),
         sizes_bytes: sizes.iter().map(|pages| pages * PAGE_BYTES).collect(),
         miss_ratio: curves.iter().flat_map(|c| &c.miss_ratio).map(|&m| m as f32).collect(),
-        error_bar: curves.iter().flat_map(bars).map(|bar| bar.min(1.0)).collect(),
+        error_bar: column(Curve::error_bar),
+        step_bar: column(Curve::step_bar),
         sampled: 0,
         rate: 0.0,
     }
@@ -35,16 +39,35 @@ pub(super) fn smooth(old: &wire::Curves, new: &mut wire::Curves) {
     if old.miss_ratio.len() != new.miss_ratio.len() {
         return;
     }
+    let seen = steps(new);
     let bars = old.error_bar.iter().zip(&new.error_bar).map(|(old, new)| old.max(*new));
     for ((new, old), bar) in new.miss_ratio.iter_mut().zip(&old.miss_ratio).zip(bars) {
         if (*new - old).abs() <= bar {
             *new = old + (*new - old) * SMOOTHING;
         }
     }
+    let told = steps(new);
+    let moved = seen.iter().zip(&told).map(|(seen, told)| (seen - told).abs());
+    for ((bar, old), moved) in new.step_bar.iter_mut().zip(&old.step_bar).zip(moved) {
+        // Within its bar a step is smoothed as well; what two points were moved apart by beyond
+        // that is no knowledge of an earlier step.
+        let apart = (moved - (1.0 - SMOOTHING) * bar.max(*old)).max(0.0);
+        *bar = (*bar + apart).min(1.0);
+    }
+}
+
+/// By how much each point differs from the next smaller size; the first ones of rows as they are.
+pub(super) fn steps(curves: &wire::Curves) -> Vec<f32> {
+    let (sizes, ratios) = (curves.sizes_bytes.len().max(1), &curves.miss_ratio);
+    let step = |(i, here): (usize, &f32)| match i % sizes {
+        0 => *here,
+        _ => here - ratios[i - 1],
+    };
+    ratios.iter().enumerate().map(step).collect()
 }
 
 /// Whether `new` says something that `old` did not: a point that moved beyond a part of its error
-/// bar, or bars that are wider or narrower by as much.
+/// bar, or bars that are wider or narrower by as much, or a step that left its bar.
 pub(super) fn changed(old: &wire::Curves, new: &wire::Curves) -> bool {
     let bars = old.error_bar.iter().zip(&new.error_bar);
     let points = old.miss_ratio.iter().zip(&new.miss_ratio).zip(bars);
@@ -52,7 +75,14 @@ pub(super) fn changed(old: &wire::Curves, new: &wire::Curves) -> bool {
         let least = SAME.max(SAME_BARS * bar);
         (a - b).abs() > least || (bar - new_bar).abs() > least
     };
-    old.miss_ratio.len() != new.miss_ratio.len() || points.into_iter().any(moved)
+    old.miss_ratio.len() != new.miss_ratio.len()
+        || points.into_iter().any(moved)
+        || stepped(old, new)
+}
+
+fn stepped(old: &wire::Curves, new: &wire::Curves) -> bool {
+    let steps = steps(old).into_iter().zip(steps(new)).zip(&old.step_bar);
+    steps.into_iter().any(|((old, new), bar)| (old - new).abs() > SAME.max(*bar))
 }
 
 /// Miss ratio and error bar of `policy` at `size_bytes`, linear between the sizes of the grid;
@@ -87,6 +117,7 @@ mod tests {
             sizes_bytes: vec![100, 200, 400],
             miss_ratio: vec![0.9, 0.5, 0.1, 0.8, 0.4, 0.0],
             error_bar: vec![0.01; 6],
+            step_bar: vec![0.002; 6],
             ..Default::default()
         }
     }
@@ -128,5 +159,34 @@ mod tests {
         smooth(&old, &mut new);
         assert!((new.miss_ratio[3] - 0.804).abs() < 1e-6);
         assert!((new.miss_ratio[4] - 0.7).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_step_holds_what_smoothing_takes_from_it() {
+        let (old, mut new) = (curves(), curves());
+        new.miss_ratio.iter_mut().take(3).for_each(|ratio| *ratio += 0.008);
+        smooth(&old, &mut new);
+        assert_eq!(new.step_bar[1..3], [0.002; 2]);
+        let mut apart = curves();
+        apart.miss_ratio[3] += 0.008;
+        apart.miss_ratio[4] += 0.3;
+        let (seen, before) = (steps(&apart)[4], apart.step_bar[4]);
+        smooth(&old, &mut apart);
+        let moved = (steps(&apart)[4] - seen).abs();
+        assert!((moved - 0.004).abs() < 1e-6, "{moved}");
+        assert!((apart.step_bar[4] - (before + moved - 0.001)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_step_beyond_its_bar_is_a_change_though_both_points_are_within_theirs() {
+        let (mut old, mut new) = (curves(), curves());
+        old.error_bar = vec![0.1; 6];
+        new.error_bar = vec![0.1; 6];
+        new.miss_ratio.iter_mut().for_each(|ratio| *ratio += 0.02);
+        new.step_bar[0] = 0.1;
+        old.step_bar = vec![0.1, 0.002, 0.002, 0.1, 0.002, 0.002];
+        assert!(!changed(&old, &new));
+        new.miss_ratio[2] += 0.01;
+        assert!(changed(&old, &new));
     }
 }

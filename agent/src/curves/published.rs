@@ -2,7 +2,7 @@
 //! The curves that were last told, and when there are others to tell.
 
 use super::drift::Drift;
-use super::predict::{changed, publish, smooth};
+use super::predict::{changed, publish, smooth, steps};
 use crate::wire;
 use cachepilot_models::curve::Curve;
 use cachepilot_models::minisim::OnlineBank;
@@ -21,6 +21,8 @@ pub(super) struct Published {
     other_bank: bool,
     new_phase: bool,
     drift: Drift,
+    /// Of the differences between neighbours.
+    step_drift: Drift,
     /// Accesses of the tenant so far, and when its curves were last noted there.
     accesses: u64,
     noted_at: u64,
@@ -36,6 +38,7 @@ impl Published {
             other_bank: true,
             new_phase: true,
             drift: Drift::default(),
+            step_drift: Drift::default(),
             accesses: 0,
             noted_at: 0,
         }
@@ -98,10 +101,14 @@ impl Published {
     fn widen(&mut self, new: &mut wire::Curves, half_life: u64) {
         if self.accesses - self.noted_at >= half_life {
             self.drift.note(&new.miss_ratio);
+            self.step_drift.note(&steps(new));
             self.noted_at = self.accesses;
         }
         for (point, bar) in new.error_bar.iter_mut().enumerate() {
             *bar = bar.max(self.drift.bar(point)).min(1.0);
+        }
+        for (point, bar) in new.step_bar.iter_mut().enumerate() {
+            *bar = bar.max(self.step_drift.bar(point)).min(1.0);
         }
     }
 }

@@ -184,6 +184,7 @@ mod tests {
                 sizes_bytes: (1..=sizes as u64).map(|s| s << 30).collect(),
                 miss_ratio: (0..policies * sizes).map(point).collect(),
                 error_bar: (0..policies * sizes).map(point).collect(),
+                step_bar: (0..policies * sizes).map(point).collect(),
                 sampled: 1 << 40,
                 rate: 0.001,
             }),

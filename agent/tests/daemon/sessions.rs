@@ -197,6 +197,7 @@ async fn a_thousand_tenants_with_all_their_curves_go_through_one_message() {
         sizes_bytes: (1..=16).map(|s| s << 30).collect(),
         miss_ratio: vec![0.5; 256],
         error_bar: vec![0.1; 256],
+        step_bar: vec![0.1; 256],
         ..Default::default()
     };
     let many = (1..=1000).map(|id| wire::Tenant {

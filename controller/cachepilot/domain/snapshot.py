@@ -57,7 +57,8 @@ class Curves:
 
     `sizes_bytes` has shape (S,), positive and rising; `miss_ratio` has shape (P, S) with a row per
     policy, in [0, 1]; `error_bar`, of the same shape, is by how much each may be wrong, where that
-    is known. All are copied and read-only. Below the first size a curve runs straight to
+    is known; `step_bar`, too, of the difference to the next smaller size, at the first of its own
+    value. All are copied and read-only. Below the first size a curve runs straight to
     a miss ratio of 1 at no memory; beyond the last it stays what it was there.
     """
 
@@ -65,6 +66,7 @@ class Curves:
     sizes_bytes: IntArray
     miss_ratio: FloatArray
     error_bar: FloatArray | None = None
+    step_bar: FloatArray | None = None
 
     def __post_init__(self) -> None:
         sizes = np.array(self.sizes_bytes, dtype=np.int64)
@@ -79,11 +81,13 @@ class Curves:
         in_range = bool(ratios.min() >= 0 and ratios.max() <= 1)
         _require(in_range, "curves: miss_ratio must be in [0, 1]")
         arrays = {"sizes_bytes": sizes, "miss_ratio": ratios}
-        if self.error_bar is not None:
-            bars = np.array(self.error_bar, dtype=np.float64)
-            _require(bars.shape == shape, f"curves: error_bar must have the shape {shape}")
-            _require(bool(bars.min() >= 0), "curves: error_bar must be at least 0")
-            arrays["error_bar"] = bars
+        for name in ("error_bar", "step_bar"):
+            told = getattr(self, name)
+            if told is not None:
+                bars = np.array(told, dtype=np.float64)
+                _require(bars.shape == shape, f"curves: {name} must have the shape {shape}")
+                _require(bool(bars.min() >= 0), f"curves: {name} must be at least 0")
+                arrays[name] = bars
         for name, array in arrays.items():
             array.setflags(write=False)
             object.__setattr__(self, name, array)
@@ -95,6 +99,7 @@ class Curves:
             and np.array_equal(self.sizes_bytes, other.sizes_bytes)
             and np.array_equal(self.miss_ratio, other.miss_ratio)
             and _same(self.error_bar, other.error_bar)
+            and _same(self.step_bar, other.step_bar)
         )
 
     __hash__ = None  # type: ignore[assignment]

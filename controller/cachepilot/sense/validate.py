@@ -53,9 +53,13 @@ def _check_curves(curves: wire.Curves, where: str) -> None:
         count = len(getattr(curves, name))
         wanted = policies * points
         _require(count == wanted, f"{where}: curves: {name}: {count} (allowed: {wanted} values)")
-    bars = curves.error_bar
-    fine = all(math.isfinite(bar) for bar in bars) and min(bars) >= 0
-    _require(fine, f"{where}: curves: error_bar: must be numbers of at least 0")
+    steps, wanted = len(curves.step_bar), policies * points
+    fine = steps in (0, wanted)
+    _require(fine, f"{where}: curves: step_bar: {steps} (allowed: none or {wanted} values)")
+    for name in ("error_bar", "step_bar"):
+        bars = getattr(curves, name)
+        fine = all(math.isfinite(bar) for bar in bars) and min(bars, default=0) >= 0
+        _require(fine, f"{where}: curves: {name}: must be numbers of at least 0")
     _require(max(curves.sizes_bytes) <= BYTES_MAX, f"{where}: curves: sizes_bytes: too large")
 
 

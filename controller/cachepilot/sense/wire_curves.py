@@ -4,6 +4,7 @@
 A limit also pays for what is not page cache: curves move right by so much.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -60,6 +61,11 @@ class Measured:
         return {}
 
     @cached_property
+    def _variances(self) -> dict[str, list[float]]:
+        """Of the policies that were asked for, the squares of the steps so far at each size."""
+        return {}
+
+    @cached_property
     def _rows(self) -> dict[tuple[str, bool], list[float] | None]:
         return {}
 
@@ -97,6 +103,24 @@ class Measured:
         row = self._row(policy, bars=True)
         return 1.0 if row is None else value_at(self._sizes, row, 0.0, limit_bytes)
 
+    def error_between(self, policy: str, from_bytes: int, to_bytes: int) -> float:
+        """The half-width of the error bar of the difference between two limits, at most 1.
+
+        The squares of steps add up, a part of a step counting that part of its own: most of the
+        error of a curve is common to all sizes and not in this. At most that of two independent
+        values, and that where the agent tells no steps.
+        """
+        apart = math.hypot(self.error_at(policy, from_bytes), self.error_at(policy, to_bytes))
+        names, told = self.curves.policies, self.curves.step_bar
+        if told is None or policy not in names:
+            return min(apart, 1.0)
+        if policy not in self._variances:
+            row = told[names.index(policy)]
+            self._variances[policy] = np.cumsum(row * row).tolist()
+        sizes, row = self._sizes, self._variances[policy]
+        ends = [value_at(sizes, row, 0.0, limit) for limit in (from_bytes, to_bytes)]
+        return min(math.sqrt(abs(ends[1] - ends[0])), apart, 1.0)
+
     def has_moved(
         self, policy: str, limit_bytes: int, then: float, bars: float, least: float
     ) -> bool:
@@ -117,7 +141,9 @@ def from_wire(curves: wire.Curves) -> Measured:
     ratios = np.array(curves.miss_ratio[:], dtype=np.float64).reshape(shape)
     bars = np.array(curves.error_bar[:], dtype=np.float64).reshape(shape)
     sizes = np.array(curves.sizes_bytes[:], dtype=np.int64)
-    named = Curves(tuple(curves.policies), sizes, ratios, bars)
+    told = np.array(curves.step_bar[:], dtype=np.float64)
+    steps = told.reshape(shape) if told.size else None
+    named = Curves(tuple(curves.policies), sizes, ratios, bars, steps)
     return Measured(named, curves.sampled, curves.rate)
 
 
@@ -135,12 +161,15 @@ def shifted(measured: Measured, other_bytes: int, usable: Collection[str]) -> Me
         return measured
     names = tuple(curves.policies[i] for i in rows)
     ratios, bars = curves.miss_ratio[rows], measured.error_bar[rows]
+    steps = None if curves.step_bar is None else curves.step_bar[rows]
     if other < PAGE_BYTES:
-        return replace(measured, curves=Curves(names, curves.sizes_bytes, ratios, bars))
+        return replace(measured, curves=Curves(names, curves.sizes_bytes, ratios, bars, steps))
     sizes = np.concatenate(((other,), curves.sizes_bytes + other))
     ones = np.ones((len(rows), 1))
     bars = np.hstack((0 * ones, bars))
-    return replace(measured, curves=Curves(names, sizes, np.hstack((ones, ratios)), bars))
+    steps = None if steps is None else np.hstack((0 * ones, steps))
+    ratios = np.hstack((ones, ratios))
+    return replace(measured, curves=Curves(names, sizes, ratios, bars, steps))
 
 
 class CurveStore:

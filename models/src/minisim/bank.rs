@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The bank: all policies at all sizes over one sample.
 
-use super::cell::{Block, Cell, GROUPS};
+use super::cell::{Block, Cell, GROUPS, group_step};
 use super::sample::PageSet;
 use crate::ageing::Ageing;
 use crate::count_correction::CountCorrection;
@@ -274,12 +274,18 @@ impl Bank {
         let correction = CountCorrection::new(seen, self.seen.iter().sum(), expected, self.rate);
         let rows = self.cells.chunks(self.config.sizes_pages.len());
         let curve = |cells: &[Cell]| {
-            let (miss_ratio, stderr) =
+            let (miss_ratio, stderr): (Vec<f64>, Vec<f64>) =
                 cells.iter().map(|cell| cell.estimate(&correction, expected)).unzip();
+            let ratios = |cell: &Cell| cell.ratios(expected);
+            let step =
+                |pair: &[Cell]| group_step(&ratios(&pair[0]), &ratios(&pair[1]), &correction);
+            let step_stderr =
+                std::iter::once(stderr[0]).chain(cells.windows(2).map(step)).collect();
             Curve {
                 sizes_pages: self.config.sizes_pages.clone(),
                 miss_ratio,
                 stderr,
+                step_stderr,
                 requests: self.ageing.accesses(),
                 sampled: self.sampled,
                 rate: self.rate,

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What widens error bars.
 
+use super::cell::GROUPS;
+use std::f64::consts::TAU;
+
 /// Half-width of a 95% interval in standard errors.
 const Z_95: f64 = 1.96;
 
 /// Student's t at 95%, both sides, within 3% from 2 degrees of freedom on.
-pub(super) fn t_95(freedom: f64) -> f64 {
+fn t_95(freedom: f64) -> f64 {
     let inverse = freedom.max(2.0).recip();
     1.96 + 2.4 * inverse + 4.4 * inverse * inverse
+}
+
+/// By how much a standard error grows that comes from fewer groups than [`GROUPS`].
+pub(super) fn few_groups(effective: f64) -> f64 {
+    t_95(effective - 1.0) / t_95(GROUPS as f64 - 1.0)
 }
 
 /// Standard error of `miss_ratio[i]` when the logarithm of the size that it stands for has the
@@ -23,6 +31,40 @@ pub(super) fn size_stderr(sizes: &[u64], miss_ratio: &[f64], i: usize, sigma: f6
     let ends = [low, high].map(|at| interpolate(&log, miss_ratio, at));
     let off = inside.chain(ends).map(|miss| (miss - miss_ratio[i]).abs());
     off.fold(0.0, f64::max) / Z_95
+}
+
+/// Directions in which both sizes of a step are moved.
+const DIRECTIONS: u32 = 16;
+
+/// Standard error of the difference between `miss_ratio[i - 1]` and `miss_ratio[i]`, when `variance`
+/// is that of the sizes they stand for, pages, for each page. The pages of the smaller cache are in
+/// the larger one too: chance in them moves both sizes, chance in the others the larger one. The
+/// most that the difference changes on the 95% ellipse of both, as [`size_stderr`] for a cliff; for
+/// straight pieces of slopes p and q of a curve in pages, a and b, the variance is
+/// ((q - p)^2 a + q^2 (b - a)) times `variance`.
+pub(super) fn size_step(sizes: &[u64], miss_ratio: &[f64], i: usize, variance: f64) -> f64 {
+    if variance <= 0.0 {
+        return 0.0;
+    }
+    let log: Vec<f64> = sizes.iter().map(|&size| (size as f64).ln()).collect();
+    let (low, high) = (sizes[i - 1] as f64, sizes[i] as f64);
+    let (common, own) = ((low * variance).sqrt(), ((high - low) * variance).sqrt());
+    let step = miss_ratio[i - 1] - miss_ratio[i];
+    let off = |direction: u32| {
+        let (sin, cos) = (f64::from(direction) / f64::from(DIRECTIONS) * TAU).sin_cos();
+        let moved = Z_95 * common * cos;
+        let at = |size: f64| size.max(1.0).ln();
+        let (low, high) = (at(low + moved), at(high + moved + Z_95 * own * sin));
+        let linear = interpolate(&log, miss_ratio, low) - interpolate(&log, miss_ratio, high);
+        let cliff = nearest(&log, miss_ratio, low) - nearest(&log, miss_ratio, high);
+        (linear - step).abs().max((cliff - step).abs())
+    };
+    (0..DIRECTIONS).map(off).fold(0.0, f64::max) / Z_95
+}
+
+fn nearest(x: &[f64], y: &[f64], at: f64) -> f64 {
+    let above = x.partition_point(|&x| x < at).clamp(1, x.len() - 1);
+    y[if at - x[above - 1] < x[above] - at { above - 1 } else { above }]
 }
 
 /// Linear between the points, and on with the slope of the last two beyond them, within 0 and 1.

@@ -106,8 +106,7 @@ impl Cell {
 
     /// Miss ratio and its standard error, see [`group_estimate`].
     pub(super) fn estimate(&self, correction: &CountCorrection, expected: f64) -> (f64, f64) {
-        let ratios = self.ratios(expected);
-        let (ratio, stderr) = group_estimate(&ratios, correction);
+        let (ratio, stderr) = group_estimate(&self.ratios(expected), correction);
         (ratio.clamp(0.0, 1.0), stderr)
     }
 
@@ -159,6 +158,27 @@ pub(super) fn group_estimate(ratios: &[f64; GROUPS], correction: &CountCorrectio
     let adjusted = ratios.iter().sum::<f64>() / GROUPS as f64;
     let other = adjusted * correction.difference() - delta;
     (adjusted + delta, stderr.hypot(other / 3f64.sqrt()))
+}
+
+/// Standard error of the difference between two means over the groups, see [`group_estimate`].
+pub(super) fn group_step(
+    before: &[f64; GROUPS],
+    here: &[f64; GROUPS],
+    correction: &CountCorrection,
+) -> f64 {
+    let stderr = correction.step_stderr(before, here);
+    let sum = |ratios: &[f64; GROUPS]| ratios.iter().sum::<f64>() / GROUPS as f64;
+    let delta = correction.correct(before).0 - correction.correct(here).0;
+    let other = (sum(before) - sum(here)) * correction.difference() - delta;
+    stderr.hypot(other / 3f64.sqrt())
+}
+
+/// Of how many groups of equal value the spread would be as sure: fewer than there are when a few
+/// have most of it.
+pub(super) fn effective_groups(values: &[f64; GROUPS]) -> f64 {
+    let sum: f64 = values.iter().map(|v| v.abs()).sum();
+    let squares: f64 = values.iter().map(|v| v * v).sum();
+    if squares > 0.0 { sum * sum / squares } else { GROUPS as f64 }
 }
 
 /// Pages of the miniature cache: at least 1.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! LRU at every size of a grid over sampled pages, from one stack of bounded depth.
 
-use super::cell::GROUPS;
+use super::cell::{GROUPS, effective_groups};
 use super::recent::RecentPages;
 use crate::count_correction::CountCorrection;
 use crate::stack_distance::LruStack;
@@ -97,12 +97,9 @@ impl LruGrid {
         self.hits.iter().map(at_size).collect()
     }
 
-    /// Of how many groups of equal weight the spread would be as sure: fewer than there are when a
-    /// few hot pages have most of the accesses.
+    /// See [`effective_groups`]: few when a few hot pages have most of the accesses.
     pub(super) fn effective_groups(&self) -> f64 {
-        let sum: f64 = self.seen.iter().sum();
-        let squares: f64 = self.seen.iter().map(|s| s * s).sum();
-        if squares > 0.0 { sum * sum / squares } else { GROUPS as f64 }
+        effective_groups(&self.seen)
     }
 
     /// Sampled accesses, and those of them that found their page not in the stack.

@@ -15,6 +15,7 @@ mod online;
 mod recent;
 mod sample;
 mod small_sample;
+mod steps;
 mod two_phase;
 
 pub use bank::{Bank, BankConfig, Sampling};

@@ -2,13 +2,14 @@
 //! The bank for a stream without end, fed from a sampler in front of it.
 
 use super::bank::check_columns;
-use super::bars::{size_stderr, t_95};
-use super::cell::{GROUPS, group_estimate};
+use super::bars::{few_groups, size_stderr, size_step};
+use super::cell::group_estimate;
 use super::change::Change;
 use super::half_life::HalfLife;
 use super::lru_grid::LruGrid;
 use super::small_sample::SmallSample;
-use super::two_phase::Residual;
+use super::steps::Samples;
+use super::two_phase::{Residual, at_all};
 use crate::ageing::Ageing;
 use crate::curve::Curve;
 use crate::error::{Error, Result};
@@ -318,30 +319,42 @@ impl OnlineBank {
         crate::shards::check_sampled(&self.ageing, sampled)?;
         let (rate, total) = (self.rate(), self.ageing.total());
         let correction = self.lru.correction(total * rate, rate);
-        let rows = self.lru.ratios(total * rate);
-        let lru: Vec<_> = rows.iter().map(|row| group_estimate(row, &correction)).collect();
+        let lru = self.lru.ratios(total * rate);
+        let samples = Samples { lru, large: correction, small: self.small.correction() };
+        let lru = &samples.lru;
+        let lru: Vec<_> = lru.iter().map(|row| group_estimate(row, &samples.large)).collect();
         let rows = self.small.residuals();
-        Ok(rows.iter().map(|residuals| self.curve(residuals, &lru)).collect())
+        Ok(rows.iter().map(|residuals| self.curve(residuals, &lru, &samples)).collect())
     }
 
-    fn curve(&self, residuals: &[Residual], lru: &[(f64, f64)]) -> Curve {
+    fn curve(&self, residuals: &[Residual], lru: &[(f64, f64)], samples: &Samples) -> Curve {
         let sizes = &self.config.sizes_pages;
-        let rows: Vec<Residual> =
-            (0..sizes.len()).map(|i| self.residual_at(i, residuals)).collect();
+        let rows = at_all(sizes, &self.simulated, residuals);
         let (miss_ratio, mut stderr): (Vec<f64>, Vec<f64>) =
             rows.iter().zip(lru).map(|(row, lru)| row.estimate(*lru)).unzip();
-        let few_groups = t_95(self.small.effective_groups() - 1.0) / t_95(GROUPS as f64 - 1.0);
+        let few_groups = few_groups(self.small.effective_groups());
+        let mut step_stderr = Vec::with_capacity(sizes.len());
         for (i, stderr) in stderr.iter_mut().enumerate() {
-            let size = size_stderr(sizes, &miss_ratio, i, self.size_error(i, rows[i].slope));
+            let sigma = (self.size_variance(rows[i].slope) / sizes[i] as f64).sqrt();
+            let size = size_stderr(sizes, &miss_ratio, i, sigma);
             // Not yet full: what misses was never seen before, and may have been hit in the end.
             let filled = self.pages_seen >= sizes[i] as f64;
             let cold = if filled { 0.0 } else { miss_ratio[i] / 3f64.sqrt() };
             *stderr = (*stderr * few_groups).hypot(size).hypot(cold);
+            step_stderr.push(if i == 0 {
+                *stderr
+            } else {
+                let variance = self.size_variance(rows[i].slope.min(rows[i - 1].slope));
+                let size = size_step(sizes, &miss_ratio, i, variance);
+                samples.step(&rows, i).hypot(size).hypot(cold)
+            });
         }
+        samples.add_up(&rows, &mut step_stderr);
         Curve {
             sizes_pages: sizes.clone(),
             miss_ratio,
             stderr,
+            step_stderr,
             requests: self.ageing.accesses(),
             sampled: self.effective_samples() as u64,
             rate: self.small_rate(),
@@ -355,26 +368,12 @@ impl OnlineBank {
         self.ageing.effective_accesses() * measured.min(1.0) * self.small_rate()
     }
 
-    /// Relative error of the size that a miniature cache stands for, standard deviation: of the C
+    /// Variance of the size that a miniature cache stands for, pages, for each page of it: of the C
     /// pages that a cache of C holds, a binomial number is in the sample, not C R. All groups share
     /// that cache, so their spread does not show it. `slope` of a curve follows the large sample.
-    fn size_error(&self, i: usize, slope: f64) -> f64 {
-        let size = self.config.sizes_pages[i] as f64;
-        let of = |rate: f64| ((1.0 - rate) / (size * rate)).sqrt();
-        (slope * of(self.rate())).hypot((1.0 - slope) * of(self.small_rate()))
-    }
-
-    /// The residual at a size of the grid, between those of the simulated sizes around it on a
-    /// logarithmic scale. Below the smallest it is that of the smallest.
-    fn residual_at(&self, i: usize, residuals: &[Residual]) -> Residual {
-        let above = self.simulated.partition_point(|&s| s < i);
-        if above == 0 || self.simulated[above] == i {
-            return residuals[above];
-        }
-        let log = |i: usize| (self.config.sizes_pages[i] as f64).ln();
-        let (low, high) = (self.simulated[above - 1], self.simulated[above]);
-        let share = (log(i) - log(low)) / (log(high) - log(low));
-        residuals[above - 1].towards(&residuals[above], share)
+    fn size_variance(&self, slope: f64) -> f64 {
+        let of = |rate: f64| (1.0 - rate) / rate;
+        slope.powi(2) * of(self.rate()) + (1.0 - slope).powi(2) * of(self.small_rate())
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Every policy in miniature over the pages below a threshold, all the time or in bursts.
 
-use super::cell::{Cell, GROUPS};
+use super::cell::Cell;
 use super::duty::{Duty, Mode};
 use super::lru_grid::LruGrid;
 use super::online::{OnlineConfig, rate_of};
@@ -194,23 +194,19 @@ impl SmallSample {
         self.lru.effective_groups()
     }
 
+    pub(super) fn correction(&self) -> CountCorrection {
+        let rate = rate_of(self.threshold);
+        self.lru.correction(self.total * rate, rate)
+    }
+
     /// What does not follow from LRU, for each policy at each simulated size.
     pub(super) fn residuals(&self) -> Vec<Vec<Residual>> {
-        let rate = rate_of(self.threshold);
-        let expected = self.total * rate;
-        let correction = self.lru.correction(expected, rate);
+        let expected = self.total * rate_of(self.threshold);
+        let correction = self.correction();
         let lru = self.lru.ratios(expected);
-        let rows = self.cells.chunks(self.row);
-        rows.map(|row| residuals(row, &lru, &correction, expected)).collect()
+        let row = |cells: &[Cell]| {
+            Residual::row(cells.iter().map(|cell| cell.ratios(expected)), &lru, &correction)
+        };
+        self.cells.chunks(self.row).map(row).collect()
     }
-}
-
-fn residuals(
-    row: &[Cell],
-    lru: &[[f64; GROUPS]],
-    correction: &CountCorrection,
-    expected: f64,
-) -> Vec<Residual> {
-    let pairs = row.iter().zip(lru);
-    pairs.map(|(cell, lru)| Residual::new(&cell.ratios(expected), lru, correction)).collect()
 }

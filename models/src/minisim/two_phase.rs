@@ -3,6 +3,7 @@
 
 use super::cell::{GROUPS, group_estimate};
 use crate::count_correction::CountCorrection;
+use std::array::from_fn;
 
 /// Ratios per group of a policy and of LRU over the same small sample, brought down to what does
 /// not follow from LRU: two-phase (double) sampling with a regression estimator (Cochran, Sampling
@@ -16,31 +17,56 @@ pub(super) struct Residual {
     pub(super) mean: f64,
     /// Standard error of `mean`.
     pub(super) stderr: f64,
+    /// What `mean` is the mean of, before it is corrected for the size of the sample.
+    pub(super) groups: [f64; GROUPS],
+    /// By how much `mean` differs between the simulated sizes on both sides; at one of them, between
+    /// it and the one below.
+    pub(super) jump: f64,
 }
 
 impl Residual {
-    pub(super) fn new(
+    /// The slope is `otherwise` where the groups tell none, because LRU is the same in all of them.
+    fn new(
         policy: &[f64; GROUPS],
         lru: &[f64; GROUPS],
         correction: &CountCorrection,
+        otherwise: f64,
     ) -> Self {
-        let slope = slope(policy, lru);
+        let slope = slope(policy, lru).unwrap_or(otherwise);
         let mut rest = *policy;
         rest.iter_mut().zip(lru).for_each(|(p, l)| *p -= slope * l);
         let (mean, stderr) = group_estimate(&rest, correction);
-        Self { slope, mean, stderr }
+        Self { slope, mean, stderr, groups: rest, jump: 0.0 }
+    }
+
+    /// Of one policy at rising sizes. Where LRU hits all or nothing the slope is that of the size
+    /// below, so that between two sizes a curve that follows LRU goes on to do so.
+    pub(super) fn row(
+        policy: impl Iterator<Item = [f64; GROUPS]>,
+        lru: &[[f64; GROUPS]],
+        correction: &CountCorrection,
+    ) -> Vec<Self> {
+        let mut below = 0.0;
+        let at = |(policy, lru): ([f64; GROUPS], &[f64; GROUPS])| {
+            let residual = Self::new(&policy, lru, correction, below);
+            below = residual.slope;
+            residual
+        };
+        policy.zip(lru).map(at).collect()
     }
 
     /// The residual `share` of the way to `other`. It may jump anywhere between the two: the
     /// standard deviation of a uniform distribution, times the share of the nearer end.
-    pub(super) fn towards(&self, other: &Self, share: f64) -> Self {
+    fn towards(&self, other: &Self, share: f64) -> Self {
         let mix = |a: f64, b: f64| a + (b - a) * share;
-        let jump = (other.mean - self.mean).abs() / 12f64.sqrt();
-        let distance = 2.0 * share.min(1.0 - share);
+        let jump = (other.mean - self.mean).abs();
+        let distance = 2.0 * share.min(1.0 - share) / 12f64.sqrt();
         Self {
             slope: mix(self.slope, other.slope),
             mean: mix(self.mean, other.mean),
             stderr: mix(self.stderr, other.stderr).hypot(jump * distance),
+            groups: from_fn(|group| mix(self.groups[group], other.groups[group])),
+            jump,
         }
     }
 
@@ -51,16 +77,32 @@ impl Residual {
     }
 }
 
-fn slope(policy: &[f64; GROUPS], lru: &[f64; GROUPS]) -> f64 {
+/// The residuals at all `sizes` from those at the `simulated` ones of them: between two of these on
+/// a logarithmic scale, below the smallest as there.
+pub(super) fn at_all(sizes: &[u64], simulated: &[usize], residuals: &[Residual]) -> Vec<Residual> {
+    let log = |i: usize| (sizes[i] as f64).ln();
+    let at = |i: usize| {
+        let above = simulated.partition_point(|&s| s < i);
+        if above == 0 {
+            return residuals[0];
+        }
+        let (low, high) = (simulated[above - 1], simulated[above]);
+        let share = (log(i) - log(low)) / (log(high) - log(low));
+        residuals[above - 1].towards(&residuals[above], share)
+    };
+    (0..sizes.len()).map(at).collect()
+}
+
+fn slope(policy: &[f64; GROUPS], lru: &[f64; GROUPS]) -> Option<f64> {
     let mean = |values: &[f64; GROUPS]| values.iter().sum::<f64>() / GROUPS as f64;
     let (policy_mean, lru_mean) = (mean(policy), mean(lru));
     let squares: f64 = lru.iter().map(|l| (l - lru_mean).powi(2)).sum();
     if squares <= f64::EPSILON {
-        return 0.0;
+        return None;
     }
     let pairs = policy.iter().zip(lru);
     let products: f64 = pairs.map(|(p, l)| (p - policy_mean) * (l - lru_mean)).sum();
-    (products / squares).clamp(0.0, 1.0)
+    Some((products / squares).clamp(0.0, 1.0))
 }
 
 #[cfg(test)]
@@ -78,22 +120,23 @@ mod tests {
             lru in prop::array::uniform16(0.0..1.0f64),
             large in 0.0..1.0f64,
         ) {
-            let (ratio, stderr) = Residual::new(&lru, &lru, &even()).estimate((large, 0.01));
+            let (ratio, stderr) = Residual::new(&lru, &lru, &even(), 0.0).estimate((large, 0.01));
             prop_assert!((ratio - large).abs() < 1e-9);
             prop_assert!((stderr - 0.01).abs() < 1e-9);
         }
 
         #[test]
         fn what_lru_says_nothing_of_is_left_alone(policy in prop::array::uniform16(0.0..1.0f64)) {
-            let (ratio, _) = Residual::new(&policy, &[1.0; GROUPS], &even()).estimate((1.0, 0.0));
+            let (ratio, _) = Residual::new(&policy, &[1.0; GROUPS], &even(), 0.0).estimate((1.0, 0.0));
             prop_assert!((ratio - policy.iter().sum::<f64>() / 16.0).abs() < 1e-9);
         }
     }
 
     #[test]
     fn between_two_sizes_the_error_is_at_least_that_of_a_jump() {
-        let at = |mean| Residual { slope: 0.0, mean, stderr: 0.0 };
-        assert_eq!(at(0.2).towards(&at(0.8), 0.0), at(0.2));
+        let at =
+            |mean| Residual { slope: 0.0, mean, stderr: 0.0, groups: [mean; GROUPS], jump: 0.0 };
+        assert_eq!(at(0.2).towards(&at(0.8), 0.0).stderr, 0.0);
         let middle = at(0.2).towards(&at(0.8), 0.5);
         assert!((middle.mean - 0.5).abs() < 1e-12 && middle.stderr > 0.17);
     }

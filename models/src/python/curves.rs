@@ -113,6 +113,7 @@ fn simulated(
             sizes_pages: sizes_pages.to_vec(),
             miss_ratio: rows.iter().map(|r| r.miss_ratio()).collect(),
             stderr: vec![0.0; rows.len()],
+            step_stderr: vec![0.0; rows.len()],
             requests,
             sampled: requests,
             rate: 1.0,

@@ -45,6 +45,7 @@ pub(super) struct Sample<'a> {
 pub(super) struct Estimate {
     pub(super) miss_ratio: Vec<f64>,
     pub(super) stderr: Vec<f64>,
+    pub(super) step_stderr: Vec<f64>,
 }
 
 impl SubSamples {
@@ -92,14 +93,21 @@ impl SubSamples {
         );
         let mut miss_ratio = sample.histogram.miss_ratios(&sample.sizes, sample.expected_total);
         let mut stderr = Vec::with_capacity(miss_ratio.len());
+        let mut step_stderr = Vec::with_capacity(miss_ratio.len());
+        let mut before: Option<Vec<f64>> = None;
         for (point, ratio) in miss_ratio.iter_mut().enumerate() {
             let at_point: Vec<f64> = curves.iter().map(|curve| curve[point]).collect();
             let (delta, error) = correction.correct(&at_point);
             *ratio = (*ratio + delta).clamp(0.0, 1.0);
             stderr.push(error);
+            step_stderr.push(match &before {
+                Some(before) => correction.step_stderr(before, &at_point),
+                None => error,
+            });
+            before = Some(at_point);
         }
         make_non_increasing(&sample.sizes, &mut miss_ratio);
-        Estimate { miss_ratio, stderr }
+        Estimate { miss_ratio, stderr, step_stderr }
     }
 }
 

@@ -102,6 +102,7 @@ impl FixedRateShards {
             sizes_pages: sizes_pages.to_vec(),
             miss_ratio: estimate.miss_ratio,
             stderr: estimate.stderr,
+            step_stderr: estimate.step_stderr,
             requests: self.ageing.accesses(),
             sampled: self.sampled,
             rate: self.rate,

@@ -155,6 +155,7 @@ impl FixedSizeShards {
             sizes_pages: sizes_pages.to_vec(),
             miss_ratio: estimate.miss_ratio,
             stderr: estimate.stderr,
+            step_stderr: estimate.step_stderr,
             requests: self.ageing.accesses(),
             sampled: self.sampled,
             rate: self.rate(),
