@@ -97,18 +97,18 @@ class _Worth:
         miss = self._seen.tenant.indicators.miss_ratio if miss is None else miss
         return self.of(self.ops(miss), limit_bytes)
 
-    def error(self, action: Action) -> float:
-        """By how much less the plan may be worth: by a miss ratio one standard error higher.
+    def error(self, action: Action, sigmas: float) -> float:
+        """By how much less the plan may be worth: a miss ratio so many standard errors higher.
 
-        That is half the error bar of 95%. Five of six such plans are worth as much at least, and
-        of one that is not nothing is lost but what a change may cost.
+        A standard error is half the error bar of 95% of the difference between the two limits:
+        the level of the curve is calibrated at the present one.
         """
         measured = self._seen.measured
         if measured is None or self._goal is Goal.LEAST_MEMORY:
             return 0.0
-        off = measured.error_at(action.policy, action.limit_bytes) / 2
+        here, limit = action.present.limit_bytes, action.limit_bytes
+        off = sigmas * measured.error_between(action.policy, here, limit) / 2
         told, worse = (self.ops(min(1.0, action.miss_ratio + one)) for one in (0.0, off))
-        limit = action.limit_bytes
         return self.of(told, limit) - self.of(worse, limit)
 
     def reread_s(self, action: Action) -> float:
@@ -160,7 +160,7 @@ def _tenant(
         worth_measured=measured,
         worth_at=partial(_Worth.at, worth),
         whole=whole,
-        error=worth.error(action),
+        error=worth.error(action, config.sigmas),
         reread_s=reread_s,
         misses=0 if pages is None else pages.misses,
         measured=Measured(tenant.indicators.throughput_ops, tenant.indicators.miss_ratio),
