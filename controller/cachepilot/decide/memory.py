@@ -31,6 +31,9 @@ def step(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list
         return found
     found += rollout.judge(state, seen, config)
     movers = [name for name, one in seen.tenants.items() if one.is_step]
+    # The plan counts on somebody whose policy changes since it was made: the next one does not.
+    if any(not seen.tenants[name].is_free for name in movers):
+        return found
     if not seen.may_begin or not movers:
         state.evidence = state.owed = 0.0
         return found
