@@ -52,6 +52,9 @@ impl TenantCounterfactuals {
 
     /// Follows a page cache of `size_bytes` under the policy `in_force`, as on the wire, and tells
     /// what was counted so far. `None` without a page cache.
+    ///
+    /// A policy that is no candidate is told for as long as it is in force, so that it can be
+    /// compared with what may replace it, and not a moment longer: what is told can be chosen.
     pub(super) fn tell(
         &mut self,
         in_force: &str,
@@ -63,14 +66,19 @@ impl TenantCounterfactuals {
         self.size_bytes = size_bytes;
         let pages = self.config.simulated_pages(size_bytes, self.threshold);
         let in_force = self.config.model_of(in_force);
+        let candidates = self.config.candidates();
+        let is_candidate = |name: &str| candidates.iter().any(|p| p.manifest.name == name);
         let caches = match &mut self.caches {
             Some(caches) => caches,
             none => {
-                let candidates = self.config.candidates();
-                none.insert(Counterfactuals::new(candidates, pages, self.threshold, 0)?)
+                let all = candidates.clone();
+                none.insert(Counterfactuals::new(all, pages, self.threshold, 0)?)
             }
         };
         caches.set_size(pages)?;
+        if self.in_force != in_force && !is_candidate(&self.in_force) {
+            caches.exclude(&self.in_force);
+        }
         in_force.clone_into(&mut self.in_force);
         // A policy that only the kernel knows is not simulated.
         if let Ok(policy) = find(in_force) {
@@ -133,6 +141,30 @@ mod tests {
         let told = tenant.tell("mru", 100 * PAGE_BYTES).unwrap().unwrap();
         assert_eq!((told.policies.last().unwrap().as_str(), told.generation), ("mru", 2));
         assert!(tenant.tell("only_in_the_kernel", 100 * PAGE_BYTES).unwrap().is_some());
+    }
+
+    #[test]
+    fn one_that_is_no_candidate_leaves_when_it_is_not_in_force_any_more() {
+        let mut tenant = fed(&[1, 2, 1]);
+        let size = 100 * PAGE_BYTES;
+        tenant.tell("mru", size).unwrap();
+        tenant.access(Requests::of_keys(&[1, 3])).unwrap();
+        let told = tenant.tell("lirs", size).unwrap().unwrap();
+        assert!(!told.policies.contains(&"mru".to_owned()), "{:?}", told.policies);
+        let counted: f64 = told.accesses_total.iter().sum();
+        assert_eq!((told.generation, counted), (2, 2.0), "the totals of the others go on");
+        let told = tenant.tell("default", size).unwrap().unwrap();
+        assert!(told.policies.contains(&"lirs".to_owned()), "a candidate stays");
+    }
+
+    #[test]
+    fn what_the_operator_names_is_a_candidate_whether_in_force_or_not() {
+        let config = CurvesConfig { policies: vec!["mru".into()], ..CurvesConfig::default() };
+        let mut tenant = TenantCounterfactuals::new(&config, u64::MAX);
+        for in_force in ["default", "mru", "default"] {
+            let told = tenant.tell(in_force, 100 * PAGE_BYTES).unwrap().unwrap();
+            assert_eq!((told.policies, told.generation), (vec!["default".into(), "mru".into()], 1));
+        }
     }
 
     #[test]

@@ -177,6 +177,14 @@ impl Counterfactuals {
         Ok(())
     }
 
+    /// Simulates the policy of that name no more; the totals of the others go on.
+    pub fn exclude(&mut self, policy: &str) {
+        let Some(index) = self.index_of(policy).filter(|_| self.policies.len() > 1) else { return };
+        self.policies.remove(index);
+        self.misses.remove(index);
+        self.all().for_each(|caches| drop(caches.cells.remove(index)));
+    }
+
     /// A new phase of the workload began while `in_force` was: every policy is swapped in beside
     /// those that were there before, and adopts the pages that are cached.
     ///

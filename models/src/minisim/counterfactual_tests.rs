@@ -135,6 +135,30 @@ fn a_policy_that_is_pinned_joins_and_totals_begin_anew() {
 }
 
 #[test]
+fn a_policy_that_leaves_takes_nothing_of_the_others_along() {
+    let (mut found, mut without) =
+        (of(&["kernel_lru", "mru", "lirs"], 100, ALL), of(&["kernel_lru", "lirs"], 100, ALL));
+    let keys = skewed(4000, 300);
+    for (i, part) in keys.chunks(1000).enumerate() {
+        for caches in [&mut found, &mut without] {
+            caches.access(Requests::of_keys(part)).unwrap();
+            if i == 1 {
+                caches.begin_phase("kernel_lru").unwrap();
+            }
+        }
+        if i == 2 {
+            found.exclude("mru");
+        }
+    }
+    assert_eq!(found.policies().collect::<Vec<_>>(), ["kernel_lru", "lirs"]);
+    assert_eq!(found.totals(), without.totals());
+    assert_eq!(found.reread_pages("kernel_lru"), without.reread_pages("kernel_lru"));
+    found.exclude("lirs");
+    found.exclude("kernel_lru");
+    assert_eq!(found.policies().count(), 1, "the last one stays");
+}
+
+#[test]
 fn nothing_to_simulate_is_refused() {
     let lru = || vec![find("lru").unwrap()];
     assert!(Counterfactuals::new(vec![], 1, 1, 1).is_err());
