@@ -11,9 +11,8 @@
 mod support;
 
 use cachepilot_agent::curves::{CurvesConfig, CurvesSettings, TenantCurves, predict};
-use cachepilot_agent::wire;
 use cachepilot_models::hash::page_hash;
-use cachepilot_models::policy::{Policy, Requests};
+use cachepilot_models::policy::{Candidate, Requests};
 use std::path::Path;
 use std::time::Duration;
 use support::{Workload, full_simulation, print_row, resident_bytes, seconds};
@@ -113,11 +112,8 @@ fn cost(json: bool) {
     print_row(json, "curves.unchanged_us", "us", idle * 1e5);
 }
 
-fn name(policy: &Policy, config: &CurvesConfig) -> String {
-    match policy.manifest.name == config.default_model {
-        true => wire::DEFAULT_POLICY.to_owned(),
-        false => policy.manifest.name.clone(),
-    }
+fn name(one: &Candidate, config: &CurvesConfig) -> String {
+    config.name_of(&one.name)
 }
 
 /// Sums over points of curves beside the truth.
@@ -172,8 +168,8 @@ fn add_errors(config: &CurvesConfig, workload: &Workload, seed: u64, errors: &mu
     let (before, measured) = (keys[half..last].concat(), keys[last..].concat());
     for policy in config.simulated() {
         for &size in config.sizes_pages.iter().skip(3).step_by(4) {
-            let truth = full_simulation(policy, size, &before, &measured);
-            let (ratio, bar) = predict(&curves, &name(policy, config), size * PAGE).unwrap();
+            let truth = full_simulation(&policy, size, &before, &measured);
+            let (ratio, bar) = predict(&curves, &name(&policy, config), size * PAGE).unwrap();
             errors.add(ratio, bar, truth);
         }
     }
@@ -189,8 +185,8 @@ fn phase(json: bool) {
     let steady = |workload: &Workload| -> Vec<f64> {
         let keys = workload.keys(0..800_000, 1);
         let (before, measured) = keys.split_at(keys.len() / 2);
-        let truth = |p| full_simulation(p, size, before, measured);
-        config.simulated().into_iter().map(truth).collect()
+        let truth = |one: &Candidate| full_simulation(one, size, before, measured);
+        config.simulated().iter().map(truth).collect()
     };
     let truths = [steady(&zipf), steady(&cyclic)];
     let mut tenant = TenantCurves::new(&config).unwrap();
@@ -204,12 +200,12 @@ fn phase(json: bool) {
         for at in 0..30 {
             feed(&mut tenant, &second(workload, number as u64 * 30 + at, seed));
             let Some(curves) = tenant.curves() else { continue };
-            let ratio = |p: &&Policy| predict(&curves, &name(p, &config), size * PAGE).unwrap().0;
+            let ratio = |p: &Candidate| predict(&curves, &name(p, &config), size * PAGE).unwrap().0;
             let ratios: Vec<f64> = config.simulated().iter().map(ratio).collect();
             let first = (0..ratios.len()).min_by(|&a, &b| ratios[a].total_cmp(&ratios[b])).unwrap();
             right.push(truth[first] <= best + 0.05);
             if value("--verbose").is_some() {
-                let chosen = &config.simulated()[first].manifest.name;
+                let chosen = &config.simulated()[first].name;
                 println!("{at} {chosen} {:.3} {:.3} {best:.3}", ratios[first], truth[first]);
             }
         }

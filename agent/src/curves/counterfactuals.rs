@@ -5,7 +5,7 @@ use super::settings::{CurvesConfig, PAGE_BYTES};
 use crate::error::Result;
 use crate::wire;
 use cachepilot_models::minisim::Counterfactuals;
-use cachepilot_models::policy::{Requests, find};
+use cachepilot_models::policy::{Requests, resolve};
 
 /// Caches are simulated no larger than so many times what the sample may hold: all fits there.
 const LARGEST_SHARE: f64 = 2.0;
@@ -67,7 +67,7 @@ impl TenantCounterfactuals {
         let pages = self.config.simulated_pages(size_bytes, self.threshold);
         let in_force = self.config.model_of(in_force);
         let candidates = self.config.candidates();
-        let is_candidate = |name: &str| candidates.iter().any(|p| p.manifest.name == name);
+        let is_candidate = |name: &str| candidates.iter().any(|one| one.name == name);
         let caches = match &mut self.caches {
             Some(caches) => caches,
             none => {
@@ -81,7 +81,7 @@ impl TenantCounterfactuals {
         }
         in_force.clone_into(&mut self.in_force);
         // A policy that only the kernel knows is not simulated.
-        if let Ok(policy) = find(in_force) {
+        if let Ok(policy) = resolve(in_force) {
             caches.include(policy)?;
         }
         let totals = caches.totals();

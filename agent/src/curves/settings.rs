@@ -6,7 +6,7 @@ use crate::wire;
 use cachepilot_models::curve::geometric_size_grid;
 use cachepilot_models::hash::threshold;
 use cachepilot_models::minisim::{OnlineBank, OnlineConfig};
-use cachepilot_models::policy::{Policy, find, policies};
+use cachepilot_models::policy::{Candidate, policies, resolve};
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 
@@ -38,7 +38,8 @@ pub struct CurvesSettings {
     pub sample_pages: usize,
     /// Memory per tenant, MiB, 1 to 1024; a successor may take as much.
     pub memory_mib: u64,
-    /// Policies to simulate besides `default_model`; empty for those the autopilot may choose.
+    /// Policies and variants (`NAME:VARIANT`) to simulate besides `default_model`; empty for those
+    /// the autopilot may choose.
     pub policies: Vec<String>,
     /// The simulated policy that stands for the kernel's own.
     pub default_model: String,
@@ -75,7 +76,7 @@ impl CurvesSettings {
         within("sample_pages", self.sample_pages as f64, 64.0..=1_048_576.0)?;
         within("memory_mib", self.memory_mib as f64, 1.0..=1024.0)?;
         let known = |key: &str, name: &str| {
-            find(name).map(drop).map_err(|error| format!("curves.{key}: {error}"))
+            resolve(name).map(drop).map_err(|error| format!("curves.{key}: {error}"))
         };
         known("default_model", &self.default_model)?;
         self.policies.iter().try_for_each(|name| known("policies", name))
@@ -143,22 +144,21 @@ impl Default for CurvesConfig {
 }
 
 impl CurvesConfig {
-    /// The policies to simulate, in the order of the registry.
+    /// The policies and variants to simulate, in the order of the registry.
     #[must_use]
-    pub fn simulated(&self) -> Vec<&'static Policy> {
-        let wanted = |p: &&Policy| {
-            let name = &p.manifest.name;
-            let is_candidate = self.policies.is_empty() && p.manifest.autopilot;
-            is_candidate || self.policies.contains(name) || *name == self.default_model
+    pub fn simulated(&self) -> Vec<Candidate> {
+        let wanted = |one: &Candidate| {
+            let is_candidate = self.policies.is_empty() && one.policy.manifest.autopilot;
+            is_candidate || self.policies.contains(&one.name) || one.name == self.default_model
         };
-        policies().iter().filter(wanted).collect()
+        policies().iter().flat_map(|policy| policy.candidates()).filter(wanted).collect()
     }
 
     /// The policies whose counterfactuals are told: those simulated, the default first.
     #[must_use]
-    pub fn candidates(&self) -> Vec<&'static Policy> {
+    pub fn candidates(&self) -> Vec<Candidate> {
         let mut candidates = self.simulated();
-        candidates.sort_by_key(|p| p.manifest.name != self.default_model);
+        candidates.sort_by_key(|one| one.name != self.default_model);
         candidates
     }
 
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn the_default_model_is_simulated_in_any_case() {
         let config = parse("policies = ['lfu']").unwrap().config(1 << 30);
-        let names: Vec<_> = config.simulated().iter().map(|p| p.manifest.name.as_str()).collect();
+        let names: Vec<_> = config.simulated().into_iter().map(|one| one.name).collect();
         assert_eq!(names, ["kernel_lru", "lfu"]);
         assert_eq!(config.cells(), 12);
     }

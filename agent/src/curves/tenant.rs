@@ -77,7 +77,7 @@ impl TenantCurves {
     /// # Errors
     /// What is wrong with the configuration.
     pub fn new(config: &CurvesConfig) -> Result<Self> {
-        let names = config.simulated().iter().map(|p| config.name_of(&p.manifest.name)).collect();
+        let names = config.simulated().iter().map(|one| config.name_of(&one.name)).collect();
         let small_events = config.cell_events_per_s / config.cells().max(1) as f64;
         let budget = Budget::new(config.events_per_s, FIRST_RATE);
         let small_share = (small_events / config.events_per_s).min(1.0);

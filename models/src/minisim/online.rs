@@ -13,7 +13,7 @@ use crate::ageing::Ageing;
 use crate::curve::Curve;
 use crate::error::{Error, Result};
 use crate::hash::page_hash;
-use crate::policy::{Policy, Requests};
+use crate::policy::{Candidate, Requests};
 
 /// Steps in which the weight grows while one batch is fed, at most.
 const MAX_STEPS: u64 = 256;
@@ -24,7 +24,7 @@ const FEW_FIRST: f64 = 0.1;
 #[derive(Debug, Clone)]
 pub struct OnlineConfig {
     /// Policies to simulate.
-    pub policies: Vec<&'static Policy>,
+    pub policies: Vec<Candidate>,
     /// Cache sizes of the curves in real pages, rising.
     pub sizes_pages: Vec<u64>,
     /// Every so many sizes are simulated, and the largest; LRU is known at all.

@@ -53,7 +53,7 @@ impl SmallSample {
         let shapes = config
             .policies
             .iter()
-            .flat_map(|p| simulated.iter().map(|&i| (*p, config.sizes_pages[i])));
+            .flat_map(|p| simulated.iter().map(move |&i| (p, config.sizes_pages[i])));
         let cells = shapes
             .map(|(policy, size)| Cell::new(policy, size, rate, config.seed))
             .collect::<Result<Vec<_>>>()?;

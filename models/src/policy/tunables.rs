@@ -16,7 +16,18 @@ impl Manifest {
         &self,
         given: impl IntoIterator<Item = (&'a str, u64)>,
     ) -> Result<Vec<u32>, String> {
-        let mut values = self.tunable_defaults();
+        self.with_tunables(self.tunable_defaults(), given)
+    }
+
+    /// As [`Self::tunable_values`], the others as in `values`.
+    ///
+    /// # Errors
+    /// As [`Self::tunable_values`].
+    pub fn with_tunables<'a>(
+        &self,
+        mut values: Vec<u32>,
+        given: impl IntoIterator<Item = (&'a str, u64)>,
+    ) -> Result<Vec<u32>, String> {
         // By name, so that an array comes before its elements, which override it.
         let given: BTreeMap<&str, u64> = given.into_iter().collect();
         for (key, value) in given {

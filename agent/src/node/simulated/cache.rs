@@ -7,7 +7,9 @@ use super::refaults::Refaults;
 use super::source::Accesses;
 use crate::error::Result;
 use crate::wire;
-use cachepilot_models::policy::{Instance, InstanceConfig, KERNEL_BATCH, Policy, Requests, find};
+use cachepilot_models::policy::{
+    Candidate, Instance, InstanceConfig, KERNEL_BATCH, Requests, resolve,
+};
 
 /// The model of what the kernel does where no policy is attached.
 const DEFAULT_MODEL: &str = "kernel_lru";
@@ -37,17 +39,18 @@ pub(super) struct PageCache {
     lost_evictions: u64,
 }
 
-/// The policy of that name on the wire; `None` for one that cannot be attached.
-pub(super) fn attachable(name: &str) -> Option<&'static Policy> {
+/// The policy or variant of that name on the wire; `None` for one that cannot be attached.
+pub(super) fn attachable(name: &str) -> Option<Candidate> {
     if name == wire::DEFAULT_POLICY {
-        return find(DEFAULT_MODEL).ok();
+        return resolve(DEFAULT_MODEL).ok();
     }
-    find(name).ok().filter(|policy| !policy.manifest.simulation_only)
+    resolve(name).ok().filter(|one| !one.policy.manifest.simulation_only)
 }
 
-fn instance(policy: &'static Policy, capacity_pages: u64, seed: u64) -> Result<Instance> {
-    let config = InstanceConfig { capacity_pages, batch: KERNEL_BATCH, seed, tunables: vec![] };
-    let mut instance = Instance::new(policy, &config)?;
+fn instance(candidate: Candidate, capacity_pages: u64, seed: u64) -> Result<Instance> {
+    let tunables = candidate.tunables;
+    let config = InstanceConfig { capacity_pages, batch: KERNEL_BATCH, seed, tunables };
+    let mut instance = Instance::new(candidate.policy, &config)?;
     instance.log_evictions(EVICTION_LOG)?;
     Ok(instance)
 }
@@ -56,7 +59,7 @@ impl PageCache {
     /// A cold cache under the kernel's default.
     pub(super) fn new(capacity_pages: u64, seed: u64) -> Result<Self> {
         Ok(Self {
-            instance: instance(find(DEFAULT_MODEL)?, capacity_pages, seed)?,
+            instance: instance(resolve(DEFAULT_MODEL)?, capacity_pages, seed)?,
             capacity_pages,
             seed,
             served: 0,
@@ -68,8 +71,8 @@ impl PageCache {
 
     /// Replaces the policy as the kernel does: the new one adopts every resident page, oldest
     /// first. When it fails the old one stays.
-    pub(super) fn swap(&mut self, policy: &'static Policy) -> Result<()> {
-        let mut new = instance(policy, self.capacity_pages, self.seed)?;
+    pub(super) fn swap(&mut self, candidate: Candidate) -> Result<()> {
+        let mut new = instance(candidate, self.capacity_pages, self.seed)?;
         new.adopt(&self.instance.resident_keys())?;
         self.instance = new;
         self.served = 0;
@@ -191,6 +194,6 @@ mod tests {
     #[test]
     fn a_model_cannot_be_attached_but_as_the_default() {
         assert!(attachable("kernel_lru").is_none() && attachable("nope").is_none());
-        assert_eq!(attachable("default").unwrap().manifest.name, "kernel_lru");
+        assert_eq!(attachable("default").unwrap().name, "kernel_lru");
     }
 }

@@ -132,7 +132,7 @@ impl SimulatedNode {
 impl Node for SimulatedNode {
     fn identity(&self) -> Identity {
         let attachable = policies().iter().filter(|p| !p.manifest.simulation_only);
-        let mut names: Vec<String> = attachable.map(|p| p.manifest.name.clone()).collect();
+        let mut names: Vec<String> = attachable.flat_map(|p| p.manifest.names()).collect();
         names.sort();
         Identity {
             kind: "simulated",

@@ -97,8 +97,8 @@ impl Tenant {
         if name == self.policy {
             return Ok(Change::None);
         }
-        let Some(policy) = attachable(name) else { return Ok(Change::None) };
-        self.workload.stream.cache.swap(policy)?;
+        let Some(candidate) = attachable(name) else { return Ok(Change::None) };
+        self.workload.stream.cache.swap(candidate)?;
         self.policy = name.into();
         Ok(Change::Done)
     }
