@@ -135,6 +135,26 @@ impl Policies {
         Ok(manifest.name)
     }
 
+    /// Replaces the tasks that the policy whose link is pinned for a cgroup treats apart; nothing
+    /// when that is not the policy of `manifest`.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set_tasks(&self, cgroup_id: u64, manifest: &Manifest, tasks: &[u32]) -> Result<()> {
+        let _lock = self.lock()?;
+        let pins = self.pins.of(cgroup_id);
+        let Some(attached) = self.attached(&pins)? else { return Ok(()) };
+        if attached.registered.policy != manifest.name {
+            return Ok(());
+        }
+        let mut words = open_tunables(&pins, &attached, manifest)?;
+        let wanted = manifest.with_tasks(words.get(), tasks);
+        for (word, value) in wanted.into_iter().enumerate() {
+            words.set(word..word + 1, value);
+        }
+        Ok(())
+    }
+
     /// The tunables of the policy whose link is pinned for a cgroup, by name, as they are now;
     /// `None` when there is no such policy, or `dir` does not know it.
     ///

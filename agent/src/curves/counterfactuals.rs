@@ -5,7 +5,7 @@ use super::settings::{CurvesConfig, PAGE_BYTES};
 use crate::error::Result;
 use crate::wire;
 use cachepilot_models::minisim::Counterfactuals;
-use cachepilot_models::policy::{Requests, resolve};
+use cachepilot_models::policy::Requests;
 
 /// Caches are simulated no larger than so many times what the sample may hold: all fits there.
 const LARGEST_SHARE: f64 = 2.0;
@@ -18,17 +18,36 @@ pub(super) struct TenantCounterfactuals {
     size_bytes: u64,
     in_force: String,
     caches: Option<Counterfactuals>,
+    /// Generations before the first of these caches.
+    earlier: u64,
 }
 
 impl TenantCounterfactuals {
-    pub(super) fn new(config: &CurvesConfig, threshold: u64) -> Self {
+    pub(super) fn new(config: &CurvesConfig, threshold: u64, earlier: u64) -> Self {
         Self {
             config: config.clone(),
             threshold,
             size_bytes: 0,
             in_force: String::new(),
             caches: None,
+            earlier,
         }
+    }
+
+    /// Of the totals told last.
+    pub(super) fn generation(&self) -> u64 {
+        self.earlier + self.caches.as_ref().map_or(0, |caches| caches.totals().generation)
+    }
+
+    /// Policies that treat tasks apart get those of `config`.
+    pub(super) fn set_tasks(&mut self, config: &CurvesConfig) -> Result<()> {
+        self.config.tasks.clone_from(&config.tasks);
+        let Some(caches) = &mut self.caches else { return Ok(()) };
+        let names: Vec<String> = caches.policies().map(Into::into).collect();
+        for name in names {
+            caches.set_tunables(&self.config.resolve(&name)?)?;
+        }
+        Ok(())
     }
 
     pub(super) fn access(&mut self, requests: Requests<'_>) -> Result<()> {
@@ -81,12 +100,12 @@ impl TenantCounterfactuals {
         }
         in_force.clone_into(&mut self.in_force);
         // A policy that only the kernel knows is not simulated.
-        if let Ok(policy) = resolve(in_force) {
+        if let Ok(policy) = self.config.resolve(in_force) {
             caches.include(policy)?;
         }
         let totals = caches.totals();
         Ok(Some(wire::Counterfactuals {
-            generation: totals.generation,
+            generation: self.earlier + totals.generation,
             policies: caches.policies().map(|name| self.config.name_of(name)).collect(),
             accesses_total: totals.accesses,
             misses_total: totals.misses,
@@ -115,7 +134,7 @@ mod tests {
     use super::*;
 
     fn fed(keys: &[u64]) -> TenantCounterfactuals {
-        let mut tenant = TenantCounterfactuals::new(&CurvesConfig::default(), u64::MAX);
+        let mut tenant = TenantCounterfactuals::new(&CurvesConfig::default(), u64::MAX, 0);
         tenant.tell("default", 100 * PAGE_BYTES).unwrap();
         tenant.access(Requests::of_keys(keys)).unwrap();
         tenant
@@ -160,7 +179,7 @@ mod tests {
     #[test]
     fn what_the_operator_names_is_a_candidate_whether_in_force_or_not() {
         let config = CurvesConfig { policies: vec!["mru".into()], ..CurvesConfig::default() };
-        let mut tenant = TenantCounterfactuals::new(&config, u64::MAX);
+        let mut tenant = TenantCounterfactuals::new(&config, u64::MAX, 0);
         for in_force in ["default", "mru", "default"] {
             let told = tenant.tell(in_force, 100 * PAGE_BYTES).unwrap().unwrap();
             assert_eq!((told.policies, told.generation), (vec!["default".into(), "mru".into()], 1));
@@ -169,7 +188,7 @@ mod tests {
 
     #[test]
     fn without_a_page_cache_there_is_nothing_to_tell() {
-        let mut tenant = TenantCounterfactuals::new(&CurvesConfig::default(), u64::MAX);
+        let mut tenant = TenantCounterfactuals::new(&CurvesConfig::default(), u64::MAX, 0);
         assert_eq!(tenant.tell("default", 100).unwrap(), None);
         assert_eq!(tenant.bytes(), 0);
     }

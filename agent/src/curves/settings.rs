@@ -98,6 +98,7 @@ impl CurvesSettings {
             events_per_s: self.events_per_s,
             cell_events_per_s: self.cell_events_per_s,
             max_bytes: self.memory_mib << 20,
+            tasks: None,
         }
     }
 }
@@ -134,6 +135,8 @@ pub struct CurvesConfig {
     pub cell_events_per_s: f64,
     /// Memory of one tenant's curves.
     pub max_bytes: u64,
+    /// Ids of the tasks that the objective of the tenant names; `None` when it names none.
+    pub tasks: Option<Vec<u32>>,
 }
 
 impl Default for CurvesConfig {
@@ -144,14 +147,34 @@ impl Default for CurvesConfig {
 }
 
 impl CurvesConfig {
-    /// The policies and variants to simulate, in the order of the registry.
+    /// The policies and variants to simulate, in the order of the registry: those that treat tasks
+    /// apart where tasks are named, and with these.
     #[must_use]
     pub fn simulated(&self) -> Vec<Candidate> {
         let wanted = |one: &Candidate| {
-            let is_candidate = self.policies.is_empty() && one.policy.manifest.autopilot;
+            let manifest = &one.policy.manifest;
+            let suits = self.tasks.is_some() && manifest.needs_tasks() && !manifest.simulation_only;
+            let is_candidate = self.policies.is_empty() && (manifest.autopilot || suits);
             is_candidate || self.policies.contains(&one.name) || one.name == self.default_model
         };
-        policies().iter().flat_map(|policy| policy.candidates()).filter(wanted).collect()
+        let all = policies().iter().flat_map(|policy| policy.candidates());
+        all.filter(wanted).map(|one| self.with_tasks(one)).collect()
+    }
+
+    /// What a name on the wire stands for, with the tasks of the tenant.
+    ///
+    /// # Errors
+    /// When no policy or variant has this name.
+    pub(super) fn resolve(&self, name: &str) -> Result<Candidate> {
+        Ok(self.with_tasks(resolve(self.model_of(name))?))
+    }
+
+    fn with_tasks(&self, mut candidate: Candidate) -> Candidate {
+        if let Some(tasks) = &self.tasks {
+            let manifest = &candidate.policy.manifest;
+            candidate.tunables = manifest.with_tasks(candidate.tunables, tasks);
+        }
+        candidate
     }
 
     /// The policies whose counterfactuals are told: those simulated, the default first.
@@ -234,6 +257,24 @@ mod tests {
         let names: Vec<_> = config.simulated().into_iter().map(|one| one.name).collect();
         assert_eq!(names, ["kernel_lru", "lfu"]);
         assert_eq!(config.cells(), 12);
+    }
+
+    #[test]
+    fn policies_that_treat_tasks_apart_are_for_tenants_with_named_tasks() {
+        let names = |config: &CurvesConfig| -> Vec<String> {
+            config.candidates().into_iter().map(|one| one.name).collect()
+        };
+        let mut config = CurvesConfig::default();
+        let without = names(&config);
+        assert!(!without.contains(&"get_scan".into()));
+        config.tasks = Some(vec![7, 9]);
+        let more: Vec<String> =
+            names(&config).into_iter().filter(|name| !without.contains(name)).collect();
+        assert_eq!(more, ["admission", "get_scan"]);
+        let get_scan = config.resolve("get_scan").unwrap();
+        assert_eq!(get_scan.tunables[..3], [7, 9, 0]);
+        config.policies = vec!["lfu".into()];
+        assert_eq!(names(&config), ["kernel_lru", "lfu"], "what the operator names is all");
     }
 
     proptest! {

@@ -16,7 +16,7 @@ from functools import partial
 from cachepilot.api.changes import Changes, Topic
 from cachepilot.api.shapes import Pin
 from cachepilot.control import guard_state
-from cachepilot.control.apply import Applier
+from cachepilot.control.apply import Applier, named_tasks
 from cachepilot.control.collect import Collected, Collector, Scraped
 from cachepilot.control.config import ControllerConfig
 from cachepilot.control.courses import Courses
@@ -177,6 +177,7 @@ class NodeLoop:
         _ = self.report  # Of the cycle before: it looks at what this one changes.
         started = time.perf_counter()
         try:
+            plan.named_tasks.extend(named_tasks(seen, self._asked().objectives))
             plan.actions.extend(self._run(seen, epoch))
         except Exception as error:
             self._fail(seen, epoch, error)
@@ -201,8 +202,7 @@ class NodeLoop:
         self._report = Report(collected, None, Objectives(), epoch, problem)
 
     def _run(self, seen: wire.Snapshot, epoch: int) -> list[wire.Action]:
-        asked = self._asked()
-        config = self._config
+        asked, config = self._asked(), self._config
         with timed("collect"):
             collected = self._collector.collect(seen, epoch, asked.objectives)
         step_bytes = pages_down(int(config.planner.movement_share * seen.budget_bytes))

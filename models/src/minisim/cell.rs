@@ -85,6 +85,12 @@ impl Cell {
         self.instance.resize(scaled_capacity(size_pages, rate), scaled_batch(rate))
     }
 
+    /// Other values of its tunables, not scaled.
+    pub(super) fn set_tunables(&mut self, tunables: &[u32], rate: f64) -> Result<()> {
+        self.tunables = tunables.to_vec();
+        self.scale_tunables(rate)
+    }
+
     fn scale_tunables(&mut self, rate: f64) -> Result<()> {
         let scaled = scaled_tunables(self.instance.policy(), &self.tunables, rate);
         self.instance.set_tunables(&scaled)

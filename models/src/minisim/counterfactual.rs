@@ -184,6 +184,18 @@ impl Counterfactuals {
         self.all().for_each(|caches| drop(caches.cells.remove(index)));
     }
 
+    /// Sets the tunables of the policy of that name, if it is one of those, to other values.
+    ///
+    /// # Errors
+    /// As [`Self::access`].
+    pub fn set_tunables(&mut self, policy: &Candidate) -> Result<()> {
+        let Some(index) = self.index_of(&policy.name) else { return Ok(()) };
+        self.policies[index].tunables.clone_from(&policy.tunables);
+        self.all().try_for_each(|caches| {
+            caches.cells[index].set_tunables(&policy.tunables, rate_of(caches.threshold))
+        })
+    }
+
     /// A new phase of the workload began while `in_force` was: every policy is swapped in beside
     /// those that were there before, and adopts the pages that are cached.
     ///

@@ -184,6 +184,22 @@ fn a_variant_is_simulated_beside_its_policy_and_may_win() {
 }
 
 #[test]
+fn tunables_that_change_hold_in_all_caches() {
+    let mut listed = resolve("admission").unwrap();
+    listed.tunables[0] = 7;
+    let mut found = of(&["kernel_lru", "admission"], 100, ALL);
+    found.begin_phase("kernel_lru").unwrap();
+    found.set_tunables(&listed).unwrap();
+    let keys: Vec<u64> = (0..1000).map(|i| i % 50).collect();
+    let mut of_task = |tasks: &[u32]| {
+        found.access(Requests { keys: &keys, tasks, times_ns: &[] }).unwrap();
+        misses(&found)[1]
+    };
+    assert_eq!(of_task(&[7; 1000]), 1000.0, "what it reads is not cached");
+    assert_eq!(of_task(&[8; 1000]) - 1000.0, 50.0);
+}
+
+#[test]
 fn nothing_to_simulate_is_refused() {
     let lru = || vec![resolve("lru").unwrap()];
     assert!(Counterfactuals::new(vec![], 1, 1, 1).is_err());

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The bank for a stream without end, fed from a sampler in front of it.
 
+mod estimate;
+
 use super::bank::check_columns;
-use super::bars::{size_stderr, t_95};
-use super::cell::{GROUPS, group_estimate};
+use super::cell::group_estimate;
 use super::change::Change;
 use super::half_life::HalfLife;
 use super::lru_grid::LruGrid;
 use super::small_sample::SmallSample;
-use super::two_phase::Residual;
 use crate::ageing::Ageing;
 use crate::curve::Curve;
 use crate::error::{Error, Result};
@@ -40,8 +40,9 @@ pub struct OnlineConfig {
 
 /// Every policy in miniature over a small sample of pages, and LRU over a large one that holds it:
 /// both are pages below a threshold of the same hash. What LRU shows in the large sample corrects
-/// the other policies, see [`Residual`]. Both thresholds can be lowered, never raised: pages new to
-/// a sample would pass for cold ones; who wants a higher rate starts another bank.
+/// the other policies, see [`super::two_phase::Residual`]. Both thresholds can be lowered, never
+/// raised: pages new to a sample would pass for cold ones; who wants a higher rate starts another
+/// bank.
 ///
 /// What is counted before the working set was seen once is forgotten, the caches stay: from then on
 /// the curves tell what a policy would give that had been started with this phase.
@@ -191,6 +192,17 @@ impl OnlineBank {
         self.small.flush()
     }
 
+    /// Sets the tunables of the policy of that name, if it is one of those, to other values.
+    ///
+    /// # Errors
+    /// As [`Self::access`].
+    pub fn set_tunables(&mut self, policy: &Candidate) -> Result<()> {
+        let mut known = self.config.policies.iter_mut();
+        let Some(row) = known.position(|one| one.name == policy.name) else { return Ok(()) };
+        self.config.policies[row].tunables.clone_from(&policy.tunables);
+        self.small.set_tunables(row, &policy.tunables)
+    }
+
     /// Lowers the threshold of the large sample, and that of the small one if it is above. A
     /// higher one than now changes nothing.
     ///
@@ -322,59 +334,6 @@ impl OnlineBank {
         let lru: Vec<_> = rows.iter().map(|row| group_estimate(row, &correction)).collect();
         let rows = self.small.residuals();
         Ok(rows.iter().map(|residuals| self.curve(residuals, &lru)).collect())
-    }
-
-    fn curve(&self, residuals: &[Residual], lru: &[(f64, f64)]) -> Curve {
-        let sizes = &self.config.sizes_pages;
-        let rows: Vec<Residual> =
-            (0..sizes.len()).map(|i| self.residual_at(i, residuals)).collect();
-        let (miss_ratio, mut stderr): (Vec<f64>, Vec<f64>) =
-            rows.iter().zip(lru).map(|(row, lru)| row.estimate(*lru)).unzip();
-        let few_groups = t_95(self.small.effective_groups() - 1.0) / t_95(GROUPS as f64 - 1.0);
-        for (i, stderr) in stderr.iter_mut().enumerate() {
-            let size = size_stderr(sizes, &miss_ratio, i, self.size_error(i, rows[i].slope));
-            // Not yet full: what misses was never seen before, and may have been hit in the end.
-            let filled = self.pages_seen >= sizes[i] as f64;
-            let cold = if filled { 0.0 } else { miss_ratio[i] / 3f64.sqrt() };
-            *stderr = (*stderr * few_groups).hypot(size).hypot(cold);
-        }
-        Curve {
-            sizes_pages: sizes.clone(),
-            miss_ratio,
-            stderr,
-            requests: self.ageing.accesses(),
-            sampled: self.effective_samples() as u64,
-            rate: self.small_rate(),
-        }
-    }
-
-    /// Accesses of the small sample that curves rest on now, by weight.
-    #[must_use]
-    pub fn effective_samples(&self) -> f64 {
-        let measured = self.small.total() / self.ageing.total().max(f64::MIN_POSITIVE);
-        self.ageing.effective_accesses() * measured.min(1.0) * self.small_rate()
-    }
-
-    /// Relative error of the size that a miniature cache stands for, standard deviation: of the C
-    /// pages that a cache of C holds, a binomial number is in the sample, not C R. All groups share
-    /// that cache, so their spread does not show it. `slope` of a curve follows the large sample.
-    fn size_error(&self, i: usize, slope: f64) -> f64 {
-        let size = self.config.sizes_pages[i] as f64;
-        let of = |rate: f64| ((1.0 - rate) / (size * rate)).sqrt();
-        (slope * of(self.rate())).hypot((1.0 - slope) * of(self.small_rate()))
-    }
-
-    /// The residual at a size of the grid, between those of the simulated sizes around it on a
-    /// logarithmic scale. Below the smallest it is that of the smallest.
-    fn residual_at(&self, i: usize, residuals: &[Residual]) -> Residual {
-        let above = self.simulated.partition_point(|&s| s < i);
-        if above == 0 || self.simulated[above] == i {
-            return residuals[above];
-        }
-        let log = |i: usize| (self.config.sizes_pages[i] as f64).ln();
-        let (low, high) = (self.simulated[above - 1], self.simulated[above]);
-        let share = (log(i) - log(low)) / (log(high) - log(low));
-        residuals[above - 1].towards(&residuals[above], share)
     }
 }
 

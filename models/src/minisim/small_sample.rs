@@ -77,6 +77,14 @@ impl SmallSample {
         self.cells[..self.row].iter().map(|cell| cell.capacity(rate) as f64).collect()
     }
 
+    /// Sets the tunables of the policy in this place to other values.
+    pub(super) fn set_tunables(&mut self, policy: usize, tunables: &[u32]) -> Result<()> {
+        self.flush()?;
+        let rate = rate_of(self.threshold);
+        let cells = self.cells.chunks_mut(self.row).nth(policy).into_iter().flatten();
+        cells.into_iter().try_for_each(|cell| cell.set_tunables(tunables, rate))
+    }
+
     pub(super) fn threshold(&self) -> u64 {
         self.threshold
     }

@@ -51,10 +51,11 @@ impl Manifest {
         }
     }
 
-    /// The name of what has these values of its tunables: the variant that has the same, or the
-    /// policy.
+    /// The name of what has these values of its tunables, whatever tasks it knows: the variant that
+    /// has the same, or the policy.
     #[must_use]
     pub fn name_of(&self, values: &[u32]) -> String {
+        let values = self.with_tasks(values.to_vec(), &[]);
         let same = |name: &String| self.values_of(name).is_ok_and(|own| own == values);
         self.names().skip(1).find(same).unwrap_or_else(|| self.name.clone())
     }

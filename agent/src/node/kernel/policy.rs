@@ -31,11 +31,18 @@ pub trait PolicyControl: Send {
     /// What the system says.
     fn deciding(&self, cgroup: &Cgroup) -> Result<Deciding>;
 
-    /// Makes `policy` decide for a cgroup, `default` among them.
+    /// Makes `policy` decide for a cgroup, `default` among them. One that treats tasks apart knows
+    /// these.
     ///
     /// # Errors
     /// What the system says.
-    fn change(&self, cgroup: &Cgroup, policy: &str) -> Result<()>;
+    fn change(&self, cgroup: &Cgroup, policy: &str, tasks: &[u32]) -> Result<()>;
+
+    /// Replaces the tasks that the policy of a cgroup treats apart, if it is one that does.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn set_tasks(&self, cgroup: &Cgroup, tasks: &[u32]) -> Result<()>;
 
     /// Removes what is left of policies of cgroups that are gone.
     ///
@@ -96,7 +103,7 @@ impl PolicyControl for CacheExt {
         Ok(Deciding { name, ejected: None })
     }
 
-    fn change(&self, cgroup: &Cgroup, policy: &str) -> Result<()> {
+    fn change(&self, cgroup: &Cgroup, policy: &str, tasks: &[u32]) -> Result<()> {
         let attached = self.policies.pinned_policy(cgroup.id)?;
         if policy == DEFAULT_POLICY {
             return match self.policies.detach(cgroup) {
@@ -105,9 +112,21 @@ impl PolicyControl for CacheExt {
             };
         }
         let (file, tunables) = self.dir.resolve(policy)?;
+        let tunables = file.manifest.with_tasks(tunables, tasks);
         match attached {
             Some(_) => self.policies.swap(cgroup, &file, &tunables).map(drop),
             None => self.policies.attach(cgroup, &file, &tunables),
+        }
+    }
+
+    fn set_tasks(&self, cgroup: &Cgroup, tasks: &[u32]) -> Result<()> {
+        let Some(policy) = self.policies.pinned_policy(cgroup.id)? else { return Ok(()) };
+        match self.dir.policy(&policy).map(|file| file.manifest) {
+            Ok(manifest) if manifest.needs_tasks() => {
+                self.policies.set_tasks(cgroup.id, &manifest, tasks)
+            }
+            // Of one that is not known here nothing can be set.
+            _ => Ok(()),
         }
     }
 

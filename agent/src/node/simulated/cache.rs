@@ -30,6 +30,9 @@ pub(super) struct Fate {
 /// A simulated page cache under one policy.
 pub(super) struct PageCache {
     instance: Instance,
+    tunables: Vec<u32>,
+    /// Named tasks, which a policy that treats such apart knows.
+    tasks: Vec<u32>,
     capacity_pages: u64,
     seed: u64,
     /// Requests that the instance has served.
@@ -47,8 +50,13 @@ pub(super) fn attachable(name: &str) -> Option<Candidate> {
     resolve(name).ok().filter(|one| !one.policy.manifest.simulation_only)
 }
 
-fn instance(candidate: Candidate, capacity_pages: u64, seed: u64) -> Result<Instance> {
-    let tunables = candidate.tunables;
+fn instance(
+    candidate: &Candidate,
+    tasks: &[u32],
+    capacity_pages: u64,
+    seed: u64,
+) -> Result<Instance> {
+    let tunables = candidate.policy.manifest.with_tasks(candidate.tunables.clone(), tasks);
     let config = InstanceConfig { capacity_pages, batch: KERNEL_BATCH, seed, tunables };
     let mut instance = Instance::new(candidate.policy, &config)?;
     instance.log_evictions(EVICTION_LOG)?;
@@ -58,8 +66,11 @@ fn instance(candidate: Candidate, capacity_pages: u64, seed: u64) -> Result<Inst
 impl PageCache {
     /// A cold cache under the kernel's default.
     pub(super) fn new(capacity_pages: u64, seed: u64) -> Result<Self> {
+        let default = resolve(DEFAULT_MODEL)?;
         Ok(Self {
-            instance: instance(resolve(DEFAULT_MODEL)?, capacity_pages, seed)?,
+            instance: instance(&default, &[], capacity_pages, seed)?,
+            tunables: default.tunables,
+            tasks: Vec::new(),
             capacity_pages,
             seed,
             served: 0,
@@ -72,11 +83,19 @@ impl PageCache {
     /// Replaces the policy as the kernel does: the new one adopts every resident page, oldest
     /// first. When it fails the old one stays.
     pub(super) fn swap(&mut self, candidate: Candidate) -> Result<()> {
-        let mut new = instance(candidate, self.capacity_pages, self.seed)?;
+        let mut new = instance(&candidate, &self.tasks, self.capacity_pages, self.seed)?;
         new.adopt(&self.instance.resident_keys())?;
-        self.instance = new;
+        (self.instance, self.tunables) = (new, candidate.tunables);
         self.served = 0;
         Ok(())
+    }
+
+    /// Policies that treat tasks apart know these from now on.
+    pub(super) fn set_tasks(&mut self, tasks: &[u32]) -> Result<()> {
+        self.tasks = tasks.to_vec();
+        let manifest = &self.instance.policy().manifest;
+        let tunables = manifest.with_tasks(self.tunables.clone(), tasks);
+        Ok(self.instance.set_tunables(&tunables)?)
     }
 
     /// Changes the size; returns how many pages were evicted.
