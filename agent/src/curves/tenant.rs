@@ -7,6 +7,7 @@ mod told;
 use self::tasks::{Generations, names_of};
 use super::budget::Budget;
 use super::counterfactuals::TenantCounterfactuals;
+use super::early::Early;
 use super::published::Published;
 use super::settings::CurvesConfig;
 use super::small_rate::SmallRate;
@@ -69,6 +70,8 @@ pub struct TenantCurves {
     judged_events: u64,
     published: Published,
     trust: Trust,
+    /// Since the phase began.
+    early: Early,
     counterfactuals: TenantCounterfactuals,
 }
 
@@ -107,6 +110,7 @@ impl TenantCurves {
             judged_events: 0,
             published: Published::new(names, after.curves),
             trust: Trust::new(TrustLimits::default()),
+            early: Early::default(),
         })
     }
 
@@ -165,6 +169,7 @@ impl TenantCurves {
             self.replace_successor()?;
             self.new_phase = true;
             self.phase += 1;
+            self.early = Early::default();
             self.counterfactuals.begin_phase()?;
         }
         Ok(())
@@ -211,6 +216,7 @@ impl TenantCurves {
     /// What the simulation says.
     pub fn advance(&mut self, elapsed: Duration) -> Result<()> {
         self.flush()?;
+        self.early.pass(elapsed);
         let events = std::mem::take(&mut self.events);
         let accesses = std::mem::take(&mut self.accesses);
         let room = self.config.sample_pages as f64 / self.most_pages().max(1) as f64;

@@ -47,12 +47,15 @@ impl TenantCurves {
         self.published.refresh(&mut self.bank);
         let curves = self.published.curves();
         let pages = measured.size_bytes as f64 / crate::curves::PAGE_BYTES as f64;
+        let predicted = curves.and_then(|c| predict(c, measured.policy, measured.size_bytes));
+        let seen = self.bank.pages_seen();
+        let suffices = self.early.suffices(measured, seen, predicted.map(|(ratio, _)| ratio));
         self.trust.update(&Window {
             accesses: measured.accesses,
             misses: measured.misses,
-            predicted: curves.and_then(|c| predict(c, measured.policy, measured.size_bytes)),
+            predicted,
             samples: self.published.effective(),
-            turned_over: !self.new_phase && (self.bank.learnt() || self.bank.pages_seen() >= pages),
+            turned_over: !self.new_phase && (self.bank.learnt() || seen >= pages || suffices),
             events: std::mem::take(&mut self.judged_events),
             dropped: measured.dropped,
         });

@@ -4,6 +4,7 @@
 use super::OnlineBank;
 use crate::curve::Curve;
 use crate::minisim::bars::{size_stderr, t_95};
+use crate::minisim::beyond::{Seen, extrapolate};
 use crate::minisim::cell::GROUPS;
 use crate::minisim::two_phase::Residual;
 
@@ -12,16 +13,21 @@ impl OnlineBank {
         let sizes = &self.config.sizes_pages;
         let rows: Vec<Residual> =
             (0..sizes.len()).map(|i| self.residual_at(i, residuals)).collect();
-        let (miss_ratio, mut stderr): (Vec<f64>, Vec<f64>) =
+        let (mut miss_ratio, mut stderr): (Vec<f64>, Vec<f64>) =
             rows.iter().zip(lru).map(|(row, lru)| row.estimate(*lru)).unzip();
         let few_groups = t_95(self.small.effective_groups() - 1.0) / t_95(GROUPS as f64 - 1.0);
+        let accesses = self.ageing.effective_accesses().max(1.0);
         for (i, stderr) in stderr.iter_mut().enumerate() {
+            // Which accesses came is chance, too.
+            let time = miss_ratio[i] * (1.0 - miss_ratio[i]) / accesses;
             let size = size_stderr(sizes, &miss_ratio, i, self.size_error(i, rows[i].slope));
             // Not yet full: what misses was never seen before, and may have been hit in the end.
             let filled = self.pages_seen >= sizes[i] as f64;
             let cold = if filled { 0.0 } else { miss_ratio[i] / 3f64.sqrt() };
-            *stderr = (*stderr * few_groups).hypot(size).hypot(cold);
+            *stderr = (*stderr * few_groups).hypot(size).hypot(cold).hypot(time.max(0.0).sqrt());
         }
+        let seen = Seen { pages: self.pages_seen, first_share: self.change.first_share() };
+        extrapolate(sizes, seen, &mut miss_ratio, &mut stderr);
         Curve {
             sizes_pages: sizes.clone(),
             miss_ratio,
