@@ -16,7 +16,7 @@ from experiments.shared.rows import Row
 
 PREFIX = "autopilot.harvest.vm"
 GOALS = {"share": 0.80, "worst": 0.97}
-WAITING_MIN = 0.7
+WAITING_MIN = 0.6
 """Share of the time that players wait for the disk: misses are to decide, not processors."""
 
 
