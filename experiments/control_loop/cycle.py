@@ -9,14 +9,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from cachepilot.v1 import session_pb2 as wire
-
 from cachepilot.api.main import collect_rarely
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.snapshot import Curves, Snapshot, Tenant
 from cachepilot.fleet.config import ControllerConfig
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.store.store import Store
+from cachepilot.v1 import session_pb2 as wire
 
 from .instances import snapshot
 from .timing import Timing

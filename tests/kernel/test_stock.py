@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cachepilot.v1 import session_pb2 as wire
 from scripted_controller import Controller, Story, until
 
 from cachepilot import agent
+from cachepilot.v1 import session_pb2 as wire
 from cachepilot.vm import Machine, Result, host, run
 
 HERE = Path(__file__).parent
