@@ -26,7 +26,7 @@ lease_ms = 0
 [guard]
 patience_s = {PATIENCE_S}
 [decide]
-sigmas = 10
+alpha = 1e-6
 """
 """A trial is hardly ever confirmed."""
 
