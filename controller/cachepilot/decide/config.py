@@ -30,8 +30,8 @@ class DecideConfig:
     sure that it saves less than one part in `undo_times` of what it promised.
     """
 
-    loss_share: float = 0.005
-    reserve_s: float = 1800.0
+    loss_share: float = 0.0025
+    reserve_s: float = 4200.0
     least_gain: float = 0.02
     switch_share: float = 0.25
     calibration_half_life_s: float = 40.0

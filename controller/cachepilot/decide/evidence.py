@@ -17,8 +17,8 @@ from cachepilot.sense.counterfactuals import Counterfactual, Floats
 
 SETTLING = 2.0
 """Times its cost a change may read more than it will: not held against its calibration."""
-WORST = 2.5
-"""Times its cost what an undone change costs: pages there and back, and half until it is judged."""
+WORST = 2.25
+"""Times its cost: what an undone change reads anew there and back, and a quarter until judged."""
 
 
 @dataclass(frozen=True)
