@@ -121,8 +121,8 @@ def test_an_error_that_lasts_counts_as_one_look_and_new_ones_as_many(count: int)
 
 
 @pytest.mark.parametrize("lasts", [0.0, 0.95, 1.0])
-def test_noise_of_any_duration_makes_no_more_changes_than_may_be_lost(lasts: float) -> None:
-    """Of 300 climbs of as many looks each; the bound holds for all of them together."""
+def test_noise_of_any_duration_counts_no_oftener_than_may_be_lost(lasts: float) -> None:
+    """At one time; two policies together, after as many intervals of the regime."""
     random = np.random.default_rng(4)
     cost, found = 200.0, 0
     for _ in range(300):
