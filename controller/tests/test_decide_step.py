@@ -148,6 +148,19 @@ def test_a_change_waits_until_the_worst_that_it_may_cost_is_in_the_budget() -> N
     assert kinds(world.run(1)) == [What.LIVE]
 
 
+@pytest.mark.parametrize("truth", [0.6, 0.8, 1.0])
+def test_a_change_is_undone_before_it_costs_more_than_the_budget(truth: float) -> None:
+    """However little is sure, but for two intervals."""
+    world = promising()
+    world.truth["lru"] = truth
+    state, left = world.state, WORST * COST
+    reserve = world.config.reserve_s * 0.5 * ACCESSES
+    state.excess = world.config.loss_share * (state.default_cost + reserve) - left
+    world.run(100)
+    assert world.swaps == ["lru", "default"]
+    assert world.lost <= left + 2 * (truth - 0.5) * ACCESSES
+
+
 def test_what_changes_have_cost_raises_what_the_next_must_lead_by() -> None:
     world = World({"default": 0.5, "lru": 0.49}, config=EAGER)
     world.state.regime_excess = 2 * COST

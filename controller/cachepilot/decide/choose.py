@@ -38,7 +38,7 @@ def choose(
     # What returns is expected to end again: there and back.
     most = np.maximum(known.lead, known.returns / 2)
     ready = (most >= hurdle) & (most > 0) & worth & _may_have(state, seen)
-    ready &= _is_affordable(state, known, config)
+    ready &= _is_affordable(known)
     ready[known.index] = False
     if not ready.any():
         return []
@@ -51,13 +51,9 @@ def _may_have(state: PolicyState, seen: Interval) -> Flags:
     return np.array([name in seen.allowed - barred for name in state.policies])
 
 
-def _is_affordable(state: PolicyState, known: Evidence, config: DecideConfig) -> Flags:
-    """Whether the worst that each change may cost until it is undone is left in the budget."""
-    reserve = config.reserve_s * state.calibration.rate[0] * float(known.factors[0])
-    left = config.loss_share * (state.default_cost + reserve) - state.excess
-    found = WORST * known.cost <= left
-    found[0] = True
-    return np.asarray(found)
+def _is_affordable(known: Evidence) -> Flags:
+    """Whether what each change costs that is undone is left; the default is always open."""
+    return np.asarray((WORST * known.cost <= known.left) | (np.arange(len(known.cost)) == 0))
 
 
 def _change(

@@ -28,7 +28,8 @@ class Evidence:
     `index` is the policy in force. `lead` over it, `cost` of changing to each, misses of the
     interval as predicted by group of pages (`raw`), sampled at `rate`, and their calibration
     (`factors`); `saved_ratio` is what each would have saved of all accesses since it began to gain
-    on the policy in force, `since_s` ago. `returns` is what it is known to save yet.
+    on the policy in force, `since_s` ago, `returns` what it is known to save yet. Changes may cost
+    the tenant what is `left`.
     """
 
     index: int
@@ -40,6 +41,7 @@ class Evidence:
     saved_ratio: Floats
     returns: Floats
     since_s: Floats
+    left: float
 
 
 def take(
@@ -73,7 +75,8 @@ def take(
     due = sure * risen / np.maximum(since_s, 1e-9) * state.left_s(since_s)
     state.debts, ratio = debts.tolist(), risen / np.maximum(accesses, 1.0)
     _keep_ledger(state, seen, float(predicted[0]), float(factors[0]))
-    return Evidence(index, lead, cost, found.misses, found.rate, factors, ratio, due, since_s)
+    left = config.loss_share * (state.default_cost + config.reserve_s * default_rate) - state.excess
+    return Evidence(index, lead, cost, found.misses, found.rate, factors, ratio, due, since_s, left)
 
 
 def _keep_ledger(state: PolicyState, seen: Interval, predicted: float, factor: float) -> None:

@@ -117,6 +117,8 @@ def judge(
     pace = max(trial.promised / trial.intervals, 1e-9) / seen.elapsed_s
     trial.ends_s = seen.time_s + min(3600.0, max(0.0, due) / pace)
     why_undone = trial.why_undone(cost, error, config.undo_times)
+    if trial.gained < 0 and known.left < known.cost[origin]:
+        why_undone = f"it read {-trial.gained:.0f} pages more than may be lost but for the way back"
     if why_undone is None:
         return None
     state.end_trial()

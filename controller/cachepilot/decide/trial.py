@@ -91,7 +91,7 @@ class Trial:
     def _of_sample(self) -> float:
         """Of the sample of `from_policy`: what it is off by now, and was not when calibrated.
 
-        Groups of pages are independent samples of that, however long their errors last.
+        Groups of pages are independent samples of that, however long errors last.
         """
         now, then = np.array(self.groups), np.array(self.profile)
         count = len(now)
@@ -121,8 +121,7 @@ class Trial:
     def bound(self, alpha: float) -> float:
         """What noise alone makes of the sum of gains with a chance of `alpha` at any time.
 
-        The chance is shared out among the doublings of the time, 1, 1/4, 1/9 and so on, as they are
-        about as many independent looks (stitching, Howard et al. 2021).
+        The chance is shared out among the doublings of the time (stitching, Howard et al. 2021).
         """
         doublings = int(log2(max(1.0, self.intervals / LEAST_INTERVALS)))
         chance = alpha * 6 / (pi * (1 + doublings)) ** 2
