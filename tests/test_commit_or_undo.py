@@ -24,7 +24,7 @@ interval_ms = {INTERVAL_S * 1000:.0f}
 lease_ms = 0
 change_ttl_ms = {TTL_S * 1000:.0f}
 [decide]
-sigmas = 10
+alpha = 1e-6
 """
 """A trial is hardly ever confirmed."""
 

@@ -9,12 +9,14 @@ import pytest
 from deciding import ACCESSES, CACHE_PAGES, COST, GROUPS, RATE, counterfactual
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from cachepilot.decide import evidence
 from cachepilot.decide.config import RANGES, DecideConfig
 from cachepilot.decide.evidence import Evidence
+from cachepilot.decide.gain import LEAST_INTERVALS
 from cachepilot.decide.state import SETTLED_S, Climb, Interval, PolicyState, is_settling
-from cachepilot.decide.trial import LEAST_INTERVALS, Trial
+from cachepilot.decide.trial import Trial
 from cachepilot.errors import InputError
 from cachepilot.model.calibration import SHOWN_S
 from cachepilot.sense.counterfactuals import Counterfactual
@@ -62,7 +64,7 @@ def test_what_a_policy_would_have_saved_is_summed_up() -> None:
     found = take(state, plain(lru=1450.0, mru=1800.0))
     assert found.index == 0
     assert found.lead == pytest.approx([0.0, 250.0, -400.0])
-    assert found.raw * found.factors == pytest.approx([1600.0, 1450.0, 1800.0])
+    assert found.raw.sum(axis=1) * found.factors == pytest.approx([1600.0, 1450.0, 1800.0])
 
 
 def test_a_policy_that_was_dearer_for_long_trails_by_its_cost_and_no_more() -> None:
@@ -82,12 +84,57 @@ def test_a_change_costs_what_it_reads_anew_and_at_least_a_share_of_the_cache() -
     assert take(PolicyState(), some).cost.tolist() == [least, CACHE_PAGES, least]
 
 
-def test_a_gain_counts_as_far_as_it_exceeds_the_sampling_error() -> None:
-    saved = np.arange(GROUPS) - 5.0
-    error = CONFIG.sigmas * np.sqrt(GROUPS * saved.var(ddof=1) * (1 - RATE))
+def bound(cost: float, looks: float = 1.0) -> float:
+    """Standard errors that noise exceeds as seldom as it may: two policies, so many looks."""
+    may_lose = CONFIG.false_loss_s * SAME["default"]
+    chance = min(0.5, may_lose / cost) / (2 * looks)
+    return float(stats.t.ppf(1 - chance, GROUPS - 1))
+
+
+def test_a_gain_counts_as_far_as_its_square_exceeds_that_of_noise() -> None:
+    saved = np.arange(GROUPS) - 4.0
+    error = bound(COST) * np.sqrt(GROUPS * saved.var(ddof=1) * (1 - RATE))
     assert 0 < error < saved.sum()
     found = take(PolicyState(), scattered(saved))
-    assert found.lead[1] == pytest.approx(saved.sum() - error)
+    assert found.lead[1] == pytest.approx(saved.sum() * (1 - (error / saved.sum()) ** 2), rel=0.01)
+
+
+def test_the_cheaper_a_change_the_less_evidence_it_needs() -> None:
+    saved = np.arange(GROUPS) - 5.0
+    cheap = replace(scattered(saved), cache_pages=40.0, reread=np.array([0.0, 10.0, 10.0]))
+    leads = [take(PolicyState(), one).lead[1] for one in (scattered(saved), cheap)]
+    assert bound(10.0) < bound(COST) and 0 < leads[0] < leads[1]
+
+
+@pytest.mark.parametrize("count", [3, 30])
+def test_an_error_that_lasts_counts_as_one_look_and_new_ones_as_many(count: int) -> None:
+    random = np.random.default_rng(3)
+    lasting, changing = Climb(), Climb()
+    same = random.normal(4, 1, (1, GROUPS))
+    for climb in (lasting, changing):
+        climb.restart(1, GROUPS)
+    for _ in range(count):
+        lasting.take(same, 1.0, 1.0)
+        changing.take(random.normal(4, 1, (1, GROUPS)), 1.0, 1.0)
+    assert lasting.looks()[0] == pytest.approx(1.0)
+    assert changing.looks()[0] > count / 2.5
+    assert changing.variances()[0] == pytest.approx(changing.white[0], rel=0.8)
+
+
+@pytest.mark.parametrize("lasts", [0.0, 0.95, 1.0])
+def test_noise_of_any_duration_counts_no_oftener_than_may_be_lost(lasts: float) -> None:
+    """At one time; two policies together, after as many intervals of the regime."""
+    random = np.random.default_rng(4)
+    cost, found = 200.0, 0
+    for _ in range(300):
+        climb, error = Climb(), random.standard_normal((3, GROUPS))
+        climb.restart(3, GROUPS)
+        for _ in range(40):
+            new = random.standard_normal((3, GROUPS))
+            error = lasts * error + np.sqrt(1 - lasts * lasts) * new
+            climb.take(error, 1.0, 1.0)
+        found += bool((evidence._sure(climb, 0.0, np.full(3, cost), 0.05 * cost)[1:] > 0).any())
+    assert found / 300 <= 0.05 + 2 * np.sqrt(0.05 / 300)
 
 
 def test_a_gain_within_the_sampling_error_counts_nothing_and_a_loss_counts_whole() -> None:
@@ -173,24 +220,25 @@ def test_what_is_saved_of_all_accesses_counts_from_when_the_lead_began_to_rise()
 
 def test_a_climb_begins_anew_where_it_falls_to_its_least() -> None:
     climb = Climb()
-    climb.restart(2)
-    climb.take(np.array([5.0, 5.0]), np.array([6.0, 6.0]), 100.0)
-    found = climb.take(np.array([-4.0, -5.0]), np.array([-4.0, -5.0]), 100.0)
-    assert found.tolist() == [2.0 / 200, 0.0]
-    assert climb.take(np.full(2, 1.0), np.full(2, 3.0), 100.0).tolist() == [5.0 / 300, 3.0 / 100]
-    climb.restart(2)
-    assert climb == Climb([0.0, 0.0], [0.0, 0.0], [0.0, 0.0])
-    assert climb.take(np.full(2, -np.inf), np.full(2, 9.0), 1.0).tolist() == [0.0, 0.0]
+    climb.restart(2, 2)
+    climb.take(np.array([[3.0, 2.0], [3.0, 2.0]]), 100.0, 1.0)
+    climb.take(np.array([[-4.0, 0.0], [-5.0, 0.0]]), 100.0, 1.0)
+    assert climb.saved == [[-1.0, 2.0], [0.0, 0.0]]
+    assert (climb.accesses, climb.seconds) == ([200.0, 0.0], [2.0, 0.0])
+    climb.take(np.ones((2, 2)), 100.0, 2.0)
+    assert (climb.accesses, climb.seconds) == ([300.0, 100.0], [4.0, 2.0])
+    climb.restart(2, 2)
+    assert climb.saved == [[0.0, 0.0]] * 2 and climb.looked == 3
 
 
 @given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(0, 1e6)), max_size=40))
 def test_a_climb_is_the_greatest_rise_that_ends_now(steps: list[tuple[float, float]]) -> None:
     climb = Climb()
-    climb.restart(1)
+    climb.restart(1, 2)
     for risen, accesses in steps:
-        climb.take(np.array([risen]), np.array([risen]), accesses)
+        climb.take(np.array([[risen, 0.0]]), accesses, 1.0)
     sums = np.concatenate([[0.0], np.cumsum([risen for risen, _ in steps])])
-    assert climb.risen[0] == pytest.approx(sums[-1] - sums.min(), abs=1e-3)
+    assert sum(climb.saved[0]) == pytest.approx(sums[-1] - sums.min(), abs=1e-3)
 
 
 def test_other_candidates_keep_the_leads_of_those_that_stay() -> None:
@@ -214,7 +262,7 @@ def test_a_change_of_workload_lifts_what_policies_owe() -> None:
     state.begin_regime(1, SHOWN_S)
     assert state.debts == pytest.approx([900.0, 0.0, 900.0])
     assert (state.regime, state.regime_s) == (1, SHOWN_S)
-    assert state.climb.risen == [0.0, 0.0, 0.0]
+    assert not np.any(state.climb.saved)
 
 
 @pytest.mark.parametrize(("after_s", "kept"), [(SHOWN_S - 1, True), (SHOWN_S, False)])
@@ -266,7 +314,7 @@ def test_leads_are_finite_and_none_is_further_behind_than_its_cost(
         assert found.lead[found.index] == 0 and np.isfinite(found.lead).all()
         assert (found.lead >= -found.cost - 1e-6).all()
         assert min(state.debts) == 0
-        assert np.isfinite([*found.raw, *found.factors, *found.saved_ratio]).all()
+        assert np.isfinite([found.returns, found.factors, found.saved_ratio]).all()
 
 
 @pytest.mark.parametrize("name", RANGES)

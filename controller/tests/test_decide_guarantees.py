@@ -8,16 +8,16 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from deciding import ACCESSES, COST, World
+from deciding import ACCESSES, COST, RATE, World
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.gain import LEAST_INTERVALS
 from cachepilot.decide.outcome import Outcome, What
 from cachepilot.decide.rollout import EFFECT_S
 from cachepilot.decide.state import Interval, PolicyState
 from cachepilot.decide.step import step
-from cachepilot.decide.trial import LEAST_INTERVALS
 from cachepilot.sense.counterfactuals import Counterfactual
 
 NAMES = ("default", "arc", "lru", "mru")
@@ -169,10 +169,11 @@ def most_lost(truth: float, undone: int) -> float:
     """What so many undone changes may cost where the default misses half.
 
     Each reads its cost anew there and back. Before it is undone it reads more for the least number
-    of intervals, or until that is more than twice its cost.
+    of intervals, or until that is beyond 3.5 errors of the sample in as many again.
     """
     excess = max(0.0, truth - 0.5) * ACCESSES
-    return undone * (2 * COST + max(LEAST_INTERVALS * excess, 2 * COST + excess))
+    error = 3.5 * np.sqrt(2 * 0.5 * ACCESSES * 2 * LEAST_INTERVALS / RATE) if excess else 0.0
+    return float(undone * (2 * COST + max(LEAST_INTERVALS * excess, error + excess)))
 
 
 def test_without_any_effect_few_changes_are_made_and_little_is_lost() -> None:

@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.evidence import SETTLING, Evidence
+from cachepilot.decide.evidence import SETTLING, WORST, Evidence
 from cachepilot.decide.outcome import Outcome, What, of_trial
 from cachepilot.decide.rollout import order
 from cachepilot.decide.state import Interval, PolicyState
@@ -35,12 +35,14 @@ def choose(
     share = np.clip(known.saved_ratio * seen.miss_time_share, 0.0, 0.999)
     worth = share >= config.least_gain / (1 + config.least_gain)
     worth[0] = True
-    ready = (known.lead >= hurdle) & worth & _may_have(state, seen)
-    ready &= _is_affordable(state, known, config)
+    # What returns is expected to end again: there and back.
+    most = np.maximum(known.lead, known.returns / 2)
+    ready = (most >= hurdle) & (most > 0) & worth & _may_have(state, seen)
+    ready &= _is_affordable(known)
     ready[known.index] = False
     if not ready.any():
         return []
-    best = int(np.argmax(np.where(ready, known.lead - hurdle, -np.inf)))
+    best = int(np.argmax(np.where(ready, most - hurdle, -np.inf)))
     return _change(state, seen, known, best, float(share[best]))
 
 
@@ -49,13 +51,9 @@ def _may_have(state: PolicyState, seen: Interval) -> Flags:
     return np.array([name in seen.allowed - barred for name in state.policies])
 
 
-def _is_affordable(state: PolicyState, known: Evidence, config: DecideConfig) -> Flags:
-    """Whether the worst that each change may cost until it is undone is left in the budget."""
-    reserve = config.reserve_s * state.calibration.rate[0] * float(known.factors[0])
-    left = config.loss_share * (state.default_cost + reserve) - state.excess
-    found = SETTLING * known.cost <= left
-    found[0] = True
-    return np.asarray(found)
+def _is_affordable(known: Evidence) -> Flags:
+    """Whether what each change costs that is undone is left; the default is always open."""
+    return np.asarray((WORST * known.cost <= known.left) | (np.arange(len(known.cost)) == 0))
 
 
 def _change(
@@ -63,10 +61,12 @@ def _change(
 ) -> list[Outcome]:
     policy, trial, found = state.policies[best], state.trial, []
     before, origin_factor = seen.in_force, float(known.factors[known.index])
+    profile = state.totals[known.index]
+    state.end_lead(seen.in_force, float(known.since_s[best]))
     if trial is not None:
-        before, earlier = trial.from_policy, trial.origin_factor
+        before, earlier, profile = trial.from_policy, trial.origin_factor, trial.profile
         origin_factor = float(known.factors[0]) if earlier is None else earlier
-        why = f"{policy} costs less by {known.lead[best]:.0f} pages"
+        why = f"{policy} costs less by {max(known.lead[best], known.returns[best]):.0f} pages"
         found.append(of_trial(trial, What.ABANDONED, why, seen))
         state.end_trial()
     miss_ratio = max(0.0, seen.miss_ratio - float(known.saved_ratio[best]))
@@ -79,10 +79,12 @@ def _change(
         (seen.ops, seen.miss_ratio),
         (seen.ops / (1 - share), miss_ratio),
         origin_factor,
+        list(profile),
         reread=float(known.cost[best]),
     )
     order(state, policy, SETTLING * float(known.cost[best]))
-    why = f"{known.lead[best]:.0f} pages fewer to read lately, {known.cost[best]:.0f} to read anew"
+    saves, since = max((known.lead[best], "lately"), (known.returns[best], "yet, as before"))
+    why = f"{saves:.0f} pages fewer to read {since}, {known.cost[best]:.0f} to read anew"
     returns = best == 0 or policy == before
     state.trial = None if returns else begun
     what = What.CONFIRMED if returns else What.LIVE

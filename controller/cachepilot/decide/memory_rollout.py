@@ -113,13 +113,13 @@ def _gained(change: MemoryChange, seen: MemoryInterval) -> float | None:
 def _is_due(change: MemoryChange, config: DecideConfig, elapsed_s: float) -> bool:
     """Whether it should have gained, by now, several times what it may cost and what scatters."""
     promised = change.promised * change.since.intervals * elapsed_s
-    return promised >= config.undo_times * (change.cost + change.since.standard_error())
+    return promised >= config.undo_times * (change.cost + change.since.bound(config.alpha))
 
 
 def _why_undone(change: MemoryChange, config: DecideConfig, elapsed_s: float) -> str | None:
     if change.gained.intervals < LEAST_INTERVALS:
         return None
-    margin = LOSS_COSTS * change.cost + config.sigmas * change.gained.standard_error()
+    margin = LOSS_COSTS * change.cost + change.gained.bound(config.alpha)
     if change.gained.total < -margin:
         return "those who gave lost more than those who got it gained"
     if change.since.intervals < LEAST_INTERVALS or not _is_due(change, config, elapsed_s):
@@ -134,7 +134,7 @@ def _is_confirmed(change: MemoryChange, config: DecideConfig, elapsed_s: float) 
     since = change.since
     if since.intervals < LEAST_INTERVALS:
         return False
-    has_gained = since.total > config.sigmas * since.standard_error()
+    has_gained = since.total > since.bound(config.alpha)
     return has_gained or _is_due(change, config, elapsed_s)
 
 

@@ -6,42 +6,61 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cachepilot.decide.trial import LEAST_INTERVALS, Trial
+from cachepilot.decide.gain import LEAST_INTERVALS
+from cachepilot.decide.trial import Trial
 from cachepilot.model.calibration import SHOWN_S, Calibration
 from cachepilot.sense.counterfactuals import Counterfactual, Floats
 
 SETTLED_S = 60.0
 """A page cache that has not turned over by then hardly misses."""
+LEADS_KEPT = 8.0
+"""Over so many times that a policy was best it is averaged for how long."""
 
 
 @dataclass
 class Climb:
-    """How much each policy gained on the one in force since it began to, as far as that is known.
+    """What each policy saved since it began to gain on the one in force, and how that scatters.
 
-    A cumulative sum was last at its least when the change began that it shows (Page 1954). `risen`
-    is how far the lead is above its least; `saved` pages and `accesses` are those since.
+    A cumulative sum was last at its least when the change began that it shows (Page 1954). `saved`
+    are pages by policy and group of pages, `white` the variances of single intervals summed up,
+    `seconds` and `accesses` those since. `looked` counts all intervals of the regime.
     """
 
-    risen: list[float] = field(default_factory=list)
-    saved: list[float] = field(default_factory=list)
+    saved: list[list[float]] = field(default_factory=list)
+    white: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
     accesses: list[float] = field(default_factory=list)
+    looked: int = 0
 
-    def restart(self, policies: int) -> None:
+    def restart(self, policies: int, groups: int) -> None:
         """Another policy is in force, or the workload changed."""
-        self.risen, self.saved, self.accesses = ([0.0] * policies for _ in range(3))
+        self.saved = [[0.0] * groups for _ in range(policies)]
+        self.white, self.seconds, self.accesses = ([0.0] * policies for _ in range(3))
 
-    def take(self, risen: Floats, saved: Floats, accesses: float) -> Floats:
-        """An interval, each of shape (policies,); misses saved of all accesses since.
+    def take(self, saved: Floats, accesses: float, elapsed_s: float) -> None:
+        """An interval: pages saved by policy and group."""
+        total = np.array(self.saved) + saved
+        rises = total.sum(axis=1) > 0
+        white = np.array(self.white) + saved.shape[1] * saved.var(axis=1, ddof=1)
+        self.saved = np.where(rises[:, None], total, 0.0).tolist()
+        self.white = np.where(rises, white, 0.0).tolist()
+        self.seconds = np.where(rises, np.array(self.seconds) + elapsed_s, 0.0).tolist()
+        self.accesses = np.where(rises, np.array(self.accesses) + accesses, 0.0).tolist()
+        self.looked += 1
 
-        A lead that is at its least has risen by minus infinity.
+    def variances(self) -> Floats:
+        """Of what was saved in all groups, which are independent however long their errors last."""
+        saved = np.array(self.saved)
+        return np.asarray(saved.shape[1] * saved.var(axis=1, ddof=1))
+
+    def looks(self) -> Floats:
+        """How many independent errors were seen in the regime, shape (policies,).
+
+        The variance of a sum over that of as many independent intervals is the time that an error
+        lasts: of errors that stay the same there is but one, however often it is looked at.
         """
-        total = np.array(self.risen) + risen
-        rises = total > 0
-        self.risen = np.where(rises, total, 0.0).tolist()
-        pages = np.where(rises, np.array(self.saved) + saved, 0.0)
-        since = np.where(rises, np.array(self.accesses) + accesses, 0.0)
-        self.saved, self.accesses = pages.tolist(), since.tolist()
-        return np.asarray(pages / np.maximum(since, 1.0))
+        lasts = self.variances() / np.maximum(self.white, 1e-300)
+        return np.asarray(np.clip(self.looked / np.maximum(lasts, 1.0), 1.0, max(1, self.looked)))
 
 
 @dataclass
@@ -49,7 +68,9 @@ class PolicyState:
     """It outlives a restart. All amounts are pages read, by measurement or calibrated.
 
     `debts` are what each policy costs more than the cheapest since the present one was adopted, see
-    `evidence`; `totals` are predicted misses by policy and group of pages, aged, sampled at `rate`.
+    `evidence`; `totals` are predicted misses by policy and group of pages, aged as the calibration
+    is, sampled at `rate`. `leads` are by policy the seconds for which it was best, and how often
+    that ended; the present one is for `lead_s`.
     `default_cost` and `excess` are the ledger: what the default would have cost, and what was read
     more than that, `regime_excess` of it since the workload last changed. `adapting` is what the
     present policy may yet read anew. `barred` says until when a policy is not chosen that could not
@@ -75,10 +96,17 @@ class PolicyState:
     regime_s: float = 0.0
     barred: dict[str, float] = field(default_factory=dict)
     lost: dict[str, float] = field(default_factory=dict)
+    leads: dict[str, tuple[float, float]] = field(default_factory=dict)
+    lead_s: float = 0.0
+
+    @property
+    def groups(self) -> int:
+        """Groups of pages that are told apart."""
+        return len(self.totals[0]) if self.totals else 0
 
     def align(self, policies: Sequence[str], groups: int) -> None:
         """Follows other candidates: new ones begin as far behind as the last of those before."""
-        if self.policies == list(policies) and len(self.totals[0]) == groups:
+        if self.policies == list(policies) and self.groups == groups:
             return
         self.calibration.aligned(self.policies, policies)
         known = dict(zip(self.policies, self.debts, strict=True))
@@ -86,14 +114,15 @@ class PolicyState:
         self.debts = [known.get(name, most) for name in policies]
         self.policies = list(policies)
         self.totals = [[0.0] * groups for _ in policies]
-        self.climb.restart(len(policies))
+        self.climb.restart(len(policies), groups)
+        self.climb.looked = 0
 
     def restart(self, policy: str) -> None:
         """The policy is to be in force: none leads over it but by what it gains from now on."""
         if policy in self.policies:
             debts = np.maximum(self.debts, self.debts[self.policies.index(policy)])
             self.debts = (debts - debts.min()).tolist()
-        self.climb.restart(len(self.policies))
+        self.climb.restart(len(self.policies), self.groups)
 
     def bound_leads(self, index: int, most: Floats) -> None:
         """A lead over policy `index` that is enough is enough: more would outlive its cause."""
@@ -106,6 +135,26 @@ class PolicyState:
         if trial is not None:
             lost = self.lost.get(trial.to_policy, 0.0) - trial.gained
             self.lost[trial.to_policy] = max(0.0, lost)
+
+    def end_lead(self, policy: str, since_s: float) -> None:
+        """Another policy is best for `since_s`; what is known of this one is how long it was.
+
+        Of what was not confirmed, now or before, nothing is known.
+        """
+        lasted_s, self.lead_s = max(0.0, self.lead_s - since_s), since_s
+        if self.trial is not None and policy not in self.leads:
+            return
+        seconds, ended = self.leads.get(policy, (0.0, 0.0))
+        kept = 1.0 - 1.0 / LEADS_KEPT
+        self.leads[policy] = (kept * seconds + lasted_s, kept * ended + 1.0)
+
+    def left_s(self, now_s: Floats) -> Floats:
+        """For how long each policy is best yet, which is for `now_s`, as far as that is known."""
+        known = [self.leads.get(name, (0.0, 0.0)) for name in self.policies]
+        # One that ended says little: it counts as if another had lasted no time at all.
+        mean_s = np.array([seconds / (ended + 1.0) for seconds, ended in known])
+        mean_s[:1] = 0.0
+        return np.asarray(np.maximum(0.0, mean_s - now_s))
 
     def begin_regime(self, regime: int, time_s: float) -> None:
         """The workload changed: what was worse before may be better now.
@@ -121,7 +170,8 @@ class PolicyState:
                 self.calibration.forget_all_but(index)
                 self.regime_excess = 0.0
                 self.lost = {}
-        self.climb.restart(len(self.policies))
+                self.climb.looked = 0
+        self.climb.restart(len(self.policies), self.groups)
         self.regime, self.regime_s = regime, time_s
 
 

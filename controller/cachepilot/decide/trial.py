@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rollout of one change of policy: live until it is confirmed or undone."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import sqrt
 
-LEAST_INTERVALS = 5
-"""Fewer say nothing of how much a gain scatters."""
-AUTOCORRELATION_MAX = 0.95
+import numpy as np
+
+from cachepilot.decide.gain import LEAST_INTERVALS, chance_at, course_error, quantile
+from cachepilot.sense.counterfactuals import Floats
+
+READ_ANEW = 2
+"""In so many intervals most of what a change reads anew is read: that is no scatter."""
 
 
 @dataclass
@@ -16,9 +20,11 @@ class Trial:
     `factor` and `origin_factor` are the calibration of `to_policy` and `from_policy` when the
     change was made: what is learnt since, of the one in force, moves neither what it promised nor
     what it is held against. None is as it is when the first interval is judged. `would_cost` are
-    the misses of `from_policy`, `raw` those of `to_policy` as predicted, not calibrated. `baseline`
-    and `predicted` are operations per second and miss ratio; of `misses` since, `reread` may be
-    pages that the change has to read anew. It is expected to end at `ends_s`.
+    the misses of `from_policy`, `groups` the same by group of pages, `profile` those that its
+    calibration is of, and `unseen` the share of pages that is not sampled; `raw` are misses of
+    `to_policy` as predicted, not calibrated. `baseline` and `predicted` are operations per second
+    and miss ratio; of `misses` since, `reread` may be pages that the change has to read anew.
+    `settled` are gains after `READ_ANEW` intervals. It is expected to end at `ends_s`.
     """
 
     from_policy: str
@@ -29,9 +35,13 @@ class Trial:
     baseline: tuple[float, float]
     predicted: tuple[float, float]
     origin_factor: float | None = None
+    profile: list[float] = field(default_factory=list)
+    groups: list[float] = field(default_factory=list)
+    unseen: float = 1.0
     is_live: bool = False
     intervals: int = 0
     gained: float = 0.0
+    settled: float = 0.0
     squares: float = 0.0
     products: float = 0.0
     last: float = 0.0
@@ -42,52 +52,65 @@ class Trial:
     reread: float = 0.0
     ends_s: float = 0.0
 
-    def take(self, would_cost: float, misses: float, raw: float) -> None:
-        """Takes an interval in: misses of `from_policy`, those measured, and those predicted."""
-        gained = would_cost - misses
+    def take(self, would_cost: Floats, misses: float, raw: float, rate: float) -> None:
+        """Takes an interval in: misses of `from_policy` by group, those measured and predicted."""
+        total = float(would_cost.sum())
+        gained = total - misses
         self.misses += misses
-        if self.intervals:
-            self.products += gained * self.last
+        before = self.groups if len(self.groups) == len(would_cost) else np.zeros(len(would_cost))
+        self.groups, self.unseen = (before + would_cost).tolist(), max(0.0, 1.0 - rate)
         self.intervals += 1
+        if self.intervals > READ_ANEW:
+            self.products += gained * self.last if self.intervals > READ_ANEW + 1 else 0.0
+            self.settled += gained
+            self.squares += gained * gained
         self.gained += gained
-        self.squares += gained * gained
         self.last = gained
-        self.promised += max(0.0, would_cost - self.factor * raw)
-        self.would_cost += would_cost
+        self.promised += max(0.0, total - self.factor * raw)
+        self.would_cost += total
         self.raw += raw
 
     def standard_error(self) -> float:
-        """Of the sum of gains; intervals that follow each other are alike.
+        """Of the sum of gains: the larger of what the sample tells, and what its course does."""
+        return max(self._of_sample(), self._of_course())
 
-        The variance of a sum of a first-order autoregressive series is (1 + r) / (1 - r) times that
-        of independent values, r the autocorrelation at lag 1 (Bartlett 1935).
+    def _of_sample(self) -> float:
+        """Of the sample of `from_policy`: what it is off by now, and was not when calibrated.
+
+        Groups of pages are independent samples of that, however long errors last.
         """
-        n = self.intervals
-        if n < 2:
-            return float("inf")
-        mean = self.gained / n
-        variance = max(0.0, self.squares / n - mean * mean)
-        if variance == 0:
+        now, then = np.array(self.groups), np.array(self.profile)
+        count = len(now)
+        if count < 2 or now.sum() <= 0:
             return 0.0
-        lagged = self.products / (n - 1) - mean * mean
-        r = min(AUTOCORRELATION_MAX, max(0.0, lagged / variance))
-        return sqrt(n * variance * (1 + r) / (1 - r))
+        is_known = len(then) == count and then.sum() > 0
+        off = now / now.sum() - (then / then.sum() if is_known else 1.0 / count)
+        return self.would_cost * sqrt(count / (count - 1) * float(off @ off) * self.unseen)
 
-    def is_confirmed(self, cost: float, sigmas: float, undo_times: float) -> bool:
-        """Whether it measurably gained, or saved as much of what it promised as keeps it."""
-        if self.intervals < LEAST_INTERVALS:
-            return False
-        has_gained = self.gained - sigmas * self.standard_error() > 0
-        is_due = self.promised >= 2 * undo_times * cost
-        return has_gained or (is_due and self.gained >= self.promised / undo_times)
+    def _of_course(self) -> float:
+        """Of what is measured."""
+        n = self.intervals - READ_ANEW
+        error = course_error(n, self.settled, self.squares, self.products)
+        return error * sqrt(self.intervals / max(n, 1)) if n >= 2 else error
 
-    def why_undone(self, cost: float, undo_times: float) -> str | None:
+    def bound(self, alpha: float) -> float:
+        """What noise alone makes of the sum of gains with a chance of `alpha` at any time."""
+        chance = chance_at(alpha, self.intervals)
+        return quantile(chance, len(self.groups)) * self.standard_error()
+
+    def is_confirmed(self, error: float) -> bool:
+        """Whether it gained beyond error, all that it read anew included."""
+        return self.intervals >= LEAST_INTERVALS and self.gained > error
+
+    def why_undone(self, cost: float, error: float, undo_times: float) -> str | None:
         """Why it is to be undone, None when it is not; `cost` are the pages that it read anew."""
         if self.intervals < LEAST_INTERVALS:
             return None
-        if self.gained < -2 * cost:
+        if self.gained + cost + error < 0:
             return f"it read {-self.gained:.0f} pages more than {self.from_policy} would have"
-        due = self.promised >= undo_times * (cost + self.standard_error())
-        if due and self.gained < self.promised / undo_times:
+        kept = self.promised / undo_times
+        is_sure = self.gained + cost + error < kept
+        is_due = kept >= cost + self.standard_error() and self.gained < kept
+        if is_sure or is_due:
             return f"it was to save {self.promised:.0f} pages, and saved {self.gained:.0f}"
         return None
