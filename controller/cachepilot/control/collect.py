@@ -11,7 +11,7 @@ from cachepilot.control.device import DeviceModel
 from cachepilot.control.guard_clock import Clock
 from cachepilot.control.wire_curves import CurveStore, Measured
 from cachepilot.errors import InputError
-from cachepilot.planner.fitting import Observation, OnlineFit, split_time
+from cachepilot.planner.fitting import Observation, OnlineFit, refit_all, split_time
 from cachepilot.planner.objectives import Counter, Indicator, Objectives
 from cachepilot.planner.snapshot import (
     Demand,
@@ -261,14 +261,14 @@ class Collector:
 
     def refit(self, most: int = FITS_PER_CYCLE) -> None:
         """Fits the demand of up to `most` tenants, those that wait longest; for after a cycle."""
-        fitted = 0
-        while self._to_fit and fitted < most:
+        due: list[tuple[OnlineFit, Demand | None]] = []
+        while self._to_fit and len(due) < most:
             memory = self._memory.get(self._to_fit.popleft())
             if memory is not None and memory.is_stale:
                 memory.is_stale = False
                 if memory.fit is not None:
-                    memory.fit.refit(memory.prior)
-                    fitted += 1
+                    due.append((memory.fit, memory.prior))
+        refit_all(due)
 
     def _seen(
         self,
