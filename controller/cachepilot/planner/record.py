@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decision as JSON: what the planner saw, was asked, and decided, so that it can be replayed."""
+"""A decision as JSON: what the planner saw, was asked, and decided, so that it can be replayed.
+
+Arrays are their bytes in base64: curves are most of a record, and the digits of every value took
+most of the time to write one.
+"""
 
 import json
 import types
-from dataclasses import dataclass, fields, is_dataclass, replace
+from base64 import b64decode, b64encode
+from dataclasses import dataclass, is_dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+import numpy.typing as npt
+from pydantic_core import to_json as to_bytes
 
 from cachepilot.errors import InputError
 from cachepilot.planner.config import Config
@@ -26,6 +33,8 @@ _UNREADABLE = (
     TypeError,
     ValueError,
 )
+ARRAYS = ("<f4", "<f8", "<i8")
+"""Kinds of arrays that a record may have."""
 
 
 class RecordError(InputError):
@@ -56,14 +65,25 @@ class Record:
         return replace(self, objectives=replace(stated, pinned=pinned, tenants=tenants))
 
 
-def _encode(value: Any) -> Any:
-    if is_dataclass(value):
-        return {field.name: _encode(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, tuple):
-        return [_encode(one) for one in value]
+def _plain(value: Any) -> Any:
+    """What JSON has no form for."""
     if isinstance(value, np.ndarray):
-        return value.tolist()
-    return str(value) if isinstance(value, Fraction) else value
+        data = b64encode(value.tobytes()).decode()
+        return {"kind": value.dtype.str, "shape": value.shape, "base64": data}
+    if isinstance(value, Fraction):
+        return str(value)
+    raise TypeError(f"{type(value).__name__}: has no form in JSON")
+
+
+def _array(value: Any) -> npt.NDArray[Any]:
+    """Of what `_plain` made of one; or of a list, as earlier versions wrote it."""
+    if isinstance(value, list):
+        return np.array(value)
+    kind = value["kind"]
+    if kind not in ARRAYS:
+        raise TypeError(f"array: kind: {kind} (allowed: {', '.join(ARRAYS)})")
+    flat = np.frombuffer(b64decode(value["base64"], validate=True), kind)
+    return flat.reshape(value["shape"])
 
 
 def _decode(kind: Any, value: Any) -> Any:
@@ -75,7 +95,7 @@ def _decode(kind: Any, value: Any) -> Any:
     if origin is tuple:
         return tuple(_decode(get_args(kind)[0], one) for one in value)
     if origin is np.ndarray:
-        return np.array(value)
+        return _array(value)
     if is_dataclass(kind):
         hints = get_type_hints(kind)
         return kind(**{name: _decode(hints[name], one) for name, one in value.items()})  # type: ignore[operator]
@@ -86,12 +106,12 @@ def _decode(kind: Any, value: Any) -> Any:
 
 def to_json(record: Record) -> str:
     """The record as one line of JSON; floating-point numbers keep every bit."""
-    return json.dumps(_encode(record))
+    return to_bytes(record, fallback=_plain).decode()
 
 
 def objectives_to_json(objectives: Objectives) -> str:
     """Objectives as one line of JSON."""
-    return json.dumps(_encode(objectives))
+    return to_bytes(objectives, fallback=_plain).decode()
 
 
 def objectives_from_json(text: str, name: str) -> Objectives:
