@@ -17,6 +17,7 @@ from typing import Any
 
 from cachepilot.api.shapes import DecisionView, Pin
 from cachepilot.control.decisions import Decision
+from cachepilot.control.pruning import Table, prune_table
 from cachepilot.control.slo_windows import MINUTES, Row, SloTotal
 from cachepilot.control.totals import DecisionTotal
 from cachepilot.errors import InputError
@@ -27,8 +28,10 @@ VERSION = 1
 DAY_S = 86_400.0
 EPOCHS_RESERVED = 1000
 """Epochs that are taken at once: what a crash loses of them is never given out again."""
-DECISIONS_MAX = 1_000_000
-"""Decisions that are kept at most, however young."""
+DECISIONS_MAX, RECORDS_MAX = 1_000_000, 50_000
+"""Decisions, and records that replay some of them, that are kept at most, however young."""
+RECORD_LEVEL = 1
+"""Of compression: a higher one takes several times as long for a tenth less."""
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS pins (
@@ -172,14 +175,12 @@ class Store:
 
     def prune(self) -> None:
         """Drops what is older than is to be kept, and what is beyond the bound."""
-        oldest = self._clock() - self._keep_s
-        with self._transaction() as db:
-            db.execute("DELETE FROM decisions WHERE stored_s < ?", (oldest,))
-            db.execute(
-                "DELETE FROM decisions WHERE id <= (SELECT max(id) FROM decisions) - ?",
-                (DECISIONS_MAX,),
-            )
-            db.execute("DELETE FROM records WHERE stored_s < ?", (oldest,))
+        oldest_s = self._clock() - self._keep_s
+        for table, key, most in (
+            ("decisions", "id", DECISIONS_MAX),
+            ("records", "rowid", RECORDS_MAX),
+        ):
+            prune_table(self._rows, self._transaction, Table(table, key, oldest_s, most))
         # Node by node, so that cycles wait no longer than for one of them.
         for node, newest in self._rows("SELECT node, max(minute) FROM slo_windows GROUP BY node"):
             with self._transaction() as db:
@@ -328,7 +329,7 @@ class Store:
 
     def save_record(self, node: str, epoch: int, record: str) -> None:
         """What a decision depended on; see `cachepilot.planner.record`."""
-        values = (node, epoch, self._clock(), zlib.compress(record.encode(), 6))
+        values = (node, epoch, self._clock(), zlib.compress(record.encode(), RECORD_LEVEL))
         with self._transaction() as db:
             db.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", values)
 
