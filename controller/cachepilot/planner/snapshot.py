@@ -6,6 +6,7 @@ Everything that a decision depends on is here, in the objectives or in the confi
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,14 +52,26 @@ def _same(one: FloatArray | None, other: FloatArray | None) -> bool:
     return np.array_equal(one, other)
 
 
+def _kept(array: npt.ArrayLike, *kinds: type[np.generic]) -> npt.NDArray[Any]:
+    """A read-only array of one of the kinds, of the first when it is of another."""
+    if isinstance(array, np.ndarray) and not array.flags.writeable and array.dtype.type in kinds:
+        return array
+    found = np.array(array)
+    if found.dtype.type not in kinds:
+        found = found.astype(kinds[0])
+    found.setflags(write=False)
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Curves:
     """Miss ratio curves of one tenant, all policies over one grid of sizes.
 
     `sizes_bytes` has shape (S,), positive and rising; `miss_ratio` has shape (P, S) with a row per
     policy, in [0, 1]; `error_bar`, of the same shape, is by how much each may be wrong, where that
-    is known. All are copied and read-only. Below the first size a curve runs straight to
-    a miss ratio of 1 at no memory; beyond the last it stays what it was there.
+    is known. All are read-only, and copied unless they were; single precision stays so. Below the
+    first size a curve runs straight to a miss ratio of 1 at no memory; beyond the last it stays
+    what it was there.
     """
 
     policies: tuple[str, ...]
@@ -67,8 +80,8 @@ class Curves:
     error_bar: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        sizes = np.array(self.sizes_bytes, dtype=np.int64)
-        ratios = np.array(self.miss_ratio, dtype=np.float64)
+        sizes = _kept(self.sizes_bytes, np.int64)
+        ratios = _kept(self.miss_ratio, np.float64, np.float32)
         _require(sizes.ndim == 1 and sizes.size > 0, "curves: sizes_bytes must be a row of sizes")
         shape = (len(self.policies), sizes.size)
         _require(ratios.shape == shape, f"curves: miss_ratio must have the shape {shape}")
@@ -80,12 +93,11 @@ class Curves:
         _require(in_range, "curves: miss_ratio must be in [0, 1]")
         arrays = {"sizes_bytes": sizes, "miss_ratio": ratios}
         if self.error_bar is not None:
-            bars = np.array(self.error_bar, dtype=np.float64)
+            bars = _kept(self.error_bar, np.float64, np.float32)
             _require(bars.shape == shape, f"curves: error_bar must have the shape {shape}")
             _require(bool(bars.min() >= 0), "curves: error_bar must be at least 0")
             arrays["error_bar"] = bars
         for name, array in arrays.items():
-            array.setflags(write=False)
             object.__setattr__(self, name, array)
 
     def __eq__(self, other: object) -> bool:
