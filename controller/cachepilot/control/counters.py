@@ -16,6 +16,7 @@ from cachepilot.planner.snapshot import BoolArray, FloatArray, IntArray
 from cachepilot.planner.throughput import US_PER_S
 from cachepilot.quick_records import quickly_made
 
+NAN = float("nan")
 T = TypeVar("T", np.float64, np.int64)
 WINDOW = 5
 """Intervals that the indicators are smoothed over."""

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is remembered of one tenant between cycles."""
 
-from collections import deque
 from dataclasses import dataclass, field
 
-from cachepilot.control.counters import Sample
 from cachepilot.control.memory_course import Anchor, Course
+from cachepilot.control.samples import Samples
 from cachepilot.decide.state import PolicyState
 
 SAMPLES_KEPT = 64
@@ -72,6 +71,6 @@ class Steered:
 class Recent:
     """What is remembered of one tenant while the controller runs."""
 
-    samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=SAMPLES_KEPT))
+    samples: Samples = field(default_factory=lambda: Samples(SAMPLES_KEPT))
     ordered: str = ""
     steered: Steered | None = None
