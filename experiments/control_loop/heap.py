@@ -18,7 +18,7 @@ from .cycle import Cycles, looped, step
 from .node import CANDIDATES, Node
 
 TENANTS = (20, 100)
-CYCLES = 30
+CYCLES = 140
 KIB = 1024
 
 
