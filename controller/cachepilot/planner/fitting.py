@@ -38,6 +38,8 @@ DECILES_APART = 2.56
 """Standard deviations between the first and the last decile of normal variables."""
 SERVICE_SHARE_MIN = 0.02
 """Of the time of an operation: the least that is taken for service while nothing tells it apart."""
+OPS_KEPT = 1e-30, 1e30
+"""Operations per second, and microseconds of a miss, that single precision has a form for."""
 ROOT_WEIGHTS: FloatArray = np.sqrt(0.5 ** (np.arange(WINDOW)[::-1] / HALF_LIFE))
 """Of residuals, the newest last."""
 
@@ -185,7 +187,7 @@ class OnlineFit:
 
     def __init__(self, prior: Demand) -> None:
         self._prior = prior
-        self._seen: FloatArray = np.empty((0, 3))
+        self._seen = np.empty((0, 3), np.float32)
         self._count = 0
         self._solution: tuple[float, float] | None = None
         self._demand = Demand(prior.service_us, prior.accesses_per_op, prior.concurrency)
@@ -216,19 +218,21 @@ class OnlineFit:
             self._error_weight = self._error_weight * FADE + 1
         at = self._count % WINDOW
         if at >= len(self._seen):
-            grown = np.empty((min(WINDOW, max(8, 2 * at)), 3))
+            grown = np.empty((min(WINDOW, max(8, 2 * at)), 3), np.float32)
             grown[:at] = self._seen
             self._seen = grown
-        self._seen[at] = ops, observation.miss_ratio, observation.miss_cost_us
+        kept = min(max(ops, OPS_KEPT[0]), OPS_KEPT[1])
+        self._seen[at] = kept, observation.miss_ratio, min(observation.miss_cost_us, OPS_KEPT[1])
         self._count += 1
         return True
 
     def _rows(self) -> FloatArray:
-        """Observations, (N, 3), the newest last."""
+        """Observations, (N, 3), the newest last; kept in single precision."""
+        seen = self._seen.astype(np.float64)
         if self._count <= WINDOW:
-            return self._seen[: self._count]
+            return seen[: self._count]
         at = self._count % WINDOW
-        return np.concatenate((self._seen[at:], self._seen[:at]))
+        return np.concatenate((seen[at:], seen[:at]))
 
     def refit(self, prior: Demand | None = None) -> Demand:
         """Fits what was taken in; `prior` replaces what was measured of the demand before."""
