@@ -228,9 +228,9 @@ class OnlineFit:
 
     def _rows(self) -> FloatArray:
         """Observations, (N, 3), the newest last; kept in single precision."""
-        seen = self._seen.astype(np.float64)
+        seen = self._seen[: self._count].astype(np.float64)
         if self._count <= WINDOW:
-            return seen[: self._count]
+            return seen
         at = self._count % WINDOW
         return np.concatenate((seen[at:], seen[:at]))
 
