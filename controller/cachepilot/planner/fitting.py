@@ -8,6 +8,7 @@ it changed a little, both answers count in proportion.
 """
 
 import math
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -38,8 +39,8 @@ DECILES_APART = 2.56
 """Standard deviations between the first and the last decile of normal variables."""
 SERVICE_SHARE_MIN = 0.02
 """Of the time of an operation: the least that is taken for service while nothing tells it apart."""
-OPS_KEPT = 1e-30, 1e30
-"""Operations per second, and microseconds of a miss, that single precision has a form for."""
+KEPT = 1e-30, 1e30
+"""Operations per second that single precision has a form for."""
 ROOT_WEIGHTS: FloatArray = np.sqrt(0.5 ** (np.arange(WINDOW)[::-1] / HALF_LIFE))
 """Of residuals, the newest last."""
 
@@ -58,7 +59,7 @@ class Observation:
         """Whether anything happened that a model could be fitted to."""
         most = math.inf
         rates = 0 < self.throughput_ops < most and 0 <= self.miss_ratio < most
-        return rates and 0 <= self.miss_cost_us < most
+        return rates and 0 <= self.miss_cost_us < KEPT[1]
 
 
 def predicted_ops(demand: Demand, observation: Observation) -> float:
@@ -187,7 +188,7 @@ class OnlineFit:
 
     def __init__(self, prior: Demand) -> None:
         self._prior = prior
-        self._seen = np.empty((0, 3), np.float32)
+        self._seen = array("f")
         self._count = 0
         self._solution: tuple[float, float] | None = None
         self._demand = Demand(prior.service_us, prior.accesses_per_op, prior.concurrency)
@@ -212,27 +213,25 @@ class OnlineFit:
             return False
         ops = observation.throughput_ops
         if self._count:
-            predicted = predicted_ops(self._demand, observation)
-            off_pct = 100 * abs(predicted / ops - 1)
+            off_pct = 100 * abs(predicted_ops(self._demand, observation) / ops - 1)
             self._error_sum = self._error_sum * FADE + off_pct
             self._error_weight = self._error_weight * FADE + 1
-        at = self._count % WINDOW
-        if at >= len(self._seen):
-            grown = np.empty((min(WINDOW, max(8, 2 * at)), 3), np.float32)
-            grown[:at] = self._seen
-            self._seen = grown
-        kept = min(max(ops, OPS_KEPT[0]), OPS_KEPT[1])
-        self._seen[at] = kept, observation.miss_ratio, min(observation.miss_cost_us, OPS_KEPT[1])
+        least, most = KEPT
+        row = (min(max(ops, least), most), observation.miss_ratio, observation.miss_cost_us)
+        seen = self._seen
+        if len(seen) < 3 * WINDOW:
+            seen.extend(row)
+        else:
+            at = 3 * (self._count % WINDOW)
+            seen[at], seen[at + 1], seen[at + 2] = row
         self._count += 1
         return True
 
     def _rows(self) -> FloatArray:
         """Observations, (N, 3), the newest last; kept in single precision."""
-        seen = self._seen[: self._count].astype(np.float64)
-        if self._count <= WINDOW:
-            return seen
+        seen = np.array(self._seen, dtype=np.float64).reshape(-1, 3)
         at = self._count % WINDOW
-        return np.concatenate((seen[at:], seen[:at]))
+        return seen if self._count <= WINDOW else np.concatenate((seen[at:], seen[:at]))
 
     def refit(self, prior: Demand | None = None) -> Demand:
         """Fits what was taken in; `prior` replaces what was measured of the demand before."""
