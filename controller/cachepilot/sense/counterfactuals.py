@@ -42,21 +42,23 @@ class _Totals(NamedTuple):
     generation: int
     policies: tuple[str, ...]
     misses: Floats
-    reread: Floats
 
 
-def _read(told: wire.Counterfactuals, then: _Totals | None) -> _Totals:
-    """Raises InputError for shapes that do not fit, names and a rate that cannot be."""
+def _read(told: wire.Counterfactuals, then: _Totals | None) -> tuple[_Totals, list[float]]:
+    """Totals, and the pages that are read anew.
+
+    Raises InputError for shapes that do not fit, names and a rate that cannot be.
+    """
     names, groups = told.policies[:], len(told.accesses_total)
     # Names that are those of before are as right as they were.
     policies = tuple(names)
     if then is not None and then.policies == policies:
         policies = then.policies
-    misses, reread = np.array(told.misses_total), np.array(told.reread_pages)
+    misses, reread = np.array(told.misses_total), told.reread_pages[:]
     fits = 0 < len(policies) <= POLICIES_MAX and 2 <= groups <= GROUPS_MAX
     is_known = then is not None and then.policies is policies
     fits = fits and (is_known or len(set(policies)) == len(policies))
-    if not fits or misses.size != len(policies) * groups or reread.size != len(policies):
+    if not fits or misses.size != len(policies) * groups or len(reread) != len(policies):
         raise InputError(
             f"counterfactuals: {len(policies)} policies, {groups} groups, "
             f"{misses.size} totals (allowed: a total for each policy and group, "
@@ -66,7 +68,7 @@ def _read(told: wire.Counterfactuals, then: _Totals | None) -> _Totals:
         raise InputError(f"counterfactuals: policies: {policies[0]} is first (allowed: {DEFAULT})")
     if not 0 < told.rate <= 1:
         raise InputError(f"counterfactuals: rate: {told.rate} (allowed: above 0, at most 1)")
-    return _Totals(told.generation, policies, misses, reread)
+    return _Totals(told.generation, policies, misses), reread
 
 
 def _are_pages(values: Floats) -> bool:
@@ -102,41 +104,43 @@ def take_all(
 ) -> list[Counterfactual | InputError | None]:
     """`Counterfactuals.take` of many tenants at once; errors are among what is returned."""
     found: list[Counterfactual | InputError | None] = [None] * len(told)
-    known: list[tuple[int, _Totals | None, _Totals]] = []
+    known: list[tuple[int, _Totals | None, _Totals, slice]] = []
+    flat: list[float] = []
     for i, (totals, tenant) in enumerate(told):
         then, totals.last = totals.last, None
         if tenant.HasField("counterfactuals"):
             try:
-                known.append((i, then, _read(tenant.counterfactuals, then)))
+                now, reread = _read(tenant.counterfactuals, then)
             except InputError as error:
                 found[i] = error
-    all_fine = _are_pages(_joined([one for _, _, now in known for one in (now.misses, now.reread)]))
-    for i, _, now in known:
-        if all_fine or (_are_pages(now.misses) and _are_pages(now.reread)):
-            told[i][0].last = now
-        else:
+                continue
+            known.append((i, then, now, slice(len(flat), len(flat) + len(reread))))
+            flat += reread
+    anew = np.array(flat)
+    all_fine = _are_pages(_joined([now.misses for _, _, now, _ in known])) and _are_pages(anew)
+    both = []
+    for i, then, now, where in known:
+        if not (all_fine or (_are_pages(now.misses) and _are_pages(anew[where]))):
             found[i] = InputError(
                 "counterfactuals: a value is not a number of pages (allowed: 0 or more)"
             )
-    both = [
-        (i, then, now)
-        for i, then, now in known
-        if then is not None
-        and told[i][0].last is not None
-        and (then.generation, then.policies) == (now.generation, now.policies)
-        and then.misses.size == now.misses.size
-    ]
-    changed = _joined([now.misses for _, _, now in both])
-    changed -= _joined([then.misses for _, then, _ in both])
+            continue
+        told[i][0].last = now
+        if then is None or then.generation != now.generation or then.policies != now.policies:
+            continue
+        if then.misses.size == now.misses.size:
+            both.append((i, then, now, where))
+    changed = _joined([now.misses for _, _, now, _ in both])
+    changed -= _joined([then.misses for _, then, _, _ in both])
     never_fell = bool(changed.size == 0 or changed.min() >= 0)
     at = 0
-    for i, _, now in both:
+    for i, _, now, where in both:
         misses = changed[at : at + now.misses.size].reshape(len(now.policies), -1)
         at += now.misses.size
         if never_fell or bool(misses.min() >= 0):
             one = told[i][1].counterfactuals
             pages = one.size_bytes / PAGE_BYTES
-            found[i] = Counterfactual(now.policies, misses, now.reread, pages, one.rate)
+            found[i] = Counterfactual(now.policies, misses, anew[where], pages, one.rate)
     return found
 
 
