@@ -153,7 +153,7 @@ class Counters:
         elapsed_s = time_s - float(self._times[last])
         self._times[self._at] = time_s
         now = self._totals[self._at]
-        now[:] = list(totals.values())
+        now[:] = np.array(list(totals.values())).reshape(now.shape)
         self._take_latency(latency)
         then = self._totals[last]
         # Where a total is not known nothing is compared.

@@ -159,7 +159,7 @@ class Courses:
             names = self._names
             policies = [names.setdefault(one.tenant.policy, len(names)) for one in known.values()]
             found = [_values(one, predicted.get(cgroup)) for cgroup, one in known.items()]
-            values = np.array(found, dtype=np.float64).reshape(len(found), -1)
+            values = np.array(found, dtype=np.float64).reshape(-1, len(_Values._fields))
             self._become_rates(values, rows, new, elapsed_s)
             codes = np.array(policies, dtype=np.uint16)
             for ring in self._rings.values():
