@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cachepilot.v1 import session_pb2 as wire
 from experiments.autopilot.children import free_port
 from experiments.autopilot.configs import toml_lines
 
@@ -25,6 +24,7 @@ from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.fleet.config import ControllerConfig
 from cachepilot.node.loop import NodeLoop
 from cachepilot.plan.problem.config import Config
+from cachepilot.v1 import session_pb2 as wire
 
 NODE = "node"
 STALLED_SECONDS = 120.0

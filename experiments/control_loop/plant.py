@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from cachepilot.v1 import session_pb2 as wire
 
 from cachepilot.sizes import PAGE_BYTES
+from cachepilot.v1 import session_pb2 as wire
 
 from .sampling import GROUPS, RATE, Sampling
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import grpc
 import pytest
-from cachepilot.v1 import session_pb2 as wire
 
 from cachepilot import agent
+from cachepilot.v1 import session_pb2 as wire
 from cachepilot.vm import Machine, Result, host, run
 
 HERE = Path(__file__).parent
