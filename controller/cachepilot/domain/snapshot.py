@@ -214,8 +214,10 @@ class Tenant:
             if not 0 <= value <= BYTES_MAX:
                 raise SnapshotError(f"{self.cgroup}: {name} must be 0 to {BYTES_MAX}, not {value}")
 
-    def with_bounds(self, floor_bytes: int, first_bytes: int) -> "Tenant":
-        """The same with another floor and first memory.
+    def with_bounds(
+        self, floor_bytes: int, first_bytes: int, curves: Curves | None = None
+    ) -> "Tenant":
+        """The same with another floor and first memory, and other curves where they are given.
 
         `dataclasses.replace` takes three times as long.
         """
@@ -224,7 +226,7 @@ class Tenant:
             self.policy,
             self.limit_bytes,
             floor_bytes,
-            self.curves,
+            self.curves if curves is None else curves,
             self.demand,
             self.indicators,
             self.trust,

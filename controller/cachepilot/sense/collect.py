@@ -9,7 +9,16 @@ from typing import Protocol
 import numpy as np
 
 from cachepilot.domain.objectives.objective import Counter, Indicator, Objectives
-from cachepilot.domain.snapshot import Demand, Device, Indicators, Node, Snapshot, Tenant, Trust
+from cachepilot.domain.snapshot import (
+    Curves,
+    Demand,
+    Device,
+    Indicators,
+    Node,
+    Snapshot,
+    Tenant,
+    Trust,
+)
 from cachepilot.domain.units import US_PER_S
 from cachepilot.errors import InputError
 from cachepilot.quick_records import quickly_made
@@ -61,11 +70,14 @@ class Seen:
         """The limit, or the memory that a tenant without one holds."""
         return self.tenant.limit_bytes
 
-    def with_bounds(self, floor_bytes: int, first_bytes: int) -> "Seen":
-        """The same with another floor and first memory of the tenant."""
+    def with_bounds(
+        self, floor_bytes: int, first_bytes: int, curves: Curves | None = None
+    ) -> "Seen":
+        """The same with another floor and first memory of the tenant, and curves where given."""
+        tenant = self.tenant.with_bounds(floor_bytes, first_bytes, curves)
         return Seen(
-            self.tenant.with_bounds(floor_bytes, first_bytes), self.wire, self.sample, self.window,
-            self.measured, self.indicator, self.pages, self.counterfactual, self.usable,
+            tenant, self.wire, self.sample, self.window, self.measured, self.indicator, self.pages,
+            self.counterfactual, self.usable,
         )  # fmt: skip
 
 
