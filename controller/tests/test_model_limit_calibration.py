@@ -1,46 +1,105 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curves that are corrected by what was measured at a few limits."""
+"""Curves are corrected by what was measured at the limits that a tenant has had."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachepilot.domain.snapshot import Curves, FloatArray, IntArray
-from cachepilot.model.limit_calibration import corrected, corrected_curves
+from cachepilot.domain.snapshot import Curves
+from cachepilot.model.calibration import PRIOR_S
+from cachepilot.model.limit_calibration import (
+    ANCHORS_MAX,
+    LEAST_CHANGE,
+    LimitCalibration,
+    corrected,
+    corrected_curves,
+)
 
-SIZES = st.sets(st.integers(1, 1 << 40), min_size=1, max_size=20)
-SHIFTS = st.dictionaries(st.integers(1, 1 << 41), st.floats(-1.0, 1.0), min_size=1, max_size=6)
+MIB = 1 << 20
+HALF_LIFE_S = 40.0
 
 
-def read(known: IntArray, row: FloatArray, start: float, sizes: IntArray) -> FloatArray:
-    """The referee: one row by `numpy.interp`."""
-    found: FloatArray = np.interp(sizes, [0, *known], [start, *row])
+def learnt(limit_mib: float, measured: float, told: float, seconds: int = 200) -> LimitCalibration:
+    found = LimitCalibration()
+    learn(found, limit_mib, measured, told, seconds)
     return found
 
 
-@pytest.mark.parametrize("kind", [np.float32, np.float64])
-@given(SIZES, SHIFTS, st.integers(0, 1 << 32))
-def test_every_row_is_read_between_its_points_and_shifted(
-    kind: type[np.float64], some: set[int], told: dict[int, float], seed: int
+def learn(
+    found: LimitCalibration, limit_mib: float, measured: float, told: float, seconds: int
 ) -> None:
-    known = np.array(sorted(some))
-    rows, bars = np.random.default_rng(seed).random((2, 3, known.size)).astype(kind)
-    curves = Curves(("a", "b", "c"), known, rows, bars)
-    shifts = tuple(sorted(told.items()))
-    found = corrected_curves(curves, shifts)
-    if not any(told.values()):
-        assert found is curves
-        return
-    assert found.sizes_bytes.tolist() == sorted(some | told.keys())
-    assert found.error_bar is not None
-    for row, bar, new, new_bar in zip(
-        curves.miss_ratio, bars, found.miss_ratio, found.error_bar, strict=True
-    ):
-        misses = read(known, row, 1.0, found.sizes_bytes).tolist()
-        expected = [
-            corrected(miss, size, shifts)
-            for miss, size in zip(misses, found.sizes_bytes.tolist(), strict=True)
-        ]
-        assert new == pytest.approx(expected, abs=1e-6)
-        assert new_bar == pytest.approx(read(known, bar, 0.0, found.sizes_bytes), abs=1e-6)
+    for _ in range(seconds):
+        pages = 10_000, round(measured * 10_000)
+        found.take(int(limit_mib * MIB), pages, told, 1.0, HALF_LIFE_S)
+
+
+def curves(*points: tuple[int, float]) -> Curves:
+    sizes, ratios = zip(*points, strict=True)
+    bars = np.full((1, len(sizes)), 0.01)
+    return Curves(("default",), np.array(sizes) * MIB, np.array([ratios]), bars)
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(1, 1024))
+def test_at_its_limit_a_curve_comes_to_what_is_measured(
+    measured: float, told: float, limit_mib: float
+) -> None:
+    shifts = learnt(limit_mib, measured, told).shifts()
+    prior = PRIOR_S / (PRIOR_S + HALF_LIFE_S)
+    found = corrected(told, int(limit_mib * MIB), shifts)
+    assert abs(found - measured) <= prior * abs(told - measured) + LEAST_CHANGE + 1e-3
+
+
+def test_a_few_seconds_count_for_little() -> None:
+    short, long = (learnt(64, 0.5, 0.1, seconds).shifts()[0][1] for seconds in (1, 200))
+    assert short == pytest.approx(0.4 / (1 + PRIOR_S), abs=0.01) and long > 0.35
+
+
+def test_between_two_limits_what_is_off_goes_in_proportion_and_beyond_them_stays() -> None:
+    found = learnt(128, 0.1, 0.1)
+    learn(found, 32, 0.7, 0.3, 200)
+    shifts = found.shifts()
+    off = dict(shifts)
+    low, high = off[32 * MIB], off[128 * MIB]
+    assert corrected(0.2, 64 * MIB, shifts) - 0.2 == pytest.approx((low + high) / 2, abs=1e-6)
+    assert corrected(0.3, 8 * MIB, shifts) - 0.3 == pytest.approx(low)
+    assert corrected(0.05, 512 * MIB, shifts) - 0.05 == pytest.approx(high)
+
+
+@given(
+    st.lists(st.tuples(st.integers(8, 512), st.floats(0, 1), st.floats(0, 1)), max_size=12),
+    st.lists(st.floats(0, 1), min_size=4, max_size=4),
+)
+def test_what_is_corrected_is_a_miss_ratio_and_agrees_with_single_points(
+    visits: list[tuple[int, float, float]], ratios: list[float]
+) -> None:
+    found = LimitCalibration()
+    for limit, measured, told in visits:
+        learn(found, limit, measured, told, 10)
+    assert len(found.anchors) <= ANCHORS_MAX
+    limits = [one.limit_bytes for one in found.anchors]
+    assert limits == sorted(limits)
+    before = curves(*zip((16, 64, 128, 400), ratios, strict=True))
+    after = corrected_curves(before, found.shifts())
+    assert after.miss_ratio.min() >= 0 and after.miss_ratio.max() <= 1
+    for size, ratio in zip((16, 64, 128, 400), ratios, strict=True):
+        column = after.sizes_bytes.tolist().index(size * MIB)
+        told = corrected(ratio, size * MIB, found.shifts())
+        assert float(after.miss_ratio[0, column]) == pytest.approx(told, abs=1e-5)
+
+
+def test_curves_that_are_right_are_left_as_they_are() -> None:
+    before = curves((16, 0.5), (64, 0.2))
+    assert corrected_curves(before, learnt(64, 0.2, 0.2).shifts()) is before
+
+
+def test_limits_that_are_near_are_one_and_the_one_with_the_least_time_goes() -> None:
+    found = learnt(100, 0.3, 0.2)
+    learn(found, 103, 0.3, 0.2, 5)
+    assert len(found.anchors) == 1
+    for limit in range(200, 200 + 100 * ANCHORS_MAX, 100):
+        learn(found, limit, 0.3, 0.2, 3)
+    assert len(found.anchors) == ANCHORS_MAX
+    assert found.anchors[0].limit_bytes == 100 * MIB
+    found.forget()
+    assert found.shifts() == ()

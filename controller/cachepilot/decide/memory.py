@@ -34,15 +34,26 @@ def step(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list
     if not seen.may_begin or not movers:
         state.evidence = state.owed = 0.0
         return found
+    # The plan counts on somebody whose policy changes since it was made: the next one does not.
+    return found + (_decide(state, seen, movers, config) if _is_current(seen, movers) else [])
+
+
+def _is_current(seen: MemoryInterval, movers: list[str]) -> bool:
+    return all(seen.tenants[name].is_free for name in movers)
+
+
+def _decide(
+    state: MemoryState, seen: MemoryInterval, movers: list[str], config: DecideConfig
+) -> list[MemoryOutcome]:
     tenants = [seen.tenants[name] for name in movers]
     if seen.is_forced or _serves_slo(tenants, config):
-        return found + _begin(state, seen, movers, forced=True)
+        return _begin(state, seen, movers, forced=True)
     if _is_owed(state, seen, tenants, config):
         # Of a change that is under way it is a correction, by which that goes on to be judged.
-        return found + _begin(state, seen, movers, forced=state.change is None)
+        return _begin(state, seen, movers, forced=state.change is None)
     if state.change is not None or state.restore:
-        return found
-    return found + _weigh(state, seen, movers, config)
+        return []
+    return _weigh(state, seen, movers, config)
 
 
 def _serves_slo(tenants: Sequence[MemoryTenant], config: DecideConfig) -> bool:

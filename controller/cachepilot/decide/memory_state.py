@@ -84,7 +84,7 @@ class MemoryTenant:
     def is_step(self) -> bool:
         """Whether the plan changes its limit by as much as is worth changing it for."""
         least = max(PAGE_BYTES, STEP_SHARE_MIN * self.limit_bytes)
-        return self.is_free and abs(self.planned_bytes - self.limit_bytes) >= least
+        return abs(self.planned_bytes - self.limit_bytes) >= least
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ target.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import log
 from statistics import NormalDist, fmean
 
 KEPT_SHARE = 0.99
@@ -18,16 +19,18 @@ SIGMAS = NormalDist().inv_cdf(KEPT_SHARE)
 INTERVALS = 40
 """Of which the scatter is measured, and how many of them there must be at least."""
 INTERVALS_MIN = 8
-SCATTER = 0.02, 0.15
-"""Relative to the mean: what is taken for the least and the most that intervals scatter."""
+SCATTER_MAX = 0.15
+"""Relative to the mean: who scatters more gets no more for it."""
 RATIO_MAX = 1.5
 """A model that is further off is not corrected beyond that."""
 GAIN = 0.1
 """Of a new ratio, per interval."""
-SLACK, LIMIT = 0.5, 5.0
-"""Of a cumulative sum, in standard deviations: what is let pass of each interval, and the sum from
-which on a target counts as missed. A mean at the target gets there once in 465 intervals, one that
-is a standard deviation below it in 10 (Montgomery 2009, table 9.3)."""
+MISSED = 0.02, 0.1
+"""Shares of intervals in which a target is missed: that which is let pass, and one that is not."""
+STEPS = log(MISSED[1] / MISSED[0]), log((1 - MISSED[1]) / (1 - MISSED[0]))
+LIMIT = log(100)
+"""Of a cumulative sum of log likelihood ratios of the two (Page 1954; of yes and no, Reynolds and
+Stoumbos 1999): three intervals in a row that miss, or as many among two dozen."""
 
 
 def scatter(values: Sequence[float]) -> float:
@@ -42,15 +45,15 @@ def scatter(values: Sequence[float]) -> float:
     off = sorted(abs(b - (a + c) / 2) for a, b, c in triples)
     # Of normal variables the median of this is 0.6745 times the square root of 1.5.
     deviation = off[len(off) // 2] / 0.826
-    return min(deviation / max(fmean(values), 1e-9), SCATTER[1])
+    return min(deviation / max(fmean(values), 1e-9), SCATTER_MAX)
 
 
 @dataclass
 class TargetError:
     """One target of one tenant.
 
-    `ratio` is measured over predicted at the setting in force, `short` the cumulative sum of what
-    is missing (Page 1954), relative to where the mean is to be.
+    `ratio` is measured over predicted at the setting in force, `short` the cumulative sum of
+    intervals that missed it.
     """
 
     setting: tuple[str, int] = ("", 0)
@@ -60,13 +63,12 @@ class TargetError:
     values: deque[float] = field(default_factory=lambda: deque(maxlen=INTERVALS))
 
     def take(
-        self, setting: tuple[str, int], measured: float, predicted: float, missing: float | None
+        self, setting: tuple[str, int], measured: float, predicted: float, is_met: bool | None
     ) -> None:
         """An interval under a policy and a limit; `predicted` is 0 where nothing is predicted.
 
-        The prediction is by the miss ratio that the calibrated curve tells of the limit. `missing`
-        is the part of the target that is not reached, below 0 when it is exceeded; None while the
-        page cache still turns over.
+        The prediction is by the miss ratio that the calibrated curve tells of the limit. `is_met`
+        is None while the page cache still turns over.
         """
         if setting != self.setting:
             self.setting, self.short = setting, 0.0
@@ -74,9 +76,8 @@ class TargetError:
         self.values.append(measured)
         if len(self.values) >= INTERVALS_MIN:
             self.scatter = scatter(tuple(self.values))
-        if missing is not None:
-            below = missing + (SIGMAS - SLACK) * self.scatter
-            self.short = max(0.0, self.short + below)
+        if is_met is not None:
+            self.short = min(max(0.0, self.short + STEPS[is_met]), 2 * LIMIT)
         if len(self.values) < INTERVALS_MIN or min(measured, predicted) <= 0:
             return
         found = min(max(measured / predicted, 1 / RATIO_MAX), RATIO_MAX)
@@ -85,7 +86,7 @@ class TargetError:
     @property
     def is_short(self) -> bool:
         """Whether the target is missed by more than chance."""
-        return self.short >= LIMIT * max(self.scatter, SCATTER[0])
+        return self.short >= LIMIT
 
     @property
     def aim(self) -> float:

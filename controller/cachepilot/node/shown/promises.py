@@ -12,7 +12,7 @@ from cachepilot.domain.planned import SloOutcome, SloState
 from cachepilot.model.throughput_error import TargetError
 from cachepilot.node.deciding.memory import miss_at, ops_at
 from cachepilot.node.deciding.tenant_state import TenantState
-from cachepilot.node.shown.slo_windows import measured, promises
+from cachepilot.node.shown.slo_windows import is_met, measured, promises
 from cachepilot.plan.slo_outcomes import meets
 from cachepilot.readable import number
 from cachepilot.sense.collect import Collected
@@ -53,8 +53,8 @@ class Promises:
                 told = 0.0
                 if kind == "throughput_ops" and miss is not None:
                     told = ops_at(seen.tenant.demand, collected.snapshot.device, wait_us, miss)
-                missing = None if cgroup in unsettled else _missing(kind, value, target)
-                error.take((seen.tenant.policy, seen.limit_bytes), value, told, missing)
+                met = None if cgroup in unsettled else is_met(kind, value, target)
+                error.take((seen.tenant.policy, seen.limit_bytes), value, told, met)
 
     def short(self) -> frozenset[str]:
         """Tenants that miss a target by more than chance."""
@@ -115,8 +115,3 @@ class Promises:
             return replace(told, why=f"{why}, others at their least")
         why = f"{asked}, {number(most, 6)} attainable: too near to keep it in every window"
         return replace(told, state=SloState.APPROACHING, why=why)
-
-
-def _missing(kind: str, value: float, target: float) -> float:
-    """The part of a target that is not reached; below 0 when it is exceeded."""
-    return 1 - target / value if kind == "latency_p99_us" else 1 - value / target

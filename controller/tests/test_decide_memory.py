@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The law for memory, as a pure step: when limits change, and when they go back."""
+
+import math
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+
+from cachepilot.decide import memory, memory_rollout
+from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.memory_state import (
+    Event,
+    MemoryInterval,
+    MemoryOutcome,
+    MemoryState,
+    MemoryTenant,
+    Reading,
+)
+
+MIB = 1 << 20
+CONFIG = DecideConfig()
+
+
+def worth(limit_mib: float, knee_mib: float) -> float:
+    """Log throughput of a tenant that misses in proportion below a knee."""
+    miss = max(0.02, 1 - limit_mib / knee_mib)
+    return -math.log(0.05 + miss)
+
+
+@dataclass
+class Tenant:
+    """`knee_mib` is true, `told_mib` what its curve says."""
+
+    knee_mib: float
+    told_mib: float
+    limit_mib: float = 128.0
+    planned_mib: float = 128.0
+    changes: dict[str, object] = field(default_factory=dict)
+
+    def seen(self, noise: float) -> MemoryTenant:
+        reading = Reading(1000.0, 0.5)
+        found = MemoryTenant(
+            cgroup_id=1,
+            policy="default",
+            limit_bytes=int(self.limit_mib * MIB),
+            planned_bytes=int(self.planned_mib * MIB),
+            worth_now=worth(self.limit_mib, self.told_mib),
+            worth_planned=worth(self.planned_mib, self.told_mib),
+            worth_measured=worth(self.limit_mib, self.knee_mib) + noise,
+            worth_at=lambda limit: worth(limit / MIB, self.told_mib),
+            whole=1.0,
+            error=0.01,
+            reread_s=max(0.0, self.limit_mib - self.planned_mib) * 256 * 500e-6,
+            misses=10_000,
+            measured=reading,
+            predicted=reading,
+        )
+        return replace(found, **self.changes)  # type: ignore[arg-type]
+
+
+class Node:
+    """Tenants whose limits follow what is wanted at once."""
+
+    def __init__(self, *tenants: Tenant, seed: int | None = None, scatter: float = 0.0) -> None:
+        self.tenants = {f"/{i}": one for i, one in enumerate(tenants)}
+        self.state, self.time_s, self.told = MemoryState(), 0.0, list[MemoryOutcome]()
+        self._random, self._scatter = np.random.default_rng(seed), scatter
+
+    def run(self, intervals: int, **changes: object) -> list[Event]:
+        """What became of changes in so many intervals, by tenant `/0`."""
+        before = len(self.told)
+        for _ in range(intervals):
+            self.time_s += 1
+            noise = self._random.normal(0, self._scatter, len(self.tenants))
+            seen = MemoryInterval(
+                self.time_s,
+                1.0,
+                int(self.time_s),
+                {
+                    name: one.seen(float(off))
+                    for (name, one), off in zip(self.tenants.items(), noise, strict=True)
+                },
+                16 * MIB,
+            )
+            seen = replace(seen, **changes)  # type: ignore[arg-type]
+            self.told += memory.step(self.state, seen, CONFIG)
+            for name, limit in memory_rollout.wanted(self.state, seen).items():
+                self.tenants[name].limit_mib = limit / MIB
+        return [one.what for one in self.told[before:] if one.cgroup == "/0"]
+
+
+def pair(told_mib: float = 400.0, knee_mib: float = 400.0) -> tuple[Tenant, Tenant]:
+    """One that gains by memory, and one that the plan takes it from."""
+    taker = Tenant(400.0, told_mib, planned_mib=192.0)
+    return taker, Tenant(40.0 if knee_mib == 400.0 else knee_mib, 40.0, planned_mib=64.0)
+
+
+def test_a_gain_is_waited_for_until_it_exceeds_what_it_may_cost_and_then_kept() -> None:
+    node = Node(*pair())
+    cost = 64 * 256 * 500e-6
+    rate = worth(192, 400) - worth(128, 400) - math.sqrt(2) * 0.01
+    assert node.run(math.floor(cost / rate)) == []
+    assert node.run(2) == [Event.LIVE]
+    assert node.run(60) == [Event.CONFIRMED]
+    assert node.tenants["/0"].limit_mib == 192 and node.tenants["/1"].limit_mib == 64
+
+
+def test_a_donor_that_loses_more_than_its_curve_says_gets_its_memory_back() -> None:
+    node = Node(*pair(knee_mib=120.0))
+    assert node.run(100)[:2] == [Event.LIVE, Event.UNDONE]
+    assert node.state.lost > 0 and not node.state.restore
+    assert all(one.limit_mib == 128 for one in node.tenants.values())
+
+
+def test_what_was_lost_by_a_change_is_asked_of_the_next() -> None:
+    node = Node(*pair(knee_mib=120.0))
+    node.run(100)
+    began = [one for one in node.told if one.what is Event.LIVE and one.cgroup == "/0"]
+    lost = node.state.lost
+    assert lost > 0
+    rate = worth(192, 400) - worth(128, 400)
+    assert len(began) <= 1 + 100 / (lost / rate)
+
+
+def test_a_gain_that_may_be_error_moves_nothing() -> None:
+    taker, donor = pair()
+    taker.changes = {"error": 1.0}
+    assert Node(taker, donor).run(300) == []
+
+
+def test_a_gain_that_is_too_small_moves_nothing() -> None:
+    taker, donor = pair()
+    taker.planned_mib, donor.planned_mib = 130.0, 126.0
+    assert Node(taker, donor).run(300) == []
+
+
+def test_noise_alone_moves_nothing_and_undoes_nothing() -> None:
+    undone = 0
+    for seed in range(40):
+        node = Node(*pair(), seed=seed, scatter=0.2)
+        undone += Event.UNDONE in node.run(120)
+        still = Node(Tenant(400, 400), Tenant(40, 40), seed=seed, scatter=0.2)
+        assert still.run(120) == []
+    assert undone <= 2
+
+
+def test_a_donor_without_budget_gives_nothing_but_to_an_slo() -> None:
+    taker, donor = pair()
+    donor.changes = {"can_afford": False}
+    node = Node(taker, donor)
+    assert node.run(100) == []
+    taker.changes = {"is_short": True, "reached": 0.8, "reached_planned": 1.0, "priority": 1}
+    assert node.run(1) == [Event.LIVE]
+    assert node.run(20) == [Event.CONFIRMED]
+
+
+def test_an_slo_takes_nothing_from_one_of_a_higher_priority_that_then_misses_its_own() -> None:
+    taker, donor = pair()
+    taker.changes = {"is_short": True, "reached": 0.8, "reached_planned": 1.0, "priority": 1}
+    donor.changes = {"reached": 1.0, "reached_planned": 0.7, "priority": 2, "can_afford": False}
+    assert Node(taker, donor).run(100) == []
+
+
+def test_what_a_tenant_keeps_is_given_back_once_it_lacked_what_that_costs() -> None:
+    taker, donor = pair()
+    taker.changes, donor.changes = {"below": 0.2, "worth_planned": 0.0}, {"error": 9.0}
+    node = Node(taker, donor)
+    lacked_s = 64 * 256 * 500e-6 / 0.2
+    assert node.run(math.floor(lacked_s) - 1) == []
+    assert Event.LIVE in node.run(3)
+
+
+@pytest.mark.parametrize("is_gap", [False, True])
+def test_nothing_begins_that_may_not(is_gap: bool) -> None:
+    changes = {"is_gap": True} if is_gap else {"may_begin": False}
+    assert Node(*pair()).run(100, **changes) == []
+
+
+def test_a_plan_that_counts_on_who_may_not_change_now_is_not_followed() -> None:
+    taker, donor = pair()
+    donor.changes = {"is_free": False}
+    node = Node(taker, donor)
+    assert node.run(100) == []
+    donor.changes = {}
+    assert Event.LIVE in node.run(40)
+
+
+def test_what_the_node_took_back_is_abandoned() -> None:
+    taker, donor = pair()
+    node = Node(taker, donor)
+    while node.state.change is None:
+        node.run(1)
+    donor.changes = {"undone": 7}
+    assert Event.ABANDONED in node.run(1)
+    assert node.state.change is None

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Targets are aimed at above what intervals scatter, and count as missed by more than chance."""
+
+import numpy as np
+import pytest
+
+from cachepilot.model.throughput_error import SCATTER_MAX, TargetError, scatter
+
+SETTING = ("default", 1 << 26)
+TARGET = 1000.0
+
+
+def run(mean: float, deviation: float, intervals: int, seed: int = 1) -> tuple[TargetError, int]:
+    """After so many intervals, or as soon as the target counts as missed; and how many."""
+    random, found = np.random.default_rng(seed), TargetError()
+    for interval in range(1, intervals + 1):
+        value = max(1.0, float(random.normal(mean, deviation)))
+        found.take(SETTING, value, mean, value >= TARGET)
+        if found.is_short:
+            return found, interval
+    return found, intervals
+
+
+def test_a_mean_at_its_aim_meets_the_target_in_nearly_all_intervals_and_is_not_short() -> None:
+    known, _ = run(1500.0, 100.0, 40)
+    mean = TARGET * known.aim
+    random = np.random.default_rng(2)
+    kept = random.normal(mean, known.scatter * mean, 20_000) >= TARGET
+    assert kept.mean() >= 0.98
+    alarms = [run(mean, 0.06 * mean, 60, seed)[0].is_short for seed in range(200)]
+    assert np.mean(alarms) <= 0.05
+
+
+@pytest.mark.parametrize(("mean", "within"), [(700.0, 3), (950.0, 12)])
+def test_a_target_that_is_missed_is_noticed(mean: float, within: int) -> None:
+    for seed in range(50):
+        found, intervals = run(mean, 20.0, within, seed)
+        assert found.is_short, f"not in {intervals} intervals"
+
+
+def test_what_the_model_is_off_by_is_aimed_above_or_below() -> None:
+    found = TargetError()
+    for _ in range(100):
+        found.take(SETTING, 800.0, 1000.0, True)
+    assert found.ratio == pytest.approx(0.8, abs=0.01) and found.aim == pytest.approx(
+        1.25, abs=0.02
+    )
+
+
+def test_while_a_page_cache_fills_nothing_counts_as_missed() -> None:
+    found = TargetError()
+    for _ in range(50):
+        found.take(SETTING, 100.0, 1000.0, None)
+    assert not found.is_short
+    for _ in range(3):
+        found.take(SETTING, 100.0, 1000.0, False)
+    assert found.is_short
+    found.take(("default", 1 << 27), 2000.0, 1000.0, True)
+    assert not found.is_short
+
+
+def test_scatter_is_of_neighbours_not_of_a_mean_that_moves() -> None:
+    rising = [1000.0 + 10 * i for i in range(40)]
+    assert scatter(rising) < 0.01
+    assert scatter([1.0, 1000.0] * 20) == SCATTER_MAX
+    assert scatter(rising[:3]) == 0.0
