@@ -9,6 +9,12 @@ mod compile;
 #[path = "src/policy/manifest.rs"]
 #[allow(dead_code)]
 mod manifest;
+#[path = "src/policy/tunables.rs"]
+#[allow(dead_code)]
+mod tunables;
+#[path = "src/policy/variants.rs"]
+#[allow(dead_code)]
+mod variants;
 
 use manifest::Manifest;
 use std::path::{Path, PathBuf};

@@ -152,6 +152,27 @@ def test_the_folder_is_enough_for_the_command_line(built: Built, tmp_path: Path)
     assert ratio["opt"] < ratio[NAME] < ratio["fifo"]
 
 
+def test_a_variant_is_the_policy_with_its_tunables_set(built: Built, tmp_path: Path) -> None:
+    trace = tmp_path / "a.u64"
+    (np.random.default_rng(1).zipf(1.1, 30_000) % 5000).astype("<u8").tofile(trace)
+    narrow = f"{NAME}:narrow"
+
+    def ratios(command: str, names: str, *more: str) -> dict[str, object]:
+        words = [trace, "--policy", names, *more, "--json"]
+        rows = json.loads(built.python("-m", "cachepilot.cli", command, *words))
+        return {row["policy"]: row["miss_ratio"] for row in rows}
+
+    size = ("--size", "0.1")
+    named = ratios("sim", f"{NAME},{narrow}", *size)
+    by_hand = ratios("sim", NAME, *size, f"--set={NAME}.protected_pct=25")
+    assert named[narrow] == by_hand[NAME] != named[NAME]
+    more = ratios("sim", narrow, *size, f"--set={narrow}.protected_pct=80")
+    assert more[narrow] == named[NAME], "what is set by hand comes before the variant's"
+    exact = ratios("mrc", f"{NAME},{narrow}", "--method", "exact")
+    assert exact[narrow] != exact[NAME]
+    assert narrow in built.python("-m", "cachepilot.cli", "policies", NAME)
+
+
 @pytest.mark.parametrize("line", [one.line for one in of_the_new_policy()])
 def test_the_commands_of_the_document_work(built: Built, tmp_path: Path, line: str) -> None:
     trace = tmp_path / "a.u64"
@@ -205,6 +226,18 @@ MISTAKES = {
     "hook that nobody declared": (
         edited("policy.toml", ', "folio_removed"]', "]"),
         "policy.bpf.c: hook folio_removed is in the code, not in the policy.toml",
+    ),
+    "variant of a tunable that is none": (
+        edited("policy.toml", "{ protected_pct = 25 }", "{ protect_pct = 25 }"),
+        "policy.toml: variants.narrow: slru.protect_pct: no such tunable (known: protected_pct, ",
+    ),
+    "variant out of range": (
+        edited("policy.toml", "{ protected_pct = 25 }", "{ protected_pct = 100 }"),
+        "policy.toml: variants.narrow: slru.protected_pct: 100 is not in 1..=99",
+    ),
+    "variant that is none": (
+        edited("policy.toml", "{ protected_pct = 25 }", "{ protected_pct = 80 }"),
+        "policy.toml: variants.narrow: the same name or the same values as the defaults",
     ),
     "unknown key": (edited("policy.toml", "paper =", "papers ="), "policy.toml: "),
     "no note for operators": (

@@ -135,18 +135,35 @@ impl Policies {
         Ok(manifest.name)
     }
 
+    /// Replaces the tasks that the policy whose link is pinned for a cgroup treats apart; nothing
+    /// when that is not the policy of `manifest`.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set_tasks(&self, cgroup_id: u64, manifest: &Manifest, tasks: &[u32]) -> Result<()> {
+        let _lock = self.lock()?;
+        let pins = self.pins.of(cgroup_id);
+        let Some(attached) = self.attached(&pins)? else { return Ok(()) };
+        if attached.registered.policy != manifest.name {
+            return Ok(());
+        }
+        let mut words = open_tunables(&pins, &attached, manifest)?;
+        let wanted = manifest.with_tasks(words.get(), tasks);
+        for (word, value) in wanted.into_iter().enumerate() {
+            words.set(word..word + 1, value);
+        }
+        Ok(())
+    }
+
     /// The tunables of the policy whose link is pinned for a cgroup, by name, as they are now;
     /// `None` when there is no such policy, or `dir` does not know it.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn tunables(&self, cgroup_id: u64, dir: &PolicyDir) -> Result<Option<Map<String, Value>>> {
-        let pins = self.pins.of(cgroup_id);
-        let Some(attached) = self.attached(&pins)? else { return Ok(None) };
-        let Ok(PolicyFile { manifest, .. }) = dir.policy(&attached.registered.policy) else {
-            return Ok(None);
-        };
-        let words = open_tunables(&pins, &attached, &manifest)?.get();
+        let Some(policy) = self.pinned_policy(cgroup_id)? else { return Ok(None) };
+        let Ok(PolicyFile { manifest, .. }) = dir.policy(&policy) else { return Ok(None) };
+        let Some(words) = self.words(cgroup_id, &manifest)? else { return Ok(None) };
         let mut words = words.into_iter();
         let value = |tunable: &Tunable| match tunable.length {
             1 => words.next().map_or(Value::Null, Value::from),
@@ -154,6 +171,21 @@ impl Policies {
         };
         let values: Vec<Value> = manifest.tunables.iter().map(value).collect();
         Ok(Some(manifest.tunables.iter().map(|t| t.name.clone()).zip(values).collect()))
+    }
+
+    /// Values of all tunables of the policy whose link is pinned for a cgroup; `None` when that is
+    /// not the policy of `manifest`.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn words(&self, cgroup_id: u64, manifest: &Manifest) -> Result<Option<Vec<u32>>> {
+        let pins = self.pins.of(cgroup_id);
+        match self.attached(&pins)? {
+            Some(attached) if attached.registered.policy == manifest.name => {
+                Ok(Some(open_tunables(&pins, &attached, manifest)?.get()))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Removes the pins of cgroups that are gone, and those without effect.

@@ -3,7 +3,7 @@
 //! list of policies; nothing else names them.
 
 use crate::error::{Error, Result};
-use cachepilot_models::policy::Manifest;
+use cachepilot_models::policy::{Manifest, policy_of};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,6 +47,35 @@ impl PolicyDir {
             files.filter_map(|f| f.strip_suffix(OBJECT_SUFFIX).map(Into::into)).collect();
         names.sort();
         if names.is_empty() { Err(Error::NoPolicies(self.0.clone())) } else { Ok(names) }
+    }
+
+    /// Names of all policies and of their variants, sorted. A policy whose manifest is refused has
+    /// none.
+    ///
+    /// # Errors
+    /// As [`Self::names`].
+    pub fn candidates(&self) -> Result<Vec<String>> {
+        let names = |name: String| match self.policy(&name) {
+            Ok(file) => file.manifest.names().collect(),
+            Err(_) => vec![name],
+        };
+        let mut candidates: Vec<String> = self.names()?.into_iter().flat_map(names).collect();
+        candidates.sort();
+        Ok(candidates)
+    }
+
+    /// The policy that `name` stands for, or the variant, and values of all its tunables.
+    ///
+    /// # Errors
+    /// As [`Self::policy`], or [`Error::UnknownPolicy`] that lists the variants.
+    pub fn resolve(&self, name: &str) -> Result<(PolicyFile, Vec<u32>)> {
+        let file = self.policy(policy_of(name))?;
+        let values = file.manifest.values_of(name).map_err(|_| Error::UnknownPolicy {
+            name: name.into(),
+            dir: self.0.clone(),
+            known: file.manifest.names().collect::<Vec<_>>().join(", "),
+        })?;
+        Ok((file, values))
     }
 
     /// The policy called `name`.
@@ -96,6 +125,26 @@ mod tests {
         let policy = policies.policy("sample").unwrap();
         assert_eq!(policy.object, dir.path().join("sample.bpf.o"));
         assert_eq!(policy.manifest.title, "Sample");
+    }
+
+    #[test]
+    fn a_variant_is_its_policy_with_other_values() {
+        let tunable = "[[tunables]]\nname = 'share'\ntype = 'u32'\ndefault = 5\nmin = 1\nmax = 9\n\
+                       unit = 'percent'\ndescription = ''\n";
+        let variant = "[[variants]]\nname = 'wide'\ntunables = { share = 9 }\n";
+        let text = format!("{MANIFEST}{tunable}{variant}");
+        let (dir, policies) = folder(&[("sample.bpf.o", ""), ("sample.toml", &text)]);
+        assert_eq!(policies.names().unwrap(), ["sample"]);
+        assert_eq!(policies.candidates().unwrap(), ["sample", "sample:wide"]);
+        for (name, values) in [("sample", [5]), ("sample:wide", [9])] {
+            let (file, found) = policies.resolve(name).unwrap();
+            assert_eq!((file.manifest.name.as_str(), found), ("sample", values.to_vec()));
+            assert_eq!(file.manifest.name_of(&values), name, "as it is read back");
+        }
+        let error = policies.resolve("sample:tall").unwrap_err().to_string();
+        let shown = dir.path().display();
+        let expected = format!("no policy \"sample:tall\" in {shown} (known: sample, sample:wide)");
+        assert_eq!(error, expected);
     }
 
     #[test]

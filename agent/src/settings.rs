@@ -51,12 +51,15 @@ pub fn changes(manifest: &Manifest, settings: &[Setting]) -> Result<Vec<(Range<u
     settings.iter().map(change).collect()
 }
 
-/// All words of `struct policy_tunables`: the defaults, changed by `settings`.
+/// All words of `struct policy_tunables`: `words`, changed by `settings`.
 ///
 /// # Errors
 /// As [`changes`].
-pub fn tunable_words(manifest: &Manifest, settings: &[Setting]) -> Result<Vec<u32>> {
-    let mut words = manifest.tunable_defaults();
+pub fn changed_words(
+    manifest: &Manifest,
+    mut words: Vec<u32>,
+    settings: &[Setting],
+) -> Result<Vec<u32>> {
     for (range, value) in changes(manifest, settings)? {
         words[range].fill(value);
     }
@@ -75,7 +78,8 @@ mod tests {
 
     fn words(texts: &[&str]) -> Result<Vec<u32>> {
         let texts: Vec<String> = texts.iter().map(|&t| t.into()).collect();
-        tunable_words(get_scan(), &Setting::parse_all(&texts)?)
+        let defaults = get_scan().tunable_defaults();
+        changed_words(get_scan(), defaults, &Setting::parse_all(&texts)?)
     }
 
     #[test]

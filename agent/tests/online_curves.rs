@@ -7,6 +7,7 @@ use cachepilot_agent::wire;
 use cachepilot_models::hash::page_hash;
 use cachepilot_models::policy::{Instance, InstanceConfig, KERNEL_BATCH, Requests, find, policies};
 use proptest::prelude::*;
+use std::collections::HashSet;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -277,6 +278,73 @@ fn trust_comes_with_the_working_set_and_goes_with_wrong_predictions() {
     assert!(!trusted && reason.contains("measured"), "{reason}");
     let reason = tenant.judge(&measured(right, 1 << 40)).1.to_owned();
     assert_eq!(reason, "the present policy or size is not on the curves");
+}
+
+/// Of a popularity of rank^-0.9, the sums over ranks.
+fn popularity(pages: usize) -> Vec<f64> {
+    let mut sum = 0.0;
+    let mut step = |rank: usize| {
+        sum += (rank as f64).powf(-0.9);
+        sum
+    };
+    (1..=pages).map(&mut step).collect()
+}
+
+/// Runs a tenant of 150 accesses per second whose page cache is warm; the curves after 15 seconds,
+/// why they are not trusted, and how many pages were seen.
+fn little(cached: u64, key: impl Fn(u64) -> u64 + Copy) -> (wire::Curves, String, u64) {
+    let config = CurvesSettings::default().config(8 * cached * PAGE);
+    let mut tenant = TenantCurves::new(&config).unwrap();
+    let (capacity_pages, batch, seed) = (cached, KERNEL_BATCH, 1);
+    let config = InstanceConfig { capacity_pages, batch, seed, tunables: vec![] };
+    let mut cache = Instance::new(find("kernel_lru").unwrap(), &config).unwrap();
+    cache.run(Requests::of_keys(&keys(100, 20_000, key)), None).unwrap();
+    let (mut distrust, mut seen) = (String::new(), HashSet::new());
+    for second in 0..15 {
+        let accessed = keys(second, 150, key);
+        seen.extend(accessed.iter().copied());
+        let before = cache.stats().misses;
+        cache.run(Requests::of_keys(&accessed), None).unwrap();
+        tick(&mut tenant, accessed);
+        let judged = tenant.judge(&Measured {
+            policy: wire::DEFAULT_POLICY,
+            size_bytes: cached * PAGE,
+            accesses: 150,
+            misses: cache.stats().misses - before,
+            dropped: 0,
+        });
+        distrust = judged.1.to_owned();
+    }
+    (tenant.curves().unwrap(), distrust, seen.len() as u64)
+}
+
+#[test]
+fn curves_of_150_accesses_per_second_are_good_enough_within_15_seconds() {
+    for (pages, cached) in [(1000, 400), (4000, 1000), (20_000, 4000)] {
+        let sums = popularity(pages);
+        let key = |i| {
+            let at = page_hash(i) as f64 / 2f64.powi(64) * sums[pages - 1];
+            page_hash(sums.partition_point(|&sum| sum < at) as u64)
+        };
+        let (curves, distrust, seen) = little(cached, key);
+        let now = predict(&curves, wire::DEFAULT_POLICY, cached * PAGE).unwrap();
+        let wanted = truth("kernel_lru", cached, key);
+        assert_eq!(distrust, "", "{pages} pages, {seen} seen: {now:?} of {wanted}, {curves:?}");
+        let (mut known, mut inside, mut points) = (Vec::new(), 0, 0);
+        for &size in &curves.sizes_bytes {
+            let truth = truth("kernel_lru", size / PAGE, key);
+            let (ratio, bar) = predict(&curves, wire::DEFAULT_POLICY, size).unwrap();
+            inside += u32::from((ratio - truth).abs() <= bar);
+            points += 1;
+            if size / PAGE <= seen {
+                known.push((ratio - truth).abs());
+            }
+        }
+        let error = known.iter().sum::<f64>() / known.len() as f64;
+        assert!(error < 0.05 && known.len() >= 6, "{pages} pages: {error}, {known:?}");
+        assert!(inside * 10 >= points * 8, "{pages} pages: {inside} of {points} within their bars");
+        assert!((now.0 - wanted).abs() < 0.12, "{pages} pages: {now:?}, not {wanted}, at present");
+    }
 }
 
 proptest! {

@@ -15,6 +15,7 @@ from cachepilot import _models
 from cachepilot.errors import InputError
 
 OPT = "opt"
+VARIANT_SEPARATOR = ":"
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,14 @@ class Tunable:
     max: int
     unit: str
     description: str
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Other values for the tunables of a policy; `name` includes the policy's: `NAME:VARIANT`."""
+
+    name: str
+    tunables: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,7 @@ class Policy:
     hooks: tuple[str, ...]
     needs: tuple[str, ...]
     tunables: tuple[Tunable, ...]
+    variants: tuple[Variant, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -89,6 +99,10 @@ def _policy(raw: dict[str, Any]) -> Policy:
         hooks=tuple(raw["hooks"]),
         needs=tuple(raw["needs"]),
         tunables=tuple(_tunable(tunable) for tunable in raw["tunables"]),
+        variants=tuple(
+            Variant(f"{raw['name']}{VARIANT_SEPARATOR}{one['name']}", dict(one["tunables"]))
+            for one in raw.get("variants", ())
+        ),
     )
 
 
@@ -98,9 +112,16 @@ def policies() -> dict[str, Policy]:
     return {raw["name"]: _policy(raw) for raw in manifests_json()}
 
 
-def find(name: str) -> Policy:
-    """The policy called `name`; raises InputError that lists the names there are."""
+def _with_variants() -> dict[str, Policy]:
+    """Every policy by its name and by those of its variants."""
     known = policies()
+    variants = {one.name: policy for policy in known.values() for one in policy.variants}
+    return known | variants
+
+
+def find(name: str) -> Policy:
+    """The policy of that name, or of that variant; raises InputError that lists the names."""
+    known = _with_variants()
     if name not in known:
         raise InputError(f"unknown policy {name!r} (known: {', '.join(sorted(known))})")
     return known[name]
@@ -109,13 +130,14 @@ def find(name: str) -> Policy:
 def select(text: str) -> list[str]:
     """Names from a comma-separated list, each once; `all` stands for every policy folder.
 
-    `opt` is Belady's OPT, which no folder holds: it is given only when asked for by name.
+    A variant is given only when asked for by name, `NAME:VARIANT`; so is `opt`, Belady's OPT,
+    which no folder holds.
     """
     chosen: dict[str, None] = {}
-    known = policies()
+    known = _with_variants()
     for part in (part.strip() for part in text.split(",")):
         if part == "all":
-            chosen |= dict.fromkeys(known)
+            chosen |= dict.fromkeys(policies())
         elif part == OPT or part in known:
             chosen[part] = None
         else:

@@ -33,6 +33,7 @@ OBJECTIVES = st.builds(
     memory_min=st.sampled_from([None, LEAST, Size("64MiB", pages=16384)]),
     memory_max=st.sampled_from([None, MOST, Size("64MiB", pages=16384)]),
     policies=st.sampled_from([(), ("s3fifo",), ("lfu", "mru")]),
+    tasks=st.sampled_from([(), ("rocksdb:low", "backup*")]),
     mode=st.sampled_from(list(Mode)),
     indicator=st.sampled_from(
         [

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cachepilot.v1 import session_pb2 as wire
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,7 +17,6 @@ from cachepilot.sense.counterfactuals import (
     Counterfactuals,
 )
 from cachepilot.sizes import PAGE_BYTES
-from cachepilot.v1 import session_pb2 as wire
 
 NAN, INF = float("nan"), float("inf")
 PLAIN: dict[str, Any] = {

@@ -31,7 +31,7 @@ type Feed = Box<dyn FnMut(&[u64])>;
 
 fn bank(footprint: u64, sampling: Sampling) -> Bank {
     Bank::new(BankConfig {
-        policies: policies().iter().collect(),
+        policies: policies().iter().map(Into::into).collect(),
         sizes_pages: geometric_size_grid(footprint.div_ceil(100), footprint, POINTS),
         sampling,
         half_life: None,

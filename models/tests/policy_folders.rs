@@ -163,3 +163,26 @@ fn a_tunable_that_the_manifest_lacks_is_refused() {
     let message = refusal("TUNABLE(limit)", "TUNABLE(limit) + TUNABLE(other)");
     assert!(message.ends_with("tunable other is in the code, not in the policy.toml"), "{message}");
 }
+
+#[test]
+fn a_variant_sets_tunables_that_there_are_to_values_of_their_own() {
+    let with = |variants: &str| format!("description = \"a limit\"\n{variants}");
+    let variant = |name: &str, set: &str| {
+        with(&format!("[[variants]]\nname = \"{name}\"\ntunables = {{ {set} }}\n"))
+    };
+    let limit = "description = \"a limit\"\n";
+    let (_root, dir) = folder("sample", limit, &variant("wide", "limit = 9"));
+    let manifest = check::read_manifest(&dir).unwrap();
+    assert_eq!(manifest.values_of("sample:wide"), Ok(vec![9]));
+    assert_eq!(compile(&dir), "");
+    for (name, set, said) in [
+        ("wide", "limt = 9", "sample.limt: no such tunable (known: limit)"),
+        ("wide", "limit = 10", "sample.limit: 10 is not in 1..=9"),
+        ("wide", "limit = 5", "the same name or the same values as the defaults"),
+        ("Wide", "limit = 9", "name is not of the form [a-z][a-z0-9_]*"),
+    ] {
+        let message = refusal(limit, &variant(name, set));
+        let expected = format!("policy.toml: variants.{name}: {said}");
+        assert!(message.ends_with(&expected), "{message}");
+    }
+}

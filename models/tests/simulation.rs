@@ -26,7 +26,7 @@ fn misses(policy: &'static Policy, keys: &[u64], size_pages: u64, batch: u32) ->
 
 fn bank(policies: &[&'static Policy], sizes: &[u64], sampling: Sampling) -> Bank {
     Bank::new(BankConfig {
-        policies: policies.to_vec(),
+        policies: policies.iter().map(|&policy| policy.into()).collect(),
         sizes_pages: sizes.to_vec(),
         sampling,
         half_life: None,
@@ -96,7 +96,7 @@ proptest! {
         let all: Vec<&'static Policy> = policies().iter().collect();
         let sizes = [3, 40, 150];
         let mut bank = Bank::new(BankConfig {
-            policies: all.clone(),
+            policies: all.iter().map(|&policy| policy.into()).collect(),
             sizes_pages: sizes.to_vec(),
             sampling: Sampling::Rate(1.0),
             half_life: None,
@@ -174,7 +174,7 @@ fn with_ageing_the_last_phase_wins() {
     let both: Vec<u64> = old.keys.iter().chain(&new.keys).copied().collect();
     let error = |half_life: Option<u64>| {
         let mut bank = Bank::new(BankConfig {
-            policies: lru.to_vec(),
+            policies: lru.map(Into::into).to_vec(),
             sizes_pages: sizes.to_vec(),
             sampling: Sampling::Rate(0.2),
             half_life,
@@ -204,7 +204,7 @@ fn tasks_follow_their_accesses_into_the_sample() {
 fn what_makes_no_bank_is_refused() {
     let make = |sampling, sizes: &[u64], half_life| {
         let config = BankConfig {
-            policies: vec![find("lru").unwrap()],
+            policies: vec![find("lru").unwrap().into()],
             sizes_pages: sizes.to_vec(),
             sampling,
             half_life,

@@ -2,8 +2,10 @@
 """In the guest: the agent as it is installed, under a controller on the host.
 
 Two tenants read. One is pinned to a policy and then to a limit, through the controller's API; the
-agent is killed and starts again. Prints a line of JSON for each step.
-Usage: daemon_guest.py AGENT CONFIG API, where API is the controller's address seen from here.
+agent is killed and starts again. Then another controller puts a policy and a limit on trial, and
+dies. Prints a line of JSON for each step.
+Usage: daemon_guest.py AGENT CONFIG TRIAL API: configurations for both controllers, and the address
+of the first one seen from here.
 """
 
 import json
@@ -115,8 +117,29 @@ def lower(told: Told) -> None:
     tell("limit", steps=steps, seen=seen, max=number("t-a", "memory.max"))
 
 
+def has(cgroup: str) -> dict[str, Any]:
+    return {"policy": policy(cgroup), "high": number(cgroup, "memory.high")}
+
+
+def on_trial(program: str, config: str) -> None:
+    """What a controller puts on trial that dies then, and what the agent alone makes of it."""
+    before = has("t-a")
+    agent = subprocess.Popen([program, "run", "--config", config])
+    changed = until("both on trial", lambda: _if_both_differ(before, has("t-a")))
+    began = time.monotonic()
+    until("both as before", lambda: before if has("t-a") == before else None)
+    seconds = time.monotonic() - began
+    tell("trial", before=before, changed=changed, back=has("t-a"), seconds=seconds)
+    agent.terminate()
+    agent.wait()
+
+
+def _if_both_differ(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any] | None:
+    return now if all(now[key] != before[key] for key in before) else None
+
+
 def main() -> None:
-    program, config, api = sys.argv[1:]
+    program, config, trial, api = sys.argv[1:]
     told = Told(api)
     for call in CALLS:
         subprocess.run(call.split(), check=True)
@@ -134,16 +157,16 @@ def main() -> None:
     lower(told)
     agent.kill()
     agent.wait()
-    tell("killed", policy=policy("t-a"), high=number("t-a", "memory.high"))
+    tell("killed", **has("t-a"))
     before = told.last_seen_s()
     agent = subprocess.Popen([program, "run", "--config", config])
     until("a snapshot of the next agent", lambda: told.last_seen_s() > before or None)
     pins = sorted(path.name for path in PINS.iterdir())
     ident = str((MOUNT / "t-a").stat().st_ino)
-    kept = {"policy": policy("t-a"), "high": number("t-a", "memory.high")}
-    tell("again", **kept, pins=pins, ident=ident, seen=told.tenants())
+    tell("again", **has("t-a"), pins=pins, ident=ident, seen=told.tenants())
     agent.terminate()
     tell("ended", status=agent.wait(), policy=policy("t-a"))
+    on_trial(program, trial)
     for child in readers:
         os.kill(child, 9)
         os.waitpid(child, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent as a daemon on the patched kernel, under a controller of this host."""
+"""The agent as a daemon on the patched kernel, under controllers of this host."""
 
 import json
 import os
@@ -12,7 +12,9 @@ from typing import Any
 
 import httpx
 import pytest
+from cachepilot.v1 import session_pb2 as wire
 from experiments.autopilot.children import ChildError, Children, free_port
+from scripted_controller import Controller, Story, until
 
 from cachepilot import agent
 from cachepilot.vm import Machine, run
@@ -22,6 +24,8 @@ MIB = 1 << 20
 BUDGET_MIB = 64
 FILE_MIB = 24
 LIMIT_MIB = 16
+TRIAL_MIB = 32
+TTL_S = 15.0
 HOST = "10.0.2.2"
 NETWORK = ("-netdev", "user,id=net0", "-device", "virtio-net-pci,netdev=net0")
 Told = dict[str, Any]
@@ -29,15 +33,15 @@ Told = dict[str, Any]
 pytestmark = pytest.mark.usefixtures("patched_kernel")
 
 
-def agent_config(folder: Path, port: int) -> Path:
+def agent_config(folder: Path, name: str, port: int) -> Path:
     """An agent whose tenants are /t-*, that learns from all that happens."""
-    path = folder / "agent.toml"
+    path = folder / f"{name}.toml"
     path.write_text(
         f"""node = "guest"
 controller = "http://{HOST}:{port}"
 insecure = true
 kind = "cache_ext"
-state_dir = "/tmp/agent"
+state_dir = "/tmp/{name}"
 metrics = ""
 [kernel]
 match = ["t-*"]
@@ -82,13 +86,33 @@ def healthy(url: str) -> bool:
         return False
 
 
+def trial() -> Story:
+    """Another policy and another limit for /t-a, neither of which is ever confirmed."""
+    yield from until(lambda seen: seen.cgroup == "/t-a" and seen.policy == "lfu")
+    yield {
+        "policy": "sieve",
+        "limit_bytes": TRIAL_MIB * MIB,
+        "revert_to": wire.Setting(policy="lfu", limit_bytes=LIMIT_MIB * MIB),
+        "ttl_ms": int(1000 * TTL_S),
+    }
+
+
 @pytest.fixture(scope="module")
-def steps(controller: tuple[int, int], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
+def mortal() -> Iterator[Controller]:
+    """A controller that dies once what it put on trial is in force."""
+    with Controller(trial, mortal=True) as controller:
+        yield controller
+
+
+@pytest.fixture(scope="module")
+def steps(
+    controller: tuple[int, int], mortal: Controller, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Told]:
     """What daemon_guest.py tells, by step."""
     grpc, http = controller
     program = agent.find(os.environ)
     folder = tmp_path_factory.mktemp("agent")
-    config = agent_config(folder, grpc)
+    configs = [agent_config(folder, "agent", grpc), agent_config(folder, "trial", mortal.port)]
     # One CPU: on several the emulator trips over code that the kernel patches, as it does where
     # the sampler attaches.
     machine = Machine(
@@ -98,8 +122,8 @@ def steps(controller: tuple[int, int], tmp_path_factory: pytest.TempPathFactory)
         environment=agent.environment_for(program, os.environ),
         qemu=NETWORK,
     )
-    script, api = HERE / "daemon_guest.py", f"http://{HOST}:{http}/api/v1"
-    result = run(machine, ["/usr/bin/python3", str(script), str(program), str(config), api])
+    words = [HERE / "daemon_guest.py", program, *configs, f"http://{HOST}:{http}/api/v1"]
+    result = run(machine, ["/usr/bin/python3", *map(str, words)])
     assert result.returncode == 0, result.output[-2000:] + result.errors
     lines = map(json.loads, result.output.splitlines())
     return {line["step"]: line for line in lines}
@@ -135,3 +159,15 @@ def test_what_was_set_outlives_a_killed_agent_and_is_adopted(steps: dict[str, To
     assert (seen["policy"], seen["limit_bytes"]) == ("lfu", LIMIT_MIB * MIB)
     assert seen["interference"] == ""
     assert (steps["ended"]["status"], steps["ended"]["policy"]) == (0, "lfu")
+
+
+def test_what_nobody_confirms_is_undone_when_the_controller_is_gone(
+    steps: dict[str, Told], mortal: Controller
+) -> None:
+    told = steps["trial"]
+    assert [wire.Result.Outcome.Name(one.outcome) for one in mortal.results] == ["APPLIED"]
+    assert told["before"] == {"policy": "lfu", "high": LIMIT_MIB * MIB}
+    assert told["changed"] == {"policy": "sieve", "high": TRIAL_MIB * MIB}
+    assert told["back"] == told["before"]
+    # Not before its time; reclaim takes some more on an emulated processor.
+    assert TTL_S - 2 <= told["seconds"] <= TTL_S + 40

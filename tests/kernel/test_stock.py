@@ -1,22 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent on Debian's own kernel: it sees and sizes tenants there, and says what it cannot do.
 
-The controller is the test: it speaks the contract with the agent in the guest, and its plans ask
-for what it wants to see refused, done or lost.
+The plans of a scripted controller ask for what the test wants to see refused, done or lost.
 """
 
 import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
+from scripted_controller import Controller, Story, until
 
 from cachepilot import agent
 from cachepilot.v1 import session_pb2 as wire
@@ -33,66 +30,6 @@ ACCESSES = ("random", "mapped", "sends", "reclaims")
 NO_SPLICES = "splices: the kernel has no filemap_splice_read"
 
 Told = dict[str, Any]
-Story = Generator[dict[str, Any] | None, wire.Tenant, None]
-
-
-class Controller:
-    """Sends each snapshot's tenant to a story, and what the story answers as a plan."""
-
-    def __init__(self, story: Callable[[], Story]) -> None:
-        self.hello = wire.Hello()
-        self.snapshots: list[wire.Snapshot] = []
-        self.results: list[wire.Result] = []
-        self._story, self._begun = story(), False
-        self._server = grpc.server(ThreadPoolExecutor(2))
-        method: Any = grpc.stream_stream_rpc_method_handler(self._session)
-        handler = grpc.method_handlers_generic_handler("cachepilot.v1.Fleet", {"Session": method})
-        self._server.add_generic_rpc_handlers((handler,))
-        self.port = self._server.add_insecure_port("127.0.0.1:0")
-
-    def __enter__(self) -> "Controller":
-        self._server.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.stop(None)
-
-    def _session(self, said: Iterator[bytes], _: grpc.ServicerContext) -> Iterator[bytes]:
-        welcome = wire.Welcome(interval_ms=500)
-        yield wire.ControllerMessage(welcome=welcome).SerializeToString()
-        for message in map(wire.AgentMessage.FromString, said):
-            match message.WhichOneof("message"):
-                case "hello":
-                    self.hello = message.hello
-                case "ack":
-                    self.results += message.ack.results
-                case "snapshot":
-                    plan = self._plan(message.snapshot)
-                    yield wire.ControllerMessage(plan=plan).SerializeToString()
-
-    def _plan(self, snapshot: wire.Snapshot) -> wire.Plan:
-        self.snapshots.append(snapshot)
-        plan = wire.Plan(epoch=len(self.snapshots), snapshot=snapshot.sequence)
-        for tenant in snapshot.tenants:
-            if not self._begun:
-                next(self._story)
-                self._begun = True
-            wanted = next_wish(self._story, tenant)
-            if wanted is not None:
-                plan.actions.add(cgroup=tenant.cgroup, cgroup_id=tenant.cgroup_id, **wanted)
-        return plan
-
-
-def next_wish(story: Story, tenant: wire.Tenant) -> dict[str, Any] | None:
-    try:
-        return story.send(tenant)
-    except StopIteration:
-        return None
-
-
-def until(holds: Callable[[wire.Tenant], bool]) -> Story:
-    while not holds((yield None)):
-        pass
 
 
 def story() -> Story:

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use cachepilot_models::hash::page_hash;
-use cachepilot_models::policy::{Instance, InstanceConfig, KERNEL_BATCH, Policy, Requests};
+use cachepilot_models::policy::{Candidate, Instance, InstanceConfig, KERNEL_BATCH, Requests};
 use cachepilot_models::trace::{Chunk, OpenOptions, open};
 use std::path::Path;
 
@@ -65,15 +65,10 @@ impl Workload {
 }
 
 /// Miss ratio over `measured` of a cache of real size that was warmed by `before`.
-pub fn full_simulation(
-    policy: &'static Policy,
-    size: u64,
-    before: &[u64],
-    measured: &[u64],
-) -> f64 {
-    let config =
-        InstanceConfig { capacity_pages: size, batch: KERNEL_BATCH, seed: 1, tunables: vec![] };
-    let mut cache = Instance::new(policy, &config).unwrap();
+pub fn full_simulation(candidate: &Candidate, size: u64, before: &[u64], measured: &[u64]) -> f64 {
+    let tunables = candidate.tunables.clone();
+    let config = InstanceConfig { capacity_pages: size, batch: KERNEL_BATCH, seed: 1, tunables };
+    let mut cache = Instance::new(candidate.policy, &config).unwrap();
     cache.run(Requests::of_keys(before), None).unwrap();
     let cold = cache.stats().misses;
     cache.run(Requests::of_keys(measured), None).unwrap();

@@ -9,7 +9,7 @@ use cachepilot_agent::check_kernel;
 use cachepilot_agent::overview::{self, Row};
 use cachepilot_agent::policies::Policies;
 use cachepilot_agent::policy_dir::{PolicyDir, PolicyFile};
-use cachepilot_agent::settings::{Setting, tunable_words};
+use cachepilot_agent::settings::{Setting, changed_words};
 use cachepilot_agent::verify::verify;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -40,8 +40,8 @@ struct Placed {
 impl Placed {
     fn check(placement: &Placement) -> Result<Self, Failure> {
         let settings = Setting::parse_all(&placement.settings)?;
-        let policy = find_dir(&placement.dir).policy(&placement.policy)?;
-        let tunables = tunable_words(&policy.manifest, &settings)?;
+        let (policy, values) = find_dir(&placement.dir).resolve(&placement.policy)?;
+        let tunables = changed_words(&policy.manifest, values, &settings)?;
         Ok(Self { cgroup: Cgroup::open(&placement.cgroup.dir)?, policy, tunables })
     }
 }

@@ -5,7 +5,7 @@ use super::settings::{CurvesConfig, PAGE_BYTES};
 use crate::error::Result;
 use crate::wire;
 use cachepilot_models::minisim::Counterfactuals;
-use cachepilot_models::policy::{Requests, find};
+use cachepilot_models::policy::Requests;
 
 /// Caches are simulated no larger than so many times what the sample may hold: all fits there.
 const LARGEST_SHARE: f64 = 2.0;
@@ -18,17 +18,36 @@ pub(super) struct TenantCounterfactuals {
     size_bytes: u64,
     in_force: String,
     caches: Option<Counterfactuals>,
+    /// Generations before the first of these caches.
+    earlier: u64,
 }
 
 impl TenantCounterfactuals {
-    pub(super) fn new(config: &CurvesConfig, threshold: u64) -> Self {
+    pub(super) fn new(config: &CurvesConfig, threshold: u64, earlier: u64) -> Self {
         Self {
             config: config.clone(),
             threshold,
             size_bytes: 0,
             in_force: String::new(),
             caches: None,
+            earlier,
         }
+    }
+
+    /// Of the totals told last.
+    pub(super) fn generation(&self) -> u64 {
+        self.earlier + self.caches.as_ref().map_or(0, |caches| caches.totals().generation)
+    }
+
+    /// Policies that treat tasks apart get those of `config`.
+    pub(super) fn set_tasks(&mut self, config: &CurvesConfig) -> Result<()> {
+        self.config.tasks.clone_from(&config.tasks);
+        let Some(caches) = &mut self.caches else { return Ok(()) };
+        let names: Vec<String> = caches.policies().map(Into::into).collect();
+        for name in names {
+            caches.set_tunables(&self.config.resolve(&name)?)?;
+        }
+        Ok(())
     }
 
     pub(super) fn access(&mut self, requests: Requests<'_>) -> Result<()> {
@@ -52,6 +71,9 @@ impl TenantCounterfactuals {
 
     /// Follows a page cache of `size_bytes` under the policy `in_force`, as on the wire, and tells
     /// what was counted so far. `None` without a page cache.
+    ///
+    /// A policy that is no candidate is told for as long as it is in force, so that it can be
+    /// compared with what may replace it, and not a moment longer: what is told can be chosen.
     pub(super) fn tell(
         &mut self,
         in_force: &str,
@@ -63,22 +85,27 @@ impl TenantCounterfactuals {
         self.size_bytes = size_bytes;
         let pages = self.config.simulated_pages(size_bytes, self.threshold);
         let in_force = self.config.model_of(in_force);
+        let candidates = self.config.candidates();
+        let is_candidate = |name: &str| candidates.iter().any(|one| one.name == name);
         let caches = match &mut self.caches {
             Some(caches) => caches,
             none => {
-                let candidates = self.config.candidates();
-                none.insert(Counterfactuals::new(candidates, pages, self.threshold, 0)?)
+                let all = candidates.clone();
+                none.insert(Counterfactuals::new(all, pages, self.threshold, 0)?)
             }
         };
         caches.set_size(pages)?;
+        if self.in_force != in_force && !is_candidate(&self.in_force) {
+            caches.exclude(&self.in_force);
+        }
         in_force.clone_into(&mut self.in_force);
         // A policy that only the kernel knows is not simulated.
-        if let Ok(policy) = find(in_force) {
+        if let Ok(policy) = self.config.resolve(in_force) {
             caches.include(policy)?;
         }
         let totals = caches.totals();
         Ok(Some(wire::Counterfactuals {
-            generation: totals.generation,
+            generation: self.earlier + totals.generation,
             policies: caches.policies().map(|name| self.config.name_of(name)).collect(),
             accesses_total: totals.accesses,
             misses_total: totals.misses,
@@ -107,7 +134,7 @@ mod tests {
     use super::*;
 
     fn fed(keys: &[u64]) -> TenantCounterfactuals {
-        let mut tenant = TenantCounterfactuals::new(&CurvesConfig::default(), u64::MAX);
+        let mut tenant = TenantCounterfactuals::new(&CurvesConfig::default(), u64::MAX, 0);
         tenant.tell("default", 100 * PAGE_BYTES).unwrap();
         tenant.access(Requests::of_keys(keys)).unwrap();
         tenant
@@ -136,8 +163,32 @@ mod tests {
     }
 
     #[test]
+    fn one_that_is_no_candidate_leaves_when_it_is_not_in_force_any_more() {
+        let mut tenant = fed(&[1, 2, 1]);
+        let size = 100 * PAGE_BYTES;
+        tenant.tell("mru", size).unwrap();
+        tenant.access(Requests::of_keys(&[1, 3])).unwrap();
+        let told = tenant.tell("lirs", size).unwrap().unwrap();
+        assert!(!told.policies.contains(&"mru".to_owned()), "{:?}", told.policies);
+        let counted: f64 = told.accesses_total.iter().sum();
+        assert_eq!((told.generation, counted), (2, 2.0), "the totals of the others go on");
+        let told = tenant.tell("default", size).unwrap().unwrap();
+        assert!(told.policies.contains(&"lirs".to_owned()), "a candidate stays");
+    }
+
+    #[test]
+    fn what_the_operator_names_is_a_candidate_whether_in_force_or_not() {
+        let config = CurvesConfig { policies: vec!["mru".into()], ..CurvesConfig::default() };
+        let mut tenant = TenantCounterfactuals::new(&config, u64::MAX, 0);
+        for in_force in ["default", "mru", "default"] {
+            let told = tenant.tell(in_force, 100 * PAGE_BYTES).unwrap().unwrap();
+            assert_eq!((told.policies, told.generation), (vec!["default".into(), "mru".into()], 1));
+        }
+    }
+
+    #[test]
     fn without_a_page_cache_there_is_nothing_to_tell() {
-        let mut tenant = TenantCounterfactuals::new(&CurvesConfig::default(), u64::MAX);
+        let mut tenant = TenantCounterfactuals::new(&CurvesConfig::default(), u64::MAX, 0);
         assert_eq!(tenant.tell("default", 100).unwrap(), None);
         assert_eq!(tenant.bytes(), 0);
     }

@@ -4,6 +4,7 @@
 mod budget;
 mod counterfactuals;
 mod drift;
+mod early;
 mod measured;
 mod predict;
 mod published;

@@ -14,6 +14,8 @@ const NEW_SHARE: f64 = 0.04;
 pub(super) struct Published {
     names: Vec<String>,
     curves: Option<wire::Curves>,
+    /// Of the last curves.
+    generation: u64,
     /// Samples of the bank when they were last computed, and how many count in them.
     sampled_at: u64,
     effective: u64,
@@ -29,10 +31,12 @@ pub(super) struct Published {
 }
 
 impl Published {
-    pub(super) fn new(names: Vec<String>) -> Self {
+    /// Nothing yet; the first curves are of the generation after `generation`.
+    pub(super) fn new(names: Vec<String>, generation: u64) -> Self {
         Self {
             names,
             curves: None,
+            generation,
             sampled_at: 0,
             effective: 0,
             other_bank: true,
@@ -59,8 +63,14 @@ impl Published {
         self.curves.as_ref()
     }
 
+    /// Of the curves, 0 when there are none.
     pub(super) fn generation(&self) -> u64 {
         self.curves.as_ref().map_or(0, |curves| curves.generation)
+    }
+
+    /// Of the last curves that there were.
+    pub(super) fn last_generation(&self) -> u64 {
+        self.generation
     }
 
     /// Sampled accesses behind the curves, by weight.
@@ -90,7 +100,8 @@ impl Published {
             Some(old) if !new_phase => smooth(old, &mut new),
             _ => {}
         }
-        new.generation = self.generation() + 1;
+        self.generation += 1;
+        new.generation = self.generation;
         new.rate = bank.rate();
         new.sampled = (self.effective as f64 * bank.rate() / bank.small_rate()) as u64;
         self.curves = Some(new);

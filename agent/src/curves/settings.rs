@@ -6,7 +6,7 @@ use crate::wire;
 use cachepilot_models::curve::geometric_size_grid;
 use cachepilot_models::hash::threshold;
 use cachepilot_models::minisim::{OnlineBank, OnlineConfig};
-use cachepilot_models::policy::{Policy, find, policies};
+use cachepilot_models::policy::{Candidate, policies, resolve};
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 
@@ -38,7 +38,8 @@ pub struct CurvesSettings {
     pub sample_pages: usize,
     /// Memory per tenant, MiB, 1 to 1024; a successor may take as much.
     pub memory_mib: u64,
-    /// Policies to simulate besides `default_model`; empty for those the autopilot may choose.
+    /// Policies and variants (`NAME:VARIANT`) to simulate besides `default_model`; empty for those
+    /// the autopilot may choose.
     pub policies: Vec<String>,
     /// The simulated policy that stands for the kernel's own.
     pub default_model: String,
@@ -75,7 +76,7 @@ impl CurvesSettings {
         within("sample_pages", self.sample_pages as f64, 64.0..=1_048_576.0)?;
         within("memory_mib", self.memory_mib as f64, 1.0..=1024.0)?;
         let known = |key: &str, name: &str| {
-            find(name).map(drop).map_err(|error| format!("curves.{key}: {error}"))
+            resolve(name).map(drop).map_err(|error| format!("curves.{key}: {error}"))
         };
         known("default_model", &self.default_model)?;
         self.policies.iter().try_for_each(|name| known("policies", name))
@@ -97,6 +98,7 @@ impl CurvesSettings {
             events_per_s: self.events_per_s,
             cell_events_per_s: self.cell_events_per_s,
             max_bytes: self.memory_mib << 20,
+            tasks: None,
         }
     }
 }
@@ -133,6 +135,8 @@ pub struct CurvesConfig {
     pub cell_events_per_s: f64,
     /// Memory of one tenant's curves.
     pub max_bytes: u64,
+    /// Ids of the tasks that the objective of the tenant names; `None` when it names none.
+    pub tasks: Option<Vec<u32>>,
 }
 
 impl Default for CurvesConfig {
@@ -143,22 +147,41 @@ impl Default for CurvesConfig {
 }
 
 impl CurvesConfig {
-    /// The policies to simulate, in the order of the registry.
+    /// The policies and variants to simulate, in the order of the registry: those that treat tasks
+    /// apart where tasks are named, and with these.
     #[must_use]
-    pub fn simulated(&self) -> Vec<&'static Policy> {
-        let wanted = |p: &&Policy| {
-            let name = &p.manifest.name;
-            let is_candidate = self.policies.is_empty() && p.manifest.autopilot;
-            is_candidate || self.policies.contains(name) || *name == self.default_model
+    pub fn simulated(&self) -> Vec<Candidate> {
+        let wanted = |one: &Candidate| {
+            let manifest = &one.policy.manifest;
+            let suits = self.tasks.is_some() && manifest.needs_tasks() && !manifest.simulation_only;
+            let is_candidate = self.policies.is_empty() && (manifest.autopilot || suits);
+            is_candidate || self.policies.contains(&one.name) || one.name == self.default_model
         };
-        policies().iter().filter(wanted).collect()
+        let all = policies().iter().flat_map(|policy| policy.candidates());
+        all.filter(wanted).map(|one| self.with_tasks(one)).collect()
+    }
+
+    /// What a name on the wire stands for, with the tasks of the tenant.
+    ///
+    /// # Errors
+    /// When no policy or variant has this name.
+    pub(super) fn resolve(&self, name: &str) -> Result<Candidate> {
+        Ok(self.with_tasks(resolve(self.model_of(name))?))
+    }
+
+    fn with_tasks(&self, mut candidate: Candidate) -> Candidate {
+        if let Some(tasks) = &self.tasks {
+            let manifest = &candidate.policy.manifest;
+            candidate.tunables = manifest.with_tasks(candidate.tunables, tasks);
+        }
+        candidate
     }
 
     /// The policies whose counterfactuals are told: those simulated, the default first.
     #[must_use]
-    pub fn candidates(&self) -> Vec<&'static Policy> {
+    pub fn candidates(&self) -> Vec<Candidate> {
         let mut candidates = self.simulated();
-        candidates.sort_by_key(|p| p.manifest.name != self.default_model);
+        candidates.sort_by_key(|one| one.name != self.default_model);
         candidates
     }
 
@@ -231,9 +254,27 @@ mod tests {
     #[test]
     fn the_default_model_is_simulated_in_any_case() {
         let config = parse("policies = ['lfu']").unwrap().config(1 << 30);
-        let names: Vec<_> = config.simulated().iter().map(|p| p.manifest.name.as_str()).collect();
+        let names: Vec<_> = config.simulated().into_iter().map(|one| one.name).collect();
         assert_eq!(names, ["kernel_lru", "lfu"]);
         assert_eq!(config.cells(), 12);
+    }
+
+    #[test]
+    fn policies_that_treat_tasks_apart_are_for_tenants_with_named_tasks() {
+        let names = |config: &CurvesConfig| -> Vec<String> {
+            config.candidates().into_iter().map(|one| one.name).collect()
+        };
+        let mut config = CurvesConfig::default();
+        let without = names(&config);
+        assert!(!without.contains(&"get_scan".into()));
+        config.tasks = Some(vec![7, 9]);
+        let more: Vec<String> =
+            names(&config).into_iter().filter(|name| !without.contains(name)).collect();
+        assert_eq!(more, ["admission", "get_scan"]);
+        let get_scan = config.resolve("get_scan").unwrap();
+        assert_eq!(get_scan.tunables[..3], [7, 9, 0]);
+        config.policies = vec!["lfu".into()];
+        assert_eq!(names(&config), ["kernel_lru", "lfu"], "what the operator names is all");
     }
 
     proptest! {

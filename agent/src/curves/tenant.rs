@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The curves of one tenant: samples, their rates, and what is told of them.
 
+mod tasks;
+mod told;
+
+use self::tasks::{Generations, names_of};
 use super::budget::Budget;
 use super::counterfactuals::TenantCounterfactuals;
-use super::measured::Measured;
-use super::predict::predict;
+use super::early::Early;
 use super::published::Published;
 use super::settings::CurvesConfig;
 use super::small_rate::SmallRate;
-use super::trust::{Trust, TrustLimits, Window};
+use super::trust::{Trust, TrustLimits};
 use crate::error::Result;
-use crate::wire;
 use cachepilot_models::hash::{page_hash, threshold};
 use cachepilot_models::minisim::OnlineBank;
 use cachepilot_models::policy::Requests;
@@ -68,6 +70,8 @@ pub struct TenantCurves {
     judged_events: u64,
     published: Published,
     trust: Trust,
+    /// Since the phase began.
+    early: Early,
     counterfactuals: TenantCounterfactuals,
 }
 
@@ -77,18 +81,26 @@ impl TenantCurves {
     /// # Errors
     /// What is wrong with the configuration.
     pub fn new(config: &CurvesConfig) -> Result<Self> {
-        let names = config.simulated().iter().map(|p| config.name_of(&p.manifest.name)).collect();
-        let small_events = config.cell_events_per_s / config.cells().max(1) as f64;
         let budget = Budget::new(config.events_per_s, FIRST_RATE);
+        Self::begin(config, budget, Generations::default())
+    }
+
+    fn begin(config: &CurvesConfig, budget: Budget, after: Generations) -> Result<Self> {
+        let names = names_of(config);
+        let small_events = config.cell_events_per_s / config.cells().max(1) as f64;
         let small_share = (small_events / config.events_per_s).min(1.0);
         let small = SmallRate::new(small_events, FIRST_RATE * small_share);
         Ok(Self {
             bank: config.bank(budget.rate(), small.wanted(budget.rate()))?,
             successor: None,
             new_phase: false,
-            phase: 0,
+            phase: after.phase,
             kernel_threshold: threshold(budget.rate()),
-            counterfactuals: TenantCounterfactuals::new(config, threshold(budget.rate())),
+            counterfactuals: TenantCounterfactuals::new(
+                config,
+                threshold(budget.rate()),
+                after.counterfactuals,
+            ),
             config: config.clone(),
             budget,
             small,
@@ -96,8 +108,9 @@ impl TenantCurves {
             events: 0,
             accesses: 0,
             judged_events: 0,
-            published: Published::new(names),
+            published: Published::new(names, after.curves),
             trust: Trust::new(TrustLimits::default()),
+            early: Early::default(),
         })
     }
 
@@ -156,6 +169,7 @@ impl TenantCurves {
             self.replace_successor()?;
             self.new_phase = true;
             self.phase += 1;
+            self.early = Early::default();
             self.counterfactuals.begin_phase()?;
         }
         Ok(())
@@ -202,6 +216,7 @@ impl TenantCurves {
     /// What the simulation says.
     pub fn advance(&mut self, elapsed: Duration) -> Result<()> {
         self.flush()?;
+        self.early.pass(elapsed);
         let events = std::mem::take(&mut self.events);
         let accesses = std::mem::take(&mut self.accesses);
         let room = self.config.sample_pages as f64 / self.most_pages().max(1) as f64;
@@ -318,62 +333,12 @@ impl TenantCurves {
         self.successor.as_ref().map_or(self.bank.rate(), |s| s.rate().max(self.bank.rate()))
     }
 
-    /// The curves as they are now; `None` before anything was sampled. Cheap when there is little
-    /// new; `generation` changes when the curves did.
-    pub fn curves(&mut self) -> Option<wire::Curves> {
-        self.published.refresh(&mut self.bank);
-        self.published.curves().cloned()
-    }
-
-    /// What every candidate would have missed so far in a page cache of `size_bytes` under the policy
-    /// `in_force`, as on the wire.
-    ///
-    /// # Errors
-    /// What the simulation says.
-    pub fn counterfactuals(
-        &mut self,
-        in_force: &str,
-        size_bytes: u64,
-    ) -> Result<Option<wire::Counterfactuals>> {
-        self.counterfactuals.tell(in_force, size_bytes)
-    }
-
-    /// How often reuse distances changed so far: rises when a new phase begins.
-    #[must_use]
-    pub fn phase(&self) -> u64 {
-        self.phase
-    }
-
-    /// Generation of the last curves, 0 when there are none.
-    #[must_use]
-    pub fn generation(&self) -> u64 {
-        self.published.generation()
-    }
-
-    /// Compares the curves with what was measured since the last call: whether they may be acted
-    /// on, and why not.
-    pub fn judge(&mut self, measured: &Measured<'_>) -> (bool, &str) {
-        self.published.refresh(&mut self.bank);
-        let curves = self.published.curves();
-        let pages = measured.size_bytes as f64 / super::PAGE_BYTES as f64;
-        self.trust.update(&Window {
-            accesses: measured.accesses,
-            misses: measured.misses,
-            predicted: curves.and_then(|c| predict(c, measured.policy, measured.size_bytes)),
-            samples: self.published.effective(),
-            turned_over: !self.new_phase && (self.bank.learnt() || self.bank.pages_seen() >= pages),
-            events: std::mem::take(&mut self.judged_events),
-            dropped: measured.dropped,
-        });
-        (self.trust.trusted(), self.trust.distrust())
-    }
-
     /// Accesses after which one counts half now.
     pub fn half_life(&mut self) -> u64 {
         self.bank.half_life()
     }
 
-    /// Share of pages in the sample of all policies; [`wire::Curves`] gives that of LRU.
+    /// Share of pages in the sample of all policies; [`crate::wire::Curves`] gives that of LRU.
     #[must_use]
     pub fn small_rate(&self) -> f64 {
         self.bank.small_rate()

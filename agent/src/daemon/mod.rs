@@ -77,6 +77,7 @@ pub async fn run<D: Dial>(config: &Config, parts: Parts<D>) -> Result<()> {
         next_look: None,
         up: None,
         sequence: 0,
+        named: Vec::new(),
     };
     daemon.prepare().await?;
     let session = Session {
@@ -129,6 +130,8 @@ struct Daemon {
     up: Option<mpsc::Sender<Up>>,
     /// Of the last snapshot of this session.
     sequence: u64,
+    /// Tasks that the node was told of.
+    named: Vec<wire::NamedTasks>,
 }
 
 impl Daemon {

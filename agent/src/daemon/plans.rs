@@ -5,6 +5,7 @@
 use super::Daemon;
 use super::node_thread::NoAnswer;
 use crate::error::Result;
+use crate::node::Node;
 use crate::session::Up;
 use crate::wire;
 use std::time::Instant;
@@ -17,6 +18,7 @@ impl Daemon {
         let ack = match self.book.admit(&plan, self.node_ms()).await {
             Ok(answers) => {
                 self.hello.send_modify(|hello| hello.last_epoch = plan.epoch);
+                self.name_tasks(&plan).await;
                 let results = self.apply_all(&plan, answers).await?;
                 self.settle(&plan, &results).await;
                 wire::Ack { epoch: plan.epoch, refused: String::new(), results }
@@ -29,6 +31,20 @@ impl Daemon {
         self.shared.metrics.plan(ack.refused.is_empty());
         self.acknowledge(ack).await;
         Ok(())
+    }
+
+    /// Tells the node whose tasks are named, when that changed; a call that failed is made again with
+    /// the next plan.
+    async fn name_tasks(&mut self, plan: &wire::Plan) {
+        if plan.named_tasks == self.named {
+            return;
+        }
+        let named = plan.named_tasks.clone();
+        let call = move |node: &mut dyn Node| node.name_tasks(&named);
+        match self.node.call("the names of tasks", self.times.apply, call).await {
+            Ok(()) => self.named.clone_from(&plan.named_tasks),
+            Err(no_answer) => tracing::warn!("names of tasks: {no_answer}; once more later"),
+        }
     }
 
     /// Every action, in order, but those that have an answer. One that hangs is given up; while it

@@ -4,6 +4,7 @@
 pub mod factory;
 pub mod kernel;
 pub mod simulated;
+pub mod task_names;
 
 use crate::error::Result;
 use crate::wire;
@@ -73,6 +74,10 @@ pub trait Node: Send {
 
     /// Does what a plan says of one tenant, and reads it back.
     fn apply(&mut self, action: &wire::Action) -> wire::Result;
+
+    /// Tasks of these tenants are named, and of no others: policies that treat such tasks apart are
+    /// simulated for them, and attached, with the tasks that have these names.
+    fn name_tasks(&mut self, named: &[wire::NamedTasks]);
 
     /// Returns every tenant to the kernel's default and to the limit it had at first.
     fn release(&mut self) -> Vec<wire::Result>;

@@ -115,5 +115,5 @@ pub fn plan(epoch: u64, snapshot: u64, tenants: &[&str]) -> wire::Plan {
         ..Default::default()
     };
     let actions = tenants.iter().map(action).collect();
-    wire::Plan { epoch, snapshot, lease_ms: 0, actions }
+    wire::Plan { epoch, snapshot, actions, ..wire::Plan::default() }
 }

@@ -28,6 +28,8 @@ pub struct State {
     /// What actions on these cgroups come to instead.
     pub outcomes: HashMap<String, (Outcome, &'static str)>,
     pub release_fails: usize,
+    /// Every time that tasks were named.
+    pub named: Vec<Vec<wire::NamedTasks>>,
     pub tick_error: Option<&'static str>,
 }
 
@@ -136,6 +138,10 @@ impl Node for ScriptedNode {
             policy: action.policy.clone().unwrap_or_default(),
             limit_bytes: action.limit_bytes.unwrap_or_default(),
         }
+    }
+
+    fn name_tasks(&mut self, named: &[wire::NamedTasks]) {
+        self.script.state.lock().unwrap().named.push(named.to_vec());
     }
 
     fn release(&mut self) -> Vec<wire::Result> {

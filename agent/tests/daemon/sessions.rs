@@ -213,3 +213,24 @@ async fn a_thousand_tenants_with_all_their_curves_go_through_one_message() {
     assert_eq!(agent.shared.metrics.curves_deferred.get(), 0);
     agent.stop().await.unwrap();
 }
+
+#[tokio::test]
+async fn names_of_tasks_are_told_to_the_node_when_they_change() {
+    let controller = Controller::start().await;
+    let (node, script) = ScriptedNode::new(Pace::RealTime);
+    let agent = Agent::start(node, controller.address, "");
+    let mut session = controller.sessions.welcome(20).await;
+    let named = |names: &[&str]| wire::NamedTasks {
+        cgroup: "/a".into(),
+        cgroup_id: 1,
+        names: names.iter().map(|&name| name.into()).collect(),
+    };
+    let plans = [vec![named(&["a*"])], vec![named(&["a*"])], vec![named(&["b"])], vec![]];
+    for (epoch, named_tasks) in (1..).zip(plans) {
+        session.plan(wire::Plan { named_tasks, ..plan(epoch, 1, &[]) }).await;
+        assert_eq!(session.ack().await.refused, "");
+    }
+    let told = script.state.lock().unwrap().named.clone();
+    assert_eq!(told, [vec![named(&["a*"])], vec![named(&["b"])], vec![]]);
+    agent.stop().await.unwrap();
+}

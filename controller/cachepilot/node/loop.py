@@ -18,7 +18,7 @@ from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.objectives.pins import Pin, with_pins
 from cachepilot.domain.snapshot import BYTES_MAX
 from cachepilot.node import node_state
-from cachepilot.node.acting.apply import Applier
+from cachepilot.node.acting.apply import Applier, named_tasks
 from cachepilot.node.acting.ways_back import ways_back
 from cachepilot.node.changes import Changes, Topic
 from cachepilot.node.collector import Collector
@@ -169,6 +169,7 @@ class NodeLoop:
         _ = self.report  # Of the cycle before: it looks at what this one changes.
         started = time.perf_counter()
         try:
+            plan.named_tasks.extend(named_tasks(seen, self._asked().objectives))
             plan.actions.extend(self._run(seen, epoch))
         except Exception as error:
             self._fail(seen, epoch, error)
@@ -193,8 +194,7 @@ class NodeLoop:
         self._report = Report(collected, None, Objectives(), epoch, problem)
 
     def _run(self, seen: wire.Snapshot, epoch: int) -> list[wire.Action]:
-        asked = self._asked()
-        config = self._config
+        asked, config = self._asked(), self._config
         with timed("collect"):
             collected = self._collector.collect(seen, epoch, asked.objectives)
         step_bytes = pages_down(int(config.planner.movement_share * seen.budget_bytes))

@@ -8,7 +8,7 @@ use crate::count_correction::CountCorrection;
 use crate::curve::Curve;
 use crate::error::{Error, Result};
 use crate::hash::{page_hash, threshold};
-use crate::policy::{Policy, Requests};
+use crate::policy::{Candidate, Requests};
 use crate::shards::filter::{BLOCK_KEYS, select};
 use rayon::prelude::*;
 
@@ -29,7 +29,7 @@ pub enum Sampling {
 #[derive(Debug, Clone)]
 pub struct BankConfig {
     /// Policies to simulate.
-    pub policies: Vec<&'static Policy>,
+    pub policies: Vec<Candidate>,
     /// Cache sizes in real pages, the same for every policy.
     pub sizes_pages: Vec<u64>,
     /// How many pages are sampled.
@@ -111,7 +111,7 @@ impl Bank {
             return Err(Error::argument("bank", "needs at least one policy and one size"));
         }
         let shapes =
-            config.policies.iter().flat_map(|p| config.sizes_pages.iter().map(|s| (*p, *s)));
+            config.policies.iter().flat_map(|p| config.sizes_pages.iter().map(move |s| (p, *s)));
         let cells = shapes
             .map(|(policy, size)| Cell::new(policy, size, rate, config.seed))
             .collect::<Result<Vec<_>>>()?;

@@ -5,7 +5,7 @@ use super::cell::GROUPS;
 use std::f64::consts::TAU;
 
 /// Half-width of a 95% interval in standard errors.
-const Z_95: f64 = 1.96;
+pub(super) const Z_95: f64 = 1.96;
 
 /// Student's t at 95%, both sides, within 3% from 2 degrees of freedom on.
 fn t_95(freedom: f64) -> f64 {

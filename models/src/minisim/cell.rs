@@ -3,7 +3,9 @@
 
 use crate::count_correction::CountCorrection;
 use crate::error::Result;
-use crate::policy::{Instance, InstanceConfig, KERNEL_BATCH, Policy, Requests, Stats};
+use crate::policy::{
+    Candidate, Instance, InstanceConfig, KERNEL_BATCH, Policy, Requests, Stats, Tunable,
+};
 use std::cell::RefCell;
 
 /// Disjoint groups of sampled pages, by the low bits of the hash, whose spread gives error bars.
@@ -12,6 +14,8 @@ pub(super) const GROUPS: usize = 16;
 /// One miniature cache and its weighted misses per group of pages.
 pub(super) struct Cell {
     instance: Instance,
+    /// Those of a cache that is not scaled.
+    tunables: Vec<u32>,
     size_pages: u64,
     misses: [f64; GROUPS],
 }
@@ -30,19 +34,20 @@ pub(super) struct Block<'a> {
 
 impl Cell {
     pub(super) fn new(
-        policy: &'static Policy,
+        candidate: &Candidate,
         size_pages: u64,
         rate: f64,
         seed: u64,
     ) -> Result<Self> {
+        let (policy, tunables) = (candidate.policy, candidate.tunables.clone());
         let config = InstanceConfig {
             capacity_pages: scaled_capacity(size_pages, rate),
             batch: scaled_batch(rate),
             seed,
-            tunables: scaled_tunables(policy, rate),
+            tunables: scaled_tunables(policy, &tunables, rate),
         };
         let instance = Instance::new(policy, &config)?;
-        Ok(Self { instance, size_pages, misses: [0.0; GROUPS] })
+        Ok(Self { instance, tunables, size_pages, misses: [0.0; GROUPS] })
     }
 
     pub(super) fn run(&mut self, block: &Block<'_>) -> Result<()> {
@@ -68,7 +73,7 @@ impl Cell {
     /// The pages that left the sample are gone, and the cache shrinks with the rate.
     pub(super) fn lower_rate(&mut self, dropped: &[u64], rate: f64) -> Result<()> {
         dropped.iter().for_each(|&key| self.instance.forget(key));
-        self.instance.set_tunables(&scaled_tunables(self.instance.policy(), rate))?;
+        self.scale_tunables(rate)?;
         let capacity = scaled_capacity(self.size_pages, rate);
         self.instance.resize(capacity, scaled_batch(rate))
     }
@@ -76,8 +81,19 @@ impl Cell {
     /// Another size or another rate; what was counted stays.
     pub(super) fn fit(&mut self, size_pages: u64, rate: f64) -> Result<()> {
         self.size_pages = size_pages;
-        self.instance.set_tunables(&scaled_tunables(self.instance.policy(), rate))?;
+        self.scale_tunables(rate)?;
         self.instance.resize(scaled_capacity(size_pages, rate), scaled_batch(rate))
+    }
+
+    /// Other values of its tunables, not scaled.
+    pub(super) fn set_tunables(&mut self, tunables: &[u32], rate: f64) -> Result<()> {
+        self.tunables = tunables.to_vec();
+        self.scale_tunables(rate)
+    }
+
+    fn scale_tunables(&mut self, rate: f64) -> Result<()> {
+        let scaled = scaled_tunables(self.instance.policy(), &self.tunables, rate);
+        self.instance.set_tunables(&scaled)
     }
 
     /// Takes over pages that are cached, the oldest first, as a policy does that is swapped in.
@@ -191,20 +207,28 @@ fn scaled_batch(rate: f64) -> u32 {
 }
 
 /// Tunables in pages shrink with the cache.
-fn scaled_tunables(policy: &Policy, rate: f64) -> Vec<u32> {
+fn scaled_tunables(policy: &Policy, values: &[u32], rate: f64) -> Vec<u32> {
     let tunables = policy.manifest.tunables.iter();
-    tunables
-        .flat_map(|t| {
-            let scale = if t.unit == "pages" { rate } else { 1.0 };
-            let value = (f64::from(t.default) * scale).round() as u32;
-            vec![value.clamp(t.min, t.max); t.length as usize]
-        })
-        .collect()
+    let words = tunables.flat_map(|tunable| (0..tunable.length).map(move |_| tunable));
+    let scaled = |(tunable, &value): (&Tunable, &u32)| match tunable.unit.as_str() {
+        "pages" => ((f64::from(value) * rate).round() as u32).clamp(tunable.min, tunable.max),
+        _ => value,
+    };
+    words.zip(values).map(scaled).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::find;
+
+    #[test]
+    fn only_tunables_in_pages_shrink_with_the_cache() {
+        let kernel = find("kernel_lru").unwrap();
+        assert_eq!(scaled_tunables(kernel, &[1000, 7000], 0.1), [100, 700]);
+        let s3fifo = find("s3fifo").unwrap();
+        assert_eq!(scaled_tunables(s3fifo, &[40, 1], 0.1), [40, 1], "those of a variant");
+    }
 
     #[test]
     fn requests_shrink_with_the_cache_but_never_to_nothing() {

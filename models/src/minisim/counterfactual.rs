@@ -5,7 +5,7 @@ use super::cell::{Block, Cell, GROUPS};
 use super::online::rate_of;
 use crate::error::{Error, Result};
 use crate::hash::page_hash;
-use crate::policy::{Policy, Requests};
+use crate::policy::{Candidate, Requests};
 use std::collections::HashSet;
 
 /// Caches that begin are believed once they have evicted this share of their pages: from then on
@@ -30,7 +30,7 @@ const RAISED: u64 = 4;
 /// sample would all be misses: empty caches are fed at the higher rate beside the present ones, and
 /// take over when they have turned over.
 pub struct Counterfactuals {
-    policies: Vec<&'static Policy>,
+    policies: Vec<Candidate>,
     size_pages: u64,
     seed: u64,
     present: Caches,
@@ -66,7 +66,7 @@ impl Counterfactuals {
     /// # Errors
     /// [`Error::Argument`] without a policy, on a size or a threshold of 0.
     pub fn new(
-        policies: Vec<&'static Policy>,
+        policies: Vec<Candidate>,
         size_pages: u64,
         threshold: u64,
         seed: u64,
@@ -164,17 +164,36 @@ impl Counterfactuals {
     ///
     /// # Errors
     /// As [`Self::access`].
-    pub fn include(&mut self, policy: &'static Policy) -> Result<()> {
-        if self.index_of(&policy.manifest.name).is_none() {
+    pub fn include(&mut self, policy: Candidate) -> Result<()> {
+        if self.index_of(&policy.name).is_none() {
+            let rate = rate_of(self.present.threshold);
+            self.present.cells.push(Cell::new(&policy, self.size_pages, rate, self.seed)?);
             self.policies.push(policy);
-            let threshold = self.present.threshold;
-            let new = Caches::cold(&[policy], self.size_pages, threshold, self.seed)?;
-            self.present.cells.extend(new.cells);
             self.misses.push([0.0; GROUPS]);
             (self.swapped, self.successor) = (None, None);
             self.begin();
         }
         Ok(())
+    }
+
+    /// Simulates the policy of that name no more; the totals of the others go on.
+    pub fn exclude(&mut self, policy: &str) {
+        let Some(index) = self.index_of(policy).filter(|_| self.policies.len() > 1) else { return };
+        self.policies.remove(index);
+        self.misses.remove(index);
+        self.all().for_each(|caches| drop(caches.cells.remove(index)));
+    }
+
+    /// Sets the tunables of the policy of that name, if it is one of those, to other values.
+    ///
+    /// # Errors
+    /// As [`Self::access`].
+    pub fn set_tunables(&mut self, policy: &Candidate) -> Result<()> {
+        let Some(index) = self.index_of(&policy.name) else { return Ok(()) };
+        self.policies[index].tunables.clone_from(&policy.tunables);
+        self.all().try_for_each(|caches| {
+            caches.cells[index].set_tunables(&policy.tunables, rate_of(caches.threshold))
+        })
     }
 
     /// A new phase of the workload began while `in_force` was: every policy is swapped in beside
@@ -209,12 +228,12 @@ impl Counterfactuals {
     }
 
     fn index_of(&self, policy: &str) -> Option<usize> {
-        self.policies.iter().position(|one| one.manifest.name == policy)
+        self.policies.iter().position(|one| one.name == policy)
     }
 
     /// Names of the policies, in the order of all rows.
     pub fn policies(&self) -> impl Iterator<Item = &str> {
-        self.policies.iter().map(|policy| policy.manifest.name.as_str())
+        self.policies.iter().map(|policy| policy.name.as_str())
     }
 
     /// What was counted.
@@ -279,14 +298,8 @@ fn is_better(swapped: &Caches, present: &Caches, index: usize) -> bool {
 }
 
 impl Caches {
-    fn cold(
-        policies: &[&'static Policy],
-        size_pages: u64,
-        threshold: u64,
-        seed: u64,
-    ) -> Result<Self> {
-        let cell =
-            |policy: &&'static Policy| Cell::new(policy, size_pages, rate_of(threshold), seed);
+    fn cold(policies: &[Candidate], size_pages: u64, threshold: u64, seed: u64) -> Result<Self> {
+        let cell = |policy: &Candidate| Cell::new(policy, size_pages, rate_of(threshold), seed);
         Ok(Self { threshold, cells: policies.iter().map(cell).collect::<Result<_>>()? })
     }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::*;
 use crate::hash::threshold;
-use crate::policy::{Instance, InstanceConfig, KERNEL_BATCH, find};
+use crate::policy::{Instance, InstanceConfig, KERNEL_BATCH, find, resolve};
 use proptest::prelude::*;
 
 const ALL: u64 = u64::MAX;
 
 fn of(names: &[&str], size: u64, threshold: u64) -> Counterfactuals {
-    let policies = names.iter().map(|name| find(name).unwrap()).collect();
+    let policies = names.iter().map(|name| resolve(name).unwrap()).collect();
     Counterfactuals::new(policies, size, threshold, 1).unwrap()
 }
 
@@ -126,17 +126,82 @@ fn a_policy_counts_as_if_swapped_in_with_the_phase_when_it_misses_less_so() {
 fn a_policy_that_is_pinned_joins_and_totals_begin_anew() {
     let mut found = of(&["kernel_lru"], 100, ALL);
     found.access(Requests::of_keys(&skewed(1000, 300))).unwrap();
-    found.include(find("mru").unwrap()).unwrap();
+    found.include(resolve("mru").unwrap()).unwrap();
     assert_eq!(found.policies().collect::<Vec<_>>(), ["kernel_lru", "mru"]);
     let totals = found.totals();
     assert_eq!((totals.generation, totals.misses.iter().sum::<f64>()), (2, 0.0));
-    found.include(find("mru").unwrap()).unwrap();
+    found.include(resolve("mru").unwrap()).unwrap();
     assert_eq!(found.totals().generation, 2);
 }
 
 #[test]
+fn a_policy_that_leaves_takes_nothing_of_the_others_along() {
+    let (mut found, mut without) =
+        (of(&["kernel_lru", "mru", "lirs"], 100, ALL), of(&["kernel_lru", "lirs"], 100, ALL));
+    let keys = skewed(4000, 300);
+    for (i, part) in keys.chunks(1000).enumerate() {
+        for caches in [&mut found, &mut without] {
+            caches.access(Requests::of_keys(part)).unwrap();
+            if i == 1 {
+                caches.begin_phase("kernel_lru").unwrap();
+            }
+        }
+        if i == 2 {
+            found.exclude("mru");
+        }
+    }
+    assert_eq!(found.policies().collect::<Vec<_>>(), ["kernel_lru", "lirs"]);
+    assert_eq!(found.totals(), without.totals());
+    assert_eq!(found.reread_pages("kernel_lru"), without.reread_pages("kernel_lru"));
+    found.exclude("lirs");
+    found.exclude("kernel_lru");
+    assert_eq!(found.policies().count(), 1, "the last one stays");
+}
+
+#[test]
+fn a_variant_is_simulated_beside_its_policy_and_may_win() {
+    let policy = find("s3fifo").unwrap();
+    let tunables = policy.manifest.tunable_values([("small_pct", 80)]).unwrap();
+    let wide = Candidate { name: "s3fifo:wide".into(), policy, tunables };
+    let policies = vec![resolve("kernel_lru").unwrap(), policy.into(), wide.clone()];
+    let mut found = Counterfactuals::new(policies, 100, ALL, 1).unwrap();
+    // Each page comes back once, after 60 others: too late for a small queue of 10 pages.
+    let keys: Vec<u64> =
+        (0..40_000).map(|i| if i % 2 == 0 { i } else { i.max(121) - 121 }).collect();
+    found.access(Requests::of_keys(&keys)).unwrap();
+    assert_eq!(found.policies().last(), Some("s3fifo:wide"));
+    let of = |tunables: &[u32]| {
+        let (capacity_pages, batch, seed) = (100, KERNEL_BATCH, 1);
+        let config = InstanceConfig { capacity_pages, batch, seed, tunables: tunables.to_vec() };
+        let mut instance = Instance::new(policy, &config).unwrap();
+        let hashes: Vec<u64> = keys.iter().map(|&key| page_hash(key)).collect();
+        instance.run(Requests::of_keys(&hashes), None).unwrap();
+        instance.stats().misses as f64
+    };
+    let told: Vec<f64> = misses(&found).into_iter().map(f64::round).collect();
+    assert_eq!(told[1..], [of(&[]), of(&wide.tunables)]);
+    assert!(told[2] < told[1] - 100.0, "{told:?}");
+}
+
+#[test]
+fn tunables_that_change_hold_in_all_caches() {
+    let mut listed = resolve("admission").unwrap();
+    listed.tunables[0] = 7;
+    let mut found = of(&["kernel_lru", "admission"], 100, ALL);
+    found.begin_phase("kernel_lru").unwrap();
+    found.set_tunables(&listed).unwrap();
+    let keys: Vec<u64> = (0..1000).map(|i| i % 50).collect();
+    let mut of_task = |tasks: &[u32]| {
+        found.access(Requests { keys: &keys, tasks, times_ns: &[] }).unwrap();
+        misses(&found)[1]
+    };
+    assert_eq!(of_task(&[7; 1000]), 1000.0, "what it reads is not cached");
+    assert_eq!(of_task(&[8; 1000]) - 1000.0, 50.0);
+}
+
+#[test]
 fn nothing_to_simulate_is_refused() {
-    let lru = || vec![find("lru").unwrap()];
+    let lru = || vec![resolve("lru").unwrap()];
     assert!(Counterfactuals::new(vec![], 1, 1, 1).is_err());
     assert!(Counterfactuals::new(lru(), 0, 1, 1).is_err());
     assert!(Counterfactuals::new(lru(), 1, 0, 1).is_err());

@@ -5,6 +5,7 @@
 
 mod bank;
 mod bars;
+mod beyond;
 mod cell;
 mod change;
 mod counterfactual;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The bank for a stream without end, fed from a sampler in front of it.
 
+mod estimate;
+
 use super::bank::check_columns;
-use super::bars::{few_groups, size_stderr, size_step};
 use super::cell::group_estimate;
 use super::change::Change;
 use super::half_life::HalfLife;
 use super::lru_grid::LruGrid;
 use super::small_sample::SmallSample;
 use super::steps::Samples;
-use super::two_phase::{Residual, at_all};
 use crate::ageing::Ageing;
 use crate::curve::Curve;
 use crate::error::{Error, Result};
 use crate::hash::page_hash;
-use crate::policy::{Policy, Requests};
+use crate::policy::{Candidate, Requests};
 
 /// Steps in which the weight grows while one batch is fed, at most.
 const MAX_STEPS: u64 = 256;
@@ -25,7 +25,7 @@ const FEW_FIRST: f64 = 0.1;
 #[derive(Debug, Clone)]
 pub struct OnlineConfig {
     /// Policies to simulate.
-    pub policies: Vec<&'static Policy>,
+    pub policies: Vec<Candidate>,
     /// Cache sizes of the curves in real pages, rising.
     pub sizes_pages: Vec<u64>,
     /// Every so many sizes are simulated, and the largest; LRU is known at all.
@@ -41,8 +41,9 @@ pub struct OnlineConfig {
 
 /// Every policy in miniature over a small sample of pages, and LRU over a large one that holds it:
 /// both are pages below a threshold of the same hash. What LRU shows in the large sample corrects
-/// the other policies, see [`Residual`]. Both thresholds can be lowered, never raised: pages new to
-/// a sample would pass for cold ones; who wants a higher rate starts another bank.
+/// the other policies, see [`super::two_phase::Residual`]. Both thresholds can be lowered, never
+/// raised: pages new to a sample would pass for cold ones; who wants a higher rate starts another
+/// bank.
 ///
 /// What is counted before the working set was seen once is forgotten, the caches stay: from then on
 /// the curves tell what a policy would give that had been started with this phase.
@@ -192,6 +193,17 @@ impl OnlineBank {
         self.small.flush()
     }
 
+    /// Sets the tunables of the policy of that name, if it is one of those, to other values.
+    ///
+    /// # Errors
+    /// As [`Self::access`].
+    pub fn set_tunables(&mut self, policy: &Candidate) -> Result<()> {
+        let mut known = self.config.policies.iter_mut();
+        let Some(row) = known.position(|one| one.name == policy.name) else { return Ok(()) };
+        self.config.policies[row].tunables.clone_from(&policy.tunables);
+        self.small.set_tunables(row, &policy.tunables)
+    }
+
     /// Lowers the threshold of the large sample, and that of the small one if it is above. A
     /// higher one than now changes nothing.
     ///
@@ -325,55 +337,6 @@ impl OnlineBank {
         let lru: Vec<_> = lru.iter().map(|row| group_estimate(row, &samples.large)).collect();
         let rows = self.small.residuals();
         Ok(rows.iter().map(|residuals| self.curve(residuals, &lru, &samples)).collect())
-    }
-
-    fn curve(&self, residuals: &[Residual], lru: &[(f64, f64)], samples: &Samples) -> Curve {
-        let sizes = &self.config.sizes_pages;
-        let rows = at_all(sizes, &self.simulated, residuals);
-        let (miss_ratio, mut stderr): (Vec<f64>, Vec<f64>) =
-            rows.iter().zip(lru).map(|(row, lru)| row.estimate(*lru)).unzip();
-        let few_groups = few_groups(self.small.effective_groups());
-        let mut step_stderr = Vec::with_capacity(sizes.len());
-        for (i, stderr) in stderr.iter_mut().enumerate() {
-            let sigma = (self.size_variance(rows[i].slope) / sizes[i] as f64).sqrt();
-            let size = size_stderr(sizes, &miss_ratio, i, sigma);
-            // Not yet full: what misses was never seen before, and may have been hit in the end.
-            let filled = self.pages_seen >= sizes[i] as f64;
-            let cold = if filled { 0.0 } else { miss_ratio[i] / 3f64.sqrt() };
-            *stderr = (*stderr * few_groups).hypot(size).hypot(cold);
-            step_stderr.push(if i == 0 {
-                *stderr
-            } else {
-                let variance = self.size_variance(rows[i].slope.min(rows[i - 1].slope));
-                let size = size_step(sizes, &miss_ratio, i, variance);
-                samples.step(&rows, i).hypot(size).hypot(cold)
-            });
-        }
-        samples.add_up(&rows, &mut step_stderr);
-        Curve {
-            sizes_pages: sizes.clone(),
-            miss_ratio,
-            stderr,
-            step_stderr,
-            requests: self.ageing.accesses(),
-            sampled: self.effective_samples() as u64,
-            rate: self.small_rate(),
-        }
-    }
-
-    /// Accesses of the small sample that curves rest on now, by weight.
-    #[must_use]
-    pub fn effective_samples(&self) -> f64 {
-        let measured = self.small.total() / self.ageing.total().max(f64::MIN_POSITIVE);
-        self.ageing.effective_accesses() * measured.min(1.0) * self.small_rate()
-    }
-
-    /// Variance of the size that a miniature cache stands for, pages, for each page of it: of the C
-    /// pages that a cache of C holds, a binomial number is in the sample, not C R. All groups share
-    /// that cache, so their spread does not show it. `slope` of a curve follows the large sample.
-    fn size_variance(&self, slope: f64) -> f64 {
-        let of = |rate: f64| (1.0 - rate) / rate;
-        slope.powi(2) * of(self.rate()) + (1.0 - slope).powi(2) * of(self.small_rate())
     }
 }
 

@@ -53,7 +53,7 @@ impl SmallSample {
         let shapes = config
             .policies
             .iter()
-            .flat_map(|p| simulated.iter().map(|&i| (*p, config.sizes_pages[i])));
+            .flat_map(|p| simulated.iter().map(move |&i| (p, config.sizes_pages[i])));
         let cells = shapes
             .map(|(policy, size)| Cell::new(policy, size, rate, config.seed))
             .collect::<Result<Vec<_>>>()?;
@@ -75,6 +75,14 @@ impl SmallSample {
     fn sizes(&self) -> Vec<f64> {
         let rate = rate_of(self.threshold);
         self.cells[..self.row].iter().map(|cell| cell.capacity(rate) as f64).collect()
+    }
+
+    /// Sets the tunables of the policy in this place to other values.
+    pub(super) fn set_tunables(&mut self, policy: usize, tunables: &[u32]) -> Result<()> {
+        self.flush()?;
+        let rate = rate_of(self.threshold);
+        let cells = self.cells.chunks_mut(self.row).nth(policy).into_iter().flatten();
+        cells.into_iter().try_for_each(|cell| cell.set_tunables(tunables, rate))
     }
 
     pub(super) fn threshold(&self) -> u64 {

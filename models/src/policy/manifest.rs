@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `policy.toml`: what a policy folder says of itself. Also compiled into the build script, so it
-//! depends on nothing else in the crate.
+//! `policy.toml`: what a policy folder says of itself. Also compiled into the build script, with
+//! [`super::tunables`] and [`super::variants`], so it depends on nothing else in the crate.
 
+use super::variants::Variant;
 use serde::{Deserialize, Serialize};
 
 /// Names of the hooks that a policy may implement.
@@ -87,6 +88,9 @@ pub struct Manifest {
     /// Its tunables.
     #[serde(default)]
     pub tunables: Vec<Tunable>,
+    /// Other values for them, each worth simulating beside the defaults.
+    #[serde(default)]
+    pub variants: Vec<Variant>,
 }
 
 impl Manifest {
@@ -118,7 +122,8 @@ impl Manifest {
         }
         check_words("hooks", &self.hooks, &HOOKS)?;
         check_words("needs", &self.needs, &NEEDS)?;
-        self.tunables.iter().try_for_each(Tunable::validate)
+        self.tunables.iter().try_for_each(Tunable::validate)?;
+        self.validate_variants()
     }
 
     /// Number of 32-bit words that all tunables take together.
@@ -198,7 +203,7 @@ fn check_words(key: &str, words: &[String], known: &[&str]) -> Result<(), String
     }
 }
 
-fn is_identifier(name: &str) -> bool {
+pub(super) fn is_identifier(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }

@@ -6,10 +6,12 @@ mod instance;
 pub mod manifest;
 mod registry;
 mod tunables;
+mod variants;
 
 pub use adoption::{Eviction, Evictions};
 pub use instance::{
     Instance, InstanceConfig, KERNEL_BATCH, MAX_CAPACITY_PAGES, Requests, Stats, effective_batch,
 };
 pub use manifest::{Manifest, Tunable};
-pub use registry::{Policy, find, manifests_json, policies};
+pub use registry::{Candidate, Policy, find, manifests_json, policies, resolve};
+pub use variants::{SEPARATOR, Variant, policy_of};

@@ -3,6 +3,7 @@
 
 use super::instance::{Vtable, VtablePointer};
 use super::manifest::Manifest;
+use super::variants::policy_of;
 use crate::error::{Error, Result};
 use std::sync::OnceLock;
 
@@ -21,6 +22,30 @@ impl Policy {
     #[must_use]
     pub fn node_bytes(&self) -> u64 {
         self.vtable.get().node_bytes
+    }
+
+    /// The policy with its defaults, and its variants.
+    pub fn candidates(&'static self) -> impl Iterator<Item = Candidate> {
+        // Their values were checked with the manifest.
+        self.manifest.names().filter_map(|name| resolve(&name).ok())
+    }
+}
+
+/// A policy and values for its tunables: what can be simulated, attached and chosen by name.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    /// `NAME`, or `NAME:VARIANT`.
+    pub name: String,
+    /// The policy.
+    pub policy: &'static Policy,
+    /// Values of all tunables, in the order of the manifest.
+    pub tunables: Vec<u32>,
+}
+
+impl From<&'static Policy> for Candidate {
+    fn from(policy: &'static Policy) -> Self {
+        let manifest = &policy.manifest;
+        Self { name: manifest.name.clone(), policy, tunables: manifest.tunable_defaults() }
     }
 }
 
@@ -50,4 +75,15 @@ pub fn find(name: &str) -> Result<&'static Policy> {
         let known: Vec<&str> = policies().iter().map(|p| p.manifest.name.as_str()).collect();
         Error::argument("policy", format!("{name:?} is none of {}", known.join(", ")))
     })
+}
+
+/// What the name of a policy or of a variant stands for.
+///
+/// # Errors
+/// [`Error::Argument`] that lists the known names.
+pub fn resolve(name: &str) -> Result<Candidate> {
+    let policy = find(policy_of(name))?;
+    let tunables =
+        policy.manifest.values_of(name).map_err(|message| Error::argument("policy", message))?;
+    Ok(Candidate { name: name.to_owned(), policy, tunables })
 }

@@ -5,6 +5,9 @@ use super::manifest::{Manifest, Tunable};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+/// Unit of a tunable that is a list of tasks.
+const TASK_UNIT: &str = "task id";
+
 impl Manifest {
     /// All tunables in the order of `struct policy_tunables`, those that are `given` set and the
     /// others at their defaults. An array takes its value everywhere, and `name.3` sets element 3,
@@ -16,7 +19,18 @@ impl Manifest {
         &self,
         given: impl IntoIterator<Item = (&'a str, u64)>,
     ) -> Result<Vec<u32>, String> {
-        let mut values = self.tunable_defaults();
+        self.with_tunables(self.tunable_defaults(), given)
+    }
+
+    /// As [`Self::tunable_values`], the others as in `values`.
+    ///
+    /// # Errors
+    /// As [`Self::tunable_values`].
+    pub fn with_tunables<'a>(
+        &self,
+        mut values: Vec<u32>,
+        given: impl IntoIterator<Item = (&'a str, u64)>,
+    ) -> Result<Vec<u32>, String> {
         // By name, so that an array comes before its elements, which override it.
         let given: BTreeMap<&str, u64> = given.into_iter().collect();
         for (key, value) in given {
@@ -25,6 +39,28 @@ impl Manifest {
             values[words].fill(value);
         }
         Ok(values)
+    }
+
+    /// Whether it treats tasks apart that someone has to name.
+    #[must_use]
+    pub fn needs_tasks(&self) -> bool {
+        self.needs.iter().any(|need| need == "tasks")
+    }
+
+    /// `values` of all tunables with these tasks in every list of task ids: as many as there is
+    /// room for, and 0 for the rest.
+    #[must_use]
+    pub fn with_tasks(&self, mut values: Vec<u32>, tasks: &[u32]) -> Vec<u32> {
+        let mut start = 0;
+        for tunable in &self.tunables {
+            let words = start..start + tunable.length as usize;
+            start = words.end;
+            if tunable.unit == TASK_UNIT {
+                let tasks = tasks.iter().copied().chain(std::iter::repeat(0));
+                values[words].iter_mut().zip(tasks).for_each(|(word, task)| *word = task);
+            }
+        }
+        values
     }
 
     /// The words that `key` names, and the value for each of them.
@@ -98,6 +134,15 @@ mod tests {
         let values = Ok(vec![5, 7, 7, 2, 5]);
         assert_eq!(manifest().tunable_values([("many", 7), ("many.2", 2)]), values);
         assert_eq!(manifest().tunable_values([("many.2", 2), ("many", 7)]), values);
+    }
+
+    #[test]
+    fn lists_of_tasks_take_what_they_have_room_for() {
+        let mut manifest = manifest();
+        assert_eq!(manifest.with_tasks(vec![5; 5], &[7]), [5; 5], "there is no such list");
+        manifest.tunables[1].unit = "task id".into();
+        assert_eq!(manifest.with_tasks(vec![5; 5], &[7]), [5, 7, 0, 0, 5]);
+        assert_eq!(manifest.with_tasks(vec![5; 5], &[1, 2, 3, 4]), [5, 1, 2, 3, 5]);
     }
 
     #[test]

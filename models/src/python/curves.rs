@@ -9,7 +9,7 @@ use crate::exact::ExactLru;
 use crate::hash::page_hash;
 use crate::minisim::{Bank, BankConfig, Sampling};
 use crate::opt::OptTrace;
-use crate::policy::{InstanceConfig, Policy, find};
+use crate::policy::{Candidate, InstanceConfig, resolve};
 use crate::shards::{FixedRateShards, FixedSizeShards, Options};
 use crate::simulation::{Job, Outcome, Simulation};
 use crate::stack_distance::LruStack;
@@ -94,13 +94,18 @@ fn exact_opt(source: Source<'_>, sizes_pages: &[u64], progress: &mut Progress) -
 fn simulated(
     source: Source<'_>,
     sizes_pages: &[u64],
-    policies: &[&'static Policy],
+    policies: &[Candidate],
     (batch, seed, threads): (u32, u64, usize),
     progress: &mut Progress,
 ) -> Result<Vec<(Curve, f64)>> {
-    let job = |&policy: &&'static Policy, &capacity_pages: &u64| Job {
-        policy,
-        config: InstanceConfig { capacity_pages, batch, seed, tunables: Vec::new() },
+    let job = |candidate: &Candidate, &capacity_pages: &u64| Job {
+        policy: candidate.policy,
+        config: InstanceConfig {
+            capacity_pages,
+            batch,
+            seed,
+            tunables: candidate.tunables.clone(),
+        },
     };
     let jobs: Vec<Job> =
         policies.iter().flat_map(|p| sizes_pages.iter().map(move |s| job(p, s))).collect();
@@ -152,7 +157,7 @@ fn mrc_exact(
     let sizes_pages = sizes(&sizes_pages)?;
     let others: Vec<&str> =
         policies.iter().map(String::as_str).filter(|n| !matches!(*n, "lru" | "opt")).collect();
-    let found = others.iter().map(|name| find(name)).collect::<Result<Vec<_>>>()?;
+    let found = others.iter().map(|name| resolve(name)).collect::<Result<Vec<_>>>()?;
     let mut progress = Progress::new(progress);
     let result = py.detach(|| {
         let mut simulated_curves = match found.is_empty() {
@@ -272,7 +277,7 @@ fn mrc_minisim(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<PyCurve>> {
     let config = BankConfig {
-        policies: policies.iter().map(|name| find(name)).collect::<Result<Vec<_>>>()?,
+        policies: policies.iter().map(|name| resolve(name)).collect::<Result<Vec<_>>>()?,
         sizes_pages: sizes(&sizes_pages)?,
         sampling: sampling(rate, smax)?,
         half_life: checked_half_life(half_life)?,

@@ -2,7 +2,7 @@
 //! A simulated page cache whose policy and size change while it runs, seen from Python.
 
 use crate::error::Result;
-use crate::policy::{Instance, InstanceConfig, KERNEL_BATCH, Requests, find};
+use crate::policy::{Instance, InstanceConfig, KERNEL_BATCH, Requests, resolve};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
@@ -19,8 +19,10 @@ struct PageCache {
 }
 
 fn cold(policy: &str, capacity_pages: u64, seed: u64) -> Result<Instance> {
-    let config = InstanceConfig { capacity_pages, batch: KERNEL_BATCH, seed, tunables: vec![] };
-    Instance::new(find(policy)?, &config)
+    let candidate = resolve(policy)?;
+    let tunables = candidate.tunables;
+    let config = InstanceConfig { capacity_pages, batch: KERNEL_BATCH, seed, tunables };
+    Instance::new(candidate.policy, &config)
 }
 
 #[pymethods]

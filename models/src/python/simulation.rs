@@ -5,7 +5,7 @@ use super::progress::Progress;
 use super::source::{Source, SourceArgument};
 use crate::error::{Error, Result};
 use crate::opt::OptTrace;
-use crate::policy::{Instance, InstanceConfig, Policy, Requests, effective_batch, find};
+use crate::policy::{Candidate, Instance, InstanceConfig, Requests, effective_batch, resolve};
 use crate::simulation::{Job, Outcome, Simulation};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
@@ -51,11 +51,12 @@ impl SimResult {
     }
 }
 
-impl From<Outcome> for SimResult {
-    fn from(outcome: Outcome) -> Self {
+impl SimResult {
+    /// What became of the policy or variant of this name.
+    fn new(policy: &str, outcome: &Outcome) -> Self {
         let (job, stats) = (&outcome.job, &outcome.stats);
         Self {
-            policy: job.policy.manifest.name.clone(),
+            policy: policy.to_owned(),
             size_pages: job.config.capacity_pages,
             batch: effective_batch(job.config.batch, job.config.capacity_pages),
             requests: stats.requests,
@@ -69,24 +70,19 @@ impl From<Outcome> for SimResult {
     }
 }
 
-/// All tunables of a policy, with `given` ones set; see [`Manifest::tunable_values`].
-///
-/// [`Manifest::tunable_values`]: crate::policy::Manifest::tunable_values
-pub(super) fn tunable_values(policy: &Policy, given: Option<&Tunables>) -> Result<Vec<u32>> {
-    let given = given.into_iter().flatten().map(|(key, &value)| (key.as_str(), value.into()));
-    let values = policy.manifest.tunable_values(given);
-    values.map_err(|message| Error::argument("tunable", message))
-}
-
-fn config(
-    policy: &Policy,
+/// A cache of `capacity_pages` under a policy or variant, with these of its tunables set.
+fn job(
+    candidate: &Candidate,
     capacity_pages: u64,
     batch: u32,
     seed: u64,
-    tunables: Option<&Tunables>,
-) -> Result<InstanceConfig> {
-    let tunables = tunable_values(policy, tunables)?;
-    Ok(InstanceConfig { capacity_pages, batch, seed, tunables })
+    given: Option<&Tunables>,
+) -> Result<Job> {
+    let given = given.into_iter().flatten().map(|(key, &value)| (key.as_str(), value.into()));
+    let policy = candidate.policy;
+    let tunables = policy.manifest.with_tunables(candidate.tunables.clone(), given);
+    let tunables = tunables.map_err(|message| Error::argument("tunable", message))?;
+    Ok(Job { policy, config: InstanceConfig { capacity_pages, batch, seed, tunables } })
 }
 
 /// OPT at every size, as rows like those of the policies.
@@ -133,12 +129,13 @@ fn simulate(
     threads: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<SimResult>> {
-    let mut jobs = Vec::new();
+    let (mut jobs, mut names) = (Vec::new(), Vec::new());
     for name in policies.iter().filter(|name| *name != "opt") {
-        let policy = find(name)?;
+        let candidate = resolve(name)?;
         let given = tunables.as_ref().and_then(|t| t.get(name));
         for &size in &sizes_pages {
-            jobs.push(Job { policy, config: config(policy, size, batch, seed, given)? });
+            jobs.push(job(&candidate, size, batch, seed, given)?);
+            names.push(name);
         }
     }
     let source = source.borrow(column)?;
@@ -148,7 +145,8 @@ fn simulate(
         if !jobs.is_empty() {
             let mut simulation = Simulation::new(&jobs, threads)?;
             source.for_each(&mut progress, |requests| simulation.run(requests))?;
-            rows.extend(simulation.outcomes().into_iter().map(SimResult::from));
+            let outcomes = simulation.outcomes();
+            rows.extend(names.iter().zip(&outcomes).map(|(name, one)| SimResult::new(name, one)));
         }
         for (at, _) in policies.iter().enumerate().filter(|(_, name)| *name == "opt") {
             let opt = simulate_opt(source, &sizes_pages, &mut progress)?;
@@ -198,9 +196,8 @@ fn simulate_keys(
     tasks: Option<PyReadonlyArray1<'_, u32>>,
     tunables: Option<Tunables>,
 ) -> PyResult<SimResult> {
-    let policy = find(policy)?;
-    let job = Job { policy, config: config(policy, size_pages, batch, seed, tunables.as_ref())? };
-    Ok(run_keys(py, &keys, tasks.as_ref(), &job, 0, None)?.into())
+    let job = job(&resolve(policy)?, size_pages, batch, seed, tunables.as_ref())?;
+    Ok(SimResult::new(policy, &run_keys(py, &keys, tasks.as_ref(), &job, 0, None)?))
 }
 
 #[pyfunction]
@@ -218,8 +215,7 @@ fn simulate_hits<'py>(
     tunables: Option<Tunables>,
     refused_per_million: u32,
 ) -> PyResult<Bound<'py, PyArray1<bool>>> {
-    let policy = find(policy)?;
-    let job = Job { policy, config: config(policy, size_pages, batch, seed, tunables.as_ref())? };
+    let job = job(&resolve(policy)?, size_pages, batch, seed, tunables.as_ref())?;
     let mut hits = vec![0; keys.len()?];
     run_keys(py, &keys, tasks.as_ref(), &job, refused_per_million, Some(&mut hits))?;
     let hits: Vec<bool> = hits.into_iter().map(|hit| hit != 0).collect();

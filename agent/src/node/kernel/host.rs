@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the machine says of itself, and the device that tenants read from.
 
-use super::config::DeviceConfig;
+use super::cgroup_fs::CgroupFs;
+use super::config::{DeviceConfig, KernelConfig};
 use crate::wire;
 use std::fs;
 use std::io;
@@ -58,6 +59,16 @@ impl Host {
             name => disks.into_iter().find(|d| d.name == name),
         }
     }
+}
+
+/// Memory that all tenants share: as configured, the limit of their root, or the machine's.
+pub(super) fn budget_bytes(config: &KernelConfig, fs: &CgroupFs, host: &Host) -> u64 {
+    if config.budget_bytes > 0 {
+        return config.budget_bytes;
+    }
+    let limit = fs.limit(&config.root, "memory.max").ok().flatten();
+    let total = host.memory_bytes("MemTotal");
+    limit.unwrap_or_else(|| total.saturating_sub(config.reserve_bytes))
 }
 
 /// Partitions have no folder of their own; loop and RAM disks stand for other memory.

@@ -37,6 +37,8 @@ pub(super) struct Learning {
     keys: Vec<u64>,
     tasks: Vec<u32>,
     times_ns: Vec<u64>,
+    /// Its named tasks, if any are named.
+    named: Option<Vec<u32>>,
     /// None before the first access: an idle tenant costs no memory.
     curves: Option<TenantCurves>,
     /// All accesses that were counted when the curves were last fed.
@@ -61,6 +63,15 @@ impl Learning {
         self.events += 1;
     }
 
+    /// The tenant has these named tasks now; `None` when none are named.
+    pub(super) fn set_tasks(&mut self, named: Option<Vec<u32>>) {
+        let set = self.curves.as_mut().map(|curves| curves.set_tasks(named.as_deref()));
+        if let Some(Err(error)) = set {
+            self.broken = format!("curves: {error}");
+        }
+        self.named = named;
+    }
+
     /// Whether something has come that was not fed yet.
     pub(super) fn is_due(&self) -> bool {
         !self.keys.is_empty()
@@ -83,7 +94,10 @@ impl Learning {
     fn try_feed(&mut self, config: &CurvesConfig, accesses_total: u64) -> crate::error::Result<()> {
         let curves = match &mut self.curves {
             Some(curves) => curves,
-            none => none.insert(TenantCurves::new(config)?),
+            none => {
+                let config = CurvesConfig { tasks: self.named.clone(), ..config.clone() };
+                none.insert(TenantCurves::new(&config)?)
+            }
         };
         let seen = accesses_total.saturating_sub(self.fed_accesses);
         self.fed_accesses = accesses_total;

@@ -17,13 +17,14 @@ pub mod limits;
 pub mod memory;
 pub mod policy;
 pub mod sampling;
+mod tasks;
 pub mod tenant;
 pub mod tenants;
 pub mod writer;
 
 use self::cgroup_fs::CgroupFs;
 use self::config::{KernelConfig, KernelKind};
-use self::host::{Device, Host};
+use self::host::{Device, Host, budget_bytes};
 use self::ledger::Ledger;
 use self::policy::{CacheExt, PolicyControl};
 use self::sampling::Sampling;
@@ -72,6 +73,7 @@ pub struct KernelNode {
     ledger: Ledger,
     device: Device,
     tenants: BTreeMap<u64, Tenant>,
+    named: tasks::Named,
     adopted: Vec<String>,
     failed_reads: u64,
     since_scan: Duration,
@@ -134,6 +136,7 @@ impl KernelNode {
             device: Device::new(&host, &config.device),
             sampling: sampling.transpose()?,
             tenants: BTreeMap::new(),
+            named: tasks::Named::new(),
             adopted: Vec::new(),
             failed_reads: 0,
             since_scan: Duration::ZERO,
@@ -171,6 +174,7 @@ impl KernelNode {
                 Err(_) => self.failed_reads += 1,
             }
         }
+        self.follow_tasks();
         if gone { self.forget_gone() } else { Ok(()) }
     }
 
@@ -268,16 +272,6 @@ impl KernelNode {
     }
 }
 
-/// Memory that all tenants share: as configured, the limit of their root, or the machine's.
-fn budget_bytes(config: &KernelConfig, fs: &CgroupFs, host: &Host) -> u64 {
-    if config.budget_bytes > 0 {
-        return config.budget_bytes;
-    }
-    let limit = fs.limit(&config.root, "memory.max").ok().flatten();
-    let total = host.memory_bytes("MemTotal");
-    limit.unwrap_or_else(|| total.saturating_sub(config.reserve_bytes))
-}
-
 fn steering<'a>(
     fs: &'a CgroupFs,
     writer: &'a mut Writer,
@@ -372,6 +366,11 @@ impl Node for KernelNode {
         }
         let mut with = steering(&self.fs, &mut self.writer, &self.config);
         tenant.apply(&mut with, self.policies.as_deref(), action, &usage)
+    }
+
+    fn name_tasks(&mut self, named: &[wire::NamedTasks]) {
+        self.named = tasks::named(named);
+        self.follow_tasks();
     }
 
     fn release(&mut self) -> Vec<wire::Result> {

@@ -11,9 +11,13 @@ use std::sync::{Arc, Mutex};
 
 /// Policies by id of their cgroup, as a kernel and its pins would keep them.
 #[derive(Clone, Default)]
-struct Kernel(Arc<Mutex<BTreeMap<u64, Deciding>>>);
+struct Kernel(Arc<Mutex<BTreeMap<u64, Deciding>>>, Arc<Mutex<BTreeMap<u64, Vec<u32>>>>);
 
 impl Kernel {
+    fn tasks_of(&self, id: u64) -> Vec<u32> {
+        self.1.lock().unwrap().get(&id).cloned().unwrap_or_default()
+    }
+
     fn set(&self, id: u64, name: &str, ejected: Option<&str>) {
         let deciding = Deciding { name: name.into(), ejected: ejected.map(Into::into) };
         self.0.lock().unwrap().insert(id, deciding);
@@ -25,15 +29,19 @@ impl Kernel {
 
 impl PolicyControl for Kernel {
     fn names(&self) -> Vec<String> {
-        vec!["lfu".into(), "mru".into()]
+        ["get_scan", "lfu", "lfu:wide", "mru"].map(Into::into).to_vec()
     }
     fn deciding(&self, cgroup: &Cgroup) -> Result<Deciding> {
         fs::metadata(&cgroup.path).map_err(Error::io(&cgroup.path))?;
         let default = || Deciding { name: "default".into(), ejected: None };
         Ok(self.0.lock().unwrap().get(&cgroup.id).cloned().unwrap_or_else(default))
     }
-    fn change(&self, cgroup: &Cgroup, policy: &str) -> Result<()> {
+    fn change(&self, cgroup: &Cgroup, policy: &str, tasks: &[u32]) -> Result<()> {
         self.set(cgroup.id, policy, None);
+        self.set_tasks(cgroup, tasks)
+    }
+    fn set_tasks(&self, cgroup: &Cgroup, tasks: &[u32]) -> Result<()> {
+        self.1.lock().unwrap().insert(cgroup.id, tasks.to_vec());
         Ok(())
     }
     fn sweep(&self) -> Result<()> {
@@ -176,6 +184,61 @@ fn a_plan_is_applied_and_read_back() {
     assert_eq!(unknown.limit_bytes, 100 * MIB);
     let low = node.apply(&bench.action("/a", Some("mru"), Some(4096)));
     assert_eq!((low.outcome(), low.policy.as_str()), (Outcome::Refused, "mru"));
+}
+
+#[test]
+fn a_variant_is_attached_and_read_back_by_its_name() {
+    let bench = Bench::new(&["/a"]);
+    let mut node = bench.start();
+    assert!(node.identity().policies.contains(&"lfu:wide".into()));
+    let result = node.apply(&bench.action("/a", Some("lfu:wide"), None));
+    assert_eq!((result.outcome(), result.policy.as_str()), (Outcome::Applied, "lfu:wide"));
+    assert_eq!(node.observe().unwrap().tenants[0].policy, "lfu:wide");
+    let plain = node.apply(&bench.action("/a", Some("lfu"), None));
+    assert_eq!(plain.outcome(), Outcome::Applied, "the policy itself is another one");
+    let unknown = node.apply(&bench.action("/a", Some("lfu:tall"), None));
+    assert_eq!(unknown.outcome(), Outcome::Refused);
+    node.apply(&bench.action("/a", Some("lfu:wide"), None));
+    drop(node);
+    assert_eq!(bench.start().adopted(), ["/a"]);
+}
+
+#[test]
+fn named_tasks_are_found_handed_on_and_followed() {
+    let bench = Bench::new(&["/a", "/a/inside", "/b"]);
+    let task = |id: u32, command: &str| {
+        let dir = bench.fake.dir.path().join(format!("proc/{id}"));
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("comm"), format!("{command}\n")).unwrap();
+    };
+    for (id, command) in [(3, "db"), (5, "compaction-1"), (4, "compaction-2")] {
+        task(id, command);
+    }
+    bench.fake.write("/a", "cgroup.threads", "3\n5\n99\n");
+    bench.fake.write("/a/inside", "cgroup.threads", "4\n");
+    bench.fake.write("/b", "cgroup.threads", "");
+    let mut node = bench.start();
+    let a = bench.action("/a", Some("get_scan"), None);
+    node.apply(&a);
+    assert_eq!(bench.kernel.tasks_of(a.cgroup_id), [0; 0], "nobody named any");
+
+    let names = vec!["compaction*".into()];
+    let named = wire::NamedTasks { cgroup: "/a".into(), cgroup_id: a.cgroup_id, names };
+    node.name_tasks(std::slice::from_ref(&named));
+    assert_eq!(bench.kernel.tasks_of(a.cgroup_id), [4, 5]);
+    task(6, "compaction-3");
+    bench.fake.write("/a", "cgroup.threads", "3\n6\n");
+    node.tick(Duration::from_secs(1)).unwrap();
+    assert_eq!(bench.kernel.tasks_of(a.cgroup_id), [4, 6]);
+    node.apply(&bench.action("/a", Some("lfu"), None));
+    node.apply(&a);
+    assert_eq!(bench.kernel.tasks_of(a.cgroup_id), [4, 6], "attached with the same");
+
+    node.name_tasks(&[]);
+    assert_eq!(bench.kernel.tasks_of(a.cgroup_id), [4, 6], "what runs is left as it is");
+    node.apply(&bench.action("/a", Some("lfu"), None));
+    node.apply(&a);
+    assert_eq!(bench.kernel.tasks_of(a.cgroup_id), [0; 0]);
 }
 
 #[test]

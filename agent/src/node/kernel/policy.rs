@@ -7,13 +7,14 @@ use crate::policies::Policies;
 use crate::policy_dir::PolicyDir;
 use crate::stats::CgroupStats;
 use crate::wire::DEFAULT_POLICY;
+use cachepilot_models::policy::Manifest;
 
 const EJECTED: &str = "ejected";
 
 /// What decides for a cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deciding {
-    /// Name of the policy, `default` for the kernel's own.
+    /// Name of the policy or variant, `default` for the kernel's own.
     pub name: String,
     /// Why the kernel threw out the policy that was attached; `default` decides since.
     pub ejected: Option<String>,
@@ -21,7 +22,7 @@ pub struct Deciding {
 
 /// Policies of cgroups. The real one is [`CacheExt`].
 pub trait PolicyControl: Send {
-    /// Names of policies that can be attached, sorted.
+    /// Names of policies and variants that can be attached, sorted.
     fn names(&self) -> Vec<String>;
 
     /// What decides for a cgroup.
@@ -30,11 +31,18 @@ pub trait PolicyControl: Send {
     /// What the system says.
     fn deciding(&self, cgroup: &Cgroup) -> Result<Deciding>;
 
-    /// Makes `policy` decide for a cgroup, `default` among them.
+    /// Makes `policy` decide for a cgroup, `default` among them. One that treats tasks apart knows
+    /// these.
     ///
     /// # Errors
     /// What the system says.
-    fn change(&self, cgroup: &Cgroup, policy: &str) -> Result<()>;
+    fn change(&self, cgroup: &Cgroup, policy: &str, tasks: &[u32]) -> Result<()>;
+
+    /// Replaces the tasks that the policy of a cgroup treats apart, if it is one that does.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn set_tasks(&self, cgroup: &Cgroup, tasks: &[u32]) -> Result<()>;
 
     /// Removes what is left of policies of cgroups that are gone.
     ///
@@ -49,6 +57,8 @@ pub struct CacheExt {
     policies: Policies,
     dir: PolicyDir,
     names: Vec<String>,
+    /// Of the policies with variants.
+    varied: Vec<Manifest>,
 }
 
 impl CacheExt {
@@ -57,7 +67,22 @@ impl CacheExt {
     /// # Errors
     /// When this kernel or this process cannot load policies, or there are none.
     pub fn open(dir: PolicyDir) -> Result<Self> {
-        Ok(Self { policies: Policies::open()?, names: dir.names()?, dir })
+        let (policies, names) = (Policies::open()?, dir.candidates()?);
+        let manifests = names.iter().filter_map(|name| Some(dir.policy(name).ok()?.manifest));
+        let varied = manifests.filter(|manifest| !manifest.variants.is_empty()).collect();
+        Ok(Self { policies, dir, names, varied })
+    }
+
+    /// The variant of `policy` that a cgroup has, by the values of its tunables; the policy itself
+    /// where no variant has these.
+    fn variant(&self, cgroup: &Cgroup, policy: &str) -> String {
+        let manifest = self.varied.iter().find(|manifest| manifest.name == policy);
+        // Of an object that this agent does not know, or of a cgroup above, only the name is told.
+        let words = manifest.and_then(|m| self.policies.words(cgroup.id, m).ok().flatten());
+        match (manifest, words) {
+            (Some(manifest), Some(words)) => manifest.name_of(&words),
+            _ => policy.into(),
+        }
     }
 }
 
@@ -74,11 +99,11 @@ impl PolicyControl for CacheExt {
             let reason = stats.text("reason").unwrap_or("for no known reason");
             return Ok(Deciding { name: default(), ejected: Some(format!("{policy}: {reason}")) });
         }
-        let name = stats.policy().map_or_else(default, Into::into);
+        let name = stats.policy().map_or_else(default, |policy| self.variant(cgroup, policy));
         Ok(Deciding { name, ejected: None })
     }
 
-    fn change(&self, cgroup: &Cgroup, policy: &str) -> Result<()> {
+    fn change(&self, cgroup: &Cgroup, policy: &str, tasks: &[u32]) -> Result<()> {
         let attached = self.policies.pinned_policy(cgroup.id)?;
         if policy == DEFAULT_POLICY {
             return match self.policies.detach(cgroup) {
@@ -86,11 +111,22 @@ impl PolicyControl for CacheExt {
                 Err(error) => Err(error),
             };
         }
-        let file = self.dir.policy(policy)?;
-        let tunables = file.manifest.tunable_defaults();
+        let (file, tunables) = self.dir.resolve(policy)?;
+        let tunables = file.manifest.with_tasks(tunables, tasks);
         match attached {
             Some(_) => self.policies.swap(cgroup, &file, &tunables).map(drop),
             None => self.policies.attach(cgroup, &file, &tunables),
+        }
+    }
+
+    fn set_tasks(&self, cgroup: &Cgroup, tasks: &[u32]) -> Result<()> {
+        let Some(policy) = self.policies.pinned_policy(cgroup.id)? else { return Ok(()) };
+        match self.dir.policy(&policy).map(|file| file.manifest) {
+            Ok(manifest) if manifest.needs_tasks() => {
+                self.policies.set_tasks(cgroup.id, &manifest, tasks)
+            }
+            // Of one that is not known here nothing can be set.
+            _ => Ok(()),
         }
     }
 

@@ -158,6 +158,13 @@ impl Sampling {
         }
     }
 
+    /// A tenant has these named tasks now; `None` when none are named.
+    pub fn set_tasks(&mut self, id: u64, tasks: Option<Vec<u32>>) {
+        if let Some(tenant) = self.tenants.get_mut(&id) {
+            tenant.learning.set_tasks(tasks);
+        }
+    }
+
     /// Takes the events that have come, learns from them, and adapts the thresholds.
     ///
     /// # Errors

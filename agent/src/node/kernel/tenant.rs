@@ -24,6 +24,8 @@ pub struct Tenant {
     pub id: u64,
     /// Its limit.
     pub limit: Limit,
+    /// Ids of its named tasks, as they were last handed on; `None` when none are named.
+    pub tasks: Option<Vec<u32>>,
     policy: String,
     policy_remark: String,
 }
@@ -41,15 +43,21 @@ impl Tenant {
         let limit = Limit::read(fs, &found.cgroup, found.id)
             .map_err(crate::Error::io(&fs.dir(&found.cgroup)))?;
         let (cgroup, id) = (found.cgroup.clone(), found.id);
-        let mut tenant =
-            Self { cgroup, id, limit, policy: DEFAULT_POLICY.into(), policy_remark: String::new() };
+        let mut tenant = Self {
+            cgroup,
+            id,
+            limit,
+            tasks: None,
+            policy: DEFAULT_POLICY.into(),
+            policy_remark: String::new(),
+        };
         if let Some(policies) = policies {
             tenant.policy = policies.deciding(&tenant.as_cgroup(fs))?.name;
         }
         Ok(tenant)
     }
 
-    fn as_cgroup(&self, fs: &CgroupFs) -> Cgroup {
+    pub(super) fn as_cgroup(&self, fs: &CgroupFs) -> Cgroup {
         Cgroup { path: fs.dir(&self.cgroup), id: self.id }
     }
 
@@ -98,7 +106,7 @@ impl Tenant {
     pub fn reread(&mut self, fs: &CgroupFs, policies: Option<&dyn PolicyControl>) {
         let found = Found { cgroup: self.cgroup.clone(), id: self.id, members: Vec::new() };
         if let Ok(now) = Self::read(fs, policies, &found) {
-            *self = now;
+            *self = Self { tasks: self.tasks.take(), ..now };
         }
     }
 
@@ -187,7 +195,7 @@ impl Tenant {
             self.policy = wanted.into();
             return (Outcome::Unchanged, String::new());
         }
-        let changed = policies.change(&cgroup, wanted);
+        let changed = policies.change(&cgroup, wanted, self.tasks.as_deref().unwrap_or_default());
         match changed.and_then(|()| policies.deciding(&cgroup)) {
             Ok(Deciding { name, .. }) => {
                 self.policy = name;

@@ -7,7 +7,9 @@ use super::refaults::Refaults;
 use super::source::Accesses;
 use crate::error::Result;
 use crate::wire;
-use cachepilot_models::policy::{Instance, InstanceConfig, KERNEL_BATCH, Policy, Requests, find};
+use cachepilot_models::policy::{
+    Candidate, Instance, InstanceConfig, KERNEL_BATCH, Requests, resolve,
+};
 
 /// The model of what the kernel does where no policy is attached.
 const DEFAULT_MODEL: &str = "kernel_lru";
@@ -28,6 +30,9 @@ pub(super) struct Fate {
 /// A simulated page cache under one policy.
 pub(super) struct PageCache {
     instance: Instance,
+    tunables: Vec<u32>,
+    /// Named tasks, which a policy that treats such apart knows.
+    tasks: Vec<u32>,
     capacity_pages: u64,
     seed: u64,
     /// Requests that the instance has served.
@@ -37,17 +42,23 @@ pub(super) struct PageCache {
     lost_evictions: u64,
 }
 
-/// The policy of that name on the wire; `None` for one that cannot be attached.
-pub(super) fn attachable(name: &str) -> Option<&'static Policy> {
+/// The policy or variant of that name on the wire; `None` for one that cannot be attached.
+pub(super) fn attachable(name: &str) -> Option<Candidate> {
     if name == wire::DEFAULT_POLICY {
-        return find(DEFAULT_MODEL).ok();
+        return resolve(DEFAULT_MODEL).ok();
     }
-    find(name).ok().filter(|policy| !policy.manifest.simulation_only)
+    resolve(name).ok().filter(|one| !one.policy.manifest.simulation_only)
 }
 
-fn instance(policy: &'static Policy, capacity_pages: u64, seed: u64) -> Result<Instance> {
-    let config = InstanceConfig { capacity_pages, batch: KERNEL_BATCH, seed, tunables: vec![] };
-    let mut instance = Instance::new(policy, &config)?;
+fn instance(
+    candidate: &Candidate,
+    tasks: &[u32],
+    capacity_pages: u64,
+    seed: u64,
+) -> Result<Instance> {
+    let tunables = candidate.policy.manifest.with_tasks(candidate.tunables.clone(), tasks);
+    let config = InstanceConfig { capacity_pages, batch: KERNEL_BATCH, seed, tunables };
+    let mut instance = Instance::new(candidate.policy, &config)?;
     instance.log_evictions(EVICTION_LOG)?;
     Ok(instance)
 }
@@ -55,8 +66,11 @@ fn instance(policy: &'static Policy, capacity_pages: u64, seed: u64) -> Result<I
 impl PageCache {
     /// A cold cache under the kernel's default.
     pub(super) fn new(capacity_pages: u64, seed: u64) -> Result<Self> {
+        let default = resolve(DEFAULT_MODEL)?;
         Ok(Self {
-            instance: instance(find(DEFAULT_MODEL)?, capacity_pages, seed)?,
+            instance: instance(&default, &[], capacity_pages, seed)?,
+            tunables: default.tunables,
+            tasks: Vec::new(),
             capacity_pages,
             seed,
             served: 0,
@@ -68,12 +82,20 @@ impl PageCache {
 
     /// Replaces the policy as the kernel does: the new one adopts every resident page, oldest
     /// first. When it fails the old one stays.
-    pub(super) fn swap(&mut self, policy: &'static Policy) -> Result<()> {
-        let mut new = instance(policy, self.capacity_pages, self.seed)?;
+    pub(super) fn swap(&mut self, candidate: Candidate) -> Result<()> {
+        let mut new = instance(&candidate, &self.tasks, self.capacity_pages, self.seed)?;
         new.adopt(&self.instance.resident_keys())?;
-        self.instance = new;
+        (self.instance, self.tunables) = (new, candidate.tunables);
         self.served = 0;
         Ok(())
+    }
+
+    /// Policies that treat tasks apart know these from now on.
+    pub(super) fn set_tasks(&mut self, tasks: &[u32]) -> Result<()> {
+        self.tasks = tasks.to_vec();
+        let manifest = &self.instance.policy().manifest;
+        let tunables = manifest.with_tasks(self.tunables.clone(), tasks);
+        Ok(self.instance.set_tunables(&tunables)?)
     }
 
     /// Changes the size; returns how many pages were evicted.
@@ -191,6 +213,6 @@ mod tests {
     #[test]
     fn a_model_cannot_be_attached_but_as_the_default() {
         assert!(attachable("kernel_lru").is_none() && attachable("nope").is_none());
-        assert_eq!(attachable("default").unwrap().manifest.name, "kernel_lru");
+        assert_eq!(attachable("default").unwrap().name, "kernel_lru");
     }
 }

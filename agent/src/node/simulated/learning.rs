@@ -2,6 +2,7 @@
 //! The curves of one tenant: the only place of the simulation that knows how they are learnt.
 
 use super::source::Accesses;
+use super::tasks::Tasks;
 use crate::curves::{CurvesConfig, Measured, TenantCurves};
 use crate::error::Result;
 use crate::wire;
@@ -15,6 +16,8 @@ const BATCH: usize = 8192;
 pub(super) struct Learning {
     curves: TenantCurves,
     pending: Vec<u64>,
+    pending_tasks: Vec<u32>,
+    pub(super) tasks: Tasks,
     /// When the window began that is judged next, and what was counted before it.
     since_ns: u64,
     accesses_before: u64,
@@ -28,6 +31,8 @@ impl Learning {
         Ok(Self {
             curves: TenantCurves::new(config)?,
             pending: Vec::with_capacity(2 * BATCH),
+            pending_tasks: Vec::new(),
+            tasks: Tasks::default(),
             since_ns: now_ns,
             accesses_before: 0,
             misses_before: 0,
@@ -38,12 +43,19 @@ impl Learning {
 
     pub(super) fn feed(&mut self, accesses: &Accesses) -> Result<()> {
         self.pending.extend(&accesses.keys);
+        self.pending_tasks.extend(&accesses.tasks);
+        self.tasks.note(&accesses.tasks);
         if self.pending.len() < BATCH { Ok(()) } else { self.flush() }
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.curves.feed(Requests::of_keys(&self.pending))?;
+        let tasks = match self.pending_tasks.iter().all(|&task| task == 0) {
+            true => &[][..],
+            false => &self.pending_tasks,
+        };
+        self.curves.feed(Requests { keys: &self.pending, tasks, times_ns: &[] })?;
         self.pending.clear();
+        self.pending_tasks.clear();
         Ok(())
     }
 
@@ -67,6 +79,12 @@ impl Learning {
         tenant.phase = self.curves.phase();
         tenant.counterfactuals = self.curves.counterfactuals(&tenant.policy, cache_bytes)?;
         Ok(())
+    }
+
+    /// These tasks are named now; `None` when none are.
+    pub(super) fn set_tasks(&mut self, tasks: Option<&[u32]>) -> Result<()> {
+        self.flush()?;
+        self.curves.set_tasks(tasks)
     }
 
     fn judge(&mut self, tenant: &wire::Tenant, cache_bytes: u64) {

@@ -26,6 +26,7 @@ mod refaults;
 mod source;
 mod stream;
 mod synthetic;
+mod tasks;
 mod tenant;
 #[cfg(test)]
 mod tests;
@@ -132,7 +133,7 @@ impl SimulatedNode {
 impl Node for SimulatedNode {
     fn identity(&self) -> Identity {
         let attachable = policies().iter().filter(|p| !p.manifest.simulation_only);
-        let mut names: Vec<String> = attachable.map(|p| p.manifest.name.clone()).collect();
+        let mut names: Vec<String> = attachable.flat_map(|p| p.manifest.names()).collect();
         names.sort();
         Identity {
             kind: "simulated",
@@ -182,6 +183,14 @@ impl Node for SimulatedNode {
     fn apply(&mut self, action: &wire::Action) -> wire::Result {
         let tenant = self.engine.tenants().find(|tenant| tenant.cgroup == action.cgroup);
         apply::apply(tenant, action)
+    }
+
+    fn name_tasks(&mut self, named: &[wire::NamedTasks]) {
+        for tenant in self.engine.tenants() {
+            if let Err(error) = tenant.name_tasks(named) {
+                tenant.failure = Some(error.to_string());
+            }
+        }
     }
 
     fn release(&mut self) -> Vec<wire::Result> {

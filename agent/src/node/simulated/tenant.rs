@@ -97,8 +97,8 @@ impl Tenant {
         if name == self.policy {
             return Ok(Change::None);
         }
-        let Some(policy) = attachable(name) else { return Ok(Change::None) };
-        self.workload.stream.cache.swap(policy)?;
+        let Some(candidate) = attachable(name) else { return Ok(Change::None) };
+        self.workload.stream.cache.swap(candidate)?;
         self.policy = name.into();
         Ok(Change::Done)
     }
@@ -121,6 +121,9 @@ impl Tenant {
             ..wire::Tenant::default()
         };
         let cache_bytes = self.limit.cache_pages() * PAGE_BYTES;
+        if let Err(e) = self.follow_tasks() {
+            self.failure.get_or_insert_with(|| e.to_string());
+        }
         if let Err(e) = self.workload.stream.learning.tell(&mut seen, cache_bytes, now_ns) {
             self.failure.get_or_insert_with(|| e.to_string());
         }

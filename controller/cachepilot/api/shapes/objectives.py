@@ -39,6 +39,8 @@ class ObjectiveShape(_Strict):
     memory_min: str | int | float | None = None
     memory_max: str | int | float | None = None
     policies: str | list[str] | None = None
+    tasks: list[str] | None = None
+    """Command names, or globs of them, of tasks that read much and reuse nothing."""
     mode: Literal["observe", "recommend", "auto"] | None = None
     indicator: Literal["accesses", "read_calls", "block_reads"] | PrometheusIndicator | None = None
     """What counts as an operation; read calls by default."""

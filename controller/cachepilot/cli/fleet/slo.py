@@ -27,7 +27,7 @@ app = typer.Typer(
 )
 KEYS = (
     *("throughput_ops", "latency_p99_us", "hit_ratio", "weight", "priority", "keep"),
-    *("memory_min", "memory_max", "policies", "mode", "indicator"),
+    *("memory_min", "memory_max", "policies", "tasks", "mode", "indicator"),
 )
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Only show what would change; change nothing.")
@@ -162,6 +162,13 @@ def set_(
     policies: Annotated[
         str | None, typer.Option(metavar="NAME[,NAME...]", help="Policies allowed; one is pinned.")
     ] = None,
+    tasks: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[,NAME...]",
+            help="Commands, or globs, that read much and reuse nothing: 'rocksdb:low,backup*'.",
+        ),
+    ] = None,
     mode: Annotated[
         str | None, typer.Option(metavar="MODE", help="observe, recommend or auto.")
     ] = None,
@@ -185,7 +192,9 @@ def set_(
     """
     values = (throughput_ops, latency_p99_us, hit_ratio, weight, priority, keep)
     given: dict[str, Any] = dict(zip(KEYS, (*values, memory_min, memory_max), strict=False))
-    given |= {"policies": None if policies is None else policies.split(","), "mode": mode}
+    for key, names in (("policies", policies), ("tasks", tasks)):
+        given[key] = None if names is None else names.split(",")
+    given["mode"] = mode
     given |= {"indicator": None if indicator is None else _indicator(indicator)}
     given = {key: value for key, value in given.items() if value is not None}
     before = _stated(remote)

@@ -19,7 +19,8 @@ def command(
     if name is not None:
         policy = manifest.find(name)
         if as_json:
-            tables.print_json(next(m for m in manifest.manifests_json() if m["name"] == name))
+            every = manifest.manifests_json()
+            tables.print_json(next(one for one in every if one["name"] == policy.name))
         else:
             _print_one(policy)
     elif as_json:
@@ -57,6 +58,11 @@ def _print_all(policies: list[manifest.Policy]) -> None:
     out.print(table)
 
 
+def _variant(variant: manifest.Variant) -> str:
+    values = ", ".join(f"{tunable} = {value}" for tunable, value in variant.tunables.items())
+    return f"{variant.name} ({values})"
+
+
 def _print_one(policy: manifest.Policy) -> None:
     facts = tables.new_table(f"{policy.name}: {policy.title}")
     facts.show_header = False
@@ -72,6 +78,7 @@ def _print_one(policy: manifest.Policy) -> None:
         ("state per folio", f"{policy.folio_state_bytes} bytes"),
         ("hooks", ", ".join(policy.hooks)),
         ("needs", ", ".join(policy.needs) or "nothing"),
+        ("variants", "; ".join(map(_variant, policy.variants)) or "none"),
     ):
         facts.add_row(label, text)
     out = tables.console()

@@ -9,6 +9,7 @@ throughput_ops = 5000
 priority = 10
 memory_min = "64MiB"
 policies = ["s3fifo", "lfu"]
+tasks = ["compaction*"]
 indicator = { prometheus = "http://[::1]:9100/metrics", metric = "reads_total{kind=\"get\"}" }
 """
 
@@ -32,6 +33,7 @@ from cachepilot.sizes import ALLOWED, Size, parse_size
 
 Reader = Callable[[object], Any]
 PRIORITY_MAX = 1_000_000
+TASKS_MAX, TASK_NAME_MAX = 16, 64
 
 
 class ObjectivesError(InputError):
@@ -86,6 +88,17 @@ def _policies(value: object) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _tasks(value: object) -> tuple[str, ...]:
+    given = value if isinstance(value, list) else []
+    names = [name for name in given if isinstance(name, str) and name.isprintable()]
+    fine = 0 < len(names) <= TASKS_MAX and len(set(names)) == len(given)
+    if not fine or not all(0 < len(name.encode()) <= TASK_NAME_MAX for name in names):
+        allowed = f"an array of 1 to {TASKS_MAX} command names or globs, each once, "
+        allowed += f"of 1 to {TASK_NAME_MAX} bytes"
+        raise ObjectivesError(f"{value!r} is not allowed (allowed: {allowed})")
+    return tuple(names)
+
+
 def _choice(kind: type[Goal] | type[Mode]) -> Reader:
     def read(value: object) -> Goal | Mode:
         names = [str(member) for member in kind]
@@ -120,6 +133,7 @@ _READERS: Mapping[str, Reader] = {
     "memory_min": _size,
     "memory_max": _size,
     "policies": _policies,
+    "tasks": _tasks,
     "mode": _choice(Mode),
     "indicator": _indicator,
 }

@@ -92,6 +92,9 @@ class Objective:
     is what was pinned by hand, see `cachepilot.domain.objectives.pins`; it comes before the rest.
     Raises InputError naming the pattern and the key when a number is not above 0 to its `UPPER`,
     or `keep` is not 0 to 1.
+
+    `tasks` are command names, or globs of them: of those that read much and reuse nothing. Policies
+    that treat named tasks apart are candidates of a tenant that has some, and of no other.
     """
 
     pattern: str
@@ -104,6 +107,7 @@ class Objective:
     memory_min: Size | None = None
     memory_max: Size | None = None
     policies: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
     mode: Mode = Mode.AUTO
     fixed: Fixed | None = None
     indicator: Indicator = Indicator()

@@ -36,6 +36,8 @@ def objective_table(objective: Objective) -> dict[str, Any]:
             table[key] = size.text
     if objective.policies:
         table["policies"] = list(objective.policies)
+    if objective.tasks:
+        table["tasks"] = list(objective.tasks)
     if objective.mode is not default.mode:
         table["mode"] = str(objective.mode)
     if objective.indicator != default.indicator:

@@ -62,6 +62,18 @@ class _Kind:
         return found
 
 
+def named_tasks(snapshot: wire.Snapshot, objectives: Objectives) -> list[wire.NamedTasks]:
+    """Of every tenant whose objective names tasks, their names."""
+    if not any(objective.tasks for objective in objectives.tenants):
+        return []
+    named = ((tenant, objectives.of(tenant.cgroup).tasks) for tenant in snapshot.tenants)
+    return [
+        wire.NamedTasks(cgroup=tenant.cgroup, cgroup_id=tenant.cgroup_id, names=names)
+        for tenant, names in named
+        if names
+    ]
+
+
 def held_bytes(seen: Seen) -> int:
     """Memory that one tenant has or was promised: what goes down counts until it is down."""
     return max(seen.limit_bytes, seen.wire.target_limit_bytes)

@@ -5,6 +5,7 @@ mod actions;
 mod config;
 mod pace;
 mod queueing;
+mod tasks;
 mod tenants;
 
 use super::*;

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tasks of tenants by the names that their objectives give: found, told to simulation and policy,
+//! and followed as they come and go.
+
+use super::KernelNode;
+use super::cgroup_fs::CgroupFs;
+use super::host::Host;
+use crate::node::task_names::TaskNames;
+use crate::wire;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A policy knows no more tasks.
+const MOST_TASKS: usize = 16;
+
+/// Names of tasks by id of their tenant.
+pub(super) type Named = BTreeMap<u64, TaskNames>;
+
+/// The names that a plan gives.
+pub(super) fn named(tasks: &[wire::NamedTasks]) -> Named {
+    tasks.iter().map(|one| (one.cgroup_id, TaskNames::of(one))).collect()
+}
+
+/// Ids of the tasks in `cgroup`, and in the cgroups below it but for other tenants, that have one of
+/// these names; sorted. What vanishes meanwhile is left out.
+fn find(
+    fs: &CgroupFs,
+    host: &Host,
+    cgroup: &str,
+    tenants: &BTreeSet<&str>,
+    names: &TaskNames,
+) -> Vec<u32> {
+    let (mut found, mut pending) = (Vec::new(), vec![cgroup.to_owned()]);
+    while let Some(cgroup) = pending.pop() {
+        let threads = fs.read(&cgroup, "cgroup.threads").unwrap_or_default();
+        let ids = threads.lines().filter_map(|line| line.parse::<u32>().ok());
+        found.extend(ids.filter(|id| {
+            host.line(&format!("{id}/comm")).is_ok_and(|command| names.has(&command))
+        }));
+        let below = fs.children(&cgroup).into_iter();
+        pending.extend(below.filter(|child| !tenants.contains(child.as_str())));
+    }
+    found.sort_unstable();
+    found
+}
+
+impl KernelNode {
+    /// Looks for the tasks of all tenants that have named ones, and hands them on where they changed.
+    /// Of a tenant without names a running policy keeps the tasks that it knows: an operator may have
+    /// set them.
+    pub(super) fn follow_tasks(&mut self) {
+        let paths: BTreeSet<&str> = self.tenants.values().map(|t| t.cgroup.as_str()).collect();
+        let mut changed = Vec::new();
+        for tenant in self.tenants.values() {
+            let names = self.named.get(&tenant.id);
+            let mut tasks =
+                names.map(|names| find(&self.fs, &self.host, &tenant.cgroup, &paths, names));
+            let count = tasks.as_ref().map_or(0, Vec::len);
+            tasks.iter_mut().for_each(|tasks| tasks.truncate(MOST_TASKS));
+            if tasks == tenant.tasks {
+                continue;
+            }
+            if count > MOST_TASKS {
+                let cgroup = &tenant.cgroup;
+                tracing::warn!(%cgroup, count, "only {MOST_TASKS} of its named tasks are followed");
+            }
+            changed.push((tenant.id, tasks));
+        }
+        for (id, tasks) in changed {
+            self.set_tasks(id, tasks);
+        }
+    }
+
+    fn set_tasks(&mut self, id: u64, tasks: Option<Vec<u32>>) {
+        let Some(tenant) = self.tenants.get_mut(&id) else { return };
+        if let Some(sampling) = &mut self.sampling {
+            sampling.set_tasks(id, tasks.clone());
+        }
+        if let (Some(policies), Some(tasks)) = (self.policies.as_deref(), &tasks)
+            && let Err(error) = policies.set_tasks(&tenant.as_cgroup(&self.fs), tasks)
+        {
+            // The next look tries again.
+            tracing::warn!(cgroup = %tenant.cgroup, %error, "the tasks of its policy were not set");
+            return;
+        }
+        tenant.tasks = tasks;
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What was counted as a curve with error bars.
+
+use super::OnlineBank;
+use crate::curve::Curve;
+use crate::minisim::bars::{few_groups, size_stderr, size_step};
+use crate::minisim::beyond::{Seen, extrapolate};
+use crate::minisim::steps::Samples;
+use crate::minisim::two_phase::{Residual, at_all};
+
+impl OnlineBank {
+    pub(super) fn curve(
+        &self,
+        residuals: &[Residual],
+        lru: &[(f64, f64)],
+        samples: &Samples,
+    ) -> Curve {
+        let sizes = &self.config.sizes_pages;
+        let rows = at_all(sizes, &self.simulated, residuals);
+        let (mut miss_ratio, mut stderr): (Vec<f64>, Vec<f64>) =
+            rows.iter().zip(lru).map(|(row, lru)| row.estimate(*lru)).unzip();
+        let few_groups = few_groups(self.small.effective_groups());
+        let accesses = self.ageing.effective_accesses().max(1.0);
+        // Which accesses came is chance, too.
+        let chance = |share: f64| (share * (1.0 - share) / accesses).max(0.0).sqrt();
+        let mut step_stderr = Vec::with_capacity(sizes.len());
+        for (i, stderr) in stderr.iter_mut().enumerate() {
+            let sigma = (self.size_variance(rows[i].slope) / sizes[i] as f64).sqrt();
+            let size = size_stderr(sizes, &miss_ratio, i, sigma);
+            // Not yet full: what misses was never seen before, and may have been hit in the end.
+            let filled = self.pages_seen >= sizes[i] as f64;
+            let cold = if filled { 0.0 } else { miss_ratio[i] / 3f64.sqrt() };
+            *stderr = (*stderr * few_groups).hypot(size).hypot(cold).hypot(chance(miss_ratio[i]));
+            step_stderr.push(if i == 0 {
+                *stderr
+            } else {
+                let variance = self.size_variance(rows[i].slope.min(rows[i - 1].slope));
+                let size = size_step(sizes, &miss_ratio, i, variance);
+                let apart = (miss_ratio[i - 1] - miss_ratio[i]).abs();
+                samples.step(&rows, i).hypot(size).hypot(cold).hypot(chance(apart))
+            });
+        }
+        samples.add_up(&rows, &mut step_stderr);
+        let seen = Seen { pages: self.pages_seen, first_share: self.change.first_share() };
+        for i in extrapolate(sizes, seen, &mut miss_ratio, &mut stderr) {
+            step_stderr[i] = step_stderr[i].max(stderr[i]);
+        }
+        Curve {
+            sizes_pages: sizes.clone(),
+            miss_ratio,
+            stderr,
+            step_stderr,
+            requests: self.ageing.accesses(),
+            sampled: self.effective_samples() as u64,
+            rate: self.small_rate(),
+        }
+    }
+
+    /// Accesses of the small sample that curves rest on now, by weight.
+    #[must_use]
+    pub fn effective_samples(&self) -> f64 {
+        let measured = self.small.total() / self.ageing.total().max(f64::MIN_POSITIVE);
+        self.ageing.effective_accesses() * measured.min(1.0) * self.small_rate()
+    }
+
+    /// Variance of the size that a miniature cache stands for, pages, for each page of it: of the C
+    /// pages that a cache of C holds, a binomial number is in the sample, not C R. All groups share
+    /// that cache, so their spread does not show it. `slope` of a curve follows the large sample.
+    fn size_variance(&self, slope: f64) -> f64 {
+        let of = |rate: f64| (1.0 - rate) / rate;
+        slope.powi(2) * of(self.rate()) + (1.0 - slope).powi(2) * of(self.small_rate())
+    }
+}
