@@ -10,6 +10,7 @@ from threading import Thread
 from typing import Any
 
 import grpc
+
 from cachepilot.v1 import session_pb2 as wire
 
 Story = Generator[dict[str, Any] | None, wire.Tenant, None]

@@ -5,10 +5,11 @@ from copy import deepcopy
 from pathlib import Path
 
 import pytest
-from cachepilot.v1 import session_pb2 as wire
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, scan
 from experiments.control_loop.world import World
 from worlds import SIZES, memory_change, moving, settles, until
+
+from cachepilot.v1 import session_pb2 as wire
 
 
 def restart_agent(here: World, phase: int, with_controller: bool) -> None:

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from cachepilot.v1 import session_pb2 as wire
 from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, flat, linear, power, scan
 from experiments.control_loop.world import World
 
@@ -15,6 +14,7 @@ from cachepilot.domain.objectives.objective import Goal, Objective, Objectives
 from cachepilot.node.deciding.first_memory import AT_REST_CYCLES, note_wish, set_by_operator
 from cachepilot.node.deciding.tenant_state import Recent
 from cachepilot.sense.collect import Seen
+from cachepilot.v1 import session_pb2 as wire
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 80, 96, 112, 128, 160, 192, 256, 384, 512))
 SLO = Objective("/hungry", hit_ratio=0.78, priority=1)

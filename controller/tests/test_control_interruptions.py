@@ -4,7 +4,6 @@
 from pathlib import Path
 
 import pytest
-from cachepilot.v1 import session_pb2 as wire
 from experiments.control_loop.plant import MIB, PlantTenant, flat, linear
 from experiments.control_loop.world import World
 from worlds import fooled, hungry, liar, looping, memory_change, sated, settles, until, world
@@ -12,6 +11,7 @@ from worlds import fooled, hungry, liar, looping, memory_change, sated, settles,
 from cachepilot.api.shapes.questions import Pin
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.node.deciding.presence import PATIENCE_S
+from cachepilot.v1 import session_pb2 as wire
 
 
 def half_cycle(here: World) -> wire.Plan:

@@ -4,13 +4,13 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cachepilot.v1 import session_pb2 as wire
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, scan
 from experiments.control_loop.world import World
 from worlds import SIZES, fooled, hungry, liar, looping, sated, settles, until
 
 from cachepilot.api.shapes.questions import Pin
 from cachepilot.domain.objectives.objective import Objective
+from cachepilot.v1 import session_pb2 as wire
 
 TTL_MS = 40_000
 

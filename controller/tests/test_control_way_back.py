@@ -4,7 +4,6 @@
 from pathlib import Path
 
 import pytest
-from cachepilot.v1 import session_pb2 as wire
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, linear
 from experiments.control_loop.world import World
 from worlds import SIZES, until
@@ -12,6 +11,7 @@ from worlds import SIZES, until
 from cachepilot.decide.memory_state import MemoryState
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.node.deciding.presence import PATIENCE_S
+from cachepilot.v1 import session_pb2 as wire
 
 
 def three(path: Path) -> World:

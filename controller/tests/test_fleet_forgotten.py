@@ -4,7 +4,6 @@
 from pathlib import Path
 
 import pytest
-from cachepilot.v1 import session_pb2 as wire
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear
 
 from cachepilot.domain.objectives.pins import Pin
@@ -15,6 +14,7 @@ from cachepilot.fleet.config import ControllerConfig
 from cachepilot.fleet.fleet import Fleet, FleetError
 from cachepilot.store.schema import OF_NODES
 from cachepilot.store.store import Store
+from cachepilot.v1 import session_pb2 as wire
 
 KEEP_DAYS = 2.0
 

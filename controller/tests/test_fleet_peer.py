@@ -7,12 +7,12 @@ from typing import Any
 
 import grpc
 import pytest
-from cachepilot.v1 import session_pb2 as wire
 from certificates import Authority, Issued
 
 from cachepilot.api.main import Controller
 from cachepilot.fleet.config import ControllerConfig, Tls
 from cachepilot.fleet.peer import SHOWN_MAX, StrangerError, check_peer, named_nodes
+from cachepilot.v1 import session_pb2 as wire
 
 DEADLINE_S = 20.0
 

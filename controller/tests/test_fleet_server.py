@@ -10,12 +10,12 @@ from typing import Any
 
 import grpc
 import pytest
-from cachepilot.v1 import session_pb2 as wire
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear
 
 from cachepilot.api.main import Controller
 from cachepilot.fleet import server as server_module
 from cachepilot.fleet.config import ControllerConfig
+from cachepilot.v1 import session_pb2 as wire
 
 SIZES = tuple(MIB * size for size in (16, 64, 128, 256))
 DEADLINE_S = 20.0

@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from cachepilot.v1 import session_pb2 as wire
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +15,7 @@ from cachepilot.node.collector import Collector
 from cachepilot.node.shown.slo_windows import SloWindows
 from cachepilot.sense.collect import Collected
 from cachepilot.sense.latency import lower_bound_us, quantile_us
+from cachepilot.v1 import session_pb2 as wire
 
 SIZES = tuple(MIB * size for size in (16, 64, 128, 256))
 

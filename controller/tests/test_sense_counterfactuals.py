@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cachepilot.v1 import session_pb2 as wire
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from cachepilot.sense.counterfactuals import (
     Counterfactuals,
 )
 from cachepilot.sizes import PAGE_BYTES
+from cachepilot.v1 import session_pb2 as wire
 
 NAN, INF = float("nan"), float("inf")
 PLAIN: dict[str, Any] = {

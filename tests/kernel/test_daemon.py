@@ -12,11 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
-from cachepilot.v1 import session_pb2 as wire
 from experiments.autopilot.children import ChildError, Children, free_port
 from scripted_controller import Controller, Story, until
 
 from cachepilot import agent
+from cachepilot.v1 import session_pb2 as wire
 from cachepilot.vm import Machine, run
 
 HERE = Path(__file__).parent
