@@ -61,6 +61,16 @@ def test_refused_candidates_are_replayed_too() -> None:
     assert few > none + 0.01
 
 
+def test_lirs_keeps_its_pages_when_what_is_left_of_a_request_asks_for_few() -> None:
+    # A candidate that is refused leaves a request for one page.
+    keys = streams.loop(streams.Shape(pages=2048, accesses=20_000))
+    none, few = (
+        replay.miss_ratio(Play("lirs", "loop", 15_000, 0, 0.0, 480.0, 1000.0, share), keys)
+        for share in (0.0, 0.01)
+    )
+    assert few < none + 0.03
+
+
 def test_a_swap_is_judged_by_the_ten_seconds_around_it() -> None:
     second = 1_000_000_000
     lines = []

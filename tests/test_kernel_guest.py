@@ -73,6 +73,20 @@ def test_the_player_reads_every_page_once_and_says_where_it_is(played: Path, thr
     assert lines.accesses_per_second == pytest.approx(2000 / lines.seconds)
 
 
+@pytest.mark.parametrize("threads", [1, 4])
+def test_the_player_begins_anew_until_its_time_is_over(played: Path, threads: int) -> None:
+    # Each read is followed by a pause, so that one pass takes a tenth of the time or more.
+    options = ["--seconds", "1", "--every-ms", "250", "--pause-us", "20"]
+    done = play(played, *options, "--threads", str(threads))
+    assert done.returncode == 0, done.stderr
+    lines = Lines.parse(done.stdout, "zipf")
+    assert lines.seconds == pytest.approx(1.0, abs=0.5)
+    assert lines.end["accesses"] > SHAPE.accesses
+    assert lines.end["accesses"] >= lines.ticks[-1]["accesses"] > lines.ticks[0]["accesses"]
+    refused = play(played, "--seconds", "1")
+    assert "--seconds needs --every-ms" in refused.stderr
+
+
 def test_the_player_refuses_a_warm_up_as_long_as_the_stream(played: Path) -> None:
     done = play(played, "--warmup", "3000")
     assert done.returncode == 1

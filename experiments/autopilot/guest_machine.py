@@ -25,12 +25,13 @@ EXIT_VM_FAILED = 125
 MIB = 1 << 20
 
 
-def machine(folder: Path, iops: int, timeout_seconds: float) -> Machine:
-    """Two CPUs, 1 GiB, and a disk of `iops` requests per second."""
+def machine(folder: Path, iops: int | None, timeout_seconds: float, latency_us: int = 0) -> Machine:
+    """Two CPUs, 1 GiB, and a disk of `iops` requests per second that take `latency_us` each."""
     return Machine(
         memory_bytes=1024 * MIB,
         disk_bytes=2048 * MIB,
         iops=iops,
+        latency_us=latency_us,
         qemu=NETWORK,
         shares=(folder,),
         timeout_seconds=timeout_seconds,
@@ -57,7 +58,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _stop)
     try:
         script = orders.get("script", str(SCRIPT))
-        guest = machine(folder, orders["iops"], orders["timeout_seconds"])
+        seconds, latency_us = orders["timeout_seconds"], orders.get("latency_us", 0)
+        guest = machine(folder, orders["iops"], seconds, latency_us)
         done = run(guest, ["bash", script], on_output=_show, on_errors=_show)
     except KeyboardInterrupt:
         return 130

@@ -1,26 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures the parts that are named, all by default, and merges their rows into results.json.
+"""Measures the parts that are named, all but vm by default; merges their rows into results.json.
 
-A part is a share of memory in percent, or what policies make of pages that were left to them, or,
-when it is named with the checkout that has it, the guard that decided before.
+A part is a share of memory in percent, what policies make of pages that were left to them, or the
+kernel's own page cache in the virtual machine; or, when it is named with the checkout that has it,
+the guard that decided before.
 """
 
 import argparse
 import json
-from collections.abc import Sequence
+import logging
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from statistics import geometric_mean, median
 
+from experiments.autopilot.children import ChildError
 from experiments.autopilot_simulated.tenants import further_traces, traces
 from experiments.harvest import adoption, guard
 from experiments.harvest.compare import Outcome, compare
 from experiments.harvest.loads import loads
+from experiments.harvest.machine.measure import measure as measure_in_machine
 from experiments.kernel_guest.guest_run import say
 from experiments.shared import table
+from experiments.shared.compiling import ProgramError
 from experiments.shared.rows import ROOT, Row, commit, machine, merge
 from experiments.shared.side_by_side import side_by_side
+
+from cachepilot.errors import InputError
 
 EXPERIMENT = Path(__file__).resolve().parent
 COMMAND = "experiments/harvest/run"
@@ -30,6 +38,7 @@ SECONDS = 300.0
 QUICK_SECONDS = 60.0
 ADOPTION = "adoption"
 GUARD = "guard"
+MACHINE = "vm"
 QUICK_PARTS = ("10", ADOPTION)
 GOALS = {"share": 0.90, "worst": 0.99}
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
@@ -144,13 +153,40 @@ def _adoption(found: Sequence[Path]) -> list[Row]:
     return adoption.rows([one for share in SHARES_PCT for one in loads(found, share / 100, 1)])
 
 
+def _measured(arguments: argparse.Namespace) -> Iterator[tuple[list[Row], dict[str, str]]]:
+    """Rows of each part that was named, and where they come from."""
+    folder = arguments.traces
+    if not arguments.quick:
+        folder = folder or further_traces()
+    seconds, seeds = (QUICK_SECONDS, 1) if arguments.quick else (SECONDS, arguments.seeds)
+    usual = QUICK_PARTS if arguments.quick else (*map(str, SHARES_PCT), ADOPTION)
+    origin = {"command": COMMAND, "commit": commit(), "machine": machine()}
+    for part in arguments.parts or usual:
+        if part == ADOPTION:
+            yield _adoption(traces(folder)), origin
+        elif part == MACHINE:
+            numbers = range(arguments.first, arguments.first + arguments.runs)
+            found, run = measure_in_machine(numbers, arguments.quick)
+            yield found, origin | run | {"command": f"{COMMAND} {MACHINE}"}
+        elif part == GUARD:
+            checkout = arguments.checkout.resolve()
+            of = {"command": f"{COMMAND} {GUARD} --checkout DIR", "commit": commit(checkout)}
+            for share_pct in SHARES_PCT:
+                rows = guard.measure(checkout, traces(folder), share_pct, seconds, seeds)
+                yield rows, origin | of
+        else:
+            yield measure(int(part), traces(folder), seconds, seeds), origin
+
+
 def _arguments() -> argparse.Namespace:
-    parts = (*map(str, SHARES_PCT), ADOPTION, GUARD)
+    parts = (*map(str, SHARES_PCT), ADOPTION, MACHINE, GUARD)
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(parts))
     parser.add_argument("--traces", type=Path, help="a folder of further traces, *.u64.zst")
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"default: {SEEDS}")
     parser.add_argument("--checkout", type=Path, help="a checkout with the guard, built")
+    parser.add_argument("--runs", type=int, default=1, help="of vm; 0 only collects (1)")
+    parser.add_argument("--first", type=int, default=1, help="the number of the first (1)")
     parser.add_argument("--quick", action="store_true", help="small; written to build/")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     arguments = parser.parse_args()
@@ -160,44 +196,26 @@ def _arguments() -> argparse.Namespace:
     is_guard = GUARD in arguments.parts
     if is_guard != (arguments.checkout is not None) or (is_guard and len(arguments.parts) > 1):
         parser.error(f"--checkout: for the part {GUARD!r}, which is run alone")
+    for name, least in (("runs", 0), ("first", 1)):
+        if not least <= getattr(arguments, name) <= 999:
+            parser.error(f"--{name} {getattr(arguments, name)}: must be {least} to 999")
     return arguments
 
 
-def _measured(
-    arguments: argparse.Namespace, found: Sequence[Path], seconds: float, seeds: int
-) -> list[Row]:
-    """Rows of the parts that are named."""
-    parts = arguments.parts or (
-        QUICK_PARTS if arguments.quick else (*map(str, SHARES_PCT), ADOPTION)
-    )
-    made: list[Row] = []
-    for part in parts:
-        if part == ADOPTION:
-            made += _adoption(found)
-        elif part == GUARD:
-            checkout = arguments.checkout.resolve()
-            for share_pct in SHARES_PCT:
-                made += guard.measure(checkout, found, share_pct, seconds, seeds)
-        else:
-            made += measure(int(part), found, seconds, seeds)
-    return made
-
-
 def main() -> int:
-    """0 when every part that was named was measured."""
+    """0 when every part that was named was measured, 1 with the reason otherwise."""
     arguments = _arguments()
-    folder = arguments.traces or further_traces()
-    out, seconds, seeds = EXPERIMENT, SECONDS, arguments.seeds
-    if arguments.quick:
-        out, seconds, seeds = ROOT / "build" / "harvest" / "quick", QUICK_SECONDS, 1
-        folder = arguments.traces
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    out = ROOT / "build" / "harvest" / "quick" if arguments.quick else EXPERIMENT
     out.mkdir(parents=True, exist_ok=True)
-    measured = _measured(arguments, traces(folder), seconds, seeds)
-    origin = {"command": COMMAND, "commit": commit(), "machine": machine()}
-    if arguments.checkout is not None:
-        origin["command"] = f"{COMMAND} {GUARD} --checkout DIR"
-        origin["commit"] = commit(arguments.checkout)
-    table.write(out / "table.md", HEAD, merge(out / "results.json", measured, origin))
+    measured: list[Row] = []
+    try:
+        for found, origin in _measured(arguments):
+            table.write(out / "table.md", HEAD, merge(out / "results.json", found, origin))
+            measured += found
+    except (ChildError, ProgramError, InputError) as error:
+        print(f"run: {error}", file=sys.stderr)
+        return 1
     if arguments.json:
         print(json.dumps([asdict(row) for row in measured]))
     return 0

@@ -13,16 +13,18 @@
 #define MAX_IDLE (1u << 30)
 /* Most pages of the queue that are spared because readahead brought them and nobody used them. */
 #define SPARED_UNUSED 128
+/* A request asks for this part of the pages at most. */
+#define REQUEST_SHARE 16
 
 struct lirs_state {
-	u64 lir;   /* in order of the last access */
-	u64 queue; /* Q: resident HIR pages, the next to leave first */
-	u64 ghost; /* HIR pages that left while in S */
-	u64 requested;
-	u64 kept;   /* pages of Q that could not go when room was made, the most of late */
-	u64 room;   /* capacity when room was made, the least of late; 0 before */
-	u32 clock;  /* accesses */
-	u32 bottom; /* last access of the LIR page at the bottom of S */
+	u64 lir;       /* in order of the last access */
+	u64 queue;     /* Q: resident HIR pages, the next to leave first */
+	u64 ghost;     /* HIR pages that left while in S */
+	u64 requested; /* the most that was ever asked for at once */
+	u64 kept;      /* pages of Q that could not go when room was made, the most of late */
+	u64 room;      /* capacity when room was made, the least of late; 0 before */
+	u32 clock;     /* accesses */
+	u32 bottom;    /* last access of the LIR page at the bottom of S */
 };
 
 struct lirs_folio {
@@ -58,6 +60,18 @@ static bool in_stack(u32 last)
 }
 
 /*
+ * The most that a request may ask for. What is left of one, where its candidates were fewer than
+ * reclaim wants or some could not go, asks for few; if the queue followed, LIR pages would be made of
+ * whatever is read next, and the oldest ones would go with the next whole request.
+ */
+static u64 largest_request(u64 capacity)
+{
+	u64 share = capacity / REQUEST_SHARE;
+
+	return STATE->requested < share ? STATE->requested : share;
+}
+
+/*
  * All but the pages of the queue. A batch finds its candidates there, however small the cache and
  * however many pages of it cannot go: taken from the LIR pages, it would make room for more of them,
  * and of a loop each would leave just before it is read.
@@ -70,8 +84,8 @@ static u64 lir_target(void)
 	if (STATE->room && STATE->room < capacity)
 		capacity = STATE->room;
 	queue = capacity * TUNABLE(queue_pct) / 100;
-	if (queue < STATE->requested + STATE->kept)
-		queue = STATE->requested + STATE->kept;
+	if (queue < largest_request(capacity) + STATE->kept)
+		queue = largest_request(capacity) + STATE->kept;
 	if (!queue)
 		queue = 1;
 	return queue < capacity ? capacity - queue : 0;
@@ -209,7 +223,8 @@ CACHE_EXT_HOOK(void, lirs_evict_folios, struct cache_ext_eviction_ctx *request,
 	struct cache_ext_iter_opts opts = {.mode = CACHE_EXT_ITER_SIMPLE};
 	struct spared spared = {.unused = SPARED_UNUSED, .mapped = true};
 
-	STATE->requested = request->nr_requested;
+	if (request->nr_requested > STATE->requested)
+		STATE->requested = request->nr_requested;
 	note_room();
 	prune(request);
 	bpf_cache_ext_list_iterate(STATE->queue, request, evict_oldest, &spared, &opts);

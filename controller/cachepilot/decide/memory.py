@@ -32,7 +32,7 @@ def step(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list
     found += rollout.judge(state, seen, config)
     movers = [name for name, one in seen.tenants.items() if one.is_step]
     if not seen.may_begin or not movers:
-        state.evidence = state.owed = 0.0
+        state.evidence, state.owed = {}, 0.0
         return found
     # The plan counts on somebody whose policy changes since it was made: the next one does not.
     return found + (_decide(state, seen, movers, config) if _is_current(seen, movers) else [])
@@ -86,10 +86,17 @@ def gain(seen: MemoryInterval) -> float:
     return sum(one.worth_planned - one.worth_now for one in seen.tenants.values())
 
 
-def _sure_gain(seen: MemoryInterval) -> float:
-    """The same less what curves may be wrong by, of each tenant independently."""
-    errors = (one.error for one in seen.tenants.values() if one.is_step)
-    return gain(seen) - math.sqrt(sum(error**2 for error in errors))
+def sure_gains(seen: MemoryInterval) -> dict[str, float]:
+    """The same by tenant, less what curves may be wrong by, of each tenant independently.
+
+    The error of the sum is divided among tenants by the variance that each brings into it.
+    """
+    variance = sum(one.error**2 for one in seen.tenants.values() if one.is_step)
+    error = max(math.sqrt(variance), 1e-12)
+    return {
+        name: one.worth_planned - one.worth_now - (one.error**2 / error if one.is_step else 0.0)
+        for name, one in seen.tenants.items()
+    }
 
 
 def cost(tenants: Sequence[MemoryTenant]) -> float:
@@ -103,12 +110,18 @@ def _weigh(
 ) -> list[MemoryOutcome]:
     """Begins a change once what it would have gained exceeds what it may cost."""
     tenants = [seen.tenants[name] for name in movers]
-    sure = _sure_gain(seen)
-    state.evidence = max(0.0, state.evidence + seen.elapsed_s * sure)
+    rates = sure_gains(seen)
+    sure, known = sum(rates.values()), state.evidence
+    state.evidence = {
+        name: known.get(name, 0.0) + seen.elapsed_s * rate for name, rate in rates.items()
+    }
+    evidence = sum(state.evidence[name] for name in movers)
+    if evidence <= 0:
+        state.evidence = {}
     least = config.least_gain * max(one.whole for one in tenants)
     donors = (one for one in tenants if not one.grows)
     is_affordable = all(one.can_afford for one in donors)
-    if sure < least or not is_affordable or state.evidence < cost(tenants) + state.lost:
+    if sure < least or not is_affordable or evidence < cost(tenants) + state.lost:
         return []
     return _begin(state, seen, movers, forced=False)
 
@@ -122,7 +135,7 @@ def _begin(
     state.change, change.forced = change, change.forced or forced
     change.cost += cost(tenants)
     change.promised, change.settled_s = gain(seen), None
-    state.evidence = state.owed = 0.0
+    state.evidence, state.owed = {}, 0.0
     found = []
     for name in movers:
         one, origin = seen.tenants[name], state.restore.pop(name, None)

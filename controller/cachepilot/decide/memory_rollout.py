@@ -148,7 +148,7 @@ def _told(change: MemoryChange, elapsed_s: float) -> str:
 def _keep(state: MemoryState, seen: MemoryInterval, why: str) -> list[MemoryOutcome]:
     change = state.change
     assert change is not None
-    state.change, state.evidence = None, 0.0
+    state.change, state.evidence = None, {}
     found = []
     for name, one in change.members.items():
         is_back = abs(one.to_bytes - one.from_bytes) < PAGE_BYTES
@@ -164,7 +164,7 @@ def _take_back(
     change = state.change
     assert change is not None
     state.restore.update(change.origins())
-    state.change, state.evidence = None, 0.0
+    state.change, state.evidence = None, {}
     return [
         MemoryOutcome(what, name, one, why, seen.tenants[name].measured)
         for name, one in change.members.items()

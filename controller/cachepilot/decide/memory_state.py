@@ -164,14 +164,17 @@ class MemoryChange:
 
 @dataclass
 class MemoryState:
-    """It outlives a restart. `evidence` is what the present limits cost more than the best would.
+    """It outlives a restart.
+
+    `evidence` is, by tenant, what its present limit cost more than that of the plan, below 0 where
+    it cost less; that of those whose limits a plan changes counts for it.
 
     `owed` is what tenants did not have of what they keep, and would have had by the plan. `lost` is
     what changes that were undone cost, until one gains. `restore` are limits on their way
     back.
     """
 
-    evidence: float = 0.0
+    evidence: dict[str, float] = field(default_factory=dict)
     owed: float = 0.0
     lost: float = 0.0
     change: MemoryChange | None = None

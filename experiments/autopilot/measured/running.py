@@ -42,7 +42,7 @@ NICE = -5
 
 
 @dataclass
-class _Watched:
+class Watched:
     """One side's controller, and what was heard of it so far."""
 
     side: Side
@@ -100,7 +100,8 @@ def _kept(tenant: TenantView) -> dict[str, Any]:
     }
 
 
-def _controller(children: Children, folder: Path, side: Side) -> Addresses:
+def start_controller(children: Children, folder: Path, side: Side) -> Addresses:
+    """Starts the controller of a side; its files are in `folder`."""
     addresses = Addresses(free_port(), free_port())
     objectives = folder / f"{side.name}.objectives.toml"
     objectives.write_text(side.objectives, "utf-8")
@@ -151,10 +152,18 @@ def _orders(world: World, shared: Path, addresses: Mapping[str, Addresses]) -> d
     }
 
 
-def _follow(children: Children, watched: list[_Watched], shared: Path) -> list[list[float]]:
+def _prefer_session(pid: int) -> None:
+    """Where the host shares its CPUs among sessions, niceness counts within one: sched(7)."""
+    group = Path(f"/proc/{pid}/autogroup")
+    if group.exists():
+        group.write_text(str(NICE))
+
+
+def follow(children: Children, watched: list[Watched], shared: Path) -> list[list[float]]:
     """Until the guest ended well; ChildError when anything ended otherwise. Returns the load."""
     program = (sys.executable, "-m", "experiments.autopilot.guest_machine", str(shared))
     guest = children.start("guest", ["nice", "-n", str(NICE), *program])
+    _prefer_session(guest.process.pid)
     loads: list[list[float]] = []
     current = 0
     while guest.process.poll() != 0:
@@ -172,7 +181,7 @@ def _follow(children: Children, watched: list[_Watched], shared: Path) -> list[l
     return loads
 
 
-def _side(watched: _Watched, shared: Path, world: World) -> dict[str, Any]:
+def _side(watched: Watched, shared: Path, world: World) -> dict[str, Any]:
     side = watched.side
     begin_s = float((shared / f"{side.name}.begin").read_text())
     operations = {}
@@ -205,14 +214,14 @@ def run(world: World) -> dict[str, Any]:
     began = time.time()
     with ExitStack() as stack:
         children = stack.enter_context(Children(folder))
-        addresses = {side.name: _controller(children, folder, side) for side in world.sides}
+        addresses = {side.name: start_controller(children, folder, side) for side in world.sides}
         orders = json.dumps(_orders(world, shared, addresses), indent=1)
         (shared / "guest.json").write_text(orders + "\n", "utf-8")
         watched = []
         for side in world.sides:
             client = ControllerClient(addresses[side.name].http_url)
-            watched.append(_Watched(side, stack.enter_context(closing(client))))
-        loads = _follow(children, watched, shared)
+            watched.append(Watched(side, stack.enter_context(closing(client))))
+        loads = follow(children, watched, shared)
         sides = {one.side.name: _side(one, shared, world) for one in watched}
     return {
         "experiment": world.experiment,
@@ -226,4 +235,4 @@ def run(world: World) -> dict[str, Any]:
     }
 
 
-__all__ = ["ChildError", "run"]
+__all__ = ["ChildError", "Watched", "follow", "run", "start_controller"]

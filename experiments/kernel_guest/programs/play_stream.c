@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Plays a recorded stream of pages as 4 KiB reads of one file, readahead off, and prints what the
- * kernel counted: at the start, after the warm-up, at equal shares of the rest, and at the end.
+ * kernel counted: at the start, after the warm-up, at equal shares of the rest, and at the end. With
+ * --seconds the stream is played over and over for so long, and lines are by time.
  *
  * The stream is in memory before this process joins the cgroup, so that the cgroup holds the pages
  * of the file and next to nothing else. One thread plays the stream in its order; several take the
@@ -33,7 +34,8 @@ struct options {
 	const char *cgroup;
 	uint64_t warmup;   /* accesses */
 	uint64_t ticks;	   /* lines between warm-up and end */
-	uint64_t every_ms; /* when set: lines by time instead, for as long as the stream lasts */
+	uint64_t every_ms; /* when set: lines by time instead, for as long as it plays */
+	uint64_t seconds;  /* when set: so long after the warm-up, the stream over and over */
 	uint64_t pause_us; /* after every access */
 	unsigned threads;
 };
@@ -55,6 +57,7 @@ static void parse(int argc, char **argv)
 		{"warmup", required_argument, NULL, 'w'},
 		{"ticks", required_argument, NULL, 'n'},
 		{"every-ms", required_argument, NULL, 'e'},
+		{"seconds", required_argument, NULL, 'd'},
 		{"threads", required_argument, NULL, 't'},
 		{"pause-us", required_argument, NULL, 'p'},
 		{NULL, 0, NULL, 0},
@@ -80,6 +83,9 @@ static void parse(int argc, char **argv)
 		case 'e':
 			options.every_ms = option_number(optarg, "every-ms", UINT64_MAX);
 			break;
+		case 'd':
+			options.seconds = option_number(optarg, "seconds", UINT32_MAX);
+			break;
 		case 't':
 			options.threads = (unsigned)option_number(optarg, "threads", UINT32_MAX);
 			break;
@@ -95,6 +101,8 @@ static void parse(int argc, char **argv)
 		fail("play_stream: --file and --stream are needed");
 	if (!options.threads || options.threads > MAX_THREADS)
 		fail("--threads: 1 to %d", MAX_THREADS);
+	if (options.seconds && !options.every_ms)
+		fail("--seconds needs --every-ms");
 }
 
 static void load_stream(void)
@@ -127,20 +135,24 @@ static void *play(void *argument)
 	struct timespec pause = {.tv_nsec = (long)options.pause_us * 1000};
 	uint64_t at;
 
-	while ((at = atomic_fetch_add(&next_access, 1)) < stop_at) {
-		if (pread(fd, buffer, PAGE_BYTES, (off_t)(pages[at] * PAGE_BYTES)) != PAGE_BYTES)
-			fail("%s: page %llu", options.file, (unsigned long long)pages[at]);
+	while ((at = atomic_fetch_add(&next_access, 1)) < stop_at && !atomic_load(&played)) {
+		uint64_t page = pages[at % page_count];
+
+		if (pread(fd, buffer, PAGE_BYTES, (off_t)(page * PAGE_BYTES)) != PAGE_BYTES)
+			fail("%s: page %llu", options.file, (unsigned long long)page);
 		if (options.pause_us)
 			nanosleep(&pause, NULL);
 	}
 	return NULL;
 }
 
-/* Lines by time, from a thread of its own, until the stream has been played. */
+/* Lines by time, from a thread of its own, until the stream, or its time, is over. */
 static void *print_by_time(void *argument)
 {
 	struct timespec nap = {.tv_sec = (time_t)(options.every_ms / 1000),
 			       .tv_nsec = (long)(options.every_ms % 1000) * 1000000};
+	uint64_t end_ns =
+		options.seconds ? monotonic_ns() + options.seconds * 1000000000u : UINT64_MAX;
 
 	(void)argument;
 	while (!atomic_load(&played)) {
@@ -149,6 +161,8 @@ static void *print_by_time(void *argument)
 		nanosleep(&nap, NULL);
 		at = atomic_load(&next_access);
 		counters_print(&counters, "tick", at < stop_at ? at : stop_at, false);
+		if (monotonic_ns() >= end_ns)
+			atomic_store(&played, true);
 	}
 	return NULL;
 }
@@ -164,8 +178,8 @@ static void play_until(const int *fds, uint64_t end)
 	play((void *)&fds[0]);
 	for (unsigned i = 1; i < options.threads; i++)
 		pthread_join(threads[i], NULL);
-	/* Each thread took one number beyond the end. */
-	atomic_store(&next_access, end);
+	/* Each thread took one number that it did not play. */
+	atomic_fetch_sub(&next_access, options.threads);
 }
 
 static void play_measured(const int *fds)
@@ -174,10 +188,12 @@ static void play_measured(const int *fds)
 	pthread_t timer;
 
 	if (options.every_ms) {
-		stop_at = page_count;
+		uint64_t end = options.seconds ? UINT64_MAX - MAX_THREADS : page_count;
+
+		stop_at = end;
 		if (pthread_create(&timer, NULL, print_by_time, NULL))
 			fail("pthread_create");
-		play_until(fds, page_count);
+		play_until(fds, end);
 		atomic_store(&played, true);
 		pthread_join(timer, NULL);
 		return;
@@ -206,6 +222,6 @@ int main(int argc, char **argv)
 	play_until(fds, options.warmup);
 	counters_print(&counters, "warm", options.warmup, true);
 	play_measured(fds);
-	counters_print(&counters, "end", page_count, true);
+	counters_print(&counters, "end", atomic_load(&next_access), true);
 	return 0;
 }

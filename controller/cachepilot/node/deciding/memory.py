@@ -175,7 +175,7 @@ def _tenant(
         below=_below(action, now),
         below_planned=_below(action, then),
         is_free=action.held is Held.NOT and action.cgroup not in cycle.busy,
-        can_afford=state.owed_s + LOSS_COSTS * reread_s <= budget_s,
+        can_afford=action.kept_ops <= 0 or state.owed_s + LOSS_COSTS * reread_s <= budget_s,
         undone=told.unconfirmed.epoch if is_undone else None,
     )
 
