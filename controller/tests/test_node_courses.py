@@ -135,3 +135,18 @@ def test_a_tenant_that_is_made_anew_begins_anew(tmp_path: Path) -> None:
     found.run(1)
     assert len(found.service.course("/a", None, Span.RECENT).time_s) == 1
     assert len(found.service.course("/b", None, Span.RECENT).time_s) == 6
+
+
+def test_tenants_come_and_go_and_a_node_may_have_none(tmp_path: Path) -> None:
+    found = world(tmp_path)
+    found.run(3)
+    tenants, found.plant.tenants = found.plant.tenants, []
+    found.run(2)
+    report = found.loop.report
+    assert report is not None and not report.collected.seen
+    found.plant.tenants = tenants[::-1]
+    found.run(4)
+    for cgroup in ("/a", "/b"):
+        course = found.service.course(cgroup, None, Span.RECENT)
+        assert course.time_s == [1006.0, 1007, 1008, 1009] and course.policy[0] == "default"
+        assert course.throughput_ops[0] is None and (course.throughput_ops[1] or 0) > 0

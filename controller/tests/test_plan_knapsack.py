@@ -133,3 +133,32 @@ def test_a_search_through_many_classes_keeps_fewer_states_of_each(
     assert worked and all(one <= multiple_choice_knapsack.WORK_MAX for one in worked)
     assert weights[np.arange(400), found.option].sum() <= 100_000
     assert 0.999 * found.bound <= found.value <= found.bound
+
+
+def test_a_cliff_that_just_does_not_fit_is_paid_for_by_another_without_a_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*_: object) -> None:
+        raise AssertionError("searched")
+
+    monkeypatch.setattr(multiple_choice_knapsack, "search_knapsack", refused)
+    # Two whose every ten bytes gain less than the last ten; one that gains 71 by 50 or nothing.
+    gains = np.concatenate(([0.0], np.cumsum(np.arange(20.0, 9.0, -1.0))))
+    cliff = np.concatenate(([0.0, 71.0], np.full(10, -np.inf)))
+    values = np.array([gains, gains, cliff])
+    weights = np.array([np.arange(12) * 10] * 2 + [[0, *[50] * 11]])
+    # Six steps of each are worth their price, which leaves 40: one must give ten up.
+    found = solve(weights, values, 160, tolerance=1.0)
+    assert found.option.tolist() in ([5, 6, 1], [6, 5, 1])
+    assert found.value == 2 * gains[6] - 15 + 71 and found.bound - found.value <= 1
+
+
+def test_a_choice_that_cannot_fit_by_one_class_is_not_lightened() -> None:
+    weights = np.array([[0, 10], [0, 10], [0, 10]])
+    knapsack = multiple_choice_knapsack._Knapsack(
+        weights, weights * 1.0, 9, np.arange(3) * weights.shape[1]
+    )
+    assert multiple_choice_knapsack._lightened(knapsack, np.ones(3, int)) is None
+    fits = multiple_choice_knapsack._Knapsack(weights, weights * 1.0, 20, knapsack.starts)
+    found = multiple_choice_knapsack._lightened(fits, np.ones(3, int))
+    assert found is not None and fits.weight(found) == 20

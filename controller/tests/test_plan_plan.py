@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What holds for every plan: bounds, promises, pins, and that it can be replayed."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -163,6 +164,24 @@ def test_a_decision_is_replayed_from_its_record(
 def test_what_is_no_record_is_refused(text: str) -> None:
     with pytest.raises(RecordError, match=r"^here: "):
         from_json(text, "here")
+
+
+def test_a_record_of_arrays_as_lists_is_read_and_one_of_other_arrays_refused() -> None:
+    seen = snapshot(8, tenants=1, policies=2)
+    record = Record(seen, EVERYBODY, Config(), plan(seen, EVERYBODY, Config()))
+    told = json.loads(to_json(record))
+    curves = told["snapshot"]["tenants"][0]["curves"]
+    known = seen.tenants[0].curves
+    assert known is not None
+    for name in ("sizes_bytes", "miss_ratio"):
+        array = dict(curves[name])
+        curves[name] = getattr(known, name).tolist()
+        assert from_json(json.dumps(told), "here") == record
+        for key, wrong in (("kind", "O"), ("shape", [7]), ("base64", "-"), ("base64", "AAAA")):
+            curves[name] = array | {key: wrong}
+            with pytest.raises(RecordError, match=r"^here: "):
+                from_json(json.dumps(told), "here")
+        curves[name] = array
 
 
 def test_the_order_of_tenants_does_not_matter_and_the_seed_does_where_chance_is_used() -> None:

@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ from cachepilot.domain.objectives.pins import Pin
 from cachepilot.domain.slos import SloMinute
 from cachepilot.domain.units import DAY_S
 from cachepilot.sizes import parse_size
+from cachepilot.store import history as history_module
 from cachepilot.store.history import history_query
+from cachepilot.store.pruning import ROWS
 from cachepilot.store.schema import StoreError
 from cachepilot.store.store import Store
 
@@ -208,3 +211,75 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     path.write_text("not a database, " * 100)
     with pytest.raises(StoreError, match=r"c\.db: cannot be opened"):
         Store(path)
+
+
+class _Held:
+    """A lock that notes how many rows were changed while it was held, by which thread."""
+
+    def __init__(self, store: Store) -> None:
+        self._lock, self._store = store._lock, store
+        self._began = 0
+        self.rows: list[tuple[str, int]] = []
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._began = self._store._db.total_changes
+
+    def __exit__(self, *_: object) -> None:
+        rows = self._store._db.total_changes - self._began
+        self.rows.append((threading.current_thread().name, rows))
+        self._lock.release()
+
+
+def _with_history(path: Path, count: int) -> Store:
+    """A store of so many decisions and records of the first day, and a few of the third."""
+    now_s = [0.0]
+    store = Store(path, keep_days=2, clock=lambda: now_s[0])
+    store.reserve_epochs("n", 0)
+    store.save("n", 1, 1.0, [decision(1, "/a")] * count)
+    with store._transaction() as db:
+        rows = [("n", epoch, 0.0, b"") for epoch in range(count)]
+        db.executemany("INSERT INTO records VALUES (?, ?, ?, ?)", rows)
+    now_s[0] = 3 * DAY_S
+    store.save("n", 2, 2.0, [decision(2, "/a")] * 5)
+    for epoch in range(5):
+        store.save_record("n", count + epoch, "young")
+    return store
+
+
+def test_to_prune_never_holds_the_lock_for_more_than_some_rows(tmp_path: Path) -> None:
+    count = 7 * ROWS + 11
+    store = _with_history(tmp_path / "c.db", count)
+    held = _Held(store)
+    store._lock = held  # type: ignore[assignment]
+    pruning = threading.Thread(target=store.prune, name="pruning")
+    pruning.start()
+    while pruning.is_alive():
+        store.save("n", 3, 3.0)
+    rows = [rows for name, rows in held.rows if name == "pruning"]
+    assert max(rows) == ROWS and sum(rows) == 2 * count
+    # Cycles got in between.
+    full = [i for i, one in enumerate(held.rows) if one == ("pruning", ROWS)]
+    first, last = full[0], full[-1]
+    assert sum(name != "pruning" for name, _ in held.rows[first:last]) >= 7
+    assert [one.epoch for one in store.history(None, None, 10)] == [2] * 5
+    assert [store.record("n", count + epoch) for epoch in (-1, 0, 4)] == [None, "young", "young"]
+    store._lock = held._lock
+    store.close()
+
+
+def test_there_is_a_bound_on_decisions_and_on_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path / "c.db")
+    store.reserve_epochs("n", 0)
+    for epoch in range(10):
+        store.save("n", epoch, 1.0, [decision(epoch, "/a")])
+        store.save_record("n", epoch, str(epoch))
+    monkeypatch.setattr(history_module, "DECISIONS_MAX", 6)
+    monkeypatch.setattr(history_module, "RECORDS_MAX", 3)
+    store.prune()
+    assert [one.epoch for one in store.history(None, None, 20)] == [9, 8, 7, 6, 5, 4]
+    kept = [epoch for epoch in range(10) if store.record("n", epoch) is not None]
+    assert kept == [7, 8, 9]
+    store.close()

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cachepilot.decide.gain import Gain
+from cachepilot.quick_records import quickly_made
 from cachepilot.sizes import PAGE_BYTES
 
 STEP_SHARE_MIN = 0.005
@@ -25,6 +26,7 @@ class Event(StrEnum):
     ABANDONED = "abandoned"
 
 
+@quickly_made
 @dataclass(frozen=True)
 class Reading:
     """Operations per second and miss ratio."""
@@ -33,6 +35,7 @@ class Reading:
     miss_ratio: float
 
 
+@quickly_made
 @dataclass(frozen=True)
 class MemoryTenant:
     """One tenant in one interval.

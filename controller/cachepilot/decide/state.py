@@ -9,6 +9,7 @@ import numpy as np
 from cachepilot.decide.gain import LEAST_INTERVALS
 from cachepilot.decide.trial import Trial
 from cachepilot.model.calibration import SHOWN_S, Calibration
+from cachepilot.quick_records import quickly_made
 from cachepilot.sense.counterfactuals import Counterfactual, Floats
 
 SETTLED_S = 60.0
@@ -175,6 +176,7 @@ class PolicyState:
         self.regime, self.regime_s = regime, time_s
 
 
+@quickly_made
 @dataclass(frozen=True)
 class Interval:
     """One tenant in one interval.

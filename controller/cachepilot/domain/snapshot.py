@@ -6,6 +6,7 @@ Everything that a decision depends on is here, in the objectives or in the confi
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +52,21 @@ def _same(one: FloatArray | None, other: FloatArray | None) -> bool:
     return np.array_equal(one, other)
 
 
+def _kept(array: npt.ArrayLike, *kinds: type[np.generic]) -> npt.NDArray[Any]:
+    """A read-only array of one of the kinds, of the first when it is of another."""
+    if isinstance(array, np.ndarray) and not array.flags.writeable and array.dtype.type in kinds:
+        return array
+    found = np.array(array)
+    if found.dtype.type not in kinds:
+        found = found.astype(kinds[0])
+    found.setflags(write=False)
+    return found
+
+
+def _least(values: npt.NDArray[Any]) -> Any:
+    return np.minimum.reduce(values, axis=None)
+
+
 @dataclass(frozen=True, eq=False)
 class Curves:
     """Miss ratio curves of one tenant, all policies over one grid of sizes.
@@ -58,8 +74,9 @@ class Curves:
     `sizes_bytes` has shape (S,), positive and rising; `miss_ratio` has shape (P, S) with a row per
     policy, in [0, 1]; `error_bar`, of the same shape, is by how much each may be wrong, where that
     is known; `step_bar`, too, of the difference to the next smaller size, at the first of its own
-    value. All are copied and read-only. Below the first size a curve runs straight to
-    a miss ratio of 1 at no memory; beyond the last it stays what it was there.
+    value. All are read-only, and copied unless they were; single precision stays so. Below the
+    first size a curve runs straight to a miss ratio of 1 at no memory; beyond the last it stays
+    what it was there.
     """
 
     policies: tuple[str, ...]
@@ -69,28 +86,28 @@ class Curves:
     step_bar: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        sizes = np.array(self.sizes_bytes, dtype=np.int64)
-        ratios = np.array(self.miss_ratio, dtype=np.float64)
+        sizes = _kept(self.sizes_bytes, np.int64)
+        ratios = _kept(self.miss_ratio, np.float64, np.float32)
         _require(sizes.ndim == 1 and sizes.size > 0, "curves: sizes_bytes must be a row of sizes")
         shape = (len(self.policies), sizes.size)
         _require(ratios.shape == shape, f"curves: miss_ratio must have the shape {shape}")
         unique = len(set(self.policies)) == len(self.policies) > 0
         _require(unique, "curves: policies must be named, each once")
-        rising = bool(sizes[0] > 0 and (sizes[1:] > sizes[:-1]).all() and sizes[-1] <= BYTES_MAX)
+        # Of so few a list is looked through in a fraction of the time that an array takes.
+        row = sizes.tolist()
+        rising = row[0] > 0 and row[-1] <= BYTES_MAX and sorted(set(row)) == row
         _require(rising, f"curves: sizes_bytes must be positive and rising, at most {BYTES_MAX}")
-        in_range = bool(ratios.min() >= 0 and ratios.max() <= 1)
+        in_range = bool(_least(ratios) >= 0 and np.maximum.reduce(ratios, axis=None) <= 1)
         _require(in_range, "curves: miss_ratio must be in [0, 1]")
         arrays = {"sizes_bytes": sizes, "miss_ratio": ratios}
         for name in ("error_bar", "step_bar"):
             told = getattr(self, name)
             if told is not None:
-                bars = np.array(told, dtype=np.float64)
+                bars = _kept(told, np.float64, np.float32)
                 _require(bars.shape == shape, f"curves: {name} must have the shape {shape}")
-                _require(bool(bars.min() >= 0), f"curves: {name} must be at least 0")
+                _require(bool(_least(bars) >= 0), f"curves: {name} must be at least 0")
                 arrays[name] = bars
-        for name, array in arrays.items():
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+        vars(self).update(arrays)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -197,8 +214,10 @@ class Tenant:
             if not 0 <= value <= BYTES_MAX:
                 raise SnapshotError(f"{self.cgroup}: {name} must be 0 to {BYTES_MAX}, not {value}")
 
-    def with_bounds(self, floor_bytes: int, first_bytes: int) -> "Tenant":
-        """The same with another floor and first memory.
+    def with_bounds(
+        self, floor_bytes: int, first_bytes: int, curves: Curves | None = None
+    ) -> "Tenant":
+        """The same with another floor and first memory, and other curves where they are given.
 
         `dataclasses.replace` takes three times as long.
         """
@@ -207,7 +226,7 @@ class Tenant:
             self.policy,
             self.limit_bytes,
             floor_bytes,
-            self.curves,
+            self.curves if curves is None else curves,
             self.demand,
             self.indicators,
             self.trust,

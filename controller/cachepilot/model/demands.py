@@ -5,7 +5,7 @@ from collections import deque
 
 from cachepilot.domain.snapshot import Demand
 from cachepilot.domain.units import US_PER_S
-from cachepilot.model.fitting import Observation, OnlineFit, split_time
+from cachepilot.model.fitting import Observation, OnlineFit, refit_all, split_time
 from cachepilot.sense.counters import Sample, Window
 
 UNKNOWN_DEMAND = Demand(service_us=100.0, accesses_per_op=1.0)
@@ -20,6 +20,8 @@ FIT_EVERY, FIT_EACH_UNTIL = 4, 16
 
 class _Fitted:
     """What is remembered of one tenant between snapshots."""
+
+    __slots__ = ("_reads_per_miss", "fit", "is_stale", "prior", "taken")
 
     def __init__(self) -> None:
         self.fit: OnlineFit | None = None
@@ -98,11 +100,11 @@ class FittedDemands:
 
     def refit(self, most: int = FITS_PER_CYCLE) -> None:
         """Fits the demand of up to `most` tenants, those that wait longest; for after a cycle."""
-        fitted = 0
-        while self._to_fit and fitted < most:
+        due: list[tuple[OnlineFit, Demand | None]] = []
+        while self._to_fit and len(due) < most:
             known = self._tenants.get(self._to_fit.popleft())
             if known is not None and known.is_stale:
                 known.is_stale = False
                 if known.fit is not None:
-                    known.fit.refit(known.prior)
-                    fitted += 1
+                    due.append((known.fit, known.prior))
+        refit_all(due)

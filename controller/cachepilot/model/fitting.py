@@ -8,15 +8,16 @@ it changed a little, both answers count in proportion.
 """
 
 import math
-from collections import deque
+from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from cachepilot.domain.snapshot import Demand, FloatArray
 from cachepilot.domain.units import US_PER_S
+from cachepilot.model.split_fit import SERVICE_US_MIN, SplitProblem, best_splits
 from cachepilot.quick_records import quickly_made
 
 WINDOW = 128
@@ -38,8 +39,10 @@ DECILES_APART = 2.56
 """Standard deviations between the first and the last decile of normal variables."""
 SERVICE_SHARE_MIN = 0.02
 """Of the time of an operation: the least that is taken for service while nothing tells it apart."""
-SERVICE_US_MIN = 1e-3
-ACCESSES_MIN = 1e-6
+KEPT = 1e-30, 1e30
+"""Operations per second that single precision has a form for."""
+ROOT_WEIGHTS: FloatArray = np.sqrt(0.5 ** (np.arange(WINDOW)[::-1] / HALF_LIFE))
+"""Of residuals, the newest last."""
 
 
 @quickly_made
@@ -56,7 +59,7 @@ class Observation:
         """Whether anything happened that a model could be fitted to."""
         most = math.inf
         rates = 0 < self.throughput_ops < most and 0 <= self.miss_ratio < most
-        return rates and 0 <= self.miss_cost_us < most
+        return rates and 0 <= self.miss_cost_us < KEPT[1]
 
 
 def predicted_ops(demand: Demand, observation: Observation) -> float:
@@ -71,8 +74,16 @@ def _prior_weight(log_seen: FloatArray) -> float:
         return PRIOR_WEIGHT
     off = np.abs(log_seen[1:-1] - (log_seen[:-2] + log_seen[2:]) / 2)
     # Of normal variables the median of this is 0.6745 times the square root of 1.5.
-    weight = float(np.median(off)) / 0.826 / PRIOR_ERROR
+    weight: float = median(off.tolist()) / 0.826 / PRIOR_ERROR
     return min(max(weight, PRIOR_WEIGHT), PRIOR_WEIGHT_MAX)
+
+
+def _quantile(rising: FloatArray, part: float) -> float:
+    """Linear between values, as `numpy.quantile`, which takes many times as long."""
+    at = part * (rising.size - 1)
+    below = int(at)
+    low, high = float(rising[below]), float(rising[min(below + 1, rising.size - 1)])
+    return low + (high - low) * (at - below)
 
 
 def _share_told(miss_ratios: FloatArray) -> float:
@@ -82,7 +93,8 @@ def _share_told(miss_ratios: FloatArray) -> float:
     neighbours at the device, and is the mean of all: throughput hardly follows it, which a fit
     would take for a service that needs no device.
     """
-    low, middle, high = np.quantile(miss_ratios, (0.1, 0.5, 0.9)).tolist()
+    rising = np.sort(miss_ratios)
+    low, middle, high = (_quantile(rising, part) for part in (0.1, 0.5, 0.9))
     if high <= low:
         return 0.0
     spread = (high - low) / DECILES_APART / middle if middle > 0 else math.inf
@@ -103,60 +115,64 @@ def split_time(time_us: float, accesses: float, wait_us: float) -> tuple[float, 
 
 def _as_measured(prior: Demand, time_us: FloatArray, misses_us: FloatArray) -> tuple[float, float]:
     """Service and accesses per operation, the latter as measured; of recent intervals."""
-    rest_us = float(np.median(time_us - prior.accesses_per_op * misses_us))
-    typical_us = float(np.median(time_us))
+    rest_us = median((time_us - prior.accesses_per_op * misses_us).tolist())
+    typical_us = median(time_us.tolist())
     if rest_us >= SERVICE_SHARE_MIN * typical_us:
         return max(rest_us, SERVICE_US_MIN), prior.accesses_per_op
-    service_us, accesses = split_time(
-        typical_us, prior.accesses_per_op, float(np.median(misses_us))
-    )
+    service_us, accesses = split_time(typical_us, prior.accesses_per_op, median(misses_us.tolist()))
     return max(service_us, SERVICE_US_MIN), accesses
 
 
-def _best_split(
-    prior: Demand, log_seen: FloatArray, misses_us: FloatArray, start_us: float
-) -> tuple[float, float]:
-    """Service and accesses per operation of the least weighted squares of log throughput."""
-    ages = np.arange(log_seen.size)[::-1]
-    root_weight = np.sqrt(0.5 ** (ages / HALF_LIFE))
-    log_accesses = math.log(prior.accesses_per_op)
-    prior_weight = _prior_weight(log_seen)
+class _Posed:
+    """The fit of one tenant: what follows from measured accesses, and what is to be solved."""
 
-    def residuals(parameters: FloatArray) -> FloatArray:
-        service_us, accesses = np.exp(parameters)
-        off = np.log(service_us + accesses * misses_us) - log_seen
-        away = prior_weight * (parameters[1] - log_accesses)
-        return np.append(off * root_weight, away)
+    def __init__(
+        self, seen: FloatArray, prior: Demand, before: tuple[float, float] | None = None
+    ) -> None:
+        """`seen` has a row per observation, (N, 3), the newest last; `before` was solved before."""
+        ops, miss_ratios, cost_us = seen.T
+        misses_us = miss_ratios * cost_us
+        time_us = US_PER_S * prior.concurrency / ops
+        self.prior = prior
+        self.measured = _as_measured(prior, time_us[-RECENT:], misses_us[-RECENT:])
+        self.share = _share_told(miss_ratios)
+        self.problem: SplitProblem | None = None
+        if self.share > 0:
+            log_seen = np.log(time_us)
+            start_us = max(self.measured[0], prior.service_us * 1e-3, 2 * SERVICE_US_MIN)
+            start = before or (start_us, prior.accesses_per_op)
+            self.problem = SplitProblem(
+                log_seen, misses_us, ROOT_WEIGHTS[-len(seen) :], prior.accesses_per_op,
+                _prior_weight(log_seen), start,
+            )  # fmt: skip
 
-    bounds = (np.log([SERVICE_US_MIN, ACCESSES_MIN]), np.log([1e12, 1e12]))
-    start_us = max(start_us, prior.service_us * 1e-3, 2 * SERVICE_US_MIN)
-    start = np.clip([math.log(start_us), log_accesses], *bounds)
-    found = least_squares(residuals, start, bounds=bounds, loss="soft_l1", f_scale=0.1)
-    service_us, accesses = np.exp(found.x).tolist()
-    return service_us, accesses
+    def demand(self, fitted: tuple[float, float], error_pct: float | None) -> Demand:
+        """Between both answers, as far as observations tell."""
+        service_us, accesses = (
+            one + self.share * (other - one)
+            for one, other in zip(self.measured, fitted, strict=True)
+        )
+        return Demand(service_us, accesses, self.prior.concurrency, error_pct)
+
+
+def _solve(posed: Sequence[_Posed]) -> list[tuple[float, float]]:
+    """Of each the best split, or the measured one where observations tell nothing."""
+    solutions = iter(best_splits([one.problem for one in posed if one.problem is not None]))
+    return [one.measured if one.problem is None else next(solutions) for one in posed]
 
 
 def fit(observations: Sequence[Observation], prior: Demand) -> Demand:
     """The demand that explains the observations best, the newest last; the prior without any.
 
-    Least squares of the logarithm of throughput, which weighs relative errors, with a loss that is
-    linear in outliers, older observations fading.
+    Of the last WINDOW. Least squares of the logarithm of throughput, which weighs relative errors,
+    with a loss that is linear in outliers, older observations fading.
     """
-    usable = [one for one in observations if one.is_usable]
+    usable = [one for one in observations if one.is_usable][-WINDOW:]
     if not usable:
         return prior
-    ops = np.array([one.throughput_ops for one in usable])
-    misses_us = np.array([one.miss_ratio * one.miss_cost_us for one in usable])
-    time_us = US_PER_S * prior.concurrency / ops
-    measured = _as_measured(prior, time_us[-RECENT:], misses_us[-RECENT:])
-    share = _share_told(np.array([one.miss_ratio for one in usable]))
-    fitted = measured
-    if share > 0:
-        fitted = _best_split(prior, np.log(time_us), misses_us, measured[0])
-    service_us, accesses = (
-        one + share * (other - one) for one, other in zip(measured, fitted, strict=True)
-    )
-    return replace(prior, service_us=service_us, accesses_per_op=accesses)
+    rows = [(one.throughput_ops, one.miss_ratio, one.miss_cost_us) for one in usable]
+    posed = _Posed(np.array(rows), prior)
+    return posed.demand(_solve([posed])[0], prior.error_pct)
 
 
 class OnlineFit:
@@ -166,10 +182,16 @@ class OnlineFit:
     given the miss ratio and the miss cost of the interval. It fades like the observations do.
     """
 
+    __slots__ = (
+        "_count", "_demand", "_error_sum", "_error_weight", "_prior", "_seen", "_solution",
+    )  # fmt: skip
+
     def __init__(self, prior: Demand) -> None:
         self._prior = prior
-        self._seen: deque[Observation] = deque(maxlen=WINDOW)
-        self._demand = replace(prior, error_pct=None)
+        self._seen = array("f")
+        self._count = 0
+        self._solution: tuple[float, float] | None = None
+        self._demand = Demand(prior.service_us, prior.accesses_per_op, prior.concurrency)
         self._error_sum = 0.0
         self._error_weight = 0.0
 
@@ -189,18 +211,54 @@ class OnlineFit:
         """Takes one interval in without fitting; False when nothing was done in it."""
         if not observation.is_usable:
             return False
-        if self._seen:
-            predicted = predicted_ops(self._demand, observation)
-            off_pct = 100 * abs(predicted / observation.throughput_ops - 1)
+        ops = observation.throughput_ops
+        if self._count:
+            off_pct = 100 * abs(predicted_ops(self._demand, observation) / ops - 1)
             self._error_sum = self._error_sum * FADE + off_pct
             self._error_weight = self._error_weight * FADE + 1
-        self._seen.append(observation)
+        least, most = KEPT
+        row = (min(max(ops, least), most), observation.miss_ratio, observation.miss_cost_us)
+        seen = self._seen
+        if len(seen) < 3 * WINDOW:
+            seen.extend(row)
+        else:
+            at = 3 * (self._count % WINDOW)
+            seen[at], seen[at + 1], seen[at + 2] = row
+        self._count += 1
         return True
+
+    def _rows(self) -> FloatArray:
+        """Observations, (N, 3), the newest last; kept in single precision."""
+        seen = np.array(self._seen, dtype=np.float64).reshape(-1, 3)
+        at = self._count % WINDOW
+        return seen if self._count <= WINDOW else np.concatenate((seen[at:], seen[:at]))
 
     def refit(self, prior: Demand | None = None) -> Demand:
         """Fits what was taken in; `prior` replaces what was measured of the demand before."""
-        self._prior = prior or self._prior
-        fitted = fit(tuple(self._seen), self._prior)
-        error = self._error_sum / self._error_weight if self._error_weight else None
-        self._demand = replace(fitted, error_pct=error)
+        refit_all([(self, prior)])
         return self._demand
+
+    def begin_refit(self, prior: Demand | None) -> bool:
+        """Takes a prior; whether there is anything to fit."""
+        self._prior = prior = prior or self._prior
+        if not self._count:
+            self._demand = Demand(prior.service_us, prior.accesses_per_op, prior.concurrency)
+        return self._count > 0
+
+    def posed(self) -> _Posed:
+        """The fit of what was taken in; it begins where the last one ended."""
+        return _Posed(self._rows(), self._prior, self._solution)
+
+    def take_solution(self, posed: _Posed, solution: tuple[float, float]) -> None:
+        """Of what was posed."""
+        self._solution = None if posed.problem is None else solution
+        error = self._error_sum / self._error_weight if self._error_weight else None
+        self._demand = posed.demand(solution, error)
+
+
+def refit_all(fits: Sequence[tuple[OnlineFit, Demand | None]]) -> None:
+    """`OnlineFit.refit` of several tenants, each with its prior, at once."""
+    known = [one for one, prior in fits if one.begin_refit(prior)]
+    posed = [one.posed() for one in known]
+    for one, problem, solution in zip(known, posed, _solve(posed), strict=True):
+        one.take_solution(problem, solution)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cachepilot.domain.snapshot import Curves, FloatArray
+from cachepilot.domain.snapshot import Curves, FloatArray, IntArray
 from cachepilot.model.calibration import FORGOTTEN_S, PRIOR_S
 
 NEAR_SHARE = 0.05
@@ -131,14 +131,27 @@ def corrected_curves(curves: Curves, shifts: tuple[tuple[int, float], ...]) -> C
     sizes = np.union1d(known, limits[limits > 0])
     logs = np.log(np.array([limit for limit, _ in shifts], dtype=np.float64))
     shift = np.interp(np.log(sizes.astype(np.float64)), logs, [one for _, one in shifts])
-    rows = _at_sizes(known, curves.miss_ratio, 1.0, sizes)
-    bars = curves.error_bar
-    if bars is not None:
-        bars = _at_sizes(known, bars, 0.0, sizes)
+    between = _Between(known, sizes)
+    rows = between.read(curves.miss_ratio, 1.0)
+    bars = None if curves.error_bar is None else between.read(curves.error_bar, 0.0)
     return Curves(curves.policies, sizes, np.clip(rows + shift, 0.0, 1.0), bars)
 
 
-def _at_sizes(known: np.ndarray, rows: FloatArray, start: float, sizes: np.ndarray) -> FloatArray:
-    """Rows over `known` sizes read at `sizes`; `start` at no memory, flat after the last."""
-    points = np.concatenate(([0], known))
-    return np.array([np.interp(sizes, points, np.concatenate(([start], row))) for row in rows])
+class _Between:
+    """Where sizes lie among the known ones, for all rows at once."""
+
+    def __init__(self, known: IntArray, sizes: IntArray) -> None:
+        points = np.concatenate(([0], known))
+        # Flat after the last: as if of it.
+        inside = np.minimum(sizes, points[-1])
+        self._above = np.searchsorted(points, inside)
+        low, high = points[self._above - 1], points[self._above]
+        self._part = (inside - low) / (high - low)
+
+    def read(self, rows: FloatArray, start: float) -> FloatArray:
+        """Rows over the known sizes read at the sizes; linear, from `start` at no memory."""
+        first = np.full((len(rows), 1), start)
+        told = np.hstack((first, rows))
+        low, high = told[:, self._above - 1], told[:, self._above]
+        found: FloatArray = low + (high - low) * self._part
+        return found

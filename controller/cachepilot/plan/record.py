@@ -38,7 +38,7 @@ class Record:
 
 def to_json(record: Record) -> str:
     """The record as one line of JSON; floating-point numbers keep every bit."""
-    return json.dumps(encode(record))
+    return encode(record)
 
 
 def from_json(text: str, name: str) -> Record:

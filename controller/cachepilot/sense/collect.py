@@ -2,18 +2,34 @@
 """The collect step: a snapshot of the wire becomes one of the planner, with what it rests on."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from cachepilot.domain.objectives.objective import Counter, Indicator, Objectives
-from cachepilot.domain.snapshot import Demand, Device, Indicators, Node, Snapshot, Tenant, Trust
+from cachepilot.domain.snapshot import (
+    Curves,
+    Demand,
+    Device,
+    Indicators,
+    Node,
+    Snapshot,
+    Tenant,
+    Trust,
+)
 from cachepilot.domain.units import US_PER_S
 from cachepilot.errors import InputError
 from cachepilot.quick_records import quickly_made
 from cachepilot.sense.clock import Clock
-from cachepilot.sense.counterfactuals import DEFAULT, Counterfactual, Counterfactuals
-from cachepilot.sense.counters import History, Pages, Sample, Totals, Window
+from cachepilot.sense.counterfactuals import (
+    DEFAULT,
+    Counterfactual,
+    Counterfactuals,
+    take_all,
+)
+from cachepilot.sense.counters import Counters, Pages, Readings, Sample, Totals, Window
 from cachepilot.sense.device import DeviceModel
 from cachepilot.sense.wire_curves import CurveStore, Measured
 from cachepilot.sizes import PAGE_BYTES, pages_up
@@ -21,6 +37,9 @@ from cachepilot.v1 import session_pb2 as wire
 
 LOG = logging.getLogger(__name__)
 TRUSTED = Trust()
+INDICATOR = Indicator()
+IDLE = Indicators(throughput_ops=0.0, miss_ratio=0.0, device_iops=0.0)
+NAN = float("nan")
 Scraped = Callable[[Indicator], float | None]
 """The last value of an application's counter; None while it is not known."""
 
@@ -51,11 +70,14 @@ class Seen:
         """The limit, or the memory that a tenant without one holds."""
         return self.tenant.limit_bytes
 
-    def with_bounds(self, floor_bytes: int, first_bytes: int) -> "Seen":
-        """The same with another floor and first memory of the tenant."""
+    def with_bounds(
+        self, floor_bytes: int, first_bytes: int, curves: Curves | None = None
+    ) -> "Seen":
+        """The same with another floor and first memory of the tenant, and curves where given."""
+        tenant = self.tenant.with_bounds(floor_bytes, first_bytes, curves)
         return Seen(
-            self.tenant.with_bounds(floor_bytes, first_bytes), self.wire, self.sample, self.window,
-            self.measured, self.indicator, self.pages, self.counterfactual, self.usable,
+            tenant, self.wire, self.sample, self.window, self.measured, self.indicator, self.pages,
+            self.counterfactual, self.usable,
         )  # fmt: skip
 
 
@@ -77,12 +99,16 @@ class Collected:
 class _Memory:
     """What is remembered of one tenant between snapshots."""
 
+    __slots__ = (
+        "cgroup_id", "counterfactuals", "curves", "indicator", "refused_counterfactuals",
+        "refused_curves", "refused_indicator",
+    )  # fmt: skip
+
     def __init__(self, cgroup_id: int) -> None:
         self.cgroup_id = cgroup_id
-        self.history = History()
         self.curves = CurveStore()
         self.counterfactuals = Counterfactuals()
-        self.indicator = Indicator()
+        self.indicator = INDICATOR
         self.refused_curves = ""
         self.refused_counterfactuals = ""
         self.refused_indicator = ""
@@ -128,6 +154,7 @@ class Collector:
         self._incarnation: int | None = None
         self._usable: frozenset[str] = frozenset((DEFAULT,))
         self._memory: dict[str, _Memory] = {}
+        self._counters = Counters()
         self._device = DeviceModel()
 
     def begin(self, hello: wire.Hello) -> None:
@@ -135,8 +162,8 @@ class Collector:
         if hello.incarnation != self._incarnation:
             self._incarnation = hello.incarnation
             self._device.restart()
+            self._counters = Counters()
             for memory in self._memory.values():
-                memory.history = History()
                 memory.curves = CurveStore()
                 memory.counterfactuals.forget()
         can = "policies" in hello.capabilities
@@ -152,10 +179,8 @@ class Collector:
         for cgroup in gone:
             del self._memory[cgroup]
             self._demands.forget(cgroup)
-        found = {
-            tenant.cgroup: self._tenant(tenant, time_s, device, objectives)
-            for tenant in sorted(seen.tenants, key=lambda tenant: tenant.cgroup)
-        }
+        told = {one.cgroup: one for one in sorted(seen.tenants, key=lambda one: one.cgroup)}
+        found = self._found(told, self._readings(told, time_s, objectives), device)
         node = Node(self.node, seen.budget_bytes)
         tenants = tuple(one.tenant for one in found.values())
         snapshot = Snapshot(epoch, time_s, node, device, tenants)
@@ -164,15 +189,44 @@ class Collector:
     def _begin_anew(self) -> None:
         """Totals of the next snapshot are the first that can be compared."""
         self._device.restart()
+        self._counters.begin_anew()
         for memory in self._memory.values():
-            memory.history.begin_anew()
             memory.counterfactuals.forget()
 
-    def _ops_total(
-        self, tenant: wire.Tenant, indicator: Indicator, memory: _Memory
-    ) -> float | None:
-        """Operations so far; None while they are not known, or not of this node."""
-        memory.refused_indicator, counters = "", tenant.counters
+    def _readings(
+        self, told: Mapping[str, wire.Tenant], time_s: float, objectives: Objectives
+    ) -> Readings:
+        """Takes the totals of all tenants in; of one that is new or asked otherwise, anew."""
+        totals, latency, anew = {}, [], []
+        for cgroup, tenant in told.items():
+            memory = self._memory.get(cgroup)
+            if memory is None or memory.cgroup_id != tenant.cgroup_id:
+                memory = self._memory[cgroup] = _Memory(tenant.cgroup_id)
+                self._demands.forget(cgroup)
+                anew.append(cgroup)
+            indicator = objectives.of(cgroup).indicator
+            if indicator is not memory.indicator:
+                if indicator != memory.indicator:
+                    self._demands.begin_anew(cgroup)
+                    anew.append(cgroup)
+                memory.indicator = indicator
+            counters = tenant.counters
+            totals[cgroup] = Totals(
+                counters.accesses_total,
+                # As curves have it, which know no readahead: a page that had to be read.
+                counters.misses_total + counters.readahead_pages_total,
+                self._ops_total(counters, indicator, memory),
+                counters.block_reads_total,
+                counters.read_calls_total,
+                counters.read_time_us_total,
+            )
+            latency.append(np.array(counters.read_latency_total))
+        self._counters.forget(anew)
+        return self._counters.take(time_s, totals, latency, self._device.read_us)
+
+    def _ops_total(self, counters: wire.Counters, indicator: Indicator, memory: _Memory) -> float:
+        """Operations so far; NaN while they are not known, or not of this node."""
+        memory.refused_indicator = ""
         if indicator.counter is Counter.READ_CALLS:
             return counters.read_calls_total
         if indicator.counter is Counter.ACCESSES:
@@ -180,97 +234,94 @@ class Collector:
         if indicator.counter is Counter.BLOCK_READS:
             return counters.block_reads_total
         try:
-            return self._scraped(indicator)
+            found = self._scraped(indicator)
         except InputError as error:
             memory.refused_indicator = str(error)
-            return None
+            return NAN
+        return NAN if found is None else found
 
-    def _tenant(
-        self, tenant: wire.Tenant, time_s: float, device: Device, objectives: Objectives
-    ) -> Seen:
-        memory = self._memory.get(tenant.cgroup)
-        if memory is None or memory.cgroup_id != tenant.cgroup_id:
-            memory = self._memory[tenant.cgroup] = _Memory(tenant.cgroup_id)
-            self._demands.forget(tenant.cgroup)
-        indicator = objectives.of(tenant.cgroup).indicator
-        if indicator != memory.indicator:
-            memory.indicator, memory.history = indicator, History()
-            self._demands.begin_anew(tenant.cgroup)
-        counters = tenant.counters
-        memory.history.take(
-            Totals(
-                time_s,
-                counters.accesses_total,
-                # As curves have it, which know no readahead: a page that had to be read.
-                counters.misses_total + counters.readahead_pages_total,
-                self._ops_total(tenant, indicator, memory),
-                counters.block_reads_total,
-                counters.read_calls_total,
-                counters.read_time_us_total,
-                counters.read_latency_total[:],
+    def _found(
+        self, told: Mapping[str, wire.Tenant], readings: Readings, device: Device
+    ) -> dict[str, Seen]:
+        """Every tenant as it is seen."""
+        memories = [self._memory[cgroup] for cgroup in told]
+        counterfactuals = self._counterfactuals(told, memories)
+        found = {}
+        for tenant, memory, sample, window, concurrency, pages, counterfactual in zip(
+            told.values(), memories, readings.samples, readings.windows, readings.concurrency,
+            readings.pages, counterfactuals, strict=True,
+        ):  # fmt: skip
+            if tenant.HasField("curves"):
+                memory.refused_curves = ""
+                try:
+                    memory.curves.take(tenant.curves)
+                except InputError as error:
+                    memory.curves, memory.refused_curves = CurveStore(), str(error)
+            demand = self._demands.demand(
+                tenant.cgroup, sample, window, device.miss_cost_us, concurrency
             )
-        )
-        if tenant.HasField("curves"):
-            memory.refused_curves = ""
-            try:
-                memory.curves.take(tenant.curves)
-            except InputError as error:
-                memory.curves, memory.refused_curves = CurveStore(), str(error)
-        sample = memory.history.sample(self._device.read_us)
-        window = memory.history.window()
-        demand = self._demands.demand(
-            tenant.cgroup, sample, window, device.miss_cost_us, memory.history.concurrency
-        )
-        return self._seen(tenant, memory, sample, window, demand)
-
-    def _seen(
-        self,
-        tenant: wire.Tenant,
-        memory: _Memory,
-        sample: Sample | None,
-        window: Window | None,
-        demand: Demand,
-    ) -> Seen:
-        held = tenant.limit_bytes or pages_up(max(tenant.current_bytes, PAGE_BYTES))
-        floor = min(tenant.floor_bytes, held) if not tenant.limit_bytes else tenant.floor_bytes
-        other = max(0, tenant.current_bytes - tenant.file_bytes)
-        known = tenant.policy in self._usable
-        usable = self._usable if known else self._usable | {tenant.policy}
-        measured = None
-        if memory.curves.generation and tenant.curves_generation == memory.curves.generation:
-            measured = memory.curves.at(other, held, usable)
-        miss = 0.0 if window is None else window.miss_ratio
-        found = Tenant(
-            cgroup=tenant.cgroup,
-            policy=tenant.policy,
-            limit_bytes=held,
-            floor_bytes=floor,
-            curves=measured.curves if measured else None,
-            demand=demand,
-            indicators=Indicators(
-                throughput_ops=0.0 if window is None else window.ops,
-                miss_ratio=miss,
-                device_iops=0.0 if window is None else window.block_reads,
-                latency_p99_us=None if window is None else window.latency_p99_us,
-            ),
-            trust=_trust(tenant, measured, window, memory),
-        )
-        return Seen(
-            found, tenant, sample, window, measured, memory.indicator, memory.history.pages(),
-            self._counterfactual(tenant, memory), usable,
-        )  # fmt: skip
-
-    def _counterfactual(self, tenant: wire.Tenant, memory: _Memory) -> Counterfactual | None:
-        """Of the last interval; none of what contradicts itself, which is told once."""
-        try:
-            found = memory.counterfactuals.take(tenant)
-        except InputError as error:
-            if str(error) != memory.refused_counterfactuals:
-                memory.refused_counterfactuals = str(error)
-                LOG.warning("node %s: %s: %s", self.node, tenant.cgroup, error)
-            return None
-        memory.refused_counterfactuals = ""
+            measured, usable = self._measured(tenant, memory)
+            found[tenant.cgroup] = Seen(
+                _tenant(tenant, memory, window, measured, demand), tenant, sample, window, measured,
+                memory.indicator, pages, counterfactual, usable,
+            )  # fmt: skip
         return found
+
+    def _measured(
+        self, tenant: wire.Tenant, memory: _Memory
+    ) -> tuple[Measured | None, frozenset[str]]:
+        """Curves of the limit, when those that hold now are known; policies that it may have."""
+        usable, policy = self._usable, tenant.policy
+        if policy not in usable:
+            usable = usable | {policy}
+        if not memory.curves.generation or tenant.curves_generation != memory.curves.generation:
+            return None, usable
+        other = max(0, tenant.current_bytes - tenant.file_bytes)
+        return memory.curves.at(other, _held_bytes(tenant), usable), usable
+
+    def _counterfactuals(
+        self, told: Mapping[str, wire.Tenant], memories: Sequence[_Memory]
+    ) -> list[Counterfactual | None]:
+        """Of the last interval; none of what contradicts itself, which is told once."""
+        pairs = zip((one.counterfactuals for one in memories), told.values(), strict=True)
+        found: list[Counterfactual | None] = []
+        for cgroup, memory, one in zip(told, memories, take_all(list(pairs)), strict=True):
+            if not isinstance(one, InputError):
+                memory.refused_counterfactuals = ""
+                found.append(one)
+                continue
+            found.append(None)
+            if str(one) != memory.refused_counterfactuals:
+                memory.refused_counterfactuals = str(one)
+                LOG.warning("node %s: %s: %s", self.node, cgroup, one)
+        return found
+
+
+def _held_bytes(tenant: wire.Tenant) -> int:
+    """The limit, or the memory that a tenant without one holds."""
+    return tenant.limit_bytes or pages_up(max(tenant.current_bytes, PAGE_BYTES))
+
+
+def _tenant(
+    tenant: wire.Tenant,
+    memory: _Memory,
+    window: Window | None,
+    measured: Measured | None,
+    demand: Demand,
+) -> Tenant:
+    held, floor = _held_bytes(tenant), tenant.floor_bytes
+    return Tenant(
+        tenant.cgroup,
+        tenant.policy,
+        held,
+        floor if tenant.limit_bytes else min(floor, held),
+        measured.curves if measured else None,
+        demand,
+        IDLE
+        if window is None
+        else Indicators(window.ops, window.miss_ratio, window.block_reads, window.latency_p99_us),
+        _trust(tenant, measured, window, memory),
+    )
 
 
 def _trust(

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every candidate would have missed in the last interval, from totals of the wire."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,62 +36,113 @@ class Counterfactual:
     rate: float
 
 
-@dataclass(frozen=True)
-class _Totals:
+class _Totals(NamedTuple):
+    """As told; `misses` is flat, policy by policy."""
+
     generation: int
     policies: tuple[str, ...]
     misses: Floats
-    reread: Floats
 
 
-def _read(told: wire.Counterfactuals) -> _Totals:
-    """Raises InputError for shapes that do not fit and values that cannot be."""
-    policies, groups = tuple(told.policies), len(told.accesses_total)
+def _read(told: wire.Counterfactuals, then: _Totals | None) -> tuple[_Totals, list[float]]:
+    """Totals, and the pages that are read anew.
+
+    Raises InputError for shapes that do not fit, names and a rate that cannot be.
+    """
+    names, groups = told.policies[:], len(told.accesses_total)
+    # Names that are those of before are as right as they were.
+    policies = tuple(names)
+    if then is not None and then.policies == policies:
+        policies = then.policies
+    misses, reread = np.array(told.misses_total), told.reread_pages[:]
     fits = 0 < len(policies) <= POLICIES_MAX and 2 <= groups <= GROUPS_MAX
-    fits = fits and len(set(policies)) == len(policies)
-    fits = fits and len(told.misses_total) == len(policies) * groups
-    if not fits or len(told.reread_pages) != len(policies):
+    is_known = then is not None and then.policies is policies
+    fits = fits and (is_known or len(set(policies)) == len(policies))
+    if not fits or misses.size != len(policies) * groups or len(reread) != len(policies):
         raise InputError(
             f"counterfactuals: {len(policies)} policies, {groups} groups, "
-            f"{len(told.misses_total)} totals (allowed: a total for each policy and group, "
+            f"{misses.size} totals (allowed: a total for each policy and group, "
             f"1 to {POLICIES_MAX} policies, 2 to {GROUPS_MAX} groups)"
         )
-    misses = np.array(told.misses_total).reshape(len(policies), groups)
-    reread = np.array(told.reread_pages)
-    if not all(np.isfinite(pages).all() and (pages >= 0).all() for pages in (misses, reread)):
-        raise InputError("counterfactuals: a value is not a number of pages (allowed: 0 or more)")
     if policies[0] != DEFAULT:
         raise InputError(f"counterfactuals: policies: {policies[0]} is first (allowed: {DEFAULT})")
     if not 0 < told.rate <= 1:
         raise InputError(f"counterfactuals: rate: {told.rate} (allowed: above 0, at most 1)")
-    return _Totals(told.generation, policies, misses, reread)
+    return _Totals(told.generation, policies, misses), reread
+
+
+def _are_pages(values: Floats) -> bool:
+    """Whether all are numbers of pages; NaN is neither."""
+    return bool(values.size == 0 or (values.min() >= 0 and values.max() < np.inf))
 
 
 class Counterfactuals:
     """Totals of one tenant as they were last told."""
 
+    __slots__ = ("last",)
+
     def __init__(self) -> None:
-        self._last: _Totals | None = None
+        self.last: _Totals | None = None
 
     def forget(self) -> None:
         """The next totals are of other caches, or of a time that cannot be compared."""
-        self._last = None
+        self.last = None
 
     def take(self, tenant: wire.Tenant) -> Counterfactual | None:
         """The interval since the last totals; None when there is none, or they began anew.
 
         Raises InputError for totals that contradict themselves.
         """
-        if not tenant.HasField("counterfactuals"):
-            self._last = None
-            return None
-        told = tenant.counterfactuals
-        then, self._last = self._last, None
-        now = self._last = _read(told)
-        if then is None or (then.generation, then.policies) != (now.generation, now.policies):
-            return None
-        misses = now.misses - then.misses
-        if (misses < 0).any():
-            return None
-        pages = told.size_bytes / PAGE_BYTES
-        return Counterfactual(now.policies, misses, now.reread, pages, told.rate)
+        (found,) = take_all([(self, tenant)])
+        if isinstance(found, InputError):
+            raise found
+        return found
+
+
+def take_all(
+    told: Sequence[tuple[Counterfactuals, wire.Tenant]],
+) -> list[Counterfactual | InputError | None]:
+    """`Counterfactuals.take` of many tenants at once; errors are among what is returned."""
+    found: list[Counterfactual | InputError | None] = [None] * len(told)
+    known: list[tuple[int, _Totals | None, _Totals, slice]] = []
+    flat: list[float] = []
+    for i, (totals, tenant) in enumerate(told):
+        then, totals.last = totals.last, None
+        if tenant.HasField("counterfactuals"):
+            try:
+                now, reread = _read(tenant.counterfactuals, then)
+            except InputError as error:
+                found[i] = error
+                continue
+            known.append((i, then, now, slice(len(flat), len(flat) + len(reread))))
+            flat += reread
+    anew = np.array(flat)
+    all_fine = _are_pages(_joined([now.misses for _, _, now, _ in known])) and _are_pages(anew)
+    both = []
+    for i, then, now, where in known:
+        if not (all_fine or (_are_pages(now.misses) and _are_pages(anew[where]))):
+            found[i] = InputError(
+                "counterfactuals: a value is not a number of pages (allowed: 0 or more)"
+            )
+            continue
+        told[i][0].last = now
+        if then is None or then.generation != now.generation or then.policies != now.policies:
+            continue
+        if then.misses.size == now.misses.size:
+            both.append((i, then, now, where))
+    changed = _joined([now.misses for _, _, now, _ in both])
+    changed -= _joined([then.misses for _, then, _, _ in both])
+    never_fell = bool(changed.size == 0 or changed.min() >= 0)
+    at = 0
+    for i, _, now, where in both:
+        misses = changed[at : at + now.misses.size].reshape(len(now.policies), -1)
+        at += now.misses.size
+        if never_fell or bool(misses.min() >= 0):
+            one = told[i][1].counterfactuals
+            pages = one.size_bytes / PAGE_BYTES
+            found[i] = Counterfactual(now.policies, misses, anew[where], pages, one.rate)
+    return found
+
+
+def _joined(arrays: Sequence[Floats]) -> Floats:
+    return np.concatenate(arrays) if arrays else np.zeros(0)

@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the totals of one tenant did between snapshots: an interval, and a smoothing window."""
+"""What totals of the tenants of a node did between snapshots: an interval, and a smoothing window.
 
-from collections import deque
+Totals are in arrays of the node, a row per tenant, and computed with for all at once.
+"""
+
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
+from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray
 from cachepilot.domain.units import US_PER_S
 from cachepilot.quick_records import quickly_made
-from cachepilot.sense.latency import quantile_us
+from cachepilot.sense.latency import quantiles_us
 
+NAN = float("nan")
+T = TypeVar("T", np.float64, np.int64)
 WINDOW = 5
 """Intervals that the indicators are smoothed over."""
 CONCURRENCY_WINDOW = 64
@@ -17,16 +25,20 @@ CONCURRENCY_WINDOW = 64
 
 
 class Totals(NamedTuple):
-    """Totals at one time; `ops` is that of the tenant's indicator, None while it is not known."""
+    """Totals of one tenant; `ops` is that of its indicator, NaN while it is not known.
 
-    time_s: float
-    accesses: int
-    misses: int
-    ops: float | None
-    block_reads: int
-    read_calls: int
-    read_time_us: int
-    latency: Sequence[int] = ()
+    They are exact as floating-point numbers up to 2^53.
+    """
+
+    accesses: float
+    misses: float
+    ops: float
+    block_reads: float
+    read_calls: float
+    read_time_us: float
+
+
+ACCESSES, MISSES, OPS, BLOCK_READS, READ_CALLS, READ_TIME = range(len(Totals._fields))
 
 
 @quickly_made
@@ -66,94 +78,158 @@ class Window:
     latency_p99_us: float | None
 
 
-def _fell(now: Totals, then: Totals) -> bool:
-    return (
-        now.accesses < then.accesses
-        or now.misses < then.misses
-        or (now.ops is not None and then.ops is not None and now.ops < then.ops)
-        or now.block_reads < then.block_reads
-        or now.read_calls < then.read_calls
-        or now.read_time_us < then.read_time_us
-    )
+@dataclass(frozen=True)
+class Readings:
+    """Of all tenants, in the order of the totals.
+
+    `pages` are of the last interval, None when it is the first. So is a `sample`, also where
+    nothing was accessed or done. A `window` spans the last intervals, None while there is none.
+    `concurrency` are the operations in flight in the busiest interval of late, by Little's law; at
+    least 1.
+    """
+
+    pages: list[Pages | None]
+    samples: list[Sample | None]
+    windows: list[Window | None]
+    concurrency: list[float]
 
 
-class History:
-    """Totals of the last intervals; begins anew when a total fell or time went back."""
+class Counters:
+    """Totals of the last intervals; those of a tenant begin anew when one fell or time went back.
+
+    `held` counts the intervals that can be compared with the last, by tenant.
+    """
 
     def __init__(self) -> None:
-        self._totals: deque[Totals] = deque(maxlen=WINDOW + 1)
-        self._in_flight: deque[float] = deque(maxlen=CONCURRENCY_WINDOW)
-        self.concurrency = 1.0
-        """Operations in flight in the busiest interval of late, by Little's law; at least 1."""
-        self.resets = 0
+        self._rows: dict[str, int] = {}
+        self._at = self._noted = 0
+        self._times = np.zeros(WINDOW + 1)
+        self._totals: FloatArray = np.zeros((WINDOW + 1, 0, len(Totals._fields)))
+        self._latency: IntArray = np.zeros((WINDOW + 1, 0, 0), dtype=np.int64)
+        self._in_flight: FloatArray = np.zeros((CONCURRENCY_WINDOW, 0))
+        self._held: IntArray = np.zeros(0, dtype=np.int64)
 
     def begin_anew(self) -> None:
         """What comes next cannot be compared with what was before, as after a gap."""
-        if self._totals:
-            self._totals.clear()
-            self.resets += 1
+        self._held[:] = 0
 
-    def take(self, now: Totals) -> None:
-        """Takes the totals of one snapshot in."""
-        if self._totals:
-            last = self._totals[-1]
-            if now.time_s <= last.time_s or _fell(now, last):
-                self.begin_anew()
-            else:
-                busy_us = now.read_time_us - last.read_time_us
-                self._note(busy_us / (US_PER_S * (now.time_s - last.time_s)))
-        self._totals.append(now)
+    def forget(self, cgroups: Sequence[str]) -> None:
+        """Nothing is known of those tenants: others have their names, or count something else."""
+        rows = [self._rows[cgroup] for cgroup in cgroups if cgroup in self._rows]
+        self._held[rows] = 0
+        self._in_flight[:, rows] = 0
 
-    def _note(self, in_flight: float) -> None:
-        noted = self._in_flight
-        leaves = noted[0] if len(noted) == CONCURRENCY_WINDOW else 0.0
-        noted.append(in_flight)
-        if in_flight >= self.concurrency:
-            self.concurrency = in_flight
-        elif leaves >= self.concurrency:
-            self.concurrency = max(1.0, *noted)
+    def _follow(self, cgroups: list[str], buckets: int) -> None:
+        """Gives every tenant its row, in their order, and every bucket its column."""
+        before = self._latency.shape[2]
+        if before < buckets:
+            self._latency = np.pad(self._latency, ((0, 0), (0, 0), (0, buckets - before)))
+        if cgroups == list(self._rows):
+            return
+        known = [(row, self._rows[one]) for row, one in enumerate(cgroups) if one in self._rows]
+        to, of = ([pair[side] for pair in known] for side in (0, 1))
 
-    def pages(self) -> Pages | None:
-        """Of the last interval, whatever was done in it; None when it is the first."""
-        if len(self._totals) < 2:
-            return None
-        then, now = self._totals[-2], self._totals[-1]
-        return Pages(now.accesses - then.accesses, now.misses - then.misses)
+        def moved(one: npt.NDArray[T], axis: int) -> npt.NDArray[T]:
+            shape = list(one.shape)
+            shape[axis] = len(cgroups)
+            found = np.zeros(shape, one.dtype)
+            found.swapaxes(0, axis)[to] = one.swapaxes(0, axis)[of]
+            return found
 
-    def sample(self, device_read_us: float | None) -> Sample | None:
-        """The last interval; None when it is the first, or nothing was accessed or done in it."""
-        if len(self._totals) < 2:
-            return None
-        then, now = self._totals[-2], self._totals[-1]
-        accesses = now.accesses - then.accesses
-        if accesses <= 0 or now.ops is None or then.ops is None or now.ops <= then.ops:
-            return None
-        elapsed_s = now.time_s - then.time_s
-        calls = now.read_calls - then.read_calls
-        return Sample(
-            time_s=now.time_s,
-            elapsed_s=elapsed_s,
-            ops=(now.ops - then.ops) / elapsed_s,
-            miss_ratio=min(1.0, (now.misses - then.misses) / accesses),
-            accesses=accesses,
-            read_us=(now.read_time_us - then.read_time_us) / calls if calls > 0 else None,
-            device_read_us=device_read_us,
-            reads_per_call=(now.misses - then.misses) / calls if calls > 0 else 1.0,
+        self._totals, self._latency = moved(self._totals, 1), moved(self._latency, 1)
+        self._in_flight, self._held = moved(self._in_flight, 1), moved(self._held, 0)
+        self._rows = {cgroup: row for row, cgroup in enumerate(cgroups)}
+
+    def take(
+        self,
+        time_s: float,
+        totals: dict[str, Totals],
+        latency: Sequence[IntArray],
+        device_read_us: float | None,
+    ) -> Readings:
+        """Takes the totals of one snapshot in, and the histograms of read calls beside them."""
+        self._follow(list(totals), max(map(len, latency), default=0))
+        last, self._at = self._at, (self._at + 1) % (WINDOW + 1)
+        elapsed_s = time_s - float(self._times[last])
+        self._times[self._at] = time_s
+        now = self._totals[self._at]
+        now[:] = np.array(list(totals.values())).reshape(now.shape)
+        self._take_latency(latency)
+        then = self._totals[last]
+        # Where a total is not known nothing is compared.
+        goes_on = (self._held > 0) & ~(now < then).any(axis=1) & (elapsed_s > 0)
+        self._held = np.where(goes_on, np.minimum(self._held + 1, WINDOW + 1), 1)
+        changed = now - then
+        busy_us = np.where(goes_on, changed[:, READ_TIME], 0.0)
+        self._noted = (self._noted + 1) % CONCURRENCY_WINDOW
+        self._in_flight[self._noted] = busy_us / (US_PER_S * elapsed_s) if elapsed_s > 0 else 0.0
+        return Readings(
+            _pages(changed, goes_on),
+            _samples(changed, goes_on, time_s, elapsed_s, device_read_us),
+            self._windows(goes_on, time_s),
+            self._in_flight.max(axis=0, initial=1.0).tolist(),
         )
 
-    def window(self) -> Window | None:
-        """The last intervals together; None while there is none."""
-        if len(self._totals) < 2:
-            return None
-        then, now = self._totals[0], self._totals[-1]
-        elapsed_s = now.time_s - then.time_s
-        accesses = now.accesses - then.accesses
-        known = now.ops is not None and then.ops is not None
-        ops = (now.ops or 0.0) - (then.ops or 0.0) if known else 0.0
-        return Window(
-            ops=max(0.0, ops) / elapsed_s,
-            miss_ratio=min(1.0, (now.misses - then.misses) / accesses) if accesses > 0 else 0.0,
-            block_reads=(now.block_reads - then.block_reads) / elapsed_s,
-            accesses_per_op=accesses / ops if ops > 0 and accesses > 0 else None,
-            latency_p99_us=quantile_us(now.latency, then.latency, 0.99),
+    def _take_latency(self, latency: Sequence[IntArray]) -> None:
+        now = self._latency[self._at]
+        for row, counts in zip(now, latency, strict=True):
+            row[: len(counts)] = counts
+            row[len(counts) :] = 0
+
+    def _windows(self, is_known: BoolArray, time_s: float) -> list[Window | None]:
+        rows = np.arange(self._held.size)
+        first = (self._at - (self._held - 1)) % (WINDOW + 1)
+        changed = self._totals[self._at] - self._totals[first, rows]
+        elapsed_s = time_s - self._times[first]
+        accesses, ops = changed[:, ACCESSES], np.nan_to_num(changed[:, OPS])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            columns = (
+                np.maximum(ops, 0.0) / elapsed_s,
+                np.where(accesses > 0, np.minimum(1.0, changed[:, MISSES] / accesses), 0.0),
+                changed[:, BLOCK_READS] / elapsed_s,
+                accesses / ops,
+            )
+        has_both = (ops > 0) & (accesses > 0)
+        p99_us = quantiles_us(self._latency[self._at] - self._latency[first, rows], 0.99)
+        made = zip(*(one.tolist() for one in (*columns, has_both, is_known)), p99_us, strict=True)
+        return [
+            Window(per_s, miss, reads, per_op if both else None, p99) if known else None
+            for per_s, miss, reads, per_op, both, known, p99 in made
+        ]
+
+
+def _pages(changed: FloatArray, is_known: BoolArray) -> list[Pages | None]:
+    pages = np.where(is_known[:, None], changed[:, :OPS], 0).astype(np.int64).tolist()
+    known = is_known.tolist()
+    return [Pages(*one) if fine else None for one, fine in zip(pages, known, strict=True)]
+
+
+def _samples(
+    changed: FloatArray,
+    is_known: BoolArray,
+    time_s: float,
+    elapsed_s: float,
+    device_read_us: float | None,
+) -> list[Sample | None]:
+    accesses, misses, ops, calls = changed[:, [ACCESSES, MISSES, OPS, READ_CALLS]].T
+    is_done = is_known & (accesses > 0) & (ops > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        columns = (
+            is_done,
+            ops / elapsed_s,
+            np.minimum(1.0, misses / accesses),
+            np.where(is_done, accesses, 0).astype(np.int64),
+            changed[:, READ_TIME] / calls,
+            misses / calls,
+            calls > 0,
         )
+    return [
+        None
+        if not done
+        else Sample(time_s, elapsed_s, ops, miss, count, read_us, device_read_us, reads)
+        if called
+        else Sample(time_s, elapsed_s, ops, miss, count, None, device_read_us)
+        for done, ops, miss, count, read_us, reads, called in zip(
+            *(one.tolist() for one in columns), strict=True
+        )
+    ]

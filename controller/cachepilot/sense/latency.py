@@ -6,6 +6,10 @@ Bucket 4 * e + m counts durations of (4 + m) * 2^e / 4 microseconds up to the ne
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from cachepilot.domain.snapshot import FloatArray, IntArray
+
 
 def lower_bound_us(bucket: int) -> float:
     """The shortest duration that `bucket` counts; the first also counts what is shorter."""
@@ -13,25 +17,40 @@ def lower_bound_us(bucket: int) -> float:
     return (4 + quarter) * 2.0**exponent / 4
 
 
-def quantile_us(later: Sequence[int], earlier: Sequence[int], quantile: float) -> float | None:
-    """The quantile of what was counted between two looks, even within its bucket.
+def _bounds_us(buckets: int) -> FloatArray:
+    """Lower bounds of so many buckets, and the end of the last."""
+    exponents, quarters = np.divmod(np.arange(buckets + 1), 4)
+    found: FloatArray = np.ldexp(1 + quarters / 4, exponents)
+    return found
 
-    None when nothing was counted, or when the totals fell.
+
+def quantiles_us(counts: IntArray, quantile: float) -> list[float | None]:
+    """The quantile of every tenant, even within its bucket; `counts` has the shape (N, buckets).
+
+    None where nothing was counted, or a count is below 0, as when totals fell.
     """
-    total = sum(later) - sum(earlier)
-    if total <= 0:
-        return None
-    known = len(earlier)
+    if counts.shape[1] == 0:
+        return [None] * len(counts)
+    total = counts.sum(axis=1)
+    # From the slowest down.
+    reached = counts[:, ::-1].cumsum(axis=1)
     above = total * (1 - quantile)
-    lowest = 0
-    # From the slowest down: the quantiles that are asked for lie near the end.
-    for bucket in range(len(later) - 1, -1, -1):
-        count = later[bucket] - (earlier[bucket] if bucket < known else 0)
-        if count < 0:
-            return None
-        if above < count:
-            low = lower_bound_us(bucket)
-            return low + (lower_bound_us(bucket + 1) - low) * (count - above) / count
-        above -= count
-        lowest = bucket if count > 0 else lowest
-    return lower_bound_us(lowest)
+    slower = reached > above[:, None]
+    rows, at = np.arange(len(counts)), slower.argmax(axis=1)
+    bucket = counts.shape[1] - 1 - at
+    count = counts[rows, bucket]
+    bounds = _bounds_us(counts.shape[1])
+    rest = above - (reached[rows, at] - count)
+    part = (count - rest) / np.maximum(count, 1)
+    inside = bounds[bucket] + (bounds[bucket + 1] - bounds[bucket]) * part
+    found = np.where(slower.any(axis=1), inside, bounds[(counts > 0).argmax(axis=1)])
+    known = (total > 0) & (counts >= 0).all(axis=1)
+    return [one if is_known else None for one, is_known in zip(found.tolist(), known, strict=True)]
+
+
+def quantile_us(later: Sequence[int], earlier: Sequence[int], quantile: float) -> float | None:
+    """The quantile of what was counted between two looks at one tenant."""
+    counts = np.zeros((1, max(len(later), len(earlier))), dtype=np.int64)
+    counts[0, : len(later)] = later
+    counts[0, : len(earlier)] -= np.asarray(earlier, dtype=np.int64)
+    return quantiles_us(counts, quantile)[0]

@@ -10,9 +10,12 @@ from typing import Any
 from cachepilot.domain.decisions import Decision
 from cachepilot.domain.recorded import RecordedDecision
 from cachepilot.store.database import Database
+from cachepilot.store.pruning import Table, prune_table
 
-DECISIONS_MAX = 1_000_000
-"""Decisions that are kept at most, however young."""
+DECISIONS_MAX, RECORDS_MAX = 1_000_000, 50_000
+"""Decisions, and records that replay some of them, that are kept at most, however young."""
+RECORD_LEVEL = 1
+"""Of compression: a higher one takes several times as long for a tenth less."""
 COLUMNS = tuple(one.name for one in fields(RecordedDecision))
 
 
@@ -36,14 +39,13 @@ def history_query(
 class History(Database):
     """Decisions in the order in which they were stored, and records by node and epoch."""
 
-    def _prune_history(self, db: sqlite3.Connection, oldest_s: float) -> None:
-        """Drops what was stored before a time, and what is beyond the bound."""
-        db.execute("DELETE FROM decisions WHERE stored_s < ?", (oldest_s,))
-        db.execute(
-            "DELETE FROM decisions WHERE id <= (SELECT max(id) FROM decisions) - ?",
-            (DECISIONS_MAX,),
-        )
-        db.execute("DELETE FROM records WHERE stored_s < ?", (oldest_s,))
+    def _prune_history(self, oldest_s: float) -> None:
+        """Drops what was stored before a time, and what is beyond the bounds, a few rows a time."""
+        for table, key, most in (
+            ("decisions", "id", DECISIONS_MAX),
+            ("records", "rowid", RECORDS_MAX),
+        ):
+            prune_table(self._rows, self._transaction, Table(table, key, oldest_s, most))
 
     def _write_decisions(
         self, db: sqlite3.Connection, node: str, epoch: int, decisions: Sequence[Decision]
@@ -57,7 +59,7 @@ class History(Database):
 
     def save_record(self, node: str, epoch: int, record: str) -> None:
         """What a decision depended on; see `cachepilot.plan.record`."""
-        values = (node, epoch, self._clock(), zlib.compress(record.encode(), 6))
+        values = (node, epoch, self._clock(), zlib.compress(record.encode(), RECORD_LEVEL))
         with self._transaction() as db:
             db.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", values)
 

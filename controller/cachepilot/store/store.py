@@ -31,8 +31,7 @@ class Store(Stated, Journal, History, Totals):
 
     def prune(self) -> None:
         """Drops what is older than is to be kept, and what is beyond the bound."""
-        with self._transaction() as db:
-            self._prune_history(db, self._clock() - self._keep_s)
+        self._prune_history(self._clock() - self._keep_s)
         self._prune_windows()
 
     def save(

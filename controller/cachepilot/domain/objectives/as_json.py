@@ -9,7 +9,7 @@ from cachepilot.domain.objectives.objective import Objectives
 
 def objectives_to_json(objectives: Objectives) -> str:
     """Objectives as one line of JSON."""
-    return json.dumps(encode(objectives))
+    return encode(objectives)
 
 
 def objectives_from_json(text: str, name: str) -> Objectives:

@@ -4,6 +4,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from cachepilot.domain.snapshot import Curves
 from cachepilot.model.limit_calibration import corrected_curves
 from cachepilot.node.deciding.tenant_state import Recent, TenantState
 from cachepilot.sense.collect import Collected
@@ -18,15 +19,19 @@ def calibrated(
     """
     found = {}
     for cgroup, seen in collected.seen.items():
-        state, recent = states[cgroup], recents[cgroup]
-        one = seen.with_bounds(seen.tenant.floor_bytes, state.held_first_bytes)
-        curves, shifts = one.tenant.curves, state.shifts
-        if curves is not None and any(shift for _, shift in shifts):
-            known = recent.corrected
-            if known is None or known[0] is not curves or known[1] != shifts:
-                known = curves, shifts, corrected_curves(curves, shifts)
-                recent.corrected = known
-            one = replace(one, tenant=replace(one.tenant, curves=known[2]))
-        found[cgroup] = one
+        state, tenant = states[cgroup], seen.tenant
+        curves = tenant.curves
+        if curves is not None:
+            curves = _corrected(curves, state.shifts, recents[cgroup])
+        found[cgroup] = seen.with_bounds(tenant.floor_bytes, state.held_first_bytes, curves)
     tenants = tuple(one.tenant for one in found.values())
     return replace(collected, snapshot=replace(collected.snapshot, tenants=tenants), seen=found)
+
+
+def _corrected(curves: Curves, shifts: tuple[tuple[int, float], ...], recent: Recent) -> Curves:
+    if not any(shift for _, shift in shifts):
+        return curves
+    known = recent.corrected
+    if known is None or known[0] is not curves or known[1] != shifts:
+        known = recent.corrected = curves, shifts, corrected_curves(curves, shifts)
+    return known[2]

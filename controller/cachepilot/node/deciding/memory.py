@@ -108,6 +108,8 @@ class _Worth:
         if measured is None or self._goal is Goal.LEAST_MEMORY:
             return 0.0
         here, limit = action.present.limit_bytes, action.limit_bytes
+        if limit == here:
+            return 0.0
         off = measured.error_between(action.policy, here, limit) / 2
         told, worse = (self.ops(min(1.0, action.miss_ratio + one)) for one in (0.0, off))
         return self.of(told, limit) - self.of(worse, limit)

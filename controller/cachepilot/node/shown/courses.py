@@ -1,30 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """How tenants did of late: two rings of points per tenant, in memory; a restart begins anew.
 
-`recent` has every interval, `day` the means of five minutes. A tenant takes 28 KiB at most.
+`recent` has every interval, `day` the means of five minutes. A tenant takes 16 KiB at most.
 """
 
 import math
 import threading
 from collections import deque
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from cachepilot.domain.course import Course, Latency, Span
+from cachepilot.domain.snapshot import FloatArray, IntArray
 from cachepilot.domain.units import US_PER_S
+from cachepilot.node.shown.course_rings import NAN, POINTS, Ring, grown
 from cachepilot.node.shown.report import Report
 from cachepilot.sense.collect import Seen
 from cachepilot.sense.latency import lower_bound_us
 
-POINTS = 300
+__all__ = ["POINTS", "Courses"]
 DAY_STEP_S = 300.0
 LATENCY_STEP_S, LATENCY_LOOKS = 10.0, 7
 """Histograms are kept every so many seconds, so many of them: what is shown spans a minute."""
-GAP_S = 60.0
-"""Longer than this, and than two steps, is an outage: its two sides are not to look joined."""
-NAN = float("nan")
+NAMES_MAX = 1 << 15
+"""Names of policies that are known at most; with more all begins anew."""
+SPARE = 8
+"""Room is made for one in so many more tenants at once."""
 
 
 class _Values(NamedTuple):
@@ -42,150 +45,77 @@ class _Values(NamedTuple):
     io_stall_share: float
 
 
-class _Counted(NamedTuple):
-    time_s: float
-    refaults: int
-    evictions: int
-    memory_stall_us: int
-    io_stall_us: int
+COUNTED_PER = np.array([1.0, 1.0, US_PER_S, US_PER_S])
+"""Units of the totals that the last four values are rates of."""
 
 
-class _Ring:
-    """The last POINTS points. With a step, each is the mean of what was seen during it.
+def _values(seen: Seen, predicted_ops: float | None) -> tuple[float, ...]:
+    """Those that are no rates, then the totals of those that are."""
+    told, window = seen.wire, seen.window
+    counters = told.counters
+    readings: tuple[float, ...] = (NAN, NAN, NAN, NAN)
+    if window is not None:
+        p99_us, predicted = window.latency_p99_us, predicted_ops
+        readings = (
+            window.ops,
+            NAN if predicted is None else predicted,
+            window.miss_ratio,
+            NAN if p99_us is None else p99_us,
+        )
+    return (
+        told.limit_bytes or NAN,
+        told.current_bytes,
+        *readings,
+        counters.refaults_total,
+        counters.evictions_total,
+        counters.memory_stall_us_total,
+        counters.io_stall_us_total,
+    )
 
-    An outage is one point of which nothing is known, half way through it.
-    """
 
-    def __init__(self, interval_s: float, step_s: float = 0.0) -> None:
-        self._step_s = step_s
-        self._gap_s = max(2 * interval_s, 2 * step_s, GAP_S)
-        self._times = np.full(POINTS, NAN)
-        self._values = np.full((POINTS, len(_Values._fields)), NAN, np.float32)
-        self._policies = np.zeros(POINTS, np.uint8)
+class _Looks:
+    """Histograms of read calls of every row, at the last few times."""
+
+    def __init__(self) -> None:
+        self._times: deque[float] = deque(maxlen=LATENCY_LOOKS)
+        self._counts: IntArray = np.zeros((0, LATENCY_LOOKS, 0), np.int64)
+        self._since: IntArray = np.zeros(0, np.int64)
         self._count = 0
-        self._since_s: float | None = None
-        self._last: tuple[float, int] | None = None
-        self._sums = [0.0] * len(_Values._fields)
-        self._known = [0] * len(_Values._fields)
 
-    def take(self, time_s: float, policy: int, values: _Values) -> None:
-        if self._last is not None and time_s - self._last[0] > self._gap_s:
-            self._break(*self._last, time_s)
-        self._last = time_s, policy
-        if self._step_s == 0:
-            self._add(time_s, policy, values)
+    def grow(self, rows: int) -> None:
+        """Makes room for so many rows."""
+        self._counts, self._since = grown(self._counts, rows), grown(self._since, rows)
+
+    def take(self, time_s: float, rows: IntArray, new: IntArray, seen: Mapping[str, Seen]) -> None:
+        """Looks when it is time; of rows that are `new` nothing is kept of before."""
+        self._since[new] = self._count
+        if self._times and time_s - self._times[-1] < LATENCY_STEP_S:
             return
-        for at, value in enumerate(values):
-            if value == value:  # noqa: PLR0124  # not NaN, at a tenth of the price of isnan
-                self._sums[at] += value
-                self._known[at] += 1
-        if self._since_s is None:
-            self._since_s = time_s
-        if time_s - self._since_s >= self._step_s:
-            self._flush(time_s, policy)
-            self._since_s = time_s
-
-    def _break(self, last_s: float, policy: int, time_s: float) -> None:
-        """Ends what was summed at the last time it was seen, and notes the outage."""
-        if any(self._known):
-            self._flush(last_s, policy)
-        self._since_s = None
-        self._add((last_s + time_s) / 2, policy, [NAN] * len(_Values._fields))
-
-    def _flush(self, time_s: float, policy: int) -> None:
-        pairs = zip(self._sums, self._known, strict=True)
-        self._add(time_s, policy, [total / known if known else NAN for total, known in pairs])
-        self._sums, self._known = [0.0] * len(self._sums), [0] * len(self._known)
-
-    def _add(self, time_s: float, policy: int, values: "_Values | list[float]") -> None:
-        at = self._count % POINTS
-        self._times[at], self._policies[at], self._values[at] = time_s, policy, values
+        told = [np.array(one.wire.counters.read_latency_total) for one in seen.values()]
+        more = max((one.size for one in told), default=0) - self._counts.shape[2]
+        if more > 0:
+            self._counts = np.pad(self._counts, ((0, 0), (0, 0), (0, more)))
+        at = self._count % LATENCY_LOOKS
+        for row, one in zip(rows.tolist(), told, strict=True):
+            self._counts[row, at, : one.size] = one
+            self._counts[row, at, one.size :] = 0
+        self._times.append(time_s)
         self._count += 1
 
-    def points(self) -> tuple[list[float], list[int], npt.NDArray[np.float32]]:
-        """Times, policies and values, the oldest first."""
-        held = min(self._count, POINTS)
-        order = np.arange(self._count - held, self._count) % POINTS
-        return (
-            self._times[order].tolist(),
-            self._policies[order].tolist(),
-            self._values[order],
+    def since_oldest(self, row: int, now_s: float, total: list[int]) -> Latency | None:
+        """What was counted since the oldest look; None before there are two, or totals fell."""
+        age = min(len(self._times), self._count - int(self._since[row]))
+        if age <= 0 or self._times[-age] >= now_s:
+            return None
+        earlier = self._counts[row, (self._count - age) % LATENCY_LOOKS].tolist()
+        counts = [after - before for after, before in zip(total, earlier, strict=False)]
+        if any(count < 0 for count in counts) or any(earlier[len(total) :]):
+            return None
+        return Latency(
+            elapsed_s=now_s - self._times[-age],
+            lower_bounds_us=[lower_bound_us(bucket) for bucket in range(len(counts))],
+            counts=counts,
         )
-
-
-class _Course:
-    """One tenant."""
-
-    def __init__(self, cgroup_id: int, interval_s: float) -> None:
-        self.cgroup_id = cgroup_id
-        self.rings = {Span.RECENT: _Ring(interval_s), Span.DAY: _Ring(interval_s, DAY_STEP_S)}
-        self.policies: list[str] = []
-        self.last: _Counted | None = None
-        self.latency: deque[tuple[float, list[int]]] = deque(maxlen=LATENCY_LOOKS)
-
-    def take(self, time_s: float, seen: Seen, predicted_ops: float | None) -> None:
-        """Adds what was seen at a time after the last one; earlier ones are ignored."""
-        counters = seen.wire.counters
-        now = _Counted(
-            time_s,
-            counters.refaults_total,
-            counters.evictions_total,
-            counters.memory_stall_us_total,
-            counters.io_stall_us_total,
-        )
-        then, self.last = self.last, now
-        window = seen.window
-        policy = seen.tenant.policy
-        if policy not in self.policies:
-            self.policies.append(policy)
-        values = _Values(
-            seen.wire.limit_bytes or NAN,
-            seen.wire.current_bytes,
-            NAN if window is None else window.ops,
-            NAN if predicted_ops is None else predicted_ops,
-            NAN if window is None else window.miss_ratio,
-            NAN if window is None or window.latency_p99_us is None else window.latency_p99_us,
-            *_rates(now, then),
-        )
-        for ring in self.rings.values():
-            ring.take(time_s, self.policies.index(policy) % 256, values)
-        if not self.latency or time_s - self.latency[-1][0] >= LATENCY_STEP_S:
-            self.latency.append((time_s, list(counters.read_latency_total)))
-
-
-def _rates(now: _Counted, then: _Counted | None) -> tuple[float, float, float, float]:
-    """Refaults and evictions per second, and shares of time stalled on memory and on I/O."""
-    elapsed_s = 0.0 if then is None else now.time_s - then.time_s
-    if then is None or elapsed_s <= 0:
-        return NAN, NAN, NAN, NAN
-
-    def rate(later: int, earlier: int, unit: float = 1.0) -> float:
-        return NAN if later < earlier else (later - earlier) / unit / elapsed_s
-
-    return (
-        rate(now.refaults, then.refaults),
-        rate(now.evictions, then.evictions),
-        rate(now.memory_stall_us, then.memory_stall_us, US_PER_S),
-        rate(now.io_stall_us, then.io_stall_us, US_PER_S),
-    )
-
-
-def _latency(course: _Course, now_s: float, total: list[int]) -> Latency | None:
-    """What was counted since the oldest look; None before there are two, or when totals fell."""
-    if not course.latency or course.latency[0][0] >= now_s:
-        return None
-    then_s, earlier = course.latency[0]
-    counts = [
-        count - (earlier[bucket] if bucket < len(earlier) else 0)
-        for bucket, count in enumerate(total)
-    ]
-    if any(count < 0 for count in counts) or len(earlier) > len(total):
-        return None
-    return Latency(
-        elapsed_s=now_s - then_s,
-        lower_bounds_us=[lower_bound_us(bucket) for bucket in range(len(counts))],
-        counts=counts,
-    )
 
 
 class Courses:
@@ -196,40 +126,91 @@ class Courses:
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
-        self._courses: dict[str, _Course] = {}
-        self._time_s = -math.inf
         self._lock = threading.Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        width = len(_Values._fields)
+        self._rings = {
+            Span.RECENT: Ring(width, self._interval_s),
+            Span.DAY: Ring(width, self._interval_s, DAY_STEP_S),
+        }
+        self._looks = _Looks()
+        self._rows: dict[str, tuple[int, int]] = {}
+        """Row and cgroup id."""
+        self._free: list[int] = []
+        self._names: dict[str, int] = {}
+        self._totals: FloatArray = np.zeros((0, len(COUNTED_PER)))
+        self._time_s = -math.inf
 
     def take(self, report: Report) -> None:
         """Adds one cycle; one without a plan that repeats an earlier one changes nothing."""
         time_s = report.collected.time_s
-        if time_s < self._time_s:
-            with self._lock:
-                self._courses = {}
-        elif time_s == self._time_s:
+        if time_s == self._time_s:
             return
-        self._time_s = time_s
         actions = () if report.plan is None else report.plan.actions
         predicted = {one.cgroup: one.present.throughput_ops for one in actions}
         known = report.collected.seen
-        for cgroup in self._courses.keys() - known.keys():
-            del self._courses[cgroup]
+        with self._lock:
+            if time_s < self._time_s or len(self._names) > NAMES_MAX:
+                self._begin()
+            elapsed_s, self._time_s = time_s - self._time_s, time_s
+            rows, new = self._follow(known)
+            names = self._names
+            policies = [names.setdefault(one.tenant.policy, len(names)) for one in known.values()]
+            found = [_values(one, predicted.get(cgroup)) for cgroup, one in known.items()]
+            values = np.array(found, dtype=np.float64).reshape(-1, len(_Values._fields))
+            self._become_rates(values, rows, new, elapsed_s)
+            codes = np.array(policies, dtype=np.uint16)
+            for ring in self._rings.values():
+                ring.take(time_s, rows, new, codes, values)
+            self._looks.take(time_s, rows, new, known)
+
+    def _follow(self, known: Mapping[str, Seen]) -> tuple[IntArray, IntArray]:
+        """The row of every tenant, and those rows that are new ones'."""
+        for cgroup in self._rows.keys() - known.keys():
+            self._free.append(self._rows.pop(cgroup)[0])
+        lacking = len(known) - len(self._rows) - len(self._free)
+        if lacking > 0:
+            size = len(self._totals)
+            more = lacking + (size // SPARE if size else 0)
+            self._free += range(size, size + more)
+            for ring in self._rings.values():
+                ring.grow(size + more)
+            self._looks.grow(size + more)
+            self._totals = grown(self._totals, size + more)
+        new = []
         for cgroup, seen in known.items():
-            course = self._courses.get(cgroup)
-            if course is None or course.cgroup_id != seen.wire.cgroup_id:
-                course = self._courses[cgroup] = _Course(seen.wire.cgroup_id, self._interval_s)
-            with self._lock:
-                course.take(time_s, seen, predicted.get(cgroup) if seen.window else None)
+            row, cgroup_id = self._rows.get(cgroup) or (self._free.pop(), None)
+            if cgroup_id != seen.wire.cgroup_id:
+                self._rows[cgroup] = row, seen.wire.cgroup_id
+                new.append(row)
+        rows = [self._rows[cgroup][0] for cgroup in known]
+        return np.array(rows, dtype=np.int64), np.array(new, dtype=np.int64)
+
+    def _become_rates(
+        self, values: FloatArray, rows: IntArray, new: IntArray, elapsed_s: float
+    ) -> None:
+        """Replaces totals by rates, NaN where they fell or are the first."""
+        totals = values[:, -len(COUNTED_PER) :]
+        self._totals[new] = NAN
+        changed = totals - self._totals[rows]
+        self._totals[rows] = totals
+        totals[:] = np.where(changed >= 0, changed / COUNTED_PER / elapsed_s, NAN)
 
     def view(self, node: str, seen: Seen, span: Span) -> Course:
         """The course of one tenant; empty before its first cycle ended."""
+        total = list(seen.wire.counters.read_latency_total)
+        times: list[float] = []
+        policies: list[int] = []
+        latency = None
+        values = np.zeros((0, len(_Values._fields)), np.float32)
         with self._lock:
-            course = self._courses.get(seen.tenant.cgroup) or _Course(
-                seen.wire.cgroup_id, self._interval_s
-            )
-            times, policies, values = course.rings[span].points()
-            latency = _latency(course, self._time_s, list(seen.wire.counters.read_latency_total))
-            names = list(course.policies)
+            row, cgroup_id = self._rows.get(seen.tenant.cgroup, (0, None))
+            if cgroup_id is not None:
+                times, policies, values = self._rings[span].points(row)
+                latency = self._looks.since_oldest(row, self._time_s, total)
+            names = list(self._names)
         return Course(
             node=node,
             cgroup=seen.tenant.cgroup,

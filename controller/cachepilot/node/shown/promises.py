@@ -39,10 +39,13 @@ class Promises:
         """
         known, self._errors = self._errors, {}
         for cgroup, seen in collected.seen.items():
+            targets = promises(objectives.of(cgroup))
+            if not targets:
+                continue
             # What cannot be trusted teaches nothing: a change of regime is no error of the model.
             miss = miss_at(seen, states[cgroup], seen.limit_bytes)
             is_known = miss is not None and seen.tenant.trust.trusted
-            for kind, target in promises(objectives.of(cgroup)):
+            for kind, target in targets:
                 error = self._errors[cgroup, kind] = known.get((cgroup, kind)) or TargetError()
                 value = measured(kind, seen)
                 if value is None or not is_known:

@@ -72,17 +72,18 @@ class _Knapsack:
         return best
 
 
-def _dual(knapsack: _Knapsack) -> tuple[float, IntArray, float]:
-    """The price that minimises the dual, the feasible options at it, and the bound it proves.
+def _dual(knapsack: _Knapsack) -> tuple[float, IntArray, IntArray, float]:
+    """The price that minimises the dual, two choices at it, and the bound it proves.
 
-    The dual is convex and piecewise linear in one variable: where the tangents of a price that is
+    The first choice is feasible, the second the next that is too heavy, where there is one. The
+    dual is convex and piecewise linear in one variable: where the tangents of a price that is
     too low and of one that is high enough meet, there either is the minimum or a new tangent.
     """
     capacity = knapsack.capacity
     over = knapsack.at_price(0.0)
     over_weight, over_value = knapsack.weight(over), knapsack.value(over)
     if over_weight <= capacity:
-        return 0.0, over, over_value
+        return 0.0, over, over, over_value
     within = knapsack.lightest()
     weight, value = knapsack.weight(within), knapsack.value(within)
     price, bound = 0.0, np.inf
@@ -96,10 +97,10 @@ def _dual(knapsack: _Knapsack) -> tuple[float, IntArray, float]:
             break
         bound += excess
         if new_weight > capacity:
-            over_weight, over_value = new_weight, new_value
+            over, over_weight, over_value = new, new_weight, new_value
         else:
             within, weight, value = new, new_weight, new_value
-    return price, within, bound
+    return price, within, over, bound
 
 
 def _fill(knapsack: _Knapsack, option: IntArray) -> IntArray:
@@ -117,6 +118,37 @@ def _fill(knapsack: _Knapsack, option: IntArray) -> IntArray:
             break
         option[row] = column
     return option
+
+
+def _lightened(knapsack: _Knapsack, option: IntArray) -> IntArray | None:
+    """A choice that is too heavy with one class changed so that it fits; None when none can be."""
+    weight, value = knapsack.weights_of(option), knapsack.values_of(option)
+    most = weight + (knapsack.capacity - int(weight.sum()))
+    kept = np.where(knapsack.weights <= most[:, None], knapsack.values - value[:, None], -np.inf)
+    row, column = divmod(int(kept.argmax()), kept.shape[1])
+    if not np.isfinite(kept[row, column]):
+        return None
+    found = option.copy()
+    found[row] = column
+    return found
+
+
+def _first(
+    knapsack: _Knapsack, within: IntArray, over: IntArray, enough: float
+) -> tuple[IntArray, float]:
+    """The better of the choices on both sides of the capacity, filled or lightened, and its value.
+
+    Where one class has a cliff, as much is left below the capacity as it would take, and to have it
+    costs little elsewhere: from below alone a search begins far from its bound. The other side is
+    not looked at where a value is `enough`.
+    """
+    filled = _fill(knapsack, within)
+    value = knapsack.value(filled)
+    lighter = None if value >= enough else _lightened(knapsack, over)
+    if lighter is None:
+        return filled, value
+    lighter = _fill(knapsack, lighter)
+    return max((filled, value), (lighter, knapsack.value(lighter)), key=lambda one: one[1])
 
 
 def _core(
@@ -167,10 +199,10 @@ def solve(
     knapsack = _Knapsack(weights, values, capacity, starts)
     if knapsack.weight(knapsack.lightest()) > capacity:
         raise ValueError("the lightest options are heavier than the capacity")
-    price, within, bound = _dual(knapsack)
-    option = _fill(knapsack, within)
-    choice = Choice(option, knapsack.value(option), bound)
-    if bound - choice.value <= tolerance:
+    price, within, over, bound = _dual(knapsack)
+    option, value = _first(knapsack, within, over, bound - tolerance)
+    choice = Choice(option, value, bound)
+    if bound - value <= tolerance:
         return choice
     searched = _fill(knapsack, _core(knapsack, price, choice, tolerance, states_max))
     better = max((searched, option), key=knapsack.value)

@@ -32,7 +32,7 @@ def pessimistic(curves: Curves) -> Curves:
     """The curves with their error bars on top."""
     if curves.error_bar is None:
         return curves
-    ratios = np.minimum(curves.miss_ratio + curves.error_bar, 1.0)
+    ratios = np.minimum(np.add(curves.miss_ratio, curves.error_bar, dtype=np.float64), 1.0)
     return Curves(curves.policies, curves.sizes_bytes, ratios)
 
 

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rings of points of all tenants of a node, seen at the same times, in 16 bits a value.
+
+A value is at least 0. It has 6 bits of exponent and 10 of fraction: from 2^-14 to 2^49 it is kept
+to a twentieth of a percent, and what is less is 0.
+"""
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from cachepilot.domain.snapshot import FloatArray, IntArray
+
+POINTS = 300
+GAP_S = 60.0
+"""Longer than this, and than two steps, is an outage: its two sides are not to look joined."""
+NAN = float("nan")
+T = TypeVar("T", bound=np.generic)
+Codes = npt.NDArray[np.uint16]
+FRACTION_CUT = 13
+"""Bits of the fraction of single precision that are dropped."""
+LEAST = (127 - 14) << 10
+"""The code of 2^-14, were its exponent that of single precision."""
+NOT_KNOWN = 0xFFFF
+
+
+def encoded(values: FloatArray) -> Codes:
+    """Codes of values of any shape; NaN is not known."""
+    known = values >= 0
+    single = np.where(known, values, 0.0).astype(np.float32)
+    rounded = (single.view(np.uint32).astype(np.int64) + (1 << FRACTION_CUT - 1)) >> FRACTION_CUT
+    codes = np.clip(rounded - LEAST + 1, 0, NOT_KNOWN - 1)
+    return np.where(known, codes, NOT_KNOWN).astype(np.uint16)
+
+
+def decoded(codes: Codes) -> npt.NDArray[np.float32]:
+    """Values of codes."""
+    bits = (codes.astype(np.uint32) + np.uint32(LEAST - 1)) << np.uint32(FRACTION_CUT)
+    found = np.where(codes == 0, np.float32(0.0), bits.view(np.float32))
+    return np.where(codes == NOT_KNOWN, np.float32(NAN), found)
+
+
+def grown(array: npt.NDArray[T], rows: int) -> npt.NDArray[T]:
+    """The array with so many rows, new ones 0."""
+    more = np.zeros((rows - len(array), *array.shape[1:]), array.dtype)
+    return np.concatenate((array, more))
+
+
+class Ring:
+    """The last POINTS points of every row. With a step, each is the mean of what was seen in it.
+
+    An outage is one point of which nothing is known, half way through it.
+    """
+
+    def __init__(self, width: int, interval_s: float, step_s: float = 0.0) -> None:
+        self._step_s = step_s
+        self._gap_s = max(2 * interval_s, 2 * step_s, GAP_S)
+        self._times: FloatArray = np.full(POINTS, NAN)
+        self._codes: Codes = np.zeros((0, POINTS, width), np.uint16)
+        self._policies: Codes = np.zeros((0, POINTS), np.uint16)
+        self._since: IntArray = np.zeros(0, np.int64)
+        self._policy: Codes = np.zeros(0, np.uint16)
+        self._sums: FloatArray = np.zeros((0, width))
+        self._known: npt.NDArray[np.int32] = np.zeros((0, width), np.int32)
+        self._count = 0
+        self._begun_s: float | None = None
+        self._last_s: float | None = None
+
+    def grow(self, rows: int) -> None:
+        """Makes room for so many rows."""
+        for name in ("_codes", "_policies", "_since", "_policy", "_sums", "_known"):
+            setattr(self, name, grown(getattr(self, name), rows))
+
+    def take(
+        self, time_s: float, rows: IntArray, new: IntArray, policies: Codes, values: FloatArray
+    ) -> None:
+        """Adds what was seen of each row; those that are `new` begin with it."""
+        if self._last_s is not None and time_s - self._last_s > self._gap_s:
+            self._break(self._last_s, time_s)
+        self._last_s = time_s
+        self._since[new], self._sums[new], self._known[new] = self._count, 0.0, 0
+        self._policy[rows] = policies
+        if self._step_s == 0:
+            self._add(time_s, rows, values)
+            return
+        is_known = ~np.isnan(values)
+        self._sums[rows] += np.where(is_known, values, 0.0)
+        self._known[rows] += is_known
+        if self._begun_s is None:
+            self._begun_s = time_s
+        if time_s - self._begun_s >= self._step_s:
+            self._flush(time_s)
+            self._begun_s = time_s
+
+    def _break(self, last_s: float, time_s: float) -> None:
+        """Ends what was summed at the last time it was seen, and notes the outage."""
+        if self._known.any():
+            self._flush(last_s)
+        self._begun_s = None
+        self._add((last_s + time_s) / 2, np.arange(len(self._sums)), np.full_like(self._sums, NAN))
+
+    def _flush(self, time_s: float) -> None:
+        means = np.where(self._known > 0, self._sums / np.maximum(self._known, 1), NAN)
+        self._add(time_s, np.arange(len(means)), means)
+        self._sums[:], self._known[:] = 0.0, 0
+
+    def _add(self, time_s: float, rows: IntArray, values: FloatArray) -> None:
+        at = self._count % POINTS
+        self._times[at] = time_s
+        self._policies[rows, at] = self._policy[rows]
+        self._codes[rows, at] = encoded(values)
+        self._count += 1
+
+    def points(self, row: int) -> tuple[list[float], list[int], npt.NDArray[np.float32]]:
+        """Times, policies and values of one row, the oldest first."""
+        first = max(self._count - POINTS, int(self._since[row]))
+        order = np.arange(first, self._count) % POINTS
+        return (
+            self._times[order].tolist(),
+            self._policies[row, order].tolist(),
+            decoded(self._codes[row, order]),
+        )

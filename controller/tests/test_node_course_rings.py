@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is kept of a value in 16 bits, and of rows that come and go."""
+
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cachepilot.node.shown.course_rings import NAN, POINTS, Ring, decoded, encoded
+
+NONE = np.zeros(0, np.int64)
+
+
+def _kept(value: float) -> float:
+    return float(decoded(encoded(np.array([value])))[0])
+
+
+@given(st.floats(2.0**-14, 2.0**49))
+def test_a_value_is_kept_to_a_twentieth_of_a_percent(value: float) -> None:
+    assert math.isclose(_kept(value), value, rel_tol=1 / 2047)
+
+
+@given(st.floats(0, 2.0**52), st.floats(0, 2.0**52))
+def test_the_order_of_values_is_kept(one: float, other: float) -> None:
+    assert (_kept(one) <= _kept(other)) or one > other
+
+
+def test_what_is_nothing_small_large_or_not_known() -> None:
+    assert [_kept(value) for value in (0.0, 1e-9, 0.25, 50.0)] == [0, 0, 0.25, 50]
+    assert _kept(2.0**60) > 2.0**49 and math.isnan(_kept(NAN))
+
+
+def _took(ring: Ring, time_s: float, rows: list[int], new: list[int], values: list[float]) -> None:
+    columns = np.array(values)[:, None]
+    policies = np.zeros(len(rows), np.uint16)
+    ring.take(time_s, np.array(rows), np.array(new, dtype=np.int64), policies, columns)
+
+
+def test_a_row_that_is_given_to_another_begins_anew() -> None:
+    ring = Ring(1, 1.0)
+    ring.grow(2)
+    _took(ring, 1, [0, 1], [0, 1], [1, 2])
+    _took(ring, 2, [0], [], [3])
+    _took(ring, 3, [0, 1], [1], [4, 5])
+    assert ring.points(0)[2].ravel().tolist() == [1, 3, 4]
+    assert (ring.points(1)[0], ring.points(1)[2].ravel().tolist()) == ([3], [5])
+
+
+def test_means_are_of_what_is_known_and_points_are_bounded() -> None:
+    ring = Ring(1, 1.0, 10.0)
+    ring.grow(1)
+    for time_s in range(20 * POINTS):
+        _took(ring, time_s, [0], [0] if time_s == 0 else [], [NAN if time_s % 2 else 8.0])
+    times, _, values = ring.points(0)
+    assert len(times) == POINTS and set(values.ravel().tolist()) == {8.0}
