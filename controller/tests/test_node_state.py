@@ -50,7 +50,7 @@ def test_a_trial_is_stored_by_itself_and_outlives_a_kill_before_the_rest_is(
     promise(world, "/0")
     while world.loop._decider.state.tenants["/0"].policy.trial is None:
         cycle(world)
-    assert list(row(world).guard_tenants) == ["/0"]
+    assert list(row(world).tenant_states) == ["/0"]
     world.restart()
     trial = world.loop._decider.state.tenants["/0"].policy.trial
     assert trial is not None and trial.to_policy == "lfu"
@@ -63,7 +63,7 @@ def test_the_whole_takes_the_place_of_tenants_that_changed(tmp_path: Path) -> No
     while world.loop._decider.state.tenants["/1"].policy.trial is None:
         cycle(world)
     world.run(SAVE_CYCLES)
-    assert dict(row(world).guard_tenants) == {}
+    assert dict(row(world).tenant_states) == {}
     found = node_state.stored(row(world))
     assert found is not None and found.tenants["/1"].policy.calibration.seconds[1] > 0
 
@@ -81,16 +81,16 @@ def test_memory_that_begins_to_move_is_stored_with_the_whole(tmp_path: Path) -> 
     assert found is not None and found.memory.change is not None
 
 
-def test_tenants_of_a_guard_that_was_replaced_are_of_no_account(tmp_path: Path) -> None:
-    """By an earlier version, which knows the guard alone."""
+def test_tenants_of_a_state_that_was_replaced_are_of_no_account(tmp_path: Path) -> None:
+    """By an earlier version, which knows the state alone."""
     store = Store(tmp_path / "c.db")
     store.reserve_epochs("n", 0)
-    store.save("n", 1, 1.0, guard="one")
-    store.save("n", 2, 2.0, guard_tenants={"/a": "null"})
-    assert dict(store.nodes()[0].guard_tenants) == {"/a": "null"}
+    store.save("n", 1, 1.0, state="one")
+    store.save("n", 2, 2.0, tenant_states={"/a": "null"})
+    assert dict(store.nodes()[0].tenant_states) == {"/a": "null"}
     with sqlite3.connect(tmp_path / "c.db") as db:
         db.execute("UPDATE nodes SET guard = 'two'")
-    assert dict(store.nodes()[0].guard_tenants) == {}
+    assert dict(store.nodes()[0].tenant_states) == {}
 
 
 def test_who_is_gone_is_forgotten_and_what_cannot_be_read_is_begun_anew() -> None:

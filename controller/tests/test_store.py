@@ -55,8 +55,8 @@ def test_a_kill_leaves_all_of_a_cycle_or_nothing(tmp_path: Path) -> None:
         assert told[0] > epoch
         store = Store(path)
         row = store.nodes()[0]
-        assert row.guard is not None and int(row.guard) >= told[-1]
-        epoch = int(row.guard)
+        assert row.state is not None and int(row.state) >= told[-1]
+        epoch = int(row.state)
         assert row.last_seen_s == epoch and row.epoch >= epoch
         history = store.history(None, None, 100)
         assert [one.epoch for one in history[:2]] == [epoch, epoch]

@@ -110,7 +110,7 @@ CONTROL_LOOP = (
         "cachepilot_control_step_seconds",
         "histogram",
         ("step",),
-        "Time of one step of a control cycle: collect, plan, guard, apply or store.",
+        "Time of one step of a control cycle: collect, observe, plan, decide, store or apply.",
     ),
     Described(
         "cachepilot_control_cycle_seconds",

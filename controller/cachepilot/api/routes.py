@@ -182,7 +182,7 @@ def _add_pins(routes: APIRouter, service: Service) -> None:
 
     @routes.post("/reverts", tags=["pins"])
     def revert(wanted: Revert) -> Pin:
-        """Puts back what a decision changed and holds it for the guard's longest cool-down."""
+        """Puts back what a decision changed and holds it for an hour."""
         return service.revert(wanted.decision)
 
     @routes.delete("/pins", tags=["pins"], status_code=204)

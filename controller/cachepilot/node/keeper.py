@@ -54,7 +54,7 @@ class Keeper:
             whole, tenants = self._stored.texts(state, self._waiting)
             self._store.save(
                 self._name, epoch, time_s, tuple(self._waiting), whole,
-                decision_totals=self.totals.of(self._waiting), guard_tenants=tenants,
+                decision_totals=self.totals.of(self._waiting), tenant_states=tenants,
             )  # fmt: skip
         except Exception as error:
             CYCLES_UNSTORED.labels(self._name).inc()

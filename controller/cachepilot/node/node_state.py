@@ -56,12 +56,12 @@ def _read(adapter: TypeAdapter[T], text: str, problem: str) -> T:
 
 def stored(row: NodeRow) -> NodeState | None:
     """What the store has of a node; None where it has nothing, or what cannot be read."""
-    if row.guard is None:
+    if row.state is None:
         return None
     try:
         name = f"store: node {row.name}"
-        state = from_json(row.guard, name)
-        for cgroup, text in row.guard_tenants.items():
+        state = from_json(row.state, name)
+        for cgroup, text in row.tenant_states.items():
             problem = f"{name}: {cgroup}: not the state of a tenant"
             _put(state, cgroup, _read(_TENANT, text, problem))
     except RecordError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node needs to go on after a restart: its epochs, its hello, and the state of its guard."""
+"""What a node needs to go on after a restart: its epochs, its hello, and what its decider knows."""
 
 import sqlite3
 import zlib
@@ -16,9 +16,9 @@ EPOCHS_RESERVED = 1000
 
 @dataclass(frozen=True)
 class NodeRow:
-    """A node as it was last seen: its hello as bytes of the wire, and its guard as JSON.
+    """A node as it was last seen: its hello as bytes of the wire, and its state as JSON.
 
-    `guard_tenants` are tenants of the guard that changed since. `last_seen_s` is the node's time,
+    `tenant_states` are those of tenants that changed since. `last_seen_s` is the node's time,
     `heard_s` that of this host, both in seconds since 1970.
     """
 
@@ -26,8 +26,8 @@ class NodeRow:
     epoch: int
     hello: bytes | None
     last_seen_s: float
-    guard: str | None
-    guard_tenants: Mapping[str, str] = field(default_factory=dict)
+    state: str | None
+    tenant_states: Mapping[str, str] = field(default_factory=dict)
     heard_s: float = 0.0
 
 
@@ -36,7 +36,7 @@ class Journal(Database):
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         super().__init__(path, clock)
-        self._guard_crc: dict[str, int] = {}
+        self._state_crc: dict[str, int] = {}
 
     def reserve_epochs(self, node: str, above: int) -> tuple[int, int]:
         """Epochs, from the first to before the second, that no plan ever had on this node."""
@@ -58,8 +58,8 @@ class Journal(Database):
             " LEFT JOIN heard ON node = name ORDER BY 1"
         )
         return [
-            NodeRow(name, epoch, hello, seen_s, guard, self._guard_tenants(name, guard), heard_s)
-            for name, epoch, hello, seen_s, guard, heard_s in rows
+            NodeRow(name, epoch, hello, seen_s, state, self._tenant_states(name, state), heard_s)
+            for name, epoch, hello, seen_s, state, heard_s in rows
         ]
 
     def forget(self, node: str) -> None:
@@ -68,12 +68,12 @@ class Journal(Database):
             db.execute("DELETE FROM nodes WHERE name = ?", (node,))
             for table in OF_NODES:
                 db.execute(f"DELETE FROM {table} WHERE node = ?", (node,))
-        self._guard_crc.pop(node, None)
+        self._state_crc.pop(node, None)
 
-    def _guard_tenants(self, node: str, guard: str | None) -> dict[str, str]:
-        """Those that changed since that guard was stored; others are of an earlier one."""
+    def _tenant_states(self, node: str, state: str | None) -> dict[str, str]:
+        """Those that changed since that state was stored; others are of an earlier one."""
         query = "SELECT cgroup, state FROM guard_tenants WHERE node = ? AND guard_crc = ?"
-        return dict(self._rows(query, node, _crc(guard or "")))
+        return dict(self._rows(query, node, _crc(state or "")))
 
     def set_hello(self, node: str, hello: bytes) -> None:
         """Who a node said that it is."""
@@ -86,29 +86,29 @@ class Journal(Database):
         db: sqlite3.Connection,
         node: str,
         last_seen_s: float,
-        guard: str | None,
-        guard_tenants: Mapping[str, str],
+        state: str | None,
+        tenant_states: Mapping[str, str],
     ) -> int:
-        """Writes the guard of a node; returns what its tenants name it by.
+        """Writes the state of a node; returns what its tenants name it by.
 
-        A guard of None leaves the one that is stored, but for `guard_tenants`.
+        A state of None leaves the one that is stored, but for `tenant_states`.
         """
-        # Tenants name the guard that they belong to: an earlier version replaces it alone.
-        crc = self._guard_crc.get(node, 0)
+        # Tenants name the state that they belong to: an earlier version replaces it alone.
+        crc = self._state_crc.get(node, 0)
         db.execute(
             "UPDATE nodes SET last_seen_s = ?, guard = coalesce(?, guard) WHERE name = ?",
-            (last_seen_s, guard, node),
+            (last_seen_s, state, node),
         )
         db.execute("INSERT OR REPLACE INTO heard VALUES (?, ?)", (node, self._clock()))
-        if guard is not None:
+        if state is not None:
             db.execute("DELETE FROM guard_tenants WHERE node = ?", (node,))
-            crc = _crc(guard)
+            crc = _crc(state)
         db.executemany(
             "INSERT OR REPLACE INTO guard_tenants VALUES (?, ?, ?, ?)",
-            [(node, cgroup, crc, state) for cgroup, state in guard_tenants.items()],
+            [(node, cgroup, crc, state) for cgroup, state in tenant_states.items()],
         )
         return crc
 
 
-def _crc(guard: str) -> int:
-    return zlib.crc32(guard.encode())
+def _crc(state: str) -> int:
+    return zlib.crc32(state.encode())

@@ -40,20 +40,20 @@ class Store(Stated, Journal, History, Totals):
         epoch: int,
         last_seen_s: float,
         decisions: Sequence[Decision] = (),
-        guard: str | None = None,
+        state: str | None = None,
         windows: Sequence[SloMinute] = (),
         slo_totals: Sequence[SloTotal] = (),
         decision_totals: Sequence[DecisionTotal] = (),
         gone: Iterable[str] = (),
-        guard_tenants: Mapping[str, str] | None = None,
+        tenant_states: Mapping[str, str] | None = None,
     ) -> None:
         """What one cycle left, all of it or nothing; totals of tenants that are `gone` are dropped.
 
-        A guard of None leaves the one that is stored, but for `guard_tenants`.
+        A state of None leaves the one that is stored, but for `tenant_states`.
         """
         with self._transaction() as db:
             self._write_decisions(db, node, epoch, decisions)
-            crc = self._write_node(db, node, last_seen_s, guard, guard_tenants or {})
+            crc = self._write_node(db, node, last_seen_s, state, tenant_states or {})
             self._write_totals(db, node, windows, slo_totals, decision_totals, gone)
         # Only now is it there: a transaction that failed left the one before.
-        self._guard_crc[node] = crc
+        self._state_crc[node] = crc

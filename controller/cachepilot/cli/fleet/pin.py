@@ -82,7 +82,7 @@ def revert(
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Put back what a decision changed, for the guard's longest cool-down."""
+    """Put back what a decision changed, for an hour."""
     held = remote.call("POST", "reverts", {"decision": decision})
     if as_json:
         tables.print_json(held)

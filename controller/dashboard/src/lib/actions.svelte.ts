@@ -47,7 +47,7 @@ export function pin(node: string, cgroup: string, setting: Setting): Promise<boo
   );
 }
 
-/** Puts back what a decision changed, for as long as the guard shuns what it took back itself. */
+/** Puts back what a decision changed, for an hour. */
 export function revert(decision: Decision): Promise<boolean> {
   return attempt(`${decision.cgroup}: back to ${settingText(before(decision))}`, () =>
     post("reverts", { decision: decision.id }),
