@@ -98,11 +98,13 @@ class _Worth:
         return self.of(self.ops(miss), limit_bytes)
 
     def error(self, action: Action) -> float:
-        """By how much less the plan may be worth: a miss ratio half an error bar higher.
+        """By how much less the plan may be worth: a miss ratio a quarter of an error bar higher.
 
         The bar is that of the difference between the two limits, since the level of the curve is
         calibrated at the present one. It holds 95% nominally and 96 to 100% by measurement (tests
-        of steps in `models`), so that half of it is one standard error to two.
+        of steps in `models`), so that a quarter of it is half a standard error to one: two plans in
+        three are worth as much at least. That is enough, since what a plan that is not may cost is
+        what its evidence has to exceed, and what such plans cost is added to that.
         """
         measured = self._seen.measured
         if measured is None or self._goal is Goal.LEAST_MEMORY:
@@ -110,7 +112,7 @@ class _Worth:
         here, limit = action.present.limit_bytes, action.limit_bytes
         if limit == here:
             return 0.0
-        off = measured.error_between(action.policy, here, limit) / 2
+        off = measured.error_between(action.policy, here, limit) / 4
         told, worse = (self.ops(min(1.0, action.miss_ratio + one)) for one in (0.0, off))
         return self.of(told, limit) - self.of(worse, limit)
 
