@@ -65,7 +65,7 @@ def test_a_donor_keeps_its_share(tmp_path: Path, goal: Goal, keep: float, is_kep
 def test_a_donor_gives_what_it_need_not_keep_and_it_is_said(tmp_path: Path) -> None:
     world = world_of(tmp_path, goal=Goal.TOTAL_THROUGHPUT)
     world.run(150)
-    assert 0.9 <= kept(world) < 0.92
+    assert 0.9 <= kept(world) < 0.93
     why = world.service.tenant("/donor").why
     assert "keeps 90% of its throughput at its first memory of 128 MiB" in why
 

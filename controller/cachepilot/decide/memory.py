@@ -57,9 +57,9 @@ def _decide(
 
 
 def _serves_slo(tenants: Sequence[MemoryTenant], config: DecideConfig) -> bool:
-    """Whether who measurably misses an SLO gets nearer to it, and so do all of its priority.
+    """Whether who measurably misses an SLO gets nearer to it, and no SLO of its rank pays for that.
 
-    An SLO comes before everything but those of a higher priority.
+    All of its priority and above must get nearer together. An SLO comes before everything else.
     """
     short = [one.priority for one in tenants if one.is_short and one.grows]
     if not short:

@@ -65,8 +65,6 @@ def judge(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> lis
     if change.forced:
         return _keep(state, seen, "who needs it has it") if is_there else []
     gained = _gained(change, seen)
-    if gained is None:
-        return []
     change.gained.take(gained)
     if change.settled_s is not None:
         change.since.take(gained)
@@ -99,14 +97,13 @@ def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
     return is_there
 
 
-def _gained(change: MemoryChange, seen: MemoryInterval) -> float | None:
-    """By measurement, against the limits of before; None when somebody did nothing."""
+def _gained(change: MemoryChange, seen: MemoryInterval) -> float:
+    """By measurement, against the limits of before; who did nothing gained nothing."""
     gained = 0.0
     for name, member in change.members.items():
         one = seen.tenants[name]
-        if one.worth_measured is None:
-            return None
-        gained += one.worth_measured - one.worth_at(member.from_bytes)
+        if one.worth_measured is not None:
+            gained += one.worth_measured - one.worth_at(member.from_bytes)
     return gained * seen.elapsed_s
 
 

@@ -151,7 +151,9 @@ def _tenant(
     measured = None
     if pages is not None and pages.accesses > 0:
         measured = worth.of(worth.ops(min(1.0, pages.misses / pages.accesses)), seen.limit_bytes)
-    now, then, reread_s = action.present, action, worth.reread_s(action)
+    # An order is done by itself, and whatever else the plan moves makes room for it.
+    then = action.present if action.cgroup in cycle.ordered else action
+    now, reread_s = action.present, worth.reread_s(action)
     whole = worth.whole(now.throughput_ops, now.limit_bytes)
     budget_s = config.loss_share * (state.managed_s + config.reserve_s)
     is_undone = told.unconfirmed.undone and told.unconfirmed.epoch in state.changes[-1:]
@@ -159,7 +161,7 @@ def _tenant(
         cgroup_id=told.cgroup_id,
         policy=tenant.policy,
         limit_bytes=seen.limit_bytes,
-        planned_bytes=action.limit_bytes,
+        planned_bytes=then.limit_bytes,
         worth_now=worth.of(now.throughput_ops, now.limit_bytes),
         worth_planned=worth.of(then.throughput_ops, then.limit_bytes),
         worth_measured=measured,
