@@ -27,7 +27,7 @@ fn sizes() -> Vec<u64> {
 
 fn bank(keys: &[u64], policy: &str, (rate, small, stride): (f64, f64, usize)) -> OnlineBank {
     let config = OnlineConfig {
-        policies: vec![policy::find(policy).unwrap()],
+        policies: vec![policy::find(policy).unwrap().into()],
         sizes_pages: sizes(),
         stride,
         half_life: (HALF_LIFE, HALF_LIFE),
