@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_small_part_of_an_error_bar_is_no_change() {
         let (old, mut new) = (curves(), curves());
-        new.miss_ratio[3] += 0.004;
+        new.miss_ratio[3] += 0.0039;
         assert!(!changed(&old, &new));
         new.miss_ratio[3] += 0.004;
         assert!(changed(&old, &new));

@@ -13,6 +13,8 @@ from cachepilot.decide.trial import Trial
 from cachepilot.sense.counterfactuals import Floats
 
 Flags = NDArray[np.bool_]
+RETURNED = 1.5
+"""For more intervals a policy must have gained before it counts as the best again."""
 
 
 def hurdles(state: PolicyState, known: Evidence) -> Floats:
@@ -35,8 +37,10 @@ def choose(
     share = np.clip(known.saved_ratio * seen.miss_time_share, 0.0, 0.999)
     worth = share >= config.least_gain / (1 + config.least_gain)
     worth[0] = True
-    # What returns is expected to end again: there and back.
-    most = np.maximum(known.lead, known.returns / 2)
+    # What returns is expected to end again: there and back. What alternates with the passes of a
+    # loop has not returned. A change on trial is judged by that, not by what it replaced.
+    returns = np.where(known.since_s > RETURNED * seen.elapsed_s, known.returns / 2, 0.0)
+    most = np.maximum(known.lead, returns) if state.trial is None else known.lead
     ready = (most >= hurdle) & (most > 0) & worth & _may_have(state, seen)
     ready &= _is_affordable(known)
     ready[known.index] = False
