@@ -78,7 +78,7 @@ def test_settled_memory_stays_where_it_is(begin: Begin) -> None:
 
 
 def test_an_slo_that_the_equal_split_misses_is_met(begin: Begin) -> None:
-    slo = '[[tenant]]\ncgroup = "/t/kv"\nhit_ratio = 0.78\n[[tenant]]\ncgroup = "*"\n'
+    slo = '[[tenant]]\ncgroup = "/t/kv"\nhit_ratio = 0.77\n[[tenant]]\ncgroup = "*"\n'
     pilot = begin(slo)
     pilot.pass_intervals(8)
     assert pilot.tenants()["/t/kv"]["slos"][0]["met"] is False

@@ -72,12 +72,21 @@ def _serves_slo(tenants: Sequence[MemoryTenant], config: DecideConfig) -> bool:
 def _is_owed(
     state: MemoryState, seen: MemoryInterval, tenants: Sequence[MemoryTenant], config: DecideConfig
 ) -> bool:
-    """Whether tenants did without more of what they keep than it may cost to give it back."""
-    rates = [one.whole * (one.below - one.below_planned) for one in tenants]
-    if sum(rates) < config.least_gain * max(one.whole for one in tenants):
+    """Whether tenants did without more of what they are to have than it may cost to give it.
+
+    That is an SLO as far above its target as most intervals need, or else what a tenant keeps. Of
+    the latter `least_gain` is let pass.
+    """
+    by_slo, kept = 0.0, 0.0
+    for one in tenants:
+        rate = one.whole * (one.below - one.below_planned)
+        by_slo, kept = (by_slo + rate, kept) if one.has_slo else (by_slo, kept + rate)
+    if abs(kept) < config.least_gain * max(one.whole for one in tenants):
+        kept = 0.0
+    if by_slo + kept <= 0:
         state.owed = 0.0
         return False
-    state.owed += seen.elapsed_s * sum(rates)
+    state.owed += seen.elapsed_s * (by_slo + kept)
     return state.owed >= cost(tenants)
 
 
@@ -158,6 +167,6 @@ def _why(one: MemoryTenant) -> str:
     if one.is_short and one.grows:
         return "for its SLO"
     if one.below > one.below_planned:
-        return "which it keeps"
+        return "to meet its SLO in most intervals" if one.has_slo else "which it keeps"
     now, then = one.measured.ops, one.predicted.ops
     return f"{now:.4g} -> {then:.4g} ops/s predicted"

@@ -48,7 +48,8 @@ class MemoryTenant:
     `reread_s` is the time that it takes to read what it gives up anew, were all of it wanted again.
     `reached` and `reached_planned` are the parts of its SLO that are predicted to be reached now
     and by the plan, at most 1; `is_short` says that it measurably misses it. `below` and
-    `below_planned` are the parts of what it keeps without one that it is predicted not to have.
+    `below_planned` are the parts of what it is to have that it is predicted not to have: of its
+    SLO, or else of what it keeps.
 
     `is_free` says that its limit may be changed now, `can_afford` that its budget allows for a
     change that turns out wrong. `undone` names a change that the node took back by itself.
@@ -69,6 +70,7 @@ class MemoryTenant:
     measured: Reading
     predicted: Reading
     priority: int = 0
+    has_slo: bool = False
     reached: float = 1.0
     reached_planned: float = 1.0
     is_short: bool = False

@@ -176,8 +176,9 @@ def _tenant(
         reached=_reached(objective, seen, now),
         reached_planned=_reached(objective, seen, then),
         is_short=action.cgroup in cycle.short,
-        below=_below(action, now),
-        below_planned=_below(action, then),
+        has_slo=objective.has_slo,
+        below=_below(objective, seen, action, now),
+        below_planned=_below(objective, seen, action, then),
         is_free=action.held is Held.NOT and action.cgroup not in cycle.busy,
         can_afford=action.kept_ops <= 0 or state.owed_s + LOSS_COSTS * reread_s <= budget_s,
         undone=told.unconfirmed.epoch if is_undone else None,
@@ -200,8 +201,13 @@ def _reached(objective: Objective, seen: Seen, setting: Action | Setting) -> flo
     return max(found, OPS_MIN)
 
 
-def _below(action: Action, setting: Action | Setting) -> float:
-    """The part of what a tenant keeps without an SLO that it is predicted not to have."""
+def _below(objective: Objective, seen: Seen, action: Action, setting: Action | Setting) -> float:
+    """The part of what a tenant is to have that it is predicted not to have.
+
+    By its SLO, as the plan aims at it, or by what it keeps without one.
+    """
+    if objective.has_slo:
+        return 1 - _reached(objective, seen, setting)
     if action.kept_ops <= 0:
         return 0.0
     return max(0.0, 1 - setting.throughput_ops / action.kept_ops)

@@ -7,9 +7,9 @@ What the model is off by at the setting in force is taken to be off everywhere.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.planned import SloOutcome, SloState
-from cachepilot.model.throughput_error import TargetError
+from cachepilot.model.throughput_error import SIGMAS, TargetError
 from cachepilot.node.deciding.memory import miss_at, ops_at
 from cachepilot.node.deciding.tenant_state import TenantState
 from cachepilot.node.shown.slo_windows import is_met, measured, promises
@@ -61,14 +61,23 @@ class Promises:
         return frozenset(cgroup for (cgroup, _), one in self._errors.items() if one.is_short)
 
     def aimed(self, objectives: Objectives) -> Objectives:
-        """Objectives for the planner."""
-        found = []
+        """Objectives for the planner: means at which nearly all intervals meet a target.
+
+        A hit ratio is aimed at no higher than half way to 1, which scatters less the nearer it is.
+        """
+        found: dict[str, Objective] = {}
         for (cgroup, kind), error in self._errors.items():
-            objective = objectives.of(cgroup)
-            if kind == "throughput_ops" and objective.throughput_ops and error.aim != 1.0:
+            objective = found.get(cgroup) or objectives.of(cgroup)
+            if kind == "throughput_ops" and objective.throughput_ops:
                 target = objective.throughput_ops * error.aim
-                found.append(replace(objective, pattern=cgroup, throughput_ops=target))
-        return replace(objectives, pinned=(*found, *objectives.pinned)) if found else objectives
+                found[cgroup] = replace(objective, pattern=cgroup, throughput_ops=target)
+            elif kind == "hit_ratio" and objective.hit_ratio:
+                most = (1 + objective.hit_ratio) / 2
+                target = min(objective.hit_ratio * (1 + SIGMAS * error.scatter), most)
+                found[cgroup] = replace(objective, pattern=cgroup, hit_ratio=target)
+        if not found:
+            return objectives
+        return replace(objectives, pinned=(*found.values(), *objectives.pinned))
 
     def told(
         self, outcomes: Iterable[SloOutcome], objectives: Objectives, collected: Collected
