@@ -65,6 +65,8 @@ def judge(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> lis
     if change.forced:
         return _keep(state, seen, "who needs it has it") if is_there else []
     gained = _gained(change, seen)
+    if gained is None:
+        return []
     change.gained.take(gained)
     if change.settled_s is not None:
         change.since.take(gained)
@@ -97,14 +99,17 @@ def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
     return is_there
 
 
-def _gained(change: MemoryChange, seen: MemoryInterval) -> float:
-    """By measurement, against the limits of before; who did nothing gained nothing."""
-    gained = 0.0
-    for name, member in change.members.items():
-        one = seen.tenants[name]
-        if one.worth_measured is not None:
-            gained += one.worth_measured - one.worth_at(member.from_bytes)
-    return gained * seen.elapsed_s
+def _gained(change: MemoryChange, seen: MemoryInterval) -> float | None:
+    """By measurement, against the limits of before; None when nothing was measured of anybody.
+
+    Who did nothing gained nothing.
+    """
+    gained = [
+        one.worth_measured - one.worth_at(member.from_bytes)
+        for one, member in ((seen.tenants[name], found) for name, found in change.members.items())
+        if one.worth_measured is not None
+    ]
+    return sum(gained) * seen.elapsed_s if gained else None
 
 
 def _is_due(change: MemoryChange, config: DecideConfig, elapsed_s: float) -> bool:
