@@ -211,7 +211,7 @@ class NodeLoop:
             margin, held = config.decide.least_gain, decider.held(collected)
             aimed = held_fast(self._promises.aimed(objectives), collected, held, margin)
             can_limit = "limits" in self.hello.capabilities
-            planned = plan_step(collected, aimed, config.planner, can_limit)
+            planned = plan_step(collected, aimed, objectives, config.planner, can_limit)
         with timed("decide"):
             ordered = pinned(planned.plan, planned.objectives)
             decided = decider.step(
