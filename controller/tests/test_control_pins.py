@@ -70,6 +70,16 @@ def test_a_pinned_limit_leaves_the_policy_to_the_autopilot(tmp_path: Path) -> No
     assert world.events("/a") == [Event.TRIAL, Event.KEPT]
 
 
+def test_a_pin_of_a_policy_holds_up_no_memory(tmp_path: Path) -> None:
+    hungry = PlantTenant("/a", {"default": linear(400 * MIB)}, 128 * MIB, threads=64)
+    sated = PlantTenant("/b", {"default": linear(16 * MIB, 0.02)}, 128 * MIB)
+    world = World(tmp_path, Plant([hungry, sated], 256 * MIB, SIZES))
+    world.run(1)
+    world.service.pin(Pin(cgroup="/a", policy="default"))
+    world.run(100)
+    assert hungry.limit_bytes > 150 * MIB
+
+
 def test_one_pin_of_a_tenant_adds_to_the_other(tmp_path: Path) -> None:
     world = a_world(tmp_path)
     world.service.pin(Pin(cgroup="/a", policy="lfu"))

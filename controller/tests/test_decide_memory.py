@@ -194,3 +194,28 @@ def test_what_the_node_took_back_is_abandoned() -> None:
     donor.changes = {"undone": 7}
     assert Event.ABANDONED in node.run(1)
     assert node.state.change is None
+
+
+def test_a_change_of_tenants_that_do_nothing_is_given_up() -> None:
+    taker, donor = pair()
+    node = Node(taker, donor)
+    while node.state.change is None:
+        node.run(1)
+    node.run(1)
+    taker.changes = donor.changes = {"worth_measured": None}
+    assert Event.ABANDONED in node.run(700)
+    assert node.state.change is None
+
+
+def test_who_is_not_to_go_on_stays_when_a_plan_changes_on_the_way() -> None:
+    taker, donor = pair()
+    other = Tenant(400.0, 400.0)
+    node = Node(taker, donor, other)
+    while node.state.change is None:
+        node.run(1)
+    node.run(1)
+    taker.planned_mib, other.planned_mib = taker.limit_mib, 160.0
+    other.changes = {"is_short": True, "reached": 0.8, "reached_planned": 1.0, "priority": 1}
+    node.run(1)
+    assert node.state.change is not None
+    assert node.state.change.members["/0"].to_bytes == int(taker.limit_mib * MIB)

@@ -51,7 +51,7 @@ def _decide(
     if _is_owed(state, seen, tenants, config):
         # Of a change that is under way it is a correction, by which that goes on to be judged.
         return _begin(state, seen, movers, forced=state.change is None)
-    if state.change is not None or state.restore:
+    if state.change is not None or rollout.is_going_back(state, seen.time_s):
         return []
     return _weigh(state, seen, movers, config)
 
@@ -143,7 +143,9 @@ def _begin(
     change = state.change or MemoryChange(seen.time_s, seen.time_s, 0.0, 0.0, forced)
     state.change, change.forced = change, change.forced or forced
     change.cost += cost(tenants)
-    change.promised, change.settled_s = gain(seen), None
+    for name in change.members.keys() & seen.tenants.keys() - set(movers):
+        # Who is on its way and is not to go on stays where it is.
+        change.members[name].to_bytes = seen.tenants[name].limit_bytes
     state.evidence, state.owed = {}, 0.0
     found = []
     for name in movers:
@@ -160,6 +162,7 @@ def _begin(
         change.members[name] = member
         why = f"{human_bytes(one.limit_bytes)} -> {human_bytes(one.planned_bytes)}, {_why(one)}"
         found.append(MemoryOutcome(Event.LIVE, name, member, why))
+    rollout.restart(change, seen)
     return found
 
 

@@ -2,19 +2,23 @@
 """The rollout of one change of limits: they move, are there and full, and are kept or go back."""
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.gain import LEAST_INTERVALS
+from cachepilot.decide.gain import LEAST_INTERVALS, Gain
 from cachepilot.decide.memory_state import (
     ARRIVED_INTERVALS,
     FILLED_S,
     Event,
+    Member,
     MemoryChange,
     MemoryInterval,
     MemoryOutcome,
     MemoryState,
     MemoryTenant,
+    Origin,
 )
 from cachepilot.sizes import PAGE_BYTES
 
+IDLE_S = 600.0
+"""A change of tenants that do nothing is given up after so long."""
 LOSS_COSTS = 2.0
 """Times its cost a change may lose before it is undone: that is read anew, and once more."""
 
@@ -25,8 +29,10 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[MemoryOutcome]:
         one = seen.tenants.get(name)
         is_gone = one is None and name not in seen.away
         is_other = one is not None and one.cgroup_id != origin.cgroup_id
-        if is_gone or is_other or (one is not None and _is_at(one, origin.limit_bytes)):
+        if is_gone or is_other or (one is not None and _is_back(one, origin)):
             del state.restore[name]
+        elif one is not None and one.limit_bytes != origin.seen_bytes:
+            origin.seen_bytes, origin.since_s = one.limit_bytes, seen.time_s
     change = state.change
     if change is None:
         return []
@@ -35,6 +41,8 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[MemoryOutcome]:
         one = seen.tenants.get(name)
         if one is None and name in seen.away:
             continue
+        if one is not None and one.stays:
+            member.to_bytes = one.limit_bytes
         if one is None or one.cgroup_id != member.cgroup_id:
             del change.members[name]
             found.append(MemoryOutcome(Event.ABANDONED, name, member, "the cgroup is gone"))
@@ -51,6 +59,26 @@ def _is_at(one: MemoryTenant, limit_bytes: int) -> bool:
     return abs(one.limit_bytes - limit_bytes) < PAGE_BYTES
 
 
+def _is_back(one: MemoryTenant, origin: Origin) -> bool:
+    """Whether a tenant has its limit back, or one that an operator pinned."""
+    return one.is_ordered or _is_at(one, origin.limit_bytes)
+
+
+def is_going_back(state: MemoryState, time_s: float) -> bool:
+    """Whether limits are on their way back, and not only asked for in vain."""
+    return any(time_s - one.since_s <= FILLED_S for one in state.restore.values())
+
+
+def restart(change: MemoryChange, seen: MemoryInterval) -> None:
+    """Limits have other ends: what is promised is against the limits of before, as all is."""
+    change.promised = 0.0
+    for name, one in change.members.items():
+        if name in seen.tenants:
+            worth_at = seen.tenants[name].worth_at
+            change.promised += worth_at(one.to_bytes) - worth_at(one.from_bytes)
+    change.since, change.settled_s = Gain(), None
+
+
 def _is_undone(change: MemoryChange, name: str, seen: MemoryInterval) -> bool:
     one = seen.tenants.get(name)
     return one is not None and one.undone is not None
@@ -62,11 +90,25 @@ def judge(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> lis
     if change is None or any(name not in seen.tenants for name in change.members):
         return []
     is_there = _arrive(change, seen)
+    if is_there and all(_has_returned(one) for one in change.members.values()):
+        return _keep(state, seen, "all have their limits back")
     if change.forced:
         return _keep(state, seen, "who needs it has it") if is_there else []
     gained = _gained(change, seen)
-    if gained is None:
-        return []
+    if gained is not None:
+        return _weigh(state, change, gained, seen, config)
+    is_idle = seen.time_s - change.moved_s > IDLE_S
+    told = "nobody did anything by which it could be judged"
+    return _take_back(state, Event.ABANDONED, told, seen) if is_idle else []
+
+
+def _weigh(
+    state: MemoryState,
+    change: MemoryChange,
+    gained: float,
+    seen: MemoryInterval,
+    config: DecideConfig,
+) -> list[MemoryOutcome]:
     change.gained.take(gained)
     if change.settled_s is not None:
         change.since.take(gained)
@@ -115,6 +157,8 @@ def _gained(change: MemoryChange, seen: MemoryInterval) -> float | None:
 def _is_due(change: MemoryChange, config: DecideConfig, elapsed_s: float) -> bool:
     """Whether it should have gained, by now, several times what it may cost and what scatters."""
     promised = change.promised * change.since.intervals * elapsed_s
+    if change.promised <= 0:
+        return change.since.intervals >= LEAST_INTERVALS
     return promised >= config.undo_times * (change.cost + change.since.bound(config.alpha))
 
 
@@ -128,6 +172,8 @@ def _why_undone(change: MemoryChange, config: DecideConfig, elapsed_s: float) ->
         return None
     promised = change.promised * change.since.intervals * elapsed_s
     if change.since.total < promised / config.undo_times:
+        if promised <= 0:
+            return "it loses, as is predicted by now"
         return f"it gained {100 * change.since.total / promised:.0f}% of what was predicted"
     return None
 
@@ -153,11 +199,15 @@ def _keep(state: MemoryState, seen: MemoryInterval, why: str) -> list[MemoryOutc
     state.change, state.evidence = None, {}
     found = []
     for name, one in change.members.items():
-        is_back = abs(one.to_bytes - one.from_bytes) < PAGE_BYTES
+        is_back = _has_returned(one)
         what = Event.UNDONE if is_back else Event.CONFIRMED
         told = "it lost more than was predicted, and has its limit back" if is_back else why
         found.append(MemoryOutcome(what, name, one, told, seen.tenants[name].measured))
     return found
+
+
+def _has_returned(one: Member) -> bool:
+    return abs(one.to_bytes - one.from_bytes) < PAGE_BYTES
 
 
 def _take_back(

@@ -51,7 +51,8 @@ class MemoryTenant:
     `below_planned` are the parts of what it is to have that it is predicted not to have: of its
     SLO, or else of what it keeps.
 
-    `is_free` says that its limit may be changed now, `can_afford` that its budget allows for a
+    `is_free` says that its limit may be changed now, `stays` that it is no longer the decider's to
+    change, `is_ordered` that an operator pinned it; `can_afford` that its budget allows for a
     change that turns out wrong. `undone` names a change that the node took back by itself.
     """
 
@@ -77,6 +78,8 @@ class MemoryTenant:
     below: float = 0.0
     below_planned: float = 0.0
     is_free: bool = True
+    stays: bool = False
+    is_ordered: bool = False
     can_afford: bool = True
     undone: int | None = None
 
@@ -114,10 +117,15 @@ class MemoryInterval:
 
 @dataclass
 class Origin:
-    """A limit that a tenant had before a change, and gets back when that is undone."""
+    """A limit that a tenant had before a change, and gets back when that is undone.
+
+    On its way back it was at `seen_bytes` since `since_s`.
+    """
 
     cgroup_id: int
     limit_bytes: int
+    seen_bytes: int = 0
+    since_s: float = 0.0
 
 
 @dataclass
@@ -184,6 +192,8 @@ class MemoryState:
 
     def move_back(self, seconds: float) -> None:
         """With a clock that went back, or over a time of which no snapshot tells (below 0)."""
+        for origin in self.restore.values():
+            origin.since_s -= seconds
         change = self.change
         if change is not None:
             change.started_s -= seconds

@@ -158,7 +158,12 @@ class Decider:
             moving | foreign(states, collected.seen), self._is_gap, look.may_begin,
         )  # fmt: skip
         wishes, decisions = policies.decide(cycle, states, self.recents, self.config)
-        busy = self.held(collected) | wishes.keys()
+        swapped = {
+            name
+            for name, wish in wishes.items()
+            if wish.policy not in (None, collected.seen[name].tenant.policy)
+        }
+        busy = self.held(collected) | swapped
         seen = interval(
             MemoryCycle(
                 collected=collected,

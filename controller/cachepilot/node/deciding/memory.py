@@ -180,6 +180,8 @@ def _tenant(
         below=_below(objective, seen, action, now),
         below_planned=_below(objective, seen, action, then),
         is_free=action.held is Held.NOT and action.cgroup not in cycle.busy,
+        stays=objective.mode is not Mode.AUTO or action.cgroup in cycle.ordered,
+        is_ordered=action.cgroup in cycle.ordered,
         can_afford=action.kept_ops <= 0 or state.owed_s + LOSS_COSTS * reread_s <= budget_s,
         undone=told.unconfirmed.epoch if is_undone else None,
     )
@@ -214,25 +216,30 @@ def _below(objective: Objective, seen: Seen, action: Action, setting: Action | S
 
 
 def _is_forced(cycle: MemoryCycle) -> bool:
-    """Whether limits must change for the budget, a stated bound, or a pin."""
-    budget = cycle.collected.snapshot.node.budget_bytes
-    if sum(one.limit_bytes for one in cycle.collected.seen.values()) > budget:
+    """Whether the plan mends a budget that is exceeded, a bound that is not kept, or serves a pin.
+
+    What no plan can mend begins no change.
+    """
+    budget, actions = cycle.collected.snapshot.node.budget_bytes, cycle.plan.actions
+    present = sum(one.present.limit_bytes for one in actions)
+    if present > budget and sum(one.limit_bytes for one in actions) < present:
         return True
-    grows = {one.cgroup for one in cycle.plan.actions if one.limit_bytes > one.present.limit_bytes}
-    if grows & set(cycle.ordered):
-        return True
-    for cgroup, seen in cycle.collected.seen.items():
-        objective = cycle.objectives.of(cgroup)
-        if objective.mode is Mode.AUTO and seen.limit_bytes < seen.wire.floor_bytes:
-            return True
-        low, high = objective.memory_min, objective.memory_max
-        if objective.mode is not Mode.AUTO or cgroup in cycle.busy:
-            continue
-        if low is not None and seen.limit_bytes <= size_bytes(low, budget) - PAGE_BYTES:
-            return True
-        if high is not None and seen.limit_bytes >= size_bytes(high, budget) + PAGE_BYTES:
-            return True
-    return False
+    return any(_is_mended(one, cycle, budget) for one in actions)
+
+
+def _is_mended(action: Action, cycle: MemoryCycle, budget: int) -> bool:
+    seen, objective = cycle.collected.seen[action.cgroup], cycle.objectives.of(action.cgroup)
+    now, more = action.present.limit_bytes, action.limit_bytes - action.present.limit_bytes
+    if action.cgroup in cycle.ordered:
+        return more > 0
+    if objective.mode is not Mode.AUTO or action.cgroup in cycle.busy or abs(more) < PAGE_BYTES:
+        return False
+    low, high = seen.wire.floor_bytes, budget
+    if objective.memory_min is not None:
+        low = max(low, size_bytes(objective.memory_min, budget))
+    if objective.memory_max is not None:
+        high = size_bytes(objective.memory_max, budget)
+    return now <= low - PAGE_BYTES if more > 0 else now >= high + PAGE_BYTES
 
 
 def decision(outcome: MemoryOutcome, time_s: float) -> Decision:

@@ -54,7 +54,7 @@ class Promises:
                 if kind == "throughput_ops" and miss is not None:
                     told = ops_at(seen.tenant.demand, collected.snapshot.device, wait_us, miss)
                 met = None if cgroup in unsettled else is_met(kind, value, target)
-                error.take((seen.tenant.policy, seen.limit_bytes), value, told, met)
+                error.take((seen.tenant.policy, seen.wire.limit_bytes), value, told, met)
 
     def short(self) -> frozenset[str]:
         """Tenants that miss a target by more than chance."""
