@@ -68,16 +68,17 @@ class TargetError:
         """An interval under a policy and a limit; `predicted` is 0 where nothing is predicted.
 
         The prediction is by the miss ratio that the calibrated curve tells of the limit. `is_met`
-        is None while the page cache still turns over.
+        is None while the page cache still turns over: then nothing is learnt.
         """
         if setting != self.setting:
             self.setting, self.short = setting, 0.0
             self.values.clear()
+        if is_met is None:
+            return
         self.values.append(measured)
         if len(self.values) >= INTERVALS_MIN:
             self.scatter = scatter(tuple(self.values))
-        if is_met is not None:
-            self.short = min(max(0.0, self.short + STEPS[is_met]), 2 * LIMIT)
+        self.short = min(max(0.0, self.short + STEPS[is_met]), 2 * LIMIT)
         if len(self.values) < INTERVALS_MIN or min(measured, predicted) <= 0:
             return
         found = min(max(measured / predicted, 1 / RATIO_MAX), RATIO_MAX)
