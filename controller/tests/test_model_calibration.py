@@ -171,7 +171,8 @@ def test_factors_lie_between_what_is_measured_and_what_is_expected(
     ratios = np.array(found.measured) / np.maximum(found.predicted, 1.0)
     most, least = max(1.0, ratios.max()), min(1.0, ratios.min())
     factors = found.factors(index)
-    assert (factors <= most * (1 + 1e-9)).all() and (factors >= least * (1 - 1e-9)).all()
+    # What is far below a page rounds to nothing on the way.
+    assert (factors <= most * (1 + 1e-9)).all() and (factors >= least * (1 - 1e-9) - 1e-12).all()
 
 
 @given(KNOWN, st.integers(1, POLICIES - 1), st.integers(0, POLICIES - 1), st.floats(0.0, 100.0))
