@@ -90,15 +90,11 @@ def _is_owed(
     return state.owed >= cost(tenants)
 
 
-def gain(seen: MemoryInterval) -> float:
-    """What the plan's limits gain per second, as predicted."""
-    return sum(one.worth_planned - one.worth_now for one in seen.tenants.values())
-
-
 def sure_gains(seen: MemoryInterval) -> dict[str, float]:
-    """The same by tenant, less what curves may be wrong by, of each tenant independently.
+    """What the plan gains each tenant per second, less what the curves may be wrong by.
 
-    The error of the sum is divided among tenants by the variance that each brings into it.
+    The tenants' errors are independent: the error of the sum is divided among tenants by
+    the variance that each brings into it.
     """
     variance = sum(one.error**2 for one in seen.tenants.values() if one.is_step)
     error = max(math.sqrt(variance), 1e-12)
