@@ -334,7 +334,7 @@ def test_the_end_of_a_trial_is_told_beforehand() -> None:
     assert world.state.trial is not None
     ends_s = world.state.trial.ends_s
     world.until(What.UNDONE)
-    assert ends_s == pytest.approx(world.time_s, abs=15.0) and ends_s > 70
+    assert ends_s == pytest.approx(world.time_s, rel=0.2) and ends_s > 70
 
 
 def flipping(rounds: int, length: int = 60) -> World:

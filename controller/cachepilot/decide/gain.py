@@ -2,23 +2,21 @@
 """The sum of what a change gained, interval by interval, and what noise alone makes of it."""
 
 from dataclasses import dataclass
-from math import exp, log2, pi, sqrt
-from statistics import NormalDist
+from math import inf, log2, pi, sqrt
+
+from scipy.special import stdtrit
 
 LEAST_INTERVALS = 5
 """Fewer say nothing of how much a gain scatters."""
 AUTOCORRELATION_MAX = 0.95
 
 
-def quantile(chance: float, values: int) -> float:
+def quantile(chance: float, values: float) -> float:
     """What a mean of so many independent values, over its estimated error, exceeds by chance.
 
-    Student's t, from the normal quantile (Wallace 1959).
+    Student's t.
     """
-    degrees = max(1, values - 1)
-    normal = max(0.0, -NormalDist().inv_cdf(min(0.5, max(chance, 1e-12))))
-    normal *= (8 * degrees + 3) / (8 * degrees + 1)
-    return sqrt(degrees * (exp(min(normal * normal / degrees, 500.0)) - 1))
+    return float(-stdtrit(max(1.0, values - 1), min(0.5, max(chance, 1e-12))))
 
 
 def chance_at(alpha: float, intervals: int) -> float:
@@ -30,43 +28,66 @@ def chance_at(alpha: float, intervals: int) -> float:
     return alpha * 6 / (pi * (1 + doublings)) ** 2
 
 
-def course_error(values: int, total: float, squares: float, products: float) -> float:
-    """Standard error of a sum of values that follow each other; inf for fewer than two.
-
-    The variance of a sum of a first-order autoregressive series is (1 + r) / (1 - r) times that of
-    independent values, r the autocorrelation at lag 1 (Bartlett 1935).
-    """
-    if values < 2:
-        return float("inf")
-    mean = total / values
-    variance = max(0.0, squares / values - mean * mean)
-    if variance == 0:
-        return 0.0
-    lagged = products / (values - 1) - mean * mean
-    r = min(AUTOCORRELATION_MAX, max(0.0, lagged / variance))
-    return sqrt(values * variance * (1 + r) / (1 - r))
-
-
 @dataclass
 class Gain:
-    """A sum of gains in one unit, which may be below 0."""
+    """A sum of gains in one unit, which may be below 0, each a share of a base.
+
+    With a base of 1 in every interval that share is the mean. `lagged` are products of neighbours:
+    of two gains, of a gain and a base, of two bases.
+    """
 
     intervals: int = 0
     total: float = 0.0
+    base: float = 0.0
     squares: float = 0.0
-    products: float = 0.0
-    last: float = 0.0
+    by_base: float = 0.0
+    base_squares: float = 0.0
+    lagged: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    last: tuple[float, float] = (0.0, 0.0)
 
-    def take(self, gained: float) -> None:
+    def take(self, gained: float, base: float = 1.0) -> None:
         """Takes an interval in."""
         if self.intervals:
-            self.products += gained * self.last
+            before, base_before = self.last
+            gains, mixed, bases = self.lagged
+            mixed += gained * base_before + base * before
+            self.lagged = gains + gained * before, mixed, bases + base * base_before
         self.intervals += 1
         self.total += gained
+        self.base += base
         self.squares += gained * gained
-        self.last = gained
+        self.by_base += gained * base
+        self.base_squares += base * base
+        self.last = gained, base
+
+    def standard_error(self) -> float:
+        """Of the sum, by how much gains are off their share of the base; inf for less than two.
+
+        That of a ratio estimate (Cochran 1977, chapter 6): what gains scatter because there was
+        more or less to gain is no error. It is known by fewer values where some bases exceed the
+        others by far (Kish 1965). The variance of a sum of a first-order autoregressive
+        series is (1 + r) / (1 - r) times that of independent values, r the autocorrelation at lag 1
+        (Bartlett 1935).
+        """
+        if self.intervals < 2:
+            return inf
+        share = self.total / self.base if self.base > 0 else 0.0
+        off = self.squares - 2 * share * self.by_base + share**2 * self.base_squares
+        if off <= 1e-12 * self.squares:
+            return 0.0
+        gains, mixed, bases = self.lagged
+        neighbours = gains - share * mixed + share**2 * bases
+        r = neighbours / off * self.intervals / (self.intervals - 1)
+        r = min(AUTOCORRELATION_MAX, max(0.0, r))
+        off *= self.values / max(self.values - 1, 1e-3)
+        return sqrt(off * (1 + r) / (1 - r))
+
+    @property
+    def values(self) -> float:
+        """Intervals of the same base that would tell as much of the share."""
+        return self.base**2 / self.base_squares if self.base_squares > 0 else 0.0
 
     def bound(self, alpha: float) -> float:
         """What noise alone makes of the sum with a chance of `alpha` at any time."""
-        error = course_error(self.intervals, self.total, self.squares, self.products)
-        return quantile(chance_at(alpha, self.intervals), self.intervals) * error
+        chance = chance_at(alpha, self.intervals)
+        return quantile(chance, self.values) * self.standard_error()

@@ -2,11 +2,11 @@
 """The rollout of one change of policy: live until it is confirmed or undone."""
 
 from dataclasses import dataclass, field
-from math import sqrt
+from math import inf, sqrt
 
 import numpy as np
 
-from cachepilot.decide.gain import LEAST_INTERVALS, chance_at, course_error, quantile
+from cachepilot.decide.gain import LEAST_INTERVALS, Gain, chance_at, quantile
 from cachepilot.sense.counterfactuals import Floats
 
 READ_ANEW = 2
@@ -24,7 +24,8 @@ class Trial:
     calibration is of, and `unseen` the share of pages that is not sampled; `raw` are misses of
     `to_policy` as predicted, not calibrated. `baseline` and `predicted` are operations per second
     and miss ratio; of `misses` since, `reread` may be pages that the change has to read anew.
-    `settled` are gains after `READ_ANEW` intervals. It is expected to end at `ends_s`.
+    `course` are gains after `READ_ANEW` intervals, of what `from_policy` would have missed. It is
+    expected to end at `ends_s`.
     """
 
     from_policy: str
@@ -41,10 +42,7 @@ class Trial:
     is_live: bool = False
     intervals: int = 0
     gained: float = 0.0
-    settled: float = 0.0
-    squares: float = 0.0
-    products: float = 0.0
-    last: float = 0.0
+    course: Gain = field(default_factory=Gain)
     promised: float = 0.0
     would_cost: float = 0.0
     raw: float = 0.0
@@ -61,11 +59,8 @@ class Trial:
         self.groups, self.unseen = (before + would_cost).tolist(), max(0.0, 1.0 - rate)
         self.intervals += 1
         if self.intervals > READ_ANEW:
-            self.products += gained * self.last if self.intervals > READ_ANEW + 1 else 0.0
-            self.settled += gained
-            self.squares += gained * gained
+            self.course.take(gained, total)
         self.gained += gained
-        self.last = gained
         self.promised += max(0.0, total - self.factor * raw)
         self.would_cost += total
         self.raw += raw
@@ -89,14 +84,14 @@ class Trial:
 
     def _of_course(self) -> float:
         """Of what is measured."""
-        n = self.intervals - READ_ANEW
-        error = course_error(n, self.settled, self.squares, self.products)
-        return error * sqrt(self.intervals / max(n, 1)) if n >= 2 else error
+        count = self.course.intervals
+        return self.course.standard_error() * sqrt(self.intervals / count) if count else inf
 
     def bound(self, alpha: float) -> float:
         """What noise alone makes of the sum of gains with a chance of `alpha` at any time."""
         chance = chance_at(alpha, self.intervals)
-        return quantile(chance, len(self.groups)) * self.standard_error()
+        sample = quantile(chance, len(self.groups)) * self._of_sample()
+        return max(sample, quantile(chance, self.course.values) * self._of_course())
 
     def is_confirmed(self, error: float) -> bool:
         """Whether it gained beyond error, all that it read anew included."""

@@ -139,7 +139,10 @@ def _step(
 
 
 def best_splits(problems: Sequence[SplitProblem]) -> list[tuple[float, float]]:
-    """Service time and accesses per operation of the least loss, for each problem."""
+    """Service time and accesses per operation of the least loss, for each problem.
+
+    Where most intervals are outliers the loss has several minima; then it is one of them.
+    """
     if not problems:
         return []
     batch = _Batch.of(problems)
