@@ -167,14 +167,23 @@ def test_an_slo_that_cannot_be_kept_is_named_with_what_is_attainable(tmp_path: P
     assert slo.attainable_ops == pytest.approx(best, rel=0.1)
 
 
-def test_an_slo_that_cannot_be_kept_gets_what_there_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("priority", [0, 1])
+def test_an_slo_that_cannot_be_kept_gets_what_others_do_not_keep(
+    tmp_path: Path, priority: int
+) -> None:
+    """Of its own priority; what tenants of a lower one keep comes after it."""
     big = PlantTenant("/big", {"default": power(8 * MIB, 0.8)}, 128 * MIB, threads=64)
     small = PlantTenant("/small", {"default": linear(400 * MIB)}, 128 * MIB)
     plant = Plant([big, small], 256 * MIB, SIZES)
-    world = World(tmp_path, plant, [Objective("/small", throughput_ops=1e9), Objective("*")])
+    stated = Objective("/small", throughput_ops=1e9, priority=priority)
+    world = World(tmp_path, plant, [stated, Objective("*")])
     world.run(40)
     assert world.service.tenant("/small").tenant.slos[0].state == "unattainable"
-    assert small.limit_bytes > 160 * MIB
+    assert small.limit_bytes > (140 if priority == 0 else 160) * MIB
+    first_us, now_us = (
+        50 + 500 * big.curves["default"](one) for one in (128 * MIB, big.limit_bytes)
+    )
+    assert (first_us / now_us >= 0.88) == (priority == 0)
 
 
 def test_a_pin_is_obeyed_without_a_trial_and_given_up(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far the throughput model is off, how far intervals scatter, and whether a target is missed.
 
-A plan that just keeps a target by a prediction that is too high misses it, and a mean at the target
-misses it in every other interval. So a plan aims at the target over the ratio of measured to
-predicted throughput, and above it by what intervals scatter. What is shown and counted stays the
-target.
+A plan that just keeps a target by a prediction that is too high misses it: it is made for the
+target over the ratio of measured to predicted throughput. A mean at the target misses it in every
+other interval: a plan aims above it by what intervals scatter, as far as there is memory for that.
+What is shown and counted stays the target.
 """
 
 from collections import deque
@@ -90,6 +90,9 @@ class TargetError:
         return self.short >= LIMIT
 
     @property
-    def aim(self) -> float:
-        """Times a target of throughput the prediction that meets it in nearly all intervals."""
-        return (1 + SIGMAS * self.scatter) / self.ratio
+    def margin(self) -> float:
+        """The share above a target at which a mean meets it in nearly all intervals.
+
+        Of the first order: where intervals scatter by `SCATTER_MAX` 4% of them miss it, not 1%.
+        """
+        return SIGMAS * self.scatter

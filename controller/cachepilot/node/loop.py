@@ -209,9 +209,10 @@ class NodeLoop:
             states, unsettled = decider.state.tenants, decider.unsettled(collected)
             self._promises.take(collected, objectives, states, unsettled, self._wait_us())
             margin, held = config.decide.least_gain, decider.held(collected)
-            aimed = held_fast(self._promises.aimed(objectives), collected, held, margin)
+            asked_of_plan = self._promises.corrected(objectives)
+            fixed = held_fast(asked_of_plan, collected, held, margin)
             can_limit = "limits" in self.hello.capabilities
-            planned = plan_step(collected, aimed, objectives, config.planner, can_limit)
+            planned = plan_step(collected, fixed, config.planner, can_limit)
         with timed("decide"):
             ordered = pinned(planned.plan, planned.objectives)
             decided = decider.step(

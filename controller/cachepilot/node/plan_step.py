@@ -10,7 +10,6 @@ from cachepilot.domain.snapshot import BYTES_MAX, Snapshot
 from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.config import Config
 from cachepilot.plan.problem.limits import InfeasibleError
-from cachepilot.plan.slo_outcomes import meets
 from cachepilot.sense.collect import Collected
 from cachepilot.sizes import PAGE_BYTES, Size, pages_up
 
@@ -60,22 +59,17 @@ def _where_they_are(
     return Planned(plan(fixed, asked, still), fixed, asked, still, problem)
 
 
-def _lost(found: Plan, asked: Objectives) -> int:
-    """SLOs that a plan gives up: by their own targets, above which the plan may aim."""
-    lost = 0
-    for one in found.slos:
-        target = getattr(asked.of(one.cgroup), one.kind)
-        is_met = one.value is not None and target is not None and meets(one.kind, one.value, target)
-        lost += one.state in (SloState.OUTBID, SloState.UNATTAINABLE) and not is_met
-    return lost
+def _lost(found: Plan) -> int:
+    """SLOs that a plan gives up."""
+    return sum(one.state in (SloState.OUTBID, SloState.UNATTAINABLE) for one in found.slos)
 
 
 def _slos_before_protection(
-    collected: Collected, objectives: Objectives, asked: Objectives, config: Config, found: Plan
+    collected: Collected, objectives: Objectives, config: Config, found: Plan
 ) -> tuple[Plan, Snapshot]:
     """A plan without protected floors (see `protection`) where those alone cost an SLO."""
     snapshot = collected.snapshot
-    if not _lost(found, asked):
+    if not _lost(found):
         return found, snapshot
     bare = tuple(
         replace(one.tenant, floor_bytes=min(one.tenant.floor_bytes, one.wire.floor_bytes))
@@ -85,20 +79,18 @@ def _slos_before_protection(
         return found, snapshot
     without = replace(snapshot, tenants=bare)
     other = plan(without, objectives, config)
-    return (other, without) if _lost(other, asked) < _lost(found, asked) else (found, snapshot)
+    return (other, without) if _lost(other) < _lost(found) else (found, snapshot)
 
 
 def plan_step(
     collected: Collected,
     objectives: Objectives,
-    asked: Objectives,
     config: Config,
     can_limit: bool,
 ) -> Planned:
     """The plan of a node: where its limits go in the end.
 
-    `objectives` may aim above what is `asked`. Protected floors give way to an SLO that could not
-    be kept otherwise, not to how far a plan aims above it.
+    Protected floors give way to an SLO that could not be kept otherwise, not to a margin above it.
     Where tenants that may not be changed leave no room for the others, every limit stays, the
     reason is given, and only policies are planned.
 
@@ -109,7 +101,7 @@ def plan_step(
     snapshot, config = collected.snapshot, in_the_end(config)
     try:
         found = plan(snapshot, objectives, config)
-        found, snapshot = _slos_before_protection(collected, objectives, asked, config, found)
+        found, snapshot = _slos_before_protection(collected, objectives, config, found)
         return Planned(found, snapshot, objectives, config)
     except InfeasibleError as error:
         problem = f"{error}: limits stay as they are, only policies are planned"

@@ -95,6 +95,9 @@ class Objective:
 
     `tasks` are command names, or globs of them: of those that read much and reuse nothing. Policies
     that treat named tasks apart are candidates of a tenant that has some, and of no other.
+
+    `slo_margin` is never stated: the share above its SLOs at which a plan aims, so that intervals
+    that scatter meet them.
     """
 
     pattern: str
@@ -111,6 +114,7 @@ class Objective:
     mode: Mode = Mode.AUTO
     fixed: Fixed | None = None
     indicator: Indicator = Indicator()
+    slo_margin: float = 0.0
 
     def __post_init__(self) -> None:
         for name, most in UPPER.items():

@@ -58,8 +58,8 @@ class Look:
     policy or a limit that is ordered is not tried but done. `short` are tenants that measurably
     miss an SLO. With `limits_fixed` no limit is changed otherwise. No limit changes by more than
     `step_bytes` at once. Without `may_begin` what is under way is judged and taken back, and
-    nothing else is begun. `plan_objectives` are those that the plan was made for, which may aim
-    above what is asked.
+    nothing else is begun. `plan_objectives` are those that the plan was made for, with
+    targets corrected by what the model is off.
     """
 
     collected: Collected

@@ -188,15 +188,17 @@ def _tenant(
 
 
 def _reached(objective: Objective, seen: Seen, setting: Action | Setting) -> float:
-    """The part of an SLO that a prediction reaches, above 0 to 1; 1 without one.
+    """The part of an SLO with its margin that a prediction reaches, above 0 to 1; 1 without one.
 
     The p99 is taken to stay in proportion to the time of an operation.
     """
     found, readings, ops = 1.0, seen.tenant.indicators, setting.throughput_ops
+    above = 1 + objective.slo_margin
     if objective.throughput_ops is not None:
-        found = min(found, ops / objective.throughput_ops)
+        found = min(found, ops / (above * objective.throughput_ops))
     if objective.hit_ratio is not None:
-        found = min(found, (1 - setting.miss_ratio) / objective.hit_ratio)
+        aimed = min(above * objective.hit_ratio, (1 + objective.hit_ratio) / 2)
+        found = min(found, (1 - setting.miss_ratio) / aimed)
     if objective.latency_p99_us is not None and readings.latency_p99_us is not None:
         p99_us = readings.latency_p99_us * readings.throughput_ops / max(ops, OPS_MIN)
         found = min(found, objective.latency_p99_us / max(p99_us, OPS_MIN))
@@ -206,7 +208,7 @@ def _reached(objective: Objective, seen: Seen, setting: Action | Setting) -> flo
 def _below(objective: Objective, seen: Seen, action: Action, setting: Action | Setting) -> float:
     """The part of what a tenant is to have that it is predicted not to have.
 
-    By its SLO, as the plan aims at it, or by what it keeps without one.
+    By its SLO with its margin, or by what it keeps without one.
     """
     if objective.has_slo:
         return 1 - _reached(objective, seen, setting)

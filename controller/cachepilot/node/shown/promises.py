@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets of throughput as the planner aims at them, and what is told of them.
+"""Targets as the planner is given them, and what is told of them.
 
 What the model is off by at the setting in force is taken to be off everywhere.
 """
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.planned import SloOutcome, SloState
-from cachepilot.model.throughput_error import SIGMAS, TargetError
+from cachepilot.model.throughput_error import TargetError
 from cachepilot.node.deciding.memory import miss_at, ops_at
 from cachepilot.node.deciding.tenant_state import TenantState
 from cachepilot.node.shown.slo_windows import is_met, measured, promises
@@ -60,21 +60,22 @@ class Promises:
         """Tenants that miss a target by more than chance."""
         return frozenset(cgroup for (cgroup, _), one in self._errors.items() if one.is_short)
 
-    def aimed(self, objectives: Objectives) -> Objectives:
-        """Objectives for the planner: means at which nearly all intervals meet a target.
+    def corrected(self, objectives: Objectives) -> Objectives:
+        """Objectives for the planner: predictions that meet the targets, and the margins above.
 
-        A hit ratio is aimed at no higher than half way to 1, which scatters less the nearer it is.
+        The margin of a tenant with several targets is the greatest.
         """
         found: dict[str, Objective] = {}
         for (cgroup, kind), error in self._errors.items():
             objective = found.get(cgroup) or objectives.of(cgroup)
+            margin = max(objective.slo_margin, error.margin)
             if kind == "throughput_ops" and objective.throughput_ops:
-                target = objective.throughput_ops * error.aim
-                found[cgroup] = replace(objective, pattern=cgroup, throughput_ops=target)
+                target = objective.throughput_ops / error.ratio
+                found[cgroup] = replace(
+                    objective, pattern=cgroup, throughput_ops=target, slo_margin=margin
+                )
             elif kind == "hit_ratio" and objective.hit_ratio:
-                most = (1 + objective.hit_ratio) / 2
-                target = min(objective.hit_ratio * (1 + SIGMAS * error.scatter), most)
-                found[cgroup] = replace(objective, pattern=cgroup, hit_ratio=target)
+                found[cgroup] = replace(objective, pattern=cgroup, slo_margin=margin)
         if not found:
             return objectives
         return replace(objectives, pinned=(*found.values(), *objectives.pinned))
@@ -82,7 +83,7 @@ class Promises:
     def told(
         self, outcomes: Iterable[SloOutcome], objectives: Objectives, collected: Collected
     ) -> tuple[SloOutcome, ...]:
-        """Outcomes of what is asked, of those of what the planner aimed at.
+        """Outcomes of what is asked, of those of what the planner was given.
 
         What was named infeasible stays so while curves are not trusted, which say nothing of it.
         """
@@ -110,17 +111,12 @@ class Promises:
         value, most = value * error.ratio, most * error.ratio
         told = replace(outcome, target=target, value=value, attainable=most, attainable_ops=most)
         asked = f"{number(target, 6)} ops/s asked"
-        if meets(outcome.kind, value, target):
-            why = (
-                told.why
-                if told.state is SloState.KEPT
-                else f"{asked}, {number(value, 6)} predicted"
-            )
-            return replace(told, state=SloState.KEPT, why=why)
+        if outcome.state is SloState.KEPT:
+            why = f"{asked}, {number(value, 6)} predicted"
+            if not meets(outcome.kind, value, target * (1 + error.margin)):
+                why += "; intervals scatter, some may miss it"
+            return replace(told, why=why)
         if outcome.state is not SloState.UNATTAINABLE:
             return told
-        if not meets(outcome.kind, most, target):
-            why = f"{asked}; infeasible on this node: attainable are {number(most)} ops/s"
-            return replace(told, why=f"{why}, others at their least")
-        why = f"{asked}, {number(most, 6)} attainable: too near to keep it in every window"
-        return replace(told, state=SloState.APPROACHING, why=why)
+        why = f"{asked}; infeasible on this node: attainable are {number(most)} ops/s"
+        return replace(told, why=f"{why}, others at their least")

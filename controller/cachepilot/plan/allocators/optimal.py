@@ -88,19 +88,21 @@ def _lightest(
 
 
 def _rank(problem: Problem, allocation: Allocation) -> tuple[Rank, Load]:
-    """How good an allocation is under the load it leads to: SLOs by priority, then the goal."""
+    """How good an allocation is under the load it leads to: what is assured, then the goal."""
     miss = problem.miss(allocation)
     value, load = problem.valued(allocation, miss)
-    slos: tuple[int, ...] = ()
-    if problem.has_slo.any():
-        kept = problem.has_slo & (miss <= problem.under(load).slo_miss)
-        slos = tuple(
-            int((kept & (problem.priority == priority)).sum())
-            for priority in sorted(set(problem.priority[problem.has_slo].tolist()), reverse=True)
-        )
+    here, slos = problem.under(load), problem.has_slo
+    ranks: tuple[int, ...] = ()
+    if slos.any():
+        met = slos & (miss <= here.slo_miss())
+        priorities = sorted(set(problem.priority[slos].tolist()), reverse=True)
+        by_priority = [int((met & (problem.priority == one)).sum()) for one in priorities]
+        kept = problem.is_kept & (miss <= here.kept_miss())
+        aimed = slos & (miss <= here.slo_miss(1.0))
+        ranks = (*by_priority, int(kept.sum()), int(aimed.sum()))
     if problem.goal is Goal.LEAST_MEMORY:
         value = -float(allocation.limit_bytes.sum())
-    return (slos, value), load
+    return (ranks, value), load
 
 
 def _is_possible(problem: Problem, allocation: Allocation) -> bool:

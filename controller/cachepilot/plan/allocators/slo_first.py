@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """SLOs before everything else: what each tenant is assured of, in the order of priorities.
 
-Memory that nobody must have is spent on SLOs, those of the highest priority first and of one
-priority the cheapest first, so that as many as possible are kept. What then is left goes to those
-that cannot be kept, so that they cost no other tenant an SLO that can. Last comes what tenants
-without an SLO keep of the throughput that they had at first.
+Memory that nobody must have is spent by priority. Of one priority SLOs come first, the cheapest
+first, so that as many as possible are kept in the mean; then what tenants without an SLO keep of
+the throughput that they had at first; then the margins above the SLOs, which make up for intervals
+that scatter. An SLO that cannot be kept comes after all that can, and after what tenants of its
+priority keep: it costs nobody what it would not get by it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -19,7 +21,10 @@ from cachepilot.sizes import pages_down, pages_up
 
 FAR = np.iinfo(np.int64).max
 PART_STEPS = 10
-"""Bisections of the part that all can keep, where not all of it fits."""
+"""Bisections of the part that all can keep, or have as a margin, where not all of it fits."""
+
+Needed = Callable[[float], tuple[FloatArray, IntArray]]
+"""Of a part, the greatest miss ratios and the least limits that some tenants need for it."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +42,21 @@ class Assured:
 
 
 def assured_sizes(problem: Problem) -> IntArray:
-    """The least sizes at which SLOs are kept, by the present and by the best other policy, (N, 2).
+    """The least sizes at which SLOs are kept, by the present and by the best other policy.
 
+    Shape (N, 2), or (N, 4) where SLOs have margins: then also those at which all of it is kept.
     Without an SLO those that keep what a tenant is to keep, or its first memory where none does.
     Whole pages within the bounds of each tenant.
     """
-    miss = np.where(problem.has_slo, problem.slo_miss, problem.kept_miss())
+    kept = problem.kept_miss()
+    found = _sizes(problem, np.where(problem.has_slo, problem.slo_miss(), kept))
+    if not problem.slo_margin.any():
+        return found
+    aimed = _sizes(problem, np.where(problem.has_slo, problem.slo_miss(1.0), kept))
+    return np.hstack((found, aimed))
+
+
+def _sizes(problem: Problem, miss: FloatArray) -> IntArray:
     first = problem.curves.first_size(miss)
     rows = np.arange(problem.present.size)
     other = np.where(problem.allowed, first, np.inf).min(axis=1, initial=np.inf)
@@ -85,30 +99,27 @@ def reach_bytes(problem: Problem) -> IntArray:
 
 def _is_above(problem: Problem) -> BoolArray:
     """Whose SLO takes more than may be given now, but no more than it could get in time."""
-    first = problem.curves.first_size(problem.slo_miss)
+    first = problem.curves.first_size(problem.slo_miss())
     needed = np.where(problem.usable, first, np.inf).min(axis=1, initial=np.inf)
     found: BoolArray = (needed > problem.high_bytes) & (needed <= reach_bytes(problem))
     return found
 
 
 def assure(problem: Problem, options: Options) -> Assured:
-    """What is assured to each tenant; together it fits into the budget.
-
-    First SLOs, in the order of priorities, then what tenants without one keep. The keep of who has
-    a higher priority than an SLO comes before it.
-    """
+    """What is assured to each tenant; together it fits into the budget."""
     found = _Assuring(problem, options)
-    kept = problem.is_kept.copy()
-    left_out: list[int] = []
     slos = problem.has_slo
+    left_out: list[int] = []
     for priority in sorted(set(problem.priority[slos].tolist()), reverse=True):
-        above = kept & (problem.priority > priority)
-        found.keep(np.flatnonzero(above))
-        kept &= ~above
-        left_out += found.promise(np.flatnonzero(slos & (problem.priority == priority)))
+        rows = np.flatnonzero(slos & (problem.priority == priority))
+        found.keep(above=priority)
+        out = found.promise(rows)
+        found.keep(above=priority - 1)
+        found.give_margin(np.setdiff1d(rows, out))
+        left_out += out
     for row in left_out:
         found.give_best(row)
-    found.keep(np.flatnonzero(kept))
+    found.keep()
     return found.assured
 
 
@@ -119,6 +130,7 @@ class _Assuring:
         self._problem, self._options = problem, options
         self.assured = Assured(np.full(problem.present.size, np.inf), problem.low_bytes.copy())
         self._spare = problem.budget_bytes - int(problem.low_bytes.sum())
+        self._to_keep = problem.is_kept
 
     @cached_property
     def _is_above(self) -> BoolArray:
@@ -136,7 +148,7 @@ class _Assuring:
         if rows.size == 0:
             return []
         problem, assured = self._problem, self.assured
-        slo_miss = problem.slo_miss
+        slo_miss = problem.slo_miss()
         least = self._least(rows, slo_miss[rows])
         is_above = self._is_above[rows] & (least == FAR)
         extra = np.where(is_above, problem.high_bytes[rows], least) - problem.low_bytes[rows]
@@ -179,25 +191,53 @@ class _Assuring:
             miss[out] = np.inf
         return miss, least
 
-    def keep(self, rows: IntArray) -> None:
-        """Assures tenants of what they keep, or all of the same greatest part of it that fits."""
+    def keep(self, above: float = -np.inf) -> None:
+        """Assures those of a priority above this one of what they keep, or of a part of it."""
+        found = self._to_keep & (self._problem.priority > above)
+        self._to_keep = self._to_keep & ~found
+        rows = np.flatnonzero(found)
+        assured = self._assure_part(rows, self._problem.low_bytes[rows], partial(self._kept, rows))
+        if assured is not None:
+            # Only who has no bound on misses needs one on its limit: no option is lighter.
+            out = np.isinf(assured[0])
+            self.assured.least_bytes[rows[out]] = assured[1][out]
+
+    def give_margin(self, rows: IntArray) -> None:
+        """Assures tenants of the margins above SLOs that they are assured of, or of a part."""
+        known = np.isfinite(self.assured.miss[rows]) & (self._problem.slo_margin[rows] > 0)
+        rows = rows[known]
+        spent = self._least(rows, self.assured.miss[rows])
+        self._assure_part(rows, spent, partial(self._aimed, rows))
+
+    def _aimed(self, rows: IntArray, part: float) -> tuple[FloatArray, IntArray]:
+        """Miss ratios with this part of the margin, or the least there are; and their limits."""
+        options = self._options
+        best = np.where(options.usable[rows], options.miss[rows], np.inf).min(axis=1, initial=1.0)
+        miss = np.maximum(self._problem.slo_miss(part)[rows], best)
+        return miss, self._least(rows, miss)
+
+    def _assure_part(
+        self, rows: IntArray, spent: IntArray, needed: Needed
+    ) -> tuple[FloatArray, IntArray] | None:
+        """Assures all tenants of the same greatest part that fits; None where nothing does.
+
+        They have been assured of limits `spent`; `needed` tells the miss ratios and the limits of
+        a part.
+        """
         if rows.size == 0:
-            return
-        low = self._problem.low_bytes[rows]
-        miss, least = self._kept(rows, 1.0)
+            return None
+        miss, least = needed(1.0)
         fits, beyond = 0.0, 1.0
-        for _ in range(PART_STEPS if int((least - low).sum()) > self._spare else 0):
+        for _ in range(PART_STEPS if int((least - spent).sum()) > self._spare else 0):
             part = (fits + beyond) / 2
-            found = self._kept(rows, part)
-            if int((found[1] - low).sum()) > self._spare:
+            found = needed(part)
+            if int((found[1] - spent).sum()) > self._spare:
                 beyond = part
             else:
                 fits, miss, least = part, *found
-        extra = int((least - low).sum())
+        extra = int((least - spent).sum())
         if extra > self._spare:
-            return
+            return None
         self._spare -= extra
         self.assured.miss[rows] = miss
-        # Only who has no bound on misses needs one on its limit: no option is lighter than `least`.
-        out = np.isinf(miss)
-        self.assured.least_bytes[rows[out]] = least[out]
+        return miss, least

@@ -54,9 +54,10 @@ class Problem:
     is valued at the miss ratio that is measured, not at its curves: `present_miss` is the one or
     the other. `allowed`, (N, P), is where it may switch to; the present policy is not among them,
     and `stay` says whether it may be kept. `given` is the policy under allocators that choose none.
-    SLOs are the least throughput `min_ops` (0 without one) and the greatest `max_miss` (1 without).
-    Without an SLO a tenant keeps `keep` (0: nothing) of its throughput at its first memory,
-    `first_bytes`, where its curve of the present policy says `first_miss`.
+    SLOs are the least throughput `min_ops` (0 without one) and the greatest `max_miss` (1 without);
+    `slo_margin` is the share above them that is aimed at. Without an SLO a tenant keeps `keep` (0:
+    nothing) of its throughput at its first memory, `first_bytes`, where its curve of the present
+    policy says `first_miss`.
 
     The unit of values is that of `worth`: weighted operations per second, or under proportional
     fairness weighted logarithms of them.
@@ -80,6 +81,7 @@ class Problem:
     priority: IntArray
     min_ops: FloatArray
     max_miss: FloatArray
+    slo_margin: FloatArray
     keep: FloatArray
     first_bytes: IntArray
     first_miss: FloatArray
@@ -125,17 +127,21 @@ class Problem:
         found[np.arange(self.present.size), self.present] = self.stay
         return found
 
-    @property
-    def slo_miss(self) -> FloatArray:
+    def slo_miss(self, part: float = 0.0) -> FloatArray:
         """The greatest miss ratio that keeps the SLOs under the load; inf without one, (N,).
 
-        Negative when not even a tenant that always hits would keep them.
+        With `part` of the margin above them: all of it is 1. A hit ratio is aimed at no higher than
+        half way to 1, which scatters less the nearer it is. Negative when not even a tenant that
+        always hits would keep them.
         """
         model = self.model
         slope = model.per_miss + model.per_wait * self.load.wait_us
+        above = 1 + part * self.slo_margin
         with np.errstate(divide="ignore"):
-            by_ops = (model.scale / self.min_ops - model.base) / slope
-        found = np.minimum(by_ops, np.where(self.max_miss < 1, self.max_miss, np.inf))
+            by_ops = (model.scale / (above * self.min_ops) - model.base) / slope
+        max_miss = np.maximum(1 - above * (1 - self.max_miss), self.max_miss / 2)
+        max_miss = max_miss if part > 0 else self.max_miss
+        found = np.minimum(by_ops, np.where(self.max_miss < 1, max_miss, np.inf))
         return found + SLO_MARGIN * np.abs(np.where(np.isfinite(found), found, 0.0))
 
     def under(self, load: Load) -> "Problem":
@@ -260,6 +266,7 @@ def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held
         priority=np.array([one.priority for one in stated], dtype=np.int64),
         min_ops=min_ops_of(tenants, stated),
         max_miss=1.0 - np.array(hits, dtype=np.float64),
+        slo_margin=np.array([one.slo_margin for one in stated], dtype=np.float64),
         keep=np.where(first > 0, keep, 0.0),
         first_bytes=first,
         first_miss=curves.miss(first[:, None], present)[:, 0],

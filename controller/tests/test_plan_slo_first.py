@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an SLO, what others keep, and the margin above an SLO get, in this order."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from experiments.control_loop.instances import MIB, snapshot
+
+from cachepilot.domain.objectives.objective import Goal, Objective, Objectives
+from cachepilot.domain.planned import Plan, SloState
+from cachepilot.domain.snapshot import Curves, Snapshot
+from cachepilot.plan.plan import plan
+from cachepilot.plan.problem.config import Config
+
+CLIFF_MIB = 90
+SLO, AIM = 0.5, 0.75
+
+
+def a_node(budget_mib: int) -> Snapshot:
+    """One tenant hits in proportion to what it has, up to 200 MiB; one has a cliff."""
+    seen = snapshot(2, 2, 1)
+    sizes = np.array([1, 200]) * MIB
+    even = Curves(("lru",), sizes, np.array([[1.0 - 1 / 200, 0.0]]))
+    at_cliff = np.array([CLIFF_MIB * MIB - 4096, CLIFF_MIB * MIB])
+    cliff = Curves(("lru",), at_cliff, np.array([[1.0, 0.1]]))
+    given = {"policy": "lru", "limit_bytes": CLIFF_MIB * MIB, "first_bytes": CLIFF_MIB * MIB}
+    tenants = tuple(
+        replace(one, floor_bytes=10 * MIB, curves=curves, **given)
+        for one, curves in zip(seen.tenants, (even, cliff), strict=True)
+    )
+    return replace(seen, tenants=tenants, node=replace(seen.node, budget_bytes=budget_mib * MIB))
+
+
+def planned(budget_mib: int, priority: int = 0, hit_ratio: float = SLO) -> Plan:
+    promised = Objective("/t00000", hit_ratio=hit_ratio, slo_margin=0.5, priority=priority)
+    asked = Objectives((promised, Objective("*")), Goal.TOTAL_THROUGHPUT)
+    return plan(a_node(budget_mib), asked, Config(movement_share=1.0))
+
+
+def sizes_mib(found: Plan) -> list[float]:
+    return [one.limit_bytes / MIB for one in found.actions]
+
+
+def test_where_all_fits_an_slo_has_its_margin_and_others_keep_what_they_had() -> None:
+    first, other = sizes_mib(planned(260))
+    assert first >= 200 * AIM and other >= CLIFF_MIB
+
+
+def test_what_others_keep_comes_before_the_margin_above_an_slo_which_gets_the_rest() -> None:
+    found = planned(200)
+    first, other = sizes_mib(found)
+    assert other >= CLIFF_MIB and first == pytest.approx(110, abs=1)
+    assert found.slos[0].state is SloState.KEPT
+
+
+def test_an_slo_of_a_higher_priority_has_its_margin_before_others_keep() -> None:
+    first, other = sizes_mib(planned(200, priority=1))
+    assert first >= 200 * AIM - 1 and other < CLIFF_MIB
+
+
+def test_an_slo_comes_before_what_others_keep() -> None:
+    first, other = sizes_mib(planned(150))
+    assert first >= 200 * SLO - 1 and other < CLIFF_MIB
+
+
+@pytest.mark.parametrize(("priority", "is_kept"), [(0, True), (1, False)])
+def test_an_slo_that_cannot_be_kept_takes_what_others_keep_by_its_priority_alone(
+    priority: int, is_kept: bool
+) -> None:
+    found = planned(150, priority, hit_ratio=0.95)
+    assert found.slos[0].state is SloState.UNATTAINABLE
+    assert (sizes_mib(found)[1] >= CLIFF_MIB) == is_kept
