@@ -171,6 +171,42 @@ def test_what_a_tenant_keeps_is_given_back_once_it_lacked_what_that_costs() -> N
     assert Event.LIVE in node.run(3)
 
 
+SLO = {"has_slo": True, "worth_planned": 0.0}
+"""Nothing is gained by what is done for these."""
+
+
+@pytest.mark.parametrize(
+    ("taker", "donor", "priority", "is_done"),
+    [
+        # An SLO comes before what others keep, and before margins above SLOs of its priority.
+        ({**SLO, "reached": 0.9}, {"below_planned": 0.3}, 0, True),
+        ({**SLO, "reached": 0.9}, {**SLO, "aimed_planned": 0.7}, 0, True),
+        # What a tenant keeps comes before those margins, unless that SLO has a higher priority.
+        ({"below": 0.1}, {**SLO, "aimed_planned": 0.6}, 0, True),
+        ({"below": 0.1}, {**SLO, "aimed_planned": 0.6}, 1, False),
+        ({**SLO, "aimed": 0.6}, {"below_planned": 0.1}, 0, False),
+        # An SLO that cannot be kept comes after what tenants of its priority keep.
+        ({"below": 0.1}, {**SLO, "is_left_out": True, "reached_planned": 0.5}, 0, True),
+        ({"below": 0.1}, {**SLO, "is_left_out": True, "reached_planned": 0.5}, 1, False),
+        ({**SLO, "reached": 0.9}, {**SLO, "is_left_out": True, "reached_planned": 0.5}, 1, True),
+    ],
+)
+def test_limits_move_in_the_order_in_which_memory_is_planned(
+    taker: dict[str, object], donor: dict[str, object], priority: int, is_done: bool
+) -> None:
+    first, second = pair()
+    first.changes = {"worth_planned": 0.0, **taker}
+    second.changes = {"error": 9.0, **donor, "priority": priority}
+    assert (Event.LIVE in Node(first, second).run(200)) == is_done
+
+
+def test_an_slo_that_is_missed_is_served_though_margins_of_others_pay_for_it() -> None:
+    taker, donor = pair()
+    taker.changes = {**SLO, "is_short": True, "reached": 0.9, "aimed": 0.9}
+    donor.changes = {**SLO, "aimed_planned": 0.7, "error": 9.0}
+    assert Node(taker, donor).run(1) == [Event.LIVE]
+
+
 @pytest.mark.parametrize("is_gap", [False, True])
 def test_nothing_begins_that_may_not(is_gap: bool) -> None:
     changes = {"is_gap": True} if is_gap else {"may_begin": False}

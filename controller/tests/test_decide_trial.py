@@ -148,8 +148,20 @@ def test_what_gains_scatter_with_the_load_is_no_error() -> None:
     assert trial.standard_error() == pytest.approx(told, rel=0.5)
 
 
-def test_a_share_that_scatters_about_nothing_is_an_error_under_any_load() -> None:
-    loads = np.concatenate((np.geomspace(1e4, 1e6, 20), np.full(40, 1e6)))
+@pytest.mark.parametrize(
+    "loads",
+    [
+        np.concatenate((np.geomspace(1e4, 1e6, 20), np.full(40, 1e6))),
+        np.array([1e2] * 2 + [1e6] + [1e2] * 12),
+        np.array([1e4] * 2 + [1e6] + [0.0] * 5),
+        np.array([1e6 if i in (3, 9) else 10.0 for i in range(40)]),
+        np.full(60, 1e5),
+    ],
+    ids=["rises", "one_burst", "ends", "two_bursts", "even"],
+)
+def test_a_share_that_scatters_about_nothing_is_an_error_under_any_load(
+    loads: NDArray[np.float64],
+) -> None:
     confirmed = 0
     for seed in range(200):
         random, trial = np.random.default_rng(seed), a_trial()
@@ -160,6 +172,13 @@ def test_a_share_that_scatters_about_nothing_is_an_error_under_any_load() -> Non
                 confirmed += 1
                 break
     assert confirmed <= 0.05 * 200
+
+
+def test_what_the_earlier_policy_would_not_have_missed_is_not_undone_without_an_error() -> None:
+    trial = a_trial()
+    for misses in (0.0, 0.0, 9.0, 8.0, 10.0):
+        trial.take(np.zeros(GROUPS), misses, 0.0, 1.0)
+    assert trial.bound(0.01) > 9.0
 
 
 def test_one_gain_says_nothing_of_scatter_and_equal_gains_do_not_scatter() -> None:

@@ -139,3 +139,23 @@ def test_times_are_of_one_clock_though_it_went_back(tmp_path: Path) -> None:
     cycle(world)
     after = world.loop._decider.state.tenants["/0"].policy.trial
     assert after is not None and after.started_s == pytest.approx(before.started_s, abs=SAVE_CYCLES)
+
+
+def test_gains_that_an_earlier_version_stored_cost_nothing_else() -> None:
+    gain = '{"intervals": 4, "total": 2.0, "squares": 1.0, "products": 0.5, "last": 0.5}'
+    member = '{"cgroup_id": 7, "policy": "default", "from_bytes": 8192, "to_bytes": 4096,'
+    member += ' "baseline": {"ops": 1.0, "miss_ratio": 0.5}, "predicted": '
+    member += '{"ops": 1.0, "miss_ratio": 0.5}}'
+    change = '{"started_s": 1.0, "moved_s": 1.0, "cost": 1.0, "promised": 0.1, "forced": false,'
+    change += f' "members": {{"/a": {member}}}, "gained": {gain}, "since": {gain}}}'
+    policies = '{"trial": {"from_policy": "default", "to_policy": "lfu", "started_s": 1.0,'
+    policies += ' "limit_bytes": 8192, "factor": 1.0, "baseline": [1.0, 0.5],'
+    policies += ' "predicted": [1.0, 0.5], "intervals": 9, "settled": 5.0, "last": 1.0}}'
+    tenant = f'{{"cgroup_id": 7, "held_first_bytes": 2, "policy": {policies}}}'
+    whole = f'{{"tenants": {{"/a": {tenant}}}, "memory": {{"change": {change}}}}}'
+    kept = node_state.stored(NodeRow("n", 1, None, 0.0, whole))
+    assert kept is not None and kept.memory.change is not None
+    # What it says of scatter is not known any more: nothing is taken for sure by it.
+    assert kept.memory.change.gained.bound(0.01) >= 1.0
+    trial = kept.tenants["/a"].policy.trial
+    assert trial is not None and trial.intervals == 9 and trial.course.intervals == 0

@@ -32,9 +32,14 @@ def a_node(budget_mib: int) -> Snapshot:
     return replace(seen, tenants=tenants, node=replace(seen.node, budget_bytes=budget_mib * MIB))
 
 
-def planned(budget_mib: int, priority: int = 0, hit_ratio: float = SLO) -> Plan:
+def planned(
+    budget_mib: int,
+    priority: int = 0,
+    hit_ratio: float = SLO,
+    goal: Goal = Goal.TOTAL_THROUGHPUT,
+) -> Plan:
     promised = Objective("/t00000", hit_ratio=hit_ratio, slo_margin=0.5, priority=priority)
-    asked = Objectives((promised, Objective("*")), Goal.TOTAL_THROUGHPUT)
+    asked = Objectives((promised, Objective("*")), goal)
     return plan(a_node(budget_mib), asked, Config(movement_share=1.0))
 
 
@@ -47,8 +52,11 @@ def test_where_all_fits_an_slo_has_its_margin_and_others_keep_what_they_had() ->
     assert first >= 200 * AIM and other >= CLIFF_MIB
 
 
-def test_what_others_keep_comes_before_the_margin_above_an_slo_which_gets_the_rest() -> None:
-    found = planned(200)
+@pytest.mark.parametrize("goal", list(Goal))
+def test_what_others_keep_comes_before_the_margin_above_an_slo_which_gets_the_rest(
+    goal: Goal,
+) -> None:
+    found = planned(200, goal=goal)
     first, other = sizes_mib(found)
     assert other >= CLIFF_MIB and first == pytest.approx(110, abs=1)
     assert found.slos[0].state is SloState.KEPT
@@ -71,3 +79,14 @@ def test_an_slo_that_cannot_be_kept_takes_what_others_keep_by_its_priority_alone
     found = planned(150, priority, hit_ratio=0.95)
     assert found.slos[0].state is SloState.UNATTAINABLE
     assert (sizes_mib(found)[1] >= CLIFF_MIB) == is_kept
+
+
+def test_an_slo_that_can_be_kept_lets_nothing_else_overtake_one_that_cannot() -> None:
+    seen = a_node(170)
+    easy = replace(seen.tenants[0], cgroup="/easy")
+    seen = replace(seen, tenants=(*seen.tenants, easy))
+    lost = Objective("/t00000", hit_ratio=0.95, priority=10)
+    asked = (lost, Objective("/easy", hit_ratio=0.1, slo_margin=0.9), Objective("*"))
+    found = plan(seen, Objectives(asked, Goal.TOTAL_THROUGHPUT), Config(movement_share=1.0))
+    sizes = {one.cgroup: one.limit_bytes / MIB for one in found.actions}
+    assert sizes["/easy"] == pytest.approx(20, abs=1) and sizes["/t00000"] >= 138

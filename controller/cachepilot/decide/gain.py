@@ -33,7 +33,8 @@ class Gain:
     """A sum of gains in one unit, which may be below 0, each a share of a base.
 
     With a base of 1 in every interval that share is the mean. `lagged` are products of neighbours:
-    of two gains, of a gain and a base, of two bases.
+    of two gains, of a gain and a base, of two bases; `before` are the gain and the base of the last
+    interval.
     """
 
     intervals: int = 0
@@ -43,22 +44,24 @@ class Gain:
     by_base: float = 0.0
     base_squares: float = 0.0
     lagged: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    last: tuple[float, float] = (0.0, 0.0)
+    before: tuple[float, float] = (0.0, 0.0)
 
     def take(self, gained: float, base: float = 1.0) -> None:
         """Takes an interval in."""
         if self.intervals:
-            before, base_before = self.last
-            gains, mixed, bases = self.lagged
-            mixed += gained * base_before + base * before
-            self.lagged = gains + gained * before, mixed, bases + base * base_before
+            (gain, of), (gains, mixed, bases) = self.before, self.lagged
+            self.lagged = (
+                gains + gained * gain,
+                mixed + gained * of + base * gain,
+                bases + base * of,
+            )
         self.intervals += 1
         self.total += gained
         self.base += base
         self.squares += gained * gained
         self.by_base += gained * base
         self.base_squares += base * base
-        self.last = gained, base
+        self.before = gained, base
 
     def standard_error(self) -> float:
         """Of the sum, by how much gains are off their share of the base; inf for less than two.
@@ -71,7 +74,10 @@ class Gain:
         """
         if self.intervals < 2:
             return inf
-        share = self.total / self.base if self.base > 0 else 0.0
+        if self.values < 2:
+            # One interval is nearly all there is, and no other tells how far off it is.
+            return sqrt(self.squares)
+        share = self.total / self.base
         off = self.squares - 2 * share * self.by_base + share**2 * self.base_squares
         if off <= 1e-12 * self.squares:
             return 0.0
@@ -79,7 +85,7 @@ class Gain:
         neighbours = gains - share * mixed + share**2 * bases
         r = neighbours / off * self.intervals / (self.intervals - 1)
         r = min(AUTOCORRELATION_MAX, max(0.0, r))
-        off *= self.values / max(self.values - 1, 1e-3)
+        off *= self.values / (self.values - 1)
         return sqrt(off * (1 + r) / (1 - r))
 
     @property

@@ -59,34 +59,51 @@ def _decide(
 def _serves_slo(tenants: Sequence[MemoryTenant], config: DecideConfig) -> bool:
     """Whether who measurably misses an SLO gets nearer to it, and no SLO of its rank pays for that.
 
-    All of its priority and above must get nearer together. An SLO comes before everything else.
+    All of its priority and above must get nearer together, or else to their margins above it. An
+    SLO comes before everything else.
     """
     short = [one.priority for one in tenants if one.is_short and one.grows]
     if not short:
         return False
     peers = [one for one in tenants if one.priority >= max(short)]
     nearer = sum(math.log(one.reached_planned / one.reached) for one in peers)
+    if abs(nearer) < config.least_gain:
+        nearer = sum(math.log(one.aimed_planned / one.aimed) for one in peers)
     return nearer >= config.least_gain
+
+
+def _owed_rate(tenants: Sequence[MemoryTenant], config: DecideConfig) -> float:
+    """What the plan gives tenants per second of what they are to have and have not.
+
+    Of what comes first and changes: by priority SLOs, what tenants keep, margins above SLOs. Of
+    each `least_gain` is let pass. SLOs that the plan leaves out come after all others.
+    """
+    last = min((one.priority for one in tenants if one.has_slo), default=0)
+    rates: dict[tuple[int, float], float] = {}
+    for one in tenants:
+        order = -one.priority
+        if not one.has_slo:
+            given = {(order, 1.0): one.below - one.below_planned}
+        elif one.is_left_out:
+            given = {max((-last, 0.5), (order, 3.0)): one.reached_planned - one.reached}
+        else:
+            reached, aimed = one.reached_planned - one.reached, one.aimed_planned - one.aimed
+            given = {(order, 0.0): reached, (order, 2.0): aimed}
+        for level, part in given.items():
+            rates[level] = rates.get(level, 0.0) + one.whole * part
+    least = config.least_gain * max(one.whole for one in tenants)
+    return next((rates[level] for level in sorted(rates) if abs(rates[level]) >= least), 0.0)
 
 
 def _is_owed(
     state: MemoryState, seen: MemoryInterval, tenants: Sequence[MemoryTenant], config: DecideConfig
 ) -> bool:
-    """Whether tenants did without more of what they are to have than it may cost to give it.
-
-    That is an SLO as far above its target as most intervals need, or else what a tenant keeps. Of
-    the latter `least_gain` is let pass.
-    """
-    by_slo, kept = 0.0, 0.0
-    for one in tenants:
-        rate = one.whole * (one.below - one.below_planned)
-        by_slo, kept = (by_slo + rate, kept) if one.has_slo else (by_slo, kept + rate)
-    if abs(kept) < config.least_gain * max(one.whole for one in tenants):
-        kept = 0.0
-    if by_slo + kept <= 0:
+    """Whether tenants did without more of what they are to have than it may cost to give it."""
+    rate = _owed_rate(tenants, config)
+    if rate <= 0:
         state.owed = 0.0
         return False
-    state.owed += seen.elapsed_s * (by_slo + kept)
+    state.owed += seen.elapsed_s * rate
     return state.owed >= cost(tenants)
 
 
@@ -165,7 +182,9 @@ def _begin(
 def _why(one: MemoryTenant) -> str:
     if one.is_short and one.grows:
         return "for its SLO"
+    if one.aimed_planned > one.aimed:
+        return "to meet its SLO in most intervals"
     if one.below > one.below_planned:
-        return "to meet its SLO in most intervals" if one.has_slo else "which it keeps"
+        return "which it keeps"
     now, then = one.measured.ops, one.predicted.ops
     return f"{now:.4g} -> {then:.4g} ops/s predicted"

@@ -47,9 +47,10 @@ class MemoryTenant:
 
     `reread_s` is the time that it takes to read what it gives up anew, were all of it wanted again.
     `reached` and `reached_planned` are the parts of its SLO that are predicted to be reached now
-    and by the plan, at most 1; `is_short` says that it measurably misses it. `below` and
-    `below_planned` are the parts of what it is to have that it is predicted not to have: of its
-    SLO, or else of what it keeps.
+    and by the plan, at most 1, `aimed` and `aimed_planned` those of its SLO with the margin above;
+    `is_short` says that it measurably misses it, `is_left_out` that the plan cannot keep it.
+    Without an SLO `below` and `below_planned` are the parts of what it keeps that it is predicted
+    not to have.
 
     `is_free` says that its limit may be changed now, `stays` that it is no longer the decider's to
     change, `is_ordered` that an operator pinned it; `can_afford` that its budget allows for a
@@ -74,7 +75,10 @@ class MemoryTenant:
     has_slo: bool = False
     reached: float = 1.0
     reached_planned: float = 1.0
+    aimed: float = 1.0
+    aimed_planned: float = 1.0
     is_short: bool = False
+    is_left_out: bool = False
     below: float = 0.0
     below_planned: float = 0.0
     is_free: bool = True

@@ -2,7 +2,7 @@
 """What an operator asks of each tenant, and which statement holds for a cgroup."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import translate
 from functools import cached_property
@@ -152,6 +152,22 @@ class Objective:
             self.throughput_ops is not None
             or self.latency_p99_us is not None
             or self.hit_ratio is not None
+        )
+
+    @property
+    def aims(self) -> "Objective":
+        """The same with `slo_margin` above its targets of throughput and of hits.
+
+        A hit ratio is aimed at no higher than half way to 1, which scatters less the nearer it is.
+        """
+        if self.slo_margin <= 0:
+            return self
+        ops, hits, above = self.throughput_ops, self.hit_ratio, 1 + self.slo_margin
+        return replace(
+            self,
+            throughput_ops=None if ops is None else min(ops * above, UPPER["throughput_ops"]),
+            hit_ratio=None if hits is None else min(hits * above, (1 + hits) / 2),
+            slo_margin=0.0,
         )
 
 

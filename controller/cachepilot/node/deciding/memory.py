@@ -4,7 +4,7 @@
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.memory_rollout import LOSS_COSTS
@@ -14,7 +14,7 @@ from cachepilot.decide.memory_state import Reading as Measured
 from cachepilot.domain.decisions import Decision, Event, Reading
 from cachepilot.domain.decisions import Setting as Told
 from cachepilot.domain.objectives.objective import Goal, Mode, Objective, Objectives, size_bytes
-from cachepilot.domain.planned import Action, Held, Plan, Setting
+from cachepilot.domain.planned import Action, Held, Plan, Setting, SloState
 from cachepilot.domain.snapshot import Demand, Device
 from cachepilot.domain.units import US_PER_S
 from cachepilot.model.limit_calibration import corrected
@@ -23,8 +23,6 @@ from cachepilot.plan.problem.problem import OPS_MIN
 from cachepilot.sense.collect import Collected, Seen
 from cachepilot.sizes import PAGE_BYTES
 
-NO_SLO = -(1 << 31)
-"""A priority below all others."""
 EVENTS = {
     What.LIVE: Event.TRIAL,
     What.CONFIRMED: Event.KEPT,
@@ -53,6 +51,12 @@ class MemoryCycle:
     away: frozenset[str]
     may_begin: bool
     is_gap: bool
+
+    @cached_property
+    def left_out(self) -> frozenset[str]:
+        """Tenants with an SLO that the plan cannot keep."""
+        lost = (SloState.OUTBID, SloState.UNATTAINABLE)
+        return frozenset(one.cgroup for one in self.plan.slos if one.state in lost)
 
 
 def ops_at(demand: Demand, device: Device, wait_us: float, miss_ratio: float) -> float:
@@ -172,13 +176,16 @@ def _tenant(
         misses=0 if pages is None else pages.misses,
         measured=Measured(tenant.indicators.throughput_ops, tenant.indicators.miss_ratio),
         predicted=Measured(then.throughput_ops, then.miss_ratio),
-        priority=objective.priority if objective.has_slo else NO_SLO,
+        priority=objective.priority,
+        has_slo=objective.has_slo,
         reached=_reached(objective, seen, now),
         reached_planned=_reached(objective, seen, then),
+        aimed=_reached(objective.aims, seen, now),
+        aimed_planned=_reached(objective.aims, seen, then),
         is_short=action.cgroup in cycle.short,
-        has_slo=objective.has_slo,
-        below=_below(objective, seen, action, now),
-        below_planned=_below(objective, seen, action, then),
+        is_left_out=action.cgroup in cycle.left_out,
+        below=_below(action, now),
+        below_planned=_below(action, then),
         is_free=action.held is Held.NOT and action.cgroup not in cycle.busy,
         stays=objective.mode is not Mode.AUTO or action.cgroup in cycle.ordered,
         is_ordered=action.cgroup in cycle.ordered,
@@ -188,30 +195,23 @@ def _tenant(
 
 
 def _reached(objective: Objective, seen: Seen, setting: Action | Setting) -> float:
-    """The part of an SLO with its margin that a prediction reaches, above 0 to 1; 1 without one.
+    """The part of an SLO that a prediction reaches, above 0 to 1; 1 without one.
 
     The p99 is taken to stay in proportion to the time of an operation.
     """
     found, readings, ops = 1.0, seen.tenant.indicators, setting.throughput_ops
-    above = 1 + objective.slo_margin
     if objective.throughput_ops is not None:
-        found = min(found, ops / (above * objective.throughput_ops))
+        found = min(found, ops / objective.throughput_ops)
     if objective.hit_ratio is not None:
-        aimed = min(above * objective.hit_ratio, (1 + objective.hit_ratio) / 2)
-        found = min(found, (1 - setting.miss_ratio) / aimed)
+        found = min(found, (1 - setting.miss_ratio) / objective.hit_ratio)
     if objective.latency_p99_us is not None and readings.latency_p99_us is not None:
         p99_us = readings.latency_p99_us * readings.throughput_ops / max(ops, OPS_MIN)
         found = min(found, objective.latency_p99_us / max(p99_us, OPS_MIN))
     return max(found, OPS_MIN)
 
 
-def _below(objective: Objective, seen: Seen, action: Action, setting: Action | Setting) -> float:
-    """The part of what a tenant is to have that it is predicted not to have.
-
-    By its SLO with its margin, or by what it keeps without one.
-    """
-    if objective.has_slo:
-        return 1 - _reached(objective, seen, setting)
+def _below(action: Action, setting: Action | Setting) -> float:
+    """The part of what a tenant keeps without an SLO that it is predicted not to have."""
     if action.kept_ops <= 0:
         return 0.0
     return max(0.0, 1 - setting.throughput_ops / action.kept_ops)

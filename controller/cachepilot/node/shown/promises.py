@@ -7,7 +7,7 @@ What the model is off by at the setting in force is taken to be off everywhere.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.objectives.objective import UPPER, Objective, Objectives
 from cachepilot.domain.planned import SloOutcome, SloState
 from cachepilot.model.throughput_error import TargetError
 from cachepilot.node.deciding.memory import miss_at, ops_at
@@ -70,7 +70,7 @@ class Promises:
             objective = found.get(cgroup) or objectives.of(cgroup)
             margin = max(objective.slo_margin, error.margin)
             if kind == "throughput_ops" and objective.throughput_ops:
-                target = objective.throughput_ops / error.ratio
+                target = min(objective.throughput_ops / error.ratio, UPPER["throughput_ops"])
                 found[cgroup] = replace(
                     objective, pattern=cgroup, throughput_ops=target, slo_margin=margin
                 )
@@ -110,13 +110,14 @@ class Promises:
             return outcome
         value, most = value * error.ratio, most * error.ratio
         told = replace(outcome, target=target, value=value, attainable=most, attainable_ops=most)
-        asked = f"{number(target, 6)} ops/s asked"
+        _, _, more = outcome.why.partition("; ")
         if outcome.state is SloState.KEPT:
-            why = f"{asked}, {number(value, 6)} predicted"
-            if not meets(outcome.kind, value, target * (1 + error.margin)):
-                why += "; intervals scatter, some may miss it"
-            return replace(told, why=why)
-        if outcome.state is not SloState.UNATTAINABLE:
-            return told
-        why = f"{asked}; infeasible on this node: attainable are {number(most)} ops/s"
-        return replace(told, why=f"{why}, others at their least")
+            in_nearly_all = meets(outcome.kind, value, target * (1 + error.margin))
+            more = "" if in_nearly_all else "intervals scatter, some may miss it"
+        elif outcome.state is SloState.OUTBID:
+            more = f"other SLOs come first, attainable alone are {number(most)} ops/s"
+        elif outcome.state is SloState.UNATTAINABLE:
+            more = f"infeasible on this node: attainable are {number(most)} ops/s"
+            more += ", others at their least"
+        asked = f"{number(target, 6)} ops/s asked, {number(value, 6)} predicted"
+        return replace(told, why=f"{asked}; {more}" if more else asked)

@@ -28,7 +28,7 @@ lost by a step."""
 def _guarded(problem: Problem) -> Problem:
     """The problem in which nobody below its SLO gives anything away, if that fits."""
     miss = problem.miss(Allocation(problem.given, problem.current_bytes))
-    short = problem.has_slo & (miss > problem.slo_miss(1.0))
+    short = problem.has_slo & (miss > problem.slo_miss())
     low = np.where(short, np.maximum(problem.low_bytes, problem.current_bytes), problem.low_bytes)
     low = np.minimum(low, problem.high_bytes)
     fits = int(low.sum()) <= problem.budget_bytes

@@ -46,19 +46,16 @@ def _most_worth(problem: Problem, options: Options) -> Allocation:
 
 
 def _held(problem: Problem) -> Problem:
-    """Tenants without an SLO are promised what they have, after all that have one.
-
-    What they keep of their first throughput, where that is more.
-    """
-    free = problem.movable & ~problem.has_slo
+    """Tenants without an SLO keep what they have, or of their first throughput what is more."""
     wait_us = problem.load.wait_us
     ops = problem.model.ops(problem.present_miss, wait_us)
     first = problem.keep * problem.model.ops(problem.first_miss, wait_us)
-    last = int(problem.priority.min(initial=0)) - 1
+    has_more = problem.movable & ~problem.has_slo & (ops >= first)
     return replace(
         problem,
-        min_ops=np.where(free, np.maximum(ops, first), problem.min_ops),
-        priority=np.where(free, last, problem.priority),
+        keep=np.where(has_more, 1.0, problem.keep),
+        first_bytes=np.where(has_more, problem.current_bytes, problem.first_bytes),
+        first_miss=np.where(has_more, problem.present_miss, problem.first_miss),
     )
 
 
@@ -92,17 +89,18 @@ def _rank(problem: Problem, allocation: Allocation) -> tuple[Rank, Load]:
     miss = problem.miss(allocation)
     value, load = problem.valued(allocation, miss)
     here, slos = problem.under(load), problem.has_slo
-    ranks: tuple[int, ...] = ()
+    ranks: list[int] = []
     if slos.any():
-        met = slos & (miss <= here.slo_miss())
-        priorities = sorted(set(problem.priority[slos].tolist()), reverse=True)
-        by_priority = [int((met & (problem.priority == one)).sum()) for one in priorities]
-        kept = problem.is_kept & (miss <= here.kept_miss())
-        aimed = slos & (miss <= here.slo_miss(1.0))
-        ranks = (*by_priority, int(kept.sum()), int(aimed.sum()))
+        met, aimed = (slos & (miss <= here.slo_miss(part)) for part in (0.0, 1.0))
+        kept, priority = problem.is_kept & (miss <= here.kept_miss()), problem.priority
+        for one in sorted(set(priority[slos].tolist()), reverse=True):
+            above, equal = priority > one, priority == one
+            order = (kept & above, met & equal, kept & equal, aimed & equal)
+            ranks += [int(found.sum()) for found in order]
+        ranks.append(int(kept.sum()))
     if problem.goal is Goal.LEAST_MEMORY:
         value = -float(allocation.limit_bytes.sum())
-    return (ranks, value), load
+    return (tuple(ranks), value), load
 
 
 def _is_possible(problem: Problem, allocation: Allocation) -> bool:

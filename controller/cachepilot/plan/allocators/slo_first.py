@@ -5,7 +5,8 @@ Memory that nobody must have is spent by priority. Of one priority SLOs come fir
 first, so that as many as possible are kept in the mean; then what tenants without an SLO keep of
 the throughput that they had at first; then the margins above the SLOs, which make up for intervals
 that scatter. An SLO that cannot be kept comes after all that can, and after what tenants of its
-priority keep: it costs nobody what it would not get by it.
+priority keep: it costs nobody what it would not get by it. Whatever has a lower priority but is no
+SLO that can be kept comes after it.
 """
 
 from collections.abc import Callable
@@ -50,7 +51,7 @@ def assured_sizes(problem: Problem) -> IntArray:
     """
     kept = problem.kept_miss()
     found = _sizes(problem, np.where(problem.has_slo, problem.slo_miss(), kept))
-    if not problem.slo_margin.any():
+    if not problem.has_margin.any():
         return found
     aimed = _sizes(problem, np.where(problem.has_slo, problem.slo_miss(1.0), kept))
     return np.hstack((found, aimed))
@@ -109,16 +110,21 @@ def assure(problem: Problem, options: Options) -> Assured:
     """What is assured to each tenant; together it fits into the budget."""
     found = _Assuring(problem, options)
     slos = problem.has_slo
-    left_out: list[int] = []
+    waiting: list[tuple[int, IntArray, list[int]]] = []
     for priority in sorted(set(problem.priority[slos].tolist()), reverse=True):
         rows = np.flatnonzero(slos & (problem.priority == priority))
-        found.keep(above=priority)
-        out = found.promise(rows)
+        found.keep(above=waiting[0][0] - 1 if waiting else priority)
+        left_out = found.promise(rows)
+        if waiting or left_out:
+            waiting.append((priority, rows, left_out))
+        else:
+            found.keep(above=priority - 1)
+            found.give_margin(rows)
+    for priority, rows, left_out in waiting:
         found.keep(above=priority - 1)
-        found.give_margin(np.setdiff1d(rows, out))
-        left_out += out
-    for row in left_out:
-        found.give_best(row)
+        found.give_margin(np.setdiff1d(rows, left_out))
+        for row in left_out:
+            found.give_best(row)
     found.keep()
     return found.assured
 
@@ -204,7 +210,7 @@ class _Assuring:
 
     def give_margin(self, rows: IntArray) -> None:
         """Assures tenants of the margins above SLOs that they are assured of, or of a part."""
-        known = np.isfinite(self.assured.miss[rows]) & (self._problem.slo_margin[rows] > 0)
+        known = np.isfinite(self.assured.miss[rows]) & self._problem.has_margin[rows]
         rows = rows[known]
         spent = self._least(rows, self.assured.miss[rows])
         self._assure_part(rows, spent, partial(self._aimed, rows))

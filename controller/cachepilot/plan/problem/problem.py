@@ -55,9 +55,9 @@ class Problem:
     the other. `allowed`, (N, P), is where it may switch to; the present policy is not among them,
     and `stay` says whether it may be kept. `given` is the policy under allocators that choose none.
     SLOs are the least throughput `min_ops` (0 without one) and the greatest `max_miss` (1 without);
-    `slo_margin` is the share above them that is aimed at. Without an SLO a tenant keeps `keep` (0:
-    nothing) of its throughput at its first memory, `first_bytes`, where its curve of the present
-    policy says `first_miss`.
+    `aim_ops` and `aim_miss` are the same with their margins. Without an SLO a tenant keeps `keep`
+    (0: nothing) of its throughput at its first memory, `first_bytes`, where its curve of the
+    present policy says `first_miss`.
 
     The unit of values is that of `worth`: weighted operations per second, or under proportional
     fairness weighted logarithms of them.
@@ -81,7 +81,8 @@ class Problem:
     priority: IntArray
     min_ops: FloatArray
     max_miss: FloatArray
-    slo_margin: FloatArray
+    aim_ops: FloatArray
+    aim_miss: FloatArray
     keep: FloatArray
     first_bytes: IntArray
     first_miss: FloatArray
@@ -95,6 +96,12 @@ class Problem:
     def has_slo(self) -> BoolArray:
         """Of which movable tenants something is promised."""
         found: BoolArray = self.movable & ((self.min_ops > 0) | (self.max_miss < 1))
+        return found
+
+    @property
+    def has_margin(self) -> BoolArray:
+        """Above whose SLOs a plan aims."""
+        found: BoolArray = (self.aim_ops > self.min_ops) | (self.aim_miss < self.max_miss)
         return found
 
     @property
@@ -130,17 +137,15 @@ class Problem:
     def slo_miss(self, part: float = 0.0) -> FloatArray:
         """The greatest miss ratio that keeps the SLOs under the load; inf without one, (N,).
 
-        With `part` of the margin above them: all of it is 1. A hit ratio is aimed at no higher than
-        half way to 1, which scatters less the nearer it is. Negative when not even a tenant that
+        With `part` of the margin above them: all of it is 1. Negative when not even a tenant that
         always hits would keep them.
         """
         model = self.model
         slope = model.per_miss + model.per_wait * self.load.wait_us
-        above = 1 + part * self.slo_margin
+        min_ops = self.min_ops + part * (self.aim_ops - self.min_ops)
+        max_miss = self.max_miss + part * (self.aim_miss - self.max_miss)
         with np.errstate(divide="ignore"):
-            by_ops = (model.scale / (above * self.min_ops) - model.base) / slope
-        max_miss = np.maximum(1 - above * (1 - self.max_miss), self.max_miss / 2)
-        max_miss = max_miss if part > 0 else self.max_miss
+            by_ops = (model.scale / min_ops - model.base) / slope
         found = np.minimum(by_ops, np.where(self.max_miss < 1, max_miss, np.inf))
         return found + SLO_MARGIN * np.abs(np.where(np.isfinite(found), found, 0.0))
 
@@ -205,8 +210,12 @@ class Problem:
         return float((self.worth(ops) - cost[:, 0]).sum()), load
 
 
-def min_ops_of(tenants: Sequence[Tenant], objectives: Sequence[Objective]) -> FloatArray:
+def min_ops_of(
+    tenants: Sequence[Tenant], objectives: Sequence[Objective], with_margin: bool = False
+) -> FloatArray:
     """The throughput that keeps every promise of throughput and latency, shape (N,).
+
+    A margin is one of throughput.
 
     The p99 is taken to stay in proportion to the time of an operation, which by Little's law is
     the operations in flight over the throughput: so it is inversely proportional to throughput.
@@ -215,7 +224,7 @@ def min_ops_of(tenants: Sequence[Tenant], objectives: Sequence[Objective]) -> Fl
     found = np.zeros(len(tenants))
     for i, (tenant, objective) in enumerate(zip(tenants, objectives, strict=True)):
         readings = tenant.indicators
-        wanted = objective.throughput_ops or 0.0
+        wanted = (objective.aims if with_margin else objective).throughput_ops or 0.0
         if objective.latency_p99_us is not None and readings.latency_p99_us is not None:
             faster = readings.latency_p99_us / objective.latency_p99_us
             wanted = max(wanted, readings.throughput_ops * faster)
@@ -242,7 +251,8 @@ def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held
     allowed[rows, present] = False
     current = np.array([tenant.limit_bytes for tenant in tenants], dtype=np.int64)
     measured = np.array([tenant.indicators.miss_ratio for tenant in tenants], dtype=np.float64)
-    hits = [0.0 if one.hit_ratio is None else one.hit_ratio for one in stated]
+    hits = [one.hit_ratio or 0.0 for one in stated]
+    aimed_hits = [one.aims.hit_ratio or 0.0 for one in stated]
     first = np.array([tenant.first_bytes for tenant in tenants], dtype=np.int64)
     keep = np.array([one.keep for one in stated], dtype=np.float64)
     return Problem(
@@ -266,7 +276,8 @@ def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held
         priority=np.array([one.priority for one in stated], dtype=np.int64),
         min_ops=min_ops_of(tenants, stated),
         max_miss=1.0 - np.array(hits, dtype=np.float64),
-        slo_margin=np.array([one.slo_margin for one in stated], dtype=np.float64),
+        aim_ops=min_ops_of(tenants, stated, with_margin=True),
+        aim_miss=1.0 - np.array(aimed_hits, dtype=np.float64),
         keep=np.where(first > 0, keep, 0.0),
         first_bytes=first,
         first_miss=curves.miss(first[:, None], present)[:, 0],
