@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from cachepilot.decide import evidence
+from cachepilot.decide.climb import Climb, Climbs
 from cachepilot.decide.config import RANGES, DecideConfig
 from cachepilot.decide.evidence import Evidence
 from cachepilot.decide.gain import LEAST_INTERVALS
-from cachepilot.decide.state import SETTLED_S, Climb, Interval, PolicyState, is_settling
+from cachepilot.decide.state import SETTLED_S, Interval, PolicyState, is_settling
 from cachepilot.decide.trial import Trial
 from cachepilot.errors import InputError
 from cachepilot.model.calibration import SHOWN_S
@@ -44,7 +45,15 @@ def take(
         misses=predicted if misses is None else misses,
         counterfactual=found,
     )
-    return evidence.take(state, seen, found, CONFIG)
+    return evidence.take_all([state], [seen], [found], CONFIG).of(0)
+
+
+def climb_on(climb: Climb, saved: Any, accesses: float = 1.0, elapsed_s: float = 1.0) -> Climbs:
+    """An interval of one tenant: pages saved by policy and group."""
+    found = Climbs.of([climb])
+    found.take(np.asarray(saved)[None], np.array([accesses]), elapsed_s)
+    found.store([climb])
+    return found
 
 
 def plain(**misses: float) -> Counterfactual:
@@ -114,11 +123,13 @@ def test_an_error_that_lasts_counts_as_one_look_and_new_ones_as_many(count: int)
     for climb in (lasting, changing):
         climb.restart(1, GROUPS)
     for _ in range(count):
-        lasting.take(same, 1.0, 1.0)
-        changing.take(random.normal(4, 1, (1, GROUPS)), 1.0, 1.0)
-    assert lasting.looks()[0] == pytest.approx(1.0)
-    assert changing.looks()[0] > count / 2.5
-    assert changing.variances()[0] == pytest.approx(changing.white[0], rel=0.8)
+        climb_on(lasting, same)
+        climb_on(changing, random.normal(4, 1, (1, GROUPS)))
+    of = Climbs.of([lasting, changing])
+    looks = of.looks(of.variances())
+    assert looks[0] == pytest.approx([1.0])
+    assert looks[1, 0] > count / 2.5
+    assert of.variances()[1] == pytest.approx(changing.white, rel=0.8)
 
 
 @pytest.mark.parametrize("lasts", [0.0, 0.95, 1.0])
@@ -132,8 +143,9 @@ def test_noise_of_any_duration_counts_no_oftener_than_may_be_lost(lasts: float) 
         for _ in range(40):
             new = random.standard_normal((3, GROUPS))
             error = lasts * error + np.sqrt(1 - lasts * lasts) * new
-            climb.take(error, 1.0, 1.0)
-        found += bool((evidence._sure(climb, 0.0, np.full(3, cost), 0.05 * cost)[1:] > 0).any())
+            known = climb_on(climb, error)
+        sure = evidence._sure(known, np.zeros(1), np.full((1, 3), cost), np.array([0.05 * cost]))
+        found += bool((sure[0, 1:] > 0).any())
     assert found / 300 <= 0.05 + 2 * np.sqrt(0.05 / 300)
 
 
@@ -221,11 +233,11 @@ def test_what_is_saved_of_all_accesses_counts_from_when_the_lead_began_to_rise()
 def test_a_climb_begins_anew_where_it_falls_to_its_least() -> None:
     climb = Climb()
     climb.restart(2, 2)
-    climb.take(np.array([[3.0, 2.0], [3.0, 2.0]]), 100.0, 1.0)
-    climb.take(np.array([[-4.0, 0.0], [-5.0, 0.0]]), 100.0, 1.0)
+    climb_on(climb, [[3.0, 2.0], [3.0, 2.0]], 100.0)
+    climb_on(climb, [[-4.0, 0.0], [-5.0, 0.0]], 100.0)
     assert climb.saved == [[-1.0, 2.0], [0.0, 0.0]]
     assert (climb.accesses, climb.seconds) == ([200.0, 0.0], [2.0, 0.0])
-    climb.take(np.ones((2, 2)), 100.0, 2.0)
+    climb_on(climb, np.ones((2, 2)), 100.0, 2.0)
     assert (climb.accesses, climb.seconds) == ([300.0, 100.0], [4.0, 2.0])
     climb.restart(2, 2)
     assert climb.saved == [[0.0, 0.0]] * 2 and climb.looked == 3
@@ -236,9 +248,9 @@ def test_a_climb_is_the_greatest_rise_that_ends_now(steps: list[tuple[float, flo
     climb = Climb()
     climb.restart(1, 2)
     for risen, accesses in steps:
-        climb.take(np.array([[risen, 0.0]]), accesses, 1.0)
+        climb_on(climb, [[risen, 0.0]], accesses)
     sums = np.concatenate([[0.0], np.cumsum([risen for risen, _ in steps])])
-    assert sum(climb.saved[0]) == pytest.approx(sums[-1] - sums.min(), abs=1e-3)
+    assert climb.saved.values.sum() == pytest.approx(sums[-1] - sums.min(), abs=1e-3)
 
 
 def test_other_candidates_keep_the_leads_of_those_that_stay() -> None:
@@ -248,11 +260,11 @@ def test_other_candidates_keep_the_leads_of_those_that_stay() -> None:
     state.align(("default", "s3fifo", "lru"), GROUPS)
     assert (state.debts[0], state.debts[2]) == pytest.approx((300.0, 0.0))
     assert state.debts[1] >= state.debts[0], "what is new does not lead"
-    assert np.shape(state.totals) == (3, GROUPS) and not np.any(state.totals)
+    assert state.totals == np.zeros((3, GROUPS)).tolist()
     assert state.calibration.seconds[1] == 0 < state.calibration.seconds[0]
     debts = list(state.debts)
     state.align(("default", "s3fifo", "lru"), 2 * GROUPS)
-    assert state.debts == debts and np.shape(state.totals) == (3, 2 * GROUPS)
+    assert state.debts == debts and state.totals.values.shape == (3, 2 * GROUPS)
 
 
 def test_a_change_of_workload_lifts_what_policies_owe() -> None:
@@ -262,7 +274,7 @@ def test_a_change_of_workload_lifts_what_policies_owe() -> None:
     state.begin_regime(1, SHOWN_S)
     assert state.debts == pytest.approx([900.0, 0.0, 900.0])
     assert (state.regime, state.regime_s) == (1, SHOWN_S)
-    assert not np.any(state.climb.saved)
+    assert not np.any(state.climb.saved.values)
 
 
 @pytest.mark.parametrize(("after_s", "kept"), [(SHOWN_S - 1, True), (SHOWN_S, False)])

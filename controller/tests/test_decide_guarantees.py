@@ -116,7 +116,9 @@ def test_whatever_is_shown_the_state_stays_finite_and_can_be_stored(
 ) -> None:
     course = Course(stream, allowed)
     for _ in course:
-        json.dumps(asdict(course.state), allow_nan=False)
+        json.dumps(
+            asdict(course.state), allow_nan=False, default=lambda table: table.values.tolist()
+        )
         state, known = course.state, course.state.calibration
         sizes = {len(state.policies), len(state.debts), len(known.seconds), len(known.rate)}
         assert len(sizes) == 1

@@ -3,7 +3,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from deciding import ACCESSES, COST, World
 
@@ -12,7 +11,7 @@ from cachepilot.decide.evidence import WORST
 from cachepilot.decide.outcome import Outcome, What
 from cachepilot.decide.rollout import EFFECT_S, RETRY_S
 from cachepilot.decide.state import LEADS_KEPT, PolicyState
-from cachepilot.decide.step import step
+from cachepilot.decide.step import step, step_all
 from cachepilot.decide.trial import Trial
 
 EAGER = DecideConfig(least_gain=0.0)
@@ -383,6 +382,19 @@ def test_a_policy_that_was_not_confirmed_is_not_known_to_be_best() -> None:
         state.lead_s = 100.0
     seconds, ended = state.leads["lru"]
     assert seconds / ended == pytest.approx(60.0) and ended <= LEADS_KEPT
-    left = state.left_s(np.array([0.0, 10.0]))
-    assert left[1] == pytest.approx(60.0 * ended / (ended + 1) - 10.0) and left[0] == 0.0
-    assert state.left_s(np.array([0.0, 100.0]))[1] == 0.0
+    assert state.mean_leads_s() == pytest.approx([0.0, 60.0 * ended / (ended + 1)])
+
+
+def test_tenants_are_decided_together_as_each_is_alone() -> None:
+    """Of unlike candidates, some of them with changes on trial."""
+    shares = [{"default": 0.5, "lru": 0.5 - 0.1 * i, "mru": 0.6} for i in range(4)]
+    shares += [{"default": 0.5, "lru": 0.3}]
+    alone, together = ([World(one, seed=i) for i, one in enumerate(shares)] for _ in range(2))
+    decided = 0
+    for _ in range(80):
+        found = [step(one.state, one.interval(), one.config) for one in alone]
+        seen = [one.interval() for one in together]
+        assert step_all([one.state for one in together], seen, together[0].config) == found
+        decided += sum(map(len, found))
+    assert [one.state for one in alone] == [one.state for one in together]
+    assert decided > len(shares)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from cachepilot.decide.gain import AUTOCORRELATION_MAX, LEAST_INTERVALS, quantile
+from cachepilot.decide.gain import AUTOCORRELATION_MAX, LEAST_INTERVALS, quantile, quantiles
 from cachepilot.decide.trial import READ_ANEW, Trial
 
 COST = 100.0
@@ -88,6 +88,8 @@ def test_what_is_read_anew_at_first_is_no_scatter() -> None:
 def test_the_bound_is_the_quantile_of_students_t(groups: int, chance: float) -> None:
     exact = stats.t.ppf(1 - chance, groups - 1)
     assert quantile(chance, groups) == pytest.approx(exact)
+    both = [quantile(one, groups) for one in (chance, 0.5)]
+    assert quantiles(np.array([chance, 0.5]), groups).tolist() == both
 
 
 def on_trial(

@@ -15,6 +15,7 @@ from cachepilot.model.calibration import (
     RATE_HALF_LIFE_S,
     SHOWN_S,
     Calibration,
+    Calibrations,
 )
 
 POLICIES = 3
@@ -34,10 +35,32 @@ def unknown(policies: int = POLICIES) -> Calibration:
     return Calibration(*([0.0] * policies for _ in range(4)))
 
 
+def take(
+    found: Calibration,
+    index: int,
+    measured: float,
+    predicted: float,
+    elapsed_s: float,
+    half_life_s: float = HALF_LIFE_S,
+) -> None:
+    """An interval of the policy in force."""
+    now = Calibrations.of([found])
+    amounts = np.array([measured]), np.array([predicted])
+    now.take(np.array([index]), *amounts, elapsed_s, half_life_s)
+    now.store([found])
+
+
+def pass_time(found: Calibration, misses: list[float], elapsed_s: float) -> None:
+    """Predicted misses of an interval."""
+    now = Calibrations.of([found])
+    now.pass_time(np.array([misses]), elapsed_s)
+    now.store([found])
+
+
 def known_for(index: int, ratio: float, seconds: int, found: Calibration) -> Calibration:
     """The same after so many seconds with that policy in force, and so many times its misses."""
     for _ in range(seconds):
-        found.take(index, 100 * ratio, 100.0, 1.0, HALF_LIFE_S)
+        take(found, index, 100 * ratio, 100.0, 1.0)
     return found
 
 
@@ -100,7 +123,7 @@ def test_another_ratio_is_followed_within_a_few_half_lives() -> None:
 def test_what_is_known_of_policies_not_in_force_fades_slowly() -> None:
     found = known_for(1, 2.0, 60, unknown())
     before = deepcopy(found)
-    found.take(0, 0.0, 0.0, FORGOTTEN_S, HALF_LIFE_S)
+    take(found, 0, 0.0, 0.0, FORGOTTEN_S)
     for values, then in zip(
         (found.measured, found.predicted, found.seconds),
         (before.measured, before.predicted, before.seconds),
@@ -111,9 +134,9 @@ def test_what_is_known_of_policies_not_in_force_fades_slowly() -> None:
 
 def test_predicted_rates_are_averaged_over_their_half_life() -> None:
     found = unknown(2)
-    found.pass_time(np.array([50.0, 0.0]), 0.5)
+    pass_time(found, [50.0, 0.0], 0.5)
     assert found.rate == [100.0, 0.0]
-    found.pass_time(np.array([0.0, 30.0 * RATE_HALF_LIFE_S]), RATE_HALF_LIFE_S)
+    pass_time(found, [0.0, 30.0 * RATE_HALF_LIFE_S], RATE_HALF_LIFE_S)
     assert found.rate == pytest.approx([50.0, 30.0])
 
 
@@ -129,7 +152,9 @@ def test_after_a_change_of_workload_only_the_default_and_the_policy_in_force_are
 def test_another_sample_leaves_a_share_of_what_is_known_of_the_others() -> None:
     found = Calibration([1.0, 1.0, 2.0], [1.0] * 3, [20.0, 20.0, 20.0], [0.0] * 3)
     before = found.factors(1)
-    found.thin(1, 0.25)
+    now = Calibrations.of([found])
+    now.thin(np.array([1]), np.array([0.25]))
+    now.store([found])
     assert found.seconds == [5.0, 20.0, 5.0]
     assert found.factors(1)[2] < before[2]
 
@@ -199,8 +224,8 @@ def test_any_course_of_intervals_leaves_factors_finite(
 ) -> None:
     found = unknown()
     for index, measured, predicted, elapsed_s, half_life_s in course:
-        found.pass_time(np.full(POLICIES, predicted), elapsed_s)
-        found.take(index, measured, predicted, elapsed_s, half_life_s)
+        pass_time(found, [predicted] * POLICIES, elapsed_s)
+        take(found, index, measured, predicted, elapsed_s, half_life_s)
         factors = found.factors(index)
         assert np.isfinite(factors).all() and (factors >= 0).all()
     assert np.isfinite(found.rate).all() and min(found.seconds) >= 0

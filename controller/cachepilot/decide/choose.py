@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Choice of a policy: whose lead exceeds what a change costs, within the budget."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.evidence import SETTLING, WORST, Evidence
+from cachepilot.decide.evidence import SETTLING, WORST, Evidence, Evidences
 from cachepilot.decide.outcome import Outcome, What, of_trial
 from cachepilot.decide.rollout import order
 from cachepilot.decide.state import Interval, PolicyState
@@ -17,37 +20,71 @@ RETURNED = 1.5
 """For more intervals a policy must have gained before it counts as the best again."""
 
 
-def hurdles(state: PolicyState, known: Evidence) -> Floats:
-    """The lead that each policy needs, pages, shape (policies,).
+def hurdles(states: Sequence[PolicyState], known: Evidences) -> Floats:
+    """The lead that each policy needs, pages, shape (tenants, policies).
 
     It is what the change costs and what changes lost before: of the tenant since its workload
     changed, and of the policy while it was on trial. The way back to the default owes nothing.
     """
-    lost = np.array([state.lost.get(name, 0.0) for name in state.policies])
-    found = known.cost + max(0.0, state.regime_excess) + lost
-    found[0] = known.cost[0]
+    lost = np.zeros(known.cost.shape)
+    for i, state in enumerate(states):
+        if state.lost:
+            lost[i] = [state.lost.get(name, 0.0) for name in state.policies]
+    owed = np.array([max(0.0, one.regime_excess) for one in states])
+    found = known.cost + owed[:, None] + lost
+    found[:, 0] = known.cost[:, 0]
     return np.asarray(found)
 
 
-def choose(
-    state: PolicyState, seen: Interval, known: Evidence, hurdle: Floats, config: DecideConfig
-) -> list[Outcome]:
-    """Changes to the policy whose lead exceeds its hurdle by most, if there is one."""
+@dataclass(frozen=True)
+class Ready:
+    """Which changes are worth what they cost, by how much, and the share of time that they save.
+
+    All of shape (tenants, policies); `any` says of each tenant whether there is one.
+    """
+
+    which: Flags
+    above: Floats
+    share: Floats
+    any: list[bool]
+
+
+def ready(
+    states: Sequence[PolicyState],
+    intervals: Sequence[Interval],
+    known: Evidences,
+    hurdle: Floats,
+    config: DecideConfig,
+) -> Ready:
+    """Changes whose lead exceeds their hurdle, within the budget; whether they are allowed or not.
+
+    Of intervals of one length.
+    """
     # Time per operation falls by `share`, throughput rises by share / (1 - share).
-    share = np.clip(known.saved_ratio * seen.miss_time_share, 0.0, 0.999)
+    time_share = np.array([seen.miss_time_share for seen in intervals])
+    share = np.minimum(np.maximum(known.saved_ratio * time_share[:, None], 0.0), 0.999)
     worth = share >= config.least_gain / (1 + config.least_gain)
-    worth[0] = True
+    worth[:, 0] = True
     # What returns is expected to end again: there and back. What alternates with the passes of a
     # loop has not returned. A change on trial is judged by that, not by what it replaced.
-    returns = np.where(known.since_s > RETURNED * seen.elapsed_s, known.returns / 2, 0.0)
-    most = np.maximum(known.lead, returns) if state.trial is None else known.lead
-    ready = (most >= hurdle) & (most > 0) & worth & _may_have(state, seen)
-    ready &= _is_affordable(known)
-    ready[known.index] = False
-    if not ready.any():
+    is_tried = np.array([one.trial is not None for one in states])[:, None]
+    lasts = known.since_s > RETURNED * intervals[0].elapsed_s
+    returns = np.where(lasts, known.returns / 2, 0.0)
+    most = np.where(is_tried, known.lead, np.maximum(known.lead, returns))
+    found = (most >= hurdle) & (most > 0) & worth & _is_affordable(known)
+    found[np.arange(len(known.index)), known.index] = False
+    return Ready(found, most - hurdle, share, found.any(axis=1).tolist())
+
+
+def choose(
+    state: PolicyState, seen: Interval, known: Evidences, found: Ready, i: int
+) -> list[Outcome]:
+    """Changes tenant `i` to the policy whose lead exceeds its hurdle by most, if there is one."""
+    which = found.which[i] & _may_have(state, seen)
+    if not which.any():
         return []
-    best = int(np.argmax(np.where(ready, most - hurdle, -np.inf)))
-    return _change(state, seen, known, best, float(share[best]))
+    best = int(np.argmax(np.where(which, found.above[i], -np.inf)))
+    return _change(state, seen, known.of(i), best, float(found.share[i, best]))
 
 
 def _may_have(state: PolicyState, seen: Interval) -> Flags:
@@ -55,9 +92,11 @@ def _may_have(state: PolicyState, seen: Interval) -> Flags:
     return np.array([name in seen.allowed - barred for name in state.policies])
 
 
-def _is_affordable(known: Evidence) -> Flags:
+def _is_affordable(known: Evidences) -> Flags:
     """Whether what each change costs that is undone is left; the default is always open."""
-    return np.asarray((WORST * known.cost <= known.left) | (np.arange(len(known.cost)) == 0))
+    found = WORST * known.cost <= known.left[:, None]
+    found[:, 0] = True
+    return np.asarray(found)
 
 
 def _change(
@@ -65,7 +104,7 @@ def _change(
 ) -> list[Outcome]:
     policy, trial, found = state.policies[best], state.trial, []
     before, origin_factor = seen.in_force, float(known.factors[known.index])
-    profile = state.totals[known.index]
+    profile = state.totals.values[known.index].tolist()
     state.end_lead(seen.in_force, float(known.since_s[best]))
     if trial is not None:
         before, earlier, profile = trial.from_policy, trial.origin_factor, trial.profile

@@ -6,13 +6,17 @@ are a work function (Borodin, Linial and Saks 1992), capped at what a change cos
 leads by that cost before it is chosen, whatever was before.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from cachepilot.decide.climb import Climbs
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.gain import quantile
-from cachepilot.decide.state import Climb, Interval, PolicyState
+from cachepilot.decide.gain import quantiles
+from cachepilot.decide.state import Interval, PolicyState
+from cachepilot.model.calibration import Calibrations, Ints
+from cachepilot.model.pages_table import PagesTable
 from cachepilot.sense.counterfactuals import Counterfactual, Floats
 
 SETTLING = 2.0
@@ -44,88 +48,199 @@ class Evidence:
     left: float
 
 
-def take(
-    state: PolicyState, seen: Interval, found: Counterfactual, config: DecideConfig
-) -> Evidence:
-    """Takes an interval in; its policy in force is one of those of the counterfactual."""
-    state.align(found.policies, found.misses.shape[1])
-    index = state.policies.index(seen.in_force)
-    predicted = found.misses.sum(axis=1)
-    if state.rate > 0:
-        state.calibration.thin(index, min(state.rate / found.rate, found.rate / state.rate))
-    state.rate = found.rate
-    _calibrate(state, seen, index, predicted, config)
-    factors = state.calibration.factors(index)
-    keep = 0.5 ** (seen.elapsed_s / config.calibration_half_life_s)
-    state.totals = (keep * np.array(state.totals) + found.misses).tolist()
-    state.lead_s += seen.elapsed_s
-    saved = factors[index] * found.misses[index] - factors[:, None] * found.misses
-    state.climb.take(saved, seen.accesses, seen.elapsed_s)
-    cost = np.maximum(found.reread, config.switch_share * found.cache_pages)
-    default_rate = state.calibration.rate[0] * float(factors[0])
-    sure = _sure(state.climb, found.rate, cost, config.false_loss_s * default_rate)
-    gained = saved.sum(axis=1)
-    before = np.array(state.debts)
-    debts = before - _counted(gained, sure, index)
-    debts = np.minimum(debts, debts[index] + cost)
-    debts -= debts.min()
-    lead = debts[index] - debts
-    risen, accesses = np.array(state.climb.saved).sum(axis=1), state.climb.accesses
-    since_s = np.array(state.climb.seconds)
-    due = sure * risen / np.maximum(since_s, 1e-9) * state.left_s(since_s)
-    state.debts, ratio = debts.tolist(), risen / np.maximum(accesses, 1.0)
-    _keep_ledger(state, seen, float(predicted[0]), float(factors[0]))
-    left = config.loss_share * (state.default_cost + config.reserve_s * default_rate) - state.excess
-    return Evidence(index, lead, cost, found.misses, found.rate, factors, ratio, due, since_s, left)
+@dataclass(frozen=True)
+class Evidences:
+    """Evidence of many tenants with as many policies, with an axis of tenants first."""
+
+    index: Ints
+    lead: Floats
+    cost: Floats
+    raw: Floats
+    rate: Floats
+    factors: Floats
+    saved_ratio: Floats
+    returns: Floats
+    since_s: Floats
+    left: Floats
+    debts: Floats
+
+    def of(self, i: int) -> Evidence:
+        """Of one tenant."""
+        return Evidence(
+            int(self.index[i]), self.lead[i], self.cost[i], self.raw[i], float(self.rate[i]),
+            self.factors[i], self.saved_ratio[i], self.returns[i], self.since_s[i],
+            float(self.left[i]),
+        )  # fmt: skip
+
+    def bound_leads(self, most: Floats) -> list[list[float]]:
+        """Debts of which no lead exceeds `most`: more than is enough would outlive its cause."""
+        present = self.debts[np.arange(len(self.index)), self.index]
+        debts = np.maximum(self.debts, present[:, None] - most)
+        found: list[list[float]] = (debts - debts.min(axis=1)[:, None]).tolist()
+        return found
 
 
-def _keep_ledger(state: PolicyState, seen: Interval, predicted: float, factor: float) -> None:
-    """Of the two factors that may be the default's, that which credits less.
+def take_all(
+    states: Sequence[PolicyState],
+    intervals: Sequence[Interval],
+    told: Sequence[Counterfactual],
+    config: DecideConfig,
+) -> Evidences:
+    """Takes an interval in of tenants with as many policies and groups, that is as long for all.
 
-    `factor` follows what is measured of the policy in force, whose own error is no saving.
+    Each policy in force is one of those of the counterfactual. All tenants at once: of one alone,
+    to call numpy takes many times as long as what it computes.
     """
-    default_cost = min(factor, state.calibration.of_default_alone()) * predicted
-    state.default_cost += default_cost
-    state.excess += seen.misses - default_cost
-    state.regime_excess += seen.misses - default_cost
+    elapsed_s, groups = intervals[0].elapsed_s, told[0].misses.shape[1]
+    for state, found in zip(states, told, strict=True):
+        state.align(found.policies, groups)
+    index = np.array(
+        [one.policies.index(seen.in_force) for one, seen in zip(states, intervals, strict=True)]
+    )
+    rows = np.arange(len(index))
+    raw = np.concatenate([one.misses for one in told]).reshape(len(told), -1, groups)
+    rate = np.array([one.rate for one in told])
+    predicted, missed = raw.sum(axis=2), np.array([seen.misses for seen in intervals])
+    calibrations = Calibrations.of([one.calibration for one in states])
+    _thin(calibrations, states, index, rate)
+    _calibrate(calibrations, states, missed, index, predicted, elapsed_s, config)
+    factors = calibrations.factors(index)
+    calibrations.store([one.calibration for one in states])
+    keep = 0.5 ** (elapsed_s / config.calibration_half_life_s)
+    totals = [one.totals for one in states]
+    PagesTable.unstack(keep * PagesTable.stack(totals) + raw, totals)
+    saved = (factors[rows, index][:, None] * raw[rows, index])[:, None, :]
+    saved = saved - factors[:, :, None] * raw
+    climbs = _climbed(states, intervals, saved)
+    cost, default_rate = _cost(told, config), calibrations.rate[:, 0] * factors[:, 0]
+    sure = _sure(climbs, rate, cost, config.false_loss_s * default_rate)
+    debts = _debts(states, _counted(saved.sum(axis=2), sure, index), cost, index)
+    excess, default_cost = _keep_ledger(
+        calibrations, states, missed, predicted[:, 0], factors[:, 0]
+    )
+    risen, since_s = climbs.saved.sum(axis=2), climbs.seconds
+    left_s = np.maximum(0.0, np.array([one.mean_leads_s() for one in states]) - since_s)
+    return Evidences(
+        index=index,
+        lead=debts[rows, index][:, None] - debts,
+        cost=cost,
+        raw=raw,
+        rate=rate,
+        factors=factors,
+        saved_ratio=risen / np.maximum(climbs.accesses, 1.0),
+        returns=sure * risen / np.maximum(since_s, 1e-9) * left_s,
+        since_s=since_s,
+        left=config.loss_share * (default_cost + config.reserve_s * default_rate) - excess,
+        debts=debts,
+    )
+
+
+def _climbed(states: Sequence[PolicyState], intervals: Sequence[Interval], saved: Floats) -> Climbs:
+    """What was saved since each policy began to gain, this interval included."""
+    climbs = [one.climb for one in states]
+    found, elapsed_s = Climbs.of(climbs), intervals[0].elapsed_s
+    found.take(saved, np.array([seen.accesses for seen in intervals]), elapsed_s)
+    found.store(climbs)
+    for state in states:
+        state.lead_s += elapsed_s
+    return found
+
+
+def _cost(told: Sequence[Counterfactual], config: DecideConfig) -> Floats:
+    """Pages that changing to each policy reads anew, shape (tenants, policies)."""
+    least = config.switch_share * np.array([one.cache_pages for one in told])
+    return np.asarray(np.maximum([one.reread for one in told], least[:, None]))
+
+
+def _debts(states: Sequence[PolicyState], counted: Floats, cost: Floats, index: Ints) -> Floats:
+    """What each policy costs more than the cheapest, after what each gained on that in force."""
+    found = np.array([one.debts for one in states]) - counted
+    found = np.minimum(found, found[np.arange(len(index)), index][:, None] + cost)
+    found -= found.min(axis=1)[:, None]
+    for state, debts in zip(states, found.tolist(), strict=True):
+        state.debts = debts
+    return found
+
+
+def _thin(
+    calibrations: Calibrations, states: Sequence[PolicyState], index: Ints, rate: Floats
+) -> None:
+    """Where pages are sampled at another rate, less is known of policies that are not in force."""
+    before = np.array([one.rate or now for one, now in zip(states, rate, strict=True)])
+    calibrations.thin(index, np.minimum(before / rate, rate / before))
+    for state, now in zip(states, rate.tolist(), strict=True):
+        state.rate = now
+
+
+def _keep_ledger(
+    calibrations: Calibrations,
+    states: Sequence[PolicyState],
+    missed: Floats,
+    predicted: Floats,
+    factor: Floats,
+) -> tuple[Floats, Floats]:
+    """What was read more than the default would have read, and what that is; by tenant.
+
+    Of the two factors that may be the default's, that which credits less: `factor` follows what is
+    measured of the policy in force, whose own error is no saving.
+    """
+    due = np.minimum(factor, calibrations.of_default_alone()) * predicted
+    for state, one, more in zip(states, due.tolist(), (missed - due).tolist(), strict=True):
+        state.default_cost += one
+        state.excess += more
+        state.regime_excess += more
+    excess = np.array([one.excess for one in states])
+    return excess, np.array([one.default_cost for one in states])
 
 
 def _calibrate(
-    state: PolicyState, seen: Interval, index: int, predicted: Floats, config: DecideConfig
+    calibrations: Calibrations,
+    states: Sequence[PolicyState],
+    missed: Floats,
+    index: Ints,
+    predicted: Floats,
+    elapsed_s: float,
+    config: DecideConfig,
 ) -> None:
     """Holds measured against predicted, but for what was read anew because of a change."""
-    calibration = state.calibration
-    calibration.pass_time(predicted, seen.elapsed_s)
-    above = seen.misses - float(calibration.factors(index)[index] * predicted[index])
-    anew = min(state.adapting, max(0.0, above))
-    state.adapting -= anew
-    half_life_s = config.calibration_half_life_s
-    measured = seen.misses - anew
-    calibration.take(index, measured, float(predicted[index]), seen.elapsed_s, half_life_s)
+    rows = np.arange(len(index))
+    calibrations.pass_time(predicted, elapsed_s)
+    due = predicted[rows, index]
+    above = np.maximum(0.0, missed - calibrations.factors(index)[rows, index] * due)
+    adapting = np.array([one.adapting for one in states])
+    anew = np.minimum(adapting, above)
+    for state, left in zip(states, (adapting - anew).tolist(), strict=True):
+        state.adapting = left
+    calibrations.take(index, missed - anew, due, elapsed_s, config.calibration_half_life_s)
 
 
-def _sure(climb: Climb, rate: float, cost: Floats, may_lose: float) -> Floats:
-    """The share of what each policy saved that is not noise, shape (policies,).
+def _sure(climbs: Climbs, rate: Floats, cost: Floats, may_lose: Floats) -> Floats:
+    """The share of what each policy saved that is not noise, shape (tenants, policies).
 
     A sum counts by the share of its square that exceeds the square of a bound (the non-negative
     garrotte, Breiman 1995). What noise alone exceeds it may cost `may_lose` pages on average: the
     cheaper a change, the less is asked for. The bound is one for all policies and for as many
     independent looks as there were (Bonferroni).
     """
-    total = np.array(climb.saved).sum(axis=1)
-    groups, looks = len(climb.saved[0]), climb.looks()
-    chance = np.minimum(0.5, may_lose / np.maximum(cost, 1e-9)) / (max(1, len(total) - 1) * looks)
-    bounds = np.array([quantile(float(one), groups) for one in chance])
-    noise = bounds**2 * climb.variances() * max(0.0, 1.0 - rate)
-    return np.where(total > 0, np.maximum(0.0, 1.0 - noise / np.maximum(total, 1e-9) ** 2), 0.0)
+    total, variances = climbs.saved.sum(axis=2), climbs.variances()
+    others = max(1, total.shape[1] - 1)
+    chance = np.minimum(0.5, may_lose[:, None] / np.maximum(cost, 1e-9))
+    chance /= others * climbs.looks(variances)
+    rises = total > 0
+    noise = quantiles(chance[rises], climbs.saved.shape[2]) ** 2 * variances[rises]
+    noise *= np.broadcast_to(np.maximum(0.0, 1.0 - rate)[:, None], total.shape)[rises]
+    found = np.zeros(total.shape)
+    found[rises] = np.maximum(0.0, 1.0 - noise / np.maximum(total[rises], 1e-9) ** 2)
+    return found
 
 
-def _counted(gained: Floats, sure: Floats, index: int) -> Floats:
+def _counted(gained: Floats, sure: Floats, index: Ints) -> Floats:
     """Of what each policy gained in an interval, what counts.
 
     Of a gain that is the share that is sure: noise alone loses more so than it gains. The way back
     to the default, and what a policy loses, count whole.
     """
     counted = np.where(gained > 0, gained * sure, gained)
-    counted[0], counted[index] = gained[0], 0.0
-    return np.asarray(counted)
+    counted[:, 0] = gained[:, 0]
+    counted[np.arange(len(index)), index] = 0.0
+    return counted

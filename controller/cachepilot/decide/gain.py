@@ -4,7 +4,10 @@
 from dataclasses import dataclass
 from math import inf, log2, pi, sqrt
 
+import numpy as np
 from scipy.special import stdtrit
+
+from cachepilot.sense.counterfactuals import Floats
 
 LEAST_INTERVALS = 5
 """Fewer say nothing of how much a gain scatters."""
@@ -17,6 +20,11 @@ def quantile(chance: float, values: float) -> float:
     Student's t.
     """
     return float(-stdtrit(max(1.0, values - 1), min(0.5, max(chance, 1e-12))))
+
+
+def quantiles(chances: Floats, values: float) -> Floats:
+    """`quantile` of each chance."""
+    return np.asarray(-stdtrit(max(1.0, values - 1), np.clip(chances, 1e-12, 0.5)))
 
 
 def chance_at(alpha: float, intervals: int) -> float:

@@ -6,62 +6,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from cachepilot.decide.climb import Climb
 from cachepilot.decide.gain import LEAST_INTERVALS
 from cachepilot.decide.trial import Trial
 from cachepilot.model.calibration import SHOWN_S, Calibration
+from cachepilot.model.pages_table import PagesTable
 from cachepilot.quick_records import quickly_made
-from cachepilot.sense.counterfactuals import Counterfactual, Floats
+from cachepilot.sense.counterfactuals import Counterfactual
 
 SETTLED_S = 60.0
 """A page cache that has not turned over by then hardly misses."""
 LEADS_KEPT = 8.0
 """Over so many times that a policy was best it is averaged for how long."""
-
-
-@dataclass
-class Climb:
-    """What each policy saved since it began to gain on the one in force, and how that scatters.
-
-    A cumulative sum was last at its least when the change began that it shows (Page 1954). `saved`
-    are pages by policy and group of pages, `white` the variances of single intervals summed up,
-    `seconds` and `accesses` those since. `looked` counts all intervals of the regime.
-    """
-
-    saved: list[list[float]] = field(default_factory=list)
-    white: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    accesses: list[float] = field(default_factory=list)
-    looked: int = 0
-
-    def restart(self, policies: int, groups: int) -> None:
-        """Another policy is in force, or the workload changed."""
-        self.saved = [[0.0] * groups for _ in range(policies)]
-        self.white, self.seconds, self.accesses = ([0.0] * policies for _ in range(3))
-
-    def take(self, saved: Floats, accesses: float, elapsed_s: float) -> None:
-        """An interval: pages saved by policy and group."""
-        total = np.array(self.saved) + saved
-        rises = total.sum(axis=1) > 0
-        white = np.array(self.white) + saved.shape[1] * saved.var(axis=1, ddof=1)
-        self.saved = np.where(rises[:, None], total, 0.0).tolist()
-        self.white = np.where(rises, white, 0.0).tolist()
-        self.seconds = np.where(rises, np.array(self.seconds) + elapsed_s, 0.0).tolist()
-        self.accesses = np.where(rises, np.array(self.accesses) + accesses, 0.0).tolist()
-        self.looked += 1
-
-    def variances(self) -> Floats:
-        """Of what was saved in all groups, which are independent however long their errors last."""
-        saved = np.array(self.saved)
-        return np.asarray(saved.shape[1] * saved.var(axis=1, ddof=1))
-
-    def looks(self) -> Floats:
-        """How many independent errors were seen in the regime, shape (policies,).
-
-        The variance of a sum over that of as many independent intervals is the time that an error
-        lasts: of errors that stay the same there is but one, however often it is looked at.
-        """
-        lasts = self.variances() / np.maximum(self.white, 1e-300)
-        return np.asarray(np.clip(self.looked / np.maximum(lasts, 1.0), 1.0, max(1, self.looked)))
 
 
 @dataclass
@@ -81,7 +37,7 @@ class PolicyState:
 
     policies: list[str] = field(default_factory=list)
     debts: list[float] = field(default_factory=list)
-    totals: list[list[float]] = field(default_factory=list)
+    totals: PagesTable = field(default_factory=PagesTable)
     rate: float = 0.0
     climb: Climb = field(default_factory=Climb)
     calibration: Calibration = field(default_factory=Calibration)
@@ -103,7 +59,7 @@ class PolicyState:
     @property
     def groups(self) -> int:
         """Groups of pages that are told apart."""
-        return len(self.totals[0]) if self.totals else 0
+        return int(self.totals.values.shape[1])
 
     def align(self, policies: Sequence[str], groups: int) -> None:
         """Follows other candidates: new ones begin as far behind as the last of those before."""
@@ -114,7 +70,7 @@ class PolicyState:
         most = max(known.values(), default=0.0)
         self.debts = [known.get(name, most) for name in policies]
         self.policies = list(policies)
-        self.totals = [[0.0] * groups for _ in policies]
+        self.totals = PagesTable.zeros(len(policies), groups)
         self.climb.restart(len(policies), groups)
         self.climb.looked = 0
 
@@ -124,11 +80,6 @@ class PolicyState:
             debts = np.maximum(self.debts, self.debts[self.policies.index(policy)])
             self.debts = (debts - debts.min()).tolist()
         self.climb.restart(len(self.policies), self.groups)
-
-    def bound_leads(self, index: int, most: Floats) -> None:
-        """A lead over policy `index` that is enough is enough: more would outlive its cause."""
-        debts = np.maximum(self.debts, self.debts[index] - most)
-        self.debts = (debts - debts.min()).tolist()
 
     def end_trial(self) -> None:
         """Its loss is owed by its policy, until it gains as much."""
@@ -149,13 +100,11 @@ class PolicyState:
         kept = 1.0 - 1.0 / LEADS_KEPT
         self.leads[policy] = (kept * seconds + lasted_s, kept * ended + 1.0)
 
-    def left_s(self, now_s: Floats) -> Floats:
-        """For how long each policy is best yet, which is for `now_s`, as far as that is known."""
+    def mean_leads_s(self) -> list[float]:
+        """For how long each policy is best when it is, as far as that is known."""
         known = [self.leads.get(name, (0.0, 0.0)) for name in self.policies]
         # One that ended says little: it counts as if another had lasted no time at all.
-        mean_s = np.array([seconds / (ended + 1.0) for seconds, ended in known])
-        mean_s[:1] = 0.0
-        return np.asarray(np.maximum(0.0, mean_s - now_s))
+        return [0.0] + [seconds / (ended + 1.0) for seconds, ended in known[1:]]
 
     def begin_regime(self, regime: int, time_s: float) -> None:
         """The workload changed: what was worse before may be better now.

@@ -6,6 +6,8 @@ made when its evidence exceeds its cost, within a budget, and stays unconfirmed 
 measured agrees with what was predicted.
 """
 
+from collections.abc import Sequence
+
 from cachepilot.decide import choose, evidence, rollout
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.outcome import Outcome
@@ -13,24 +15,60 @@ from cachepilot.decide.state import Interval, PolicyState
 
 
 def step(state: PolicyState, seen: Interval, config: DecideConfig) -> list[Outcome]:
-    """Takes one interval in. `state.wanted` is the policy to attach then, None to leave it."""
+    """`step_all` of one tenant."""
+    return step_all([state], [seen], config)[0]
+
+
+def step_all(
+    states: Sequence[PolicyState], intervals: Sequence[Interval], config: DecideConfig
+) -> list[list[Outcome]]:
+    """Takes one interval of each tenant in; none has a say in what is decided of another.
+
+    `state.wanted` is the policy to attach then, None to leave it.
+    """
+    found = []
+    alike: dict[tuple[object, ...], list[int]] = {}
+    for i, (state, seen) in enumerate(zip(states, intervals, strict=True)):
+        found.append(_follow(state, seen))
+        told = seen.counterfactual
+        if told is not None and seen.elapsed_s > 0 and seen.in_force in told.policies:
+            alike.setdefault((seen.elapsed_s, told.misses.shape), []).append(i)
+    for group in alike.values():
+        some = [states[i] for i in group], [intervals[i] for i in group]
+        for i, outcomes in zip(group, _weigh(*some, config), strict=True):
+            found[i] += outcomes
+    return found
+
+
+def _follow(state: PolicyState, seen: Interval) -> list[Outcome]:
+    """What is in force, and in which regime, before the interval is held against the others."""
     found = rollout.follow(state, seen)
     if seen.regime > state.regime:
         state.begin_regime(seen.regime, seen.time_s)
     # An agent that was restarted counts them anew: the same regime.
     state.regime = seen.regime
-    told = seen.counterfactual
-    if told is None or seen.elapsed_s <= 0 or seen.in_force not in told.policies:
-        return found
-    known = evidence.take(state, seen, told, config)
-    judged = rollout.judge(state, seen, known, config)
-    if judged is not None:
-        found.append(judged)
-    hurdle = choose.hurdles(state, known)
-    # What may not be kept has no way back to it: the plan replaces it.
-    may_choose = seen.may_change and seen.may_begin and seen.in_force in seen.allowed
-    if may_choose and not seen.is_held and state.wanted is None:
-        found += choose.choose(state, seen, known, hurdle, config)
-    if state.wanted is None:
-        state.bound_leads(known.index, hurdle)
+    return found
+
+
+def _weigh(
+    states: Sequence[PolicyState], intervals: Sequence[Interval], config: DecideConfig
+) -> list[list[Outcome]]:
+    """Judges and chooses by the evidence of tenants with as many policies and groups."""
+    told = [one for one in (seen.counterfactual for seen in intervals) if one is not None]
+    known = evidence.take_all(states, intervals, told, config)
+    found: list[list[Outcome]] = []
+    for i, (state, seen) in enumerate(zip(states, intervals, strict=True)):
+        is_tried = state.trial is not None and state.trial.is_live and state.wanted is None
+        judged = rollout.judge(state, seen, known.of(i), config) if is_tried else None
+        found.append([] if judged is None else [judged])
+    hurdle = choose.hurdles(states, known)
+    ready = choose.ready(states, intervals, known, hurdle, config)
+    bounded = known.bound_leads(hurdle)
+    for i, (state, seen) in enumerate(zip(states, intervals, strict=True)):
+        # What may not be kept has no way back to it: the plan replaces it.
+        may_choose = seen.may_change and seen.may_begin and seen.in_force in seen.allowed
+        if ready.any[i] and may_choose and not seen.is_held and state.wanted is None:
+            found[i] += choose.choose(state, seen, known, ready, i)
+        if state.wanted is None:
+            state.debts = bounded[i]
     return found

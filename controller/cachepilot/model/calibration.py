@@ -5,8 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cachepilot.sense.counterfactuals import Floats
+
+Ints = NDArray[np.int64]
 
 PRIOR_S = 5.0
 """What is known of a policy counts like so much time in which it was as far off as the default."""
@@ -38,52 +41,14 @@ class Calibration:
             known = dict(zip(then, values, strict=True))
             values[:] = [known.get(name, 0.0) for name in now]
 
-    def pass_time(self, misses: Floats, elapsed_s: float) -> None:
-        """Follows the predicted misses of an interval, shape (policies,)."""
-        now = misses / elapsed_s
-        rate = np.array(self.rate)
-        keep = 0.5 ** (elapsed_s / RATE_HALF_LIFE_S)
-        self.rate = np.where(rate > 0, keep * rate + (1 - keep) * now, now).tolist()
-
     def forget_all_but(self, index: int) -> None:
         """The workload changed: how far policies were off before says little of the others."""
         for values in (self.measured, self.predicted, self.seconds):
             values[:] = [one if i in (0, index) else 0.0 for i, one in enumerate(values)]
 
-    def thin(self, index: int, share: float) -> None:
-        """Only that share of the sampled pages is sampled still: less is known of the others."""
-        self.seconds[:] = [one if i == index else share * one for i, one in enumerate(self.seconds)]
-
     def factors(self, index: int) -> Floats:
-        """Measured over predicted misses, shape (policies,); policy `index` is in force.
-
-        What is known of the default counts against what is known of the policy in force, each the
-        expectation for the other: two linear equations. For all others the default's is expected.
-        """
-        predicted = np.array(self.predicted)
-        known = np.where(predicted > 0, self.seconds, 0.0)
-        # Less than a page says nothing of the ratio.
-        ratio = np.array(self.measured) / np.maximum(predicted, 1.0)
-        mine, theirs = float(known[index]), float(known[0])
-        if index == 0:
-            default = float(ratio[0]) if theirs > 0 else 1.0
-        elif mine + theirs == 0:
-            default = 1.0
-        else:
-            shrunk = PRIOR_S / (theirs + PRIOR_S)
-            known_s = mine + theirs * shrunk
-            in_force = (mine * ratio[index] + theirs * shrunk * ratio[0]) / known_s
-            default = float((1 - shrunk) * ratio[0] + shrunk * in_force)
-        found = (known * ratio + PRIOR_S * default) / (known + PRIOR_S)
-        found[0] = default
-        return np.asarray(found)
-
-    def of_default_alone(self) -> float:
-        """The default's factor by what was measured of it, whatever is in force now."""
-        if self.predicted[0] <= 0:
-            return 1.0
-        ratio = self.measured[0] / max(self.predicted[0], 1.0)
-        return (self.seconds[0] * ratio + PRIOR_S) / (self.seconds[0] + PRIOR_S)
+        """Measured over predicted misses, shape (policies,); policy `index` is in force."""
+        return np.asarray(Calibrations.of([self]).factors(np.array([index]))[0])
 
     def raise_to(self, index: int, factor: float, then: int = 0) -> None:
         """It was shown to be off by so much at least; policy `then` is in force from now on.
@@ -98,13 +63,95 @@ class Calibration:
         ratio = factor * (1 + weight) - weight * float(found[0])
         self.measured[index] = ratio * max(self.predicted[index], 1.0)
 
+
+@dataclass
+class Calibrations:
+    """Of many tenants with as many policies: the same with an axis of tenants first.
+
+    `index`, shape (tenants,), are the policies in force.
+    """
+
+    measured: Floats
+    predicted: Floats
+    seconds: Floats
+    rate: Floats
+
+    @classmethod
+    def of(cls, calibrations: Sequence[Calibration]) -> "Calibrations":
+        """A copy; `store` writes it back."""
+        return cls(
+            np.array([one.measured for one in calibrations]),
+            np.array([one.predicted for one in calibrations]),
+            np.array([one.seconds for one in calibrations]),
+            np.array([one.rate for one in calibrations]),
+        )
+
+    def store(self, calibrations: Sequence[Calibration]) -> None:
+        """Makes them what these are."""
+        rows = zip(
+            calibrations, self.measured.tolist(), self.predicted.tolist(), self.seconds.tolist(),
+            self.rate.tolist(), strict=True,
+        )  # fmt: skip
+        for one, measured, predicted, seconds, rate in rows:
+            one.measured, one.predicted = measured, predicted
+            one.seconds, one.rate = seconds, rate
+
+    def pass_time(self, misses: Floats, elapsed_s: float) -> None:
+        """Follows the predicted misses of an interval, shape (tenants, policies)."""
+        now = misses / elapsed_s
+        keep = 0.5 ** (elapsed_s / RATE_HALF_LIFE_S)
+        self.rate = np.where(self.rate > 0, keep * self.rate + (1 - keep) * now, now)
+
+    def thin(self, index: Ints, share: Floats) -> None:
+        """Only that share of the sampled pages is sampled still: less is known of the others."""
+        rows = np.arange(len(index))
+        kept = self.seconds[rows, index]
+        self.seconds = share[:, None] * self.seconds
+        self.seconds[rows, index] = kept
+
+    def factors(self, index: Ints) -> Floats:
+        """Measured over predicted misses, shape (tenants, policies).
+
+        What is known of the default counts against what is known of the policy in force, each the
+        expectation for the other: two linear equations. For all others the default's is expected.
+        """
+        rows = np.arange(len(index))
+        known = np.where(self.predicted > 0, self.seconds, 0.0)
+        # Less than a page says nothing of the ratio.
+        ratio = self.measured / np.maximum(self.predicted, 1.0)
+        mine, theirs, default = known[rows, index], known[:, 0], ratio[:, 0]
+        shrunk = PRIOR_S / (theirs + PRIOR_S)
+        known_s = mine + theirs * shrunk
+        is_known = known_s > 0
+        in_force = mine * ratio[rows, index] + theirs * shrunk * default
+        in_force /= np.where(is_known, known_s, 1.0)
+        both = np.where(is_known, (1 - shrunk) * default + shrunk * in_force, 1.0)
+        alone = np.where(theirs > 0, default, 1.0)
+        default = np.where(index == 0, alone, both)
+        found = (known * ratio + PRIOR_S * default[:, None]) / (known + PRIOR_S)
+        found[:, 0] = default
+        return np.asarray(found)
+
+    def of_default_alone(self) -> Floats:
+        """The default's factor by what was measured of it, whatever is in force now."""
+        seconds, predicted = self.seconds[:, 0], self.predicted[:, 0]
+        ratio = self.measured[:, 0] / np.maximum(predicted, 1.0)
+        found = (seconds * ratio + PRIOR_S) / (seconds + PRIOR_S)
+        return np.where(predicted > 0, found, 1.0)
+
     def take(
-        self, index: int, measured: float, predicted: float, elapsed_s: float, half_life_s: float
+        self,
+        index: Ints,
+        measured: Floats,
+        predicted: Floats,
+        elapsed_s: float,
+        half_life_s: float,
     ) -> None:
-        """An interval of the policy in force."""
+        """An interval of the policies in force, by tenant."""
         slow, fast = 0.5 ** (elapsed_s / FORGOTTEN_S), 0.5 ** (elapsed_s / half_life_s)
+        rows = np.arange(len(index))
         new = (measured, predicted, elapsed_s)
         for values, one in zip((self.measured, self.predicted, self.seconds), new, strict=True):
-            kept = values[index]
-            values[:] = [slow * value for value in values]
-            values[index] = fast * kept + one
+            now = fast * values[rows, index] + one
+            np.multiply(values, slow, out=values)
+            values[rows, index] = now

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.outcome import Outcome, What
 from cachepilot.decide.state import Interval
-from cachepilot.decide.step import step
+from cachepilot.decide.step import step_all
 from cachepilot.domain.decisions import Decision, Event, Reading, Setting
 from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
 from cachepilot.domain.planned import Action, Held, Plan
@@ -104,9 +104,16 @@ def decide(
     wishes = dict(cycle.orders)
     decisions: list[Decision] = []
     actions = {action.cgroup: action for action in cycle.plan.actions}
-    for cgroup, seen in cycle.collected.seen.items():
-        state, objective = states[cgroup].policy, cycle.objectives.of(cgroup)
-        for outcome in step(state, _interval(seen, objective, cycle), config):
+    all_seen = cycle.collected.seen
+    asked = [cycle.objectives.of(cgroup) for cgroup in all_seen]
+    intervals = [
+        _interval(seen, objective, cycle)
+        for seen, objective in zip(all_seen.values(), asked, strict=True)
+    ]
+    outcomes = step_all([states[cgroup].policy for cgroup in all_seen], intervals, config)
+    for (cgroup, seen), objective, found in zip(all_seen.items(), asked, outcomes, strict=True):
+        state = states[cgroup].policy
+        for outcome in found:
             decisions.append(_decision(seen, outcome, cycle.collected.time_s))
             if outcome.what is What.LIVE and state.wanted is not None:
                 states[cgroup].begin_change(cycle.collected.snapshot.epoch)
