@@ -28,8 +28,9 @@ def hurdles(states: Sequence[PolicyState], known: Evidences) -> Floats:
     """
     lost = np.zeros(known.cost.shape)
     for i, state in enumerate(states):
-        if state.lost:
-            lost[i] = [state.lost.get(name, 0.0) for name in state.policies]
+        for name, pages in state.lost.items():
+            if pages and name in state.policies:
+                lost[i, state.policies.index(name)] = pages
     owed = np.array([max(0.0, one.regime_excess) for one in states])
     found = known.cost + owed[:, None] + lost
     found[:, 0] = known.cost[:, 0]

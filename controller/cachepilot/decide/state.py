@@ -102,9 +102,13 @@ class PolicyState:
 
     def mean_leads_s(self) -> list[float]:
         """For how long each policy is best when it is, as far as that is known."""
-        known = [self.leads.get(name, (0.0, 0.0)) for name in self.policies]
-        # One that ended says little: it counts as if another had lasted no time at all.
-        return [0.0] + [seconds / (ended + 1.0) for seconds, ended in known[1:]]
+        found = [0.0] * len(self.policies)
+        for name, (seconds, ended) in self.leads.items():
+            if name in self.policies:
+                # One that ended says little: it counts as if another had lasted no time at all.
+                found[self.policies.index(name)] = seconds / (ended + 1.0)
+        found[:1] = [0.0]
+        return found
 
     def begin_regime(self, regime: int, time_s: float) -> None:
         """The workload changed: what was worse before may be better now.

@@ -203,14 +203,13 @@ class NodeLoop:
         decisions = self._acknowledged(collected)
         with timed("observe"):
             decisions += decider.observe(collected, objectives)
-            collected = calibrated(collected, decider.state.tenants, decider.recents)
-            collected = protected(collected, objectives, config.least_share)
+            collected = self._bounded(collected, objectives)
         with timed("plan"):
-            states, unsettled = decider.state.tenants, decider.unsettled(collected)
+            held = decider.held(collected)
+            states, unsettled = decider.state.tenants, decider.unsettled(collected, held)
             self._promises.take(collected, objectives, states, unsettled, self._wait_us())
-            margin, held = config.decide.least_gain, decider.held(collected)
             asked_of_plan = self._promises.corrected(objectives)
-            fixed = held_fast(asked_of_plan, collected, held, margin)
+            fixed = held_fast(asked_of_plan, collected, held, config.decide.least_gain)
             can_limit = "limits" in self.hello.capabilities
             planned = plan_step(collected, fixed, config.planner, can_limit)
         with timed("decide"):
@@ -240,6 +239,13 @@ class NodeLoop:
         made = (collected, planned, objectives, epoch)
         self._to_publish = partial(self._publish, seen, *made)
         return sent
+
+    def _bounded(self, collected: Collected, objectives: Objectives) -> Collected:
+        """What was collected with what is known of each tenant: its first memory, its curves."""
+        states = self._decider.state.tenants
+        first_bytes = {cgroup: one.held_first_bytes for cgroup, one in states.items()}
+        curves = calibrated(collected, states, self._decider.recents)
+        return protected(collected, objectives, self._config.least_share, first_bytes, curves)
 
     def _wait_us(self) -> float:
         """What a device read waits, as the last plan had it."""

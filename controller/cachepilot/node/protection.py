@@ -5,10 +5,12 @@ What a tenant keeps of its throughput (`keep`) is by its curve, which may be wro
 memory bounds what that costs it.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from cachepilot.domain.objectives.objective import Goal, Mode, Objective, Objectives, size_bytes
 from cachepilot.domain.planned import Action
+from cachepilot.domain.snapshot import Curves
 from cachepilot.sense.collect import Collected, Seen
 from cachepilot.sizes import human_bytes, pages_down
 
@@ -41,8 +43,14 @@ def _least(seen: Seen, objective: Objective, budget_bytes: int) -> int:
     return max(seen.tenant.floor_bytes, asked)
 
 
-def protected(collected: Collected, objectives: Objectives, share: float) -> Collected:
-    """With floors that leave every tenant `share` of its first memory.
+def protected(
+    collected: Collected,
+    objectives: Objectives,
+    share: float,
+    first_bytes: Mapping[str, int],
+    curves: Mapping[str, Curves],
+) -> Collected:
+    """With the first memory of every tenant, floors that leave it `share` of that, and `curves`.
 
     Where the budget has no room for all of that, each gets the same part of it. Nobody is made to
     grow: who fell below for an SLO is held where it is. An operator whose goal is `least_memory`
@@ -54,18 +62,17 @@ def protected(collected: Collected, objectives: Objectives, share: float) -> Col
     more = {}
     room, asked = budget, 0
     for cgroup, seen in collected.seen.items():
-        objective, tenant = objectives.of(cgroup), seen.tenant
+        objective, floor = objectives.of(cgroup), seen.tenant.floor_bytes
         room -= _least(seen, objective, budget)
-        kept = _kept_bytes(seen, objective, tenant.first_bytes, share, budget)
-        if kept > tenant.floor_bytes:
-            more[cgroup] = kept - tenant.floor_bytes
+        kept = _kept_bytes(seen, objective, first_bytes[cgroup], share, budget)
+        if kept > floor:
+            more[cgroup] = kept - floor
             asked += more[cgroup] if objective.mode is Mode.AUTO else 0
     part = min(1.0, max(0, room) / asked) if asked else 1.0
-    found = dict(collected.seen)
-    for cgroup, extra in more.items():
-        seen = collected.seen[cgroup]
-        floor = seen.tenant.floor_bytes + pages_down(int(extra * part))
-        found[cgroup] = seen.with_bounds(floor, seen.tenant.first_bytes)
+    found = {}
+    for cgroup, seen in collected.seen.items():
+        floor = seen.tenant.floor_bytes + pages_down(int(more.get(cgroup, 0) * part))
+        found[cgroup] = seen.with_bounds(floor, first_bytes[cgroup], curves.get(cgroup))
     tenants = tuple(seen.tenant for seen in found.values())
     return replace(collected, snapshot=replace(collected.snapshot, tenants=tenants), seen=found)
 

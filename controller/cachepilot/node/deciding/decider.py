@@ -142,12 +142,12 @@ class Decider:
         found.update(name for name, one in self.recents.items() if one.is_foreign)
         return foreign(states, collected.seen) | found
 
-    def unsettled(self, collected: Collected) -> frozenset[str]:
-        """Whose page cache turns over or fills: what is measured is not yet of its setting."""
+    def unsettled(self, collected: Collected, held: frozenset[str]) -> frozenset[str]:
+        """Whose page cache fills, beside those `held`: what is measured is not of its setting."""
         filling = (
             name for name in collected.seen if memory_rollout.is_filling(self.state.memory, name)
         )
-        return self.held(collected).union(filling)
+        return held.union(filling)
 
     def step(self, look: Look) -> Decided:
         """Decides on what was observed, by a plan made for it."""
