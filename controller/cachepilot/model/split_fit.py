@@ -103,23 +103,25 @@ def _slopes(
     )
     pull /= time_us
 
-    def curvature(power: int) -> FloatArray:
-        weighted, prior = root**power * by_service, root_away**power * by_prior**2
+    def curvature(root: FloatArray, root_away: FloatArray) -> FloatArray:
+        weighted, prior = root * by_service, root_away * by_prior**2
         return np.stack(
             (
                 (weighted * by_service).sum(axis=1),
                 (weighted * by_accesses).sum(axis=1),
-                (root**power * by_accesses**2).sum(axis=1) + prior,
+                (root * by_accesses**2).sum(axis=1) + prior,
             ),
             axis=1,
         )
 
-    newton = curvature(3)
+    newton = curvature(root**3, root_away**3)
     newton[:, 0] -= (pull * by_service).sum(axis=1)
     newton[:, 1] -= (pull * by_accesses).sum(axis=1)
     newton[:, 2] -= (pull * by_accesses * batch.misses_us).sum(axis=1) + pull_prior / at[:, 1]
     convex = (newton[:, 0] > 0) & (newton[:, 0] * newton[:, 2] > newton[:, 1] ** 2)
-    return gradient, np.where(convex[:, None], newton, curvature(1))
+    if bool(convex.all()):
+        return gradient, newton
+    return gradient, np.where(convex[:, None], newton, curvature(root, root_away))
 
 
 def _step(
@@ -164,5 +166,7 @@ def best_splits(problems: Sequence[SplitProblem]) -> list[tuple[float, float]]:
         cost = np.where(better, found, cost)
         if bool(done.all()):
             break
-        gradient, curved = _slopes(batch, at, *batch.off(at))
+        # Where all went on, what was found there is known.
+        here = (off, away, time_us) if bool(better.all()) else batch.off(at)
+        gradient, curved = _slopes(batch, at, *here)
     return [(service, accesses) for service, accesses in at.tolist()]

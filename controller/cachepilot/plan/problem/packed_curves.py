@@ -17,6 +17,8 @@ AT_ONCE_MAX = 1 << 16
 """So many comparisons are made at once; more would not stay in the processor's caches."""
 FEW = 1 << 12
 """So few values are interpolated at once: of more, one policy after the other stays in caches."""
+COUNTED_MAX = 255
+"""A byte counts no further."""
 ABOVE_ALL = 2.0
 """More than any miss ratio."""
 
@@ -70,14 +72,16 @@ class PackedCurves:
 
     def _below(self, sizes_bytes: IntArray) -> IntArray:
         """Index of the grid point at or below each size, (N, K)."""
-        inner = self.sizes_bytes[:, 1:-1]
-        if sizes_bytes.size * inner.shape[1] <= AT_ONCE_MAX:
-            reached = sizes_bytes[:, :, None] >= inner[:, None, :]
-            found: IntArray = np.count_nonzero(reached, axis=2)
+        inner = self.sizes_bytes[:, 1:-1].T[:, :, None]
+        sizes = sizes_bytes.astype(np.float64)
+        if sizes.size * len(inner) <= AT_ONCE_MAX and len(inner) <= COUNTED_MAX:
+            reached = sizes >= np.ascontiguousarray(inner)
+            # Of bytes, a row of tenants and sizes at a time: many times as fast as to count each.
+            found: IntArray = reached.view(np.uint8).sum(axis=0, dtype=np.uint8).astype(np.int64)
             return found
-        below = np.zeros(sizes_bytes.shape, dtype=np.int64)
-        for column in range(inner.shape[1]):
-            below += sizes_bytes >= inner[:, column, None]
+        below = np.zeros(sizes.shape, dtype=np.int64)
+        for column in inner:
+            below += sizes >= column
         return below
 
     @cached_property
