@@ -38,11 +38,11 @@ class RecordError(InputError):
 
 def encode(value: Any) -> str:
     """A dataclass as one line of JSON; floating-point numbers keep every bit."""
-    return to_json(value, fallback=_plain).decode()
+    return to_json(value, fallback=plain).decode()
 
 
-def _plain(value: Any) -> Any:
-    """What JSON has no form for."""
+def plain(value: Any) -> Any:
+    """What JSON has no form for, as something that it has one for."""
     if isinstance(value, np.ndarray):
         data = b64encode(value.tobytes()).decode()
         return {"kind": value.dtype.str, "shape": value.shape, "base64": data}
@@ -52,7 +52,7 @@ def _plain(value: Any) -> Any:
 
 
 def _array(value: Any) -> npt.NDArray[Any]:
-    """Of what `_plain` made of one; or of a list, as earlier versions wrote it."""
+    """Of what `plain` made of one; or of a list, as earlier versions wrote it."""
     if isinstance(value, list):
         return np.array(value)
     kind = value["kind"]

@@ -6,7 +6,7 @@ Everything that a decision depends on is here, in the objectives or in the confi
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -78,6 +78,9 @@ class Curves:
     first size a curve runs straight to a miss ratio of 1 at no memory; beyond the last it stays
     what it was there.
     """
+
+    # For who writes records: `json_values` knows how arrays are written.
+    __pydantic_config__: ClassVar = {"arbitrary_types_allowed": True}
 
     policies: tuple[str, ...]
     sizes_bytes: IntArray

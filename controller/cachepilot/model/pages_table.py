@@ -55,11 +55,11 @@ class PagesTable:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> CoreSchema:
-        row = core_schema.list_schema(core_schema.float_schema())
+        rows = core_schema.list_schema(core_schema.list_schema(core_schema.float_schema()))
         return core_schema.no_info_after_validator_function(
             cls,
-            core_schema.list_schema(row),
+            rows,
             serialization=core_schema.plain_serializer_function_ser_schema(
-                lambda table: table.values.tolist()
+                lambda table: table.values.tolist(), return_schema=rows
             ),
         )

@@ -3,8 +3,11 @@
 
 import json
 from dataclasses import dataclass, replace
+from functools import cache
 
-from cachepilot.domain.json_values import UNREADABLE, RecordError, decode, encode
+from pydantic import TypeAdapter
+
+from cachepilot.domain.json_values import UNREADABLE, RecordError, decode, plain
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.planned import Plan
 from cachepilot.domain.snapshot import Snapshot
@@ -36,9 +39,18 @@ class Record:
         return replace(self, objectives=replace(stated, pinned=pinned, tenants=tenants))
 
 
+@cache
+def _adapter() -> TypeAdapter[Record]:
+    return TypeAdapter(Record)
+
+
 def to_json(record: Record) -> str:
-    """The record as one line of JSON; floating-point numbers keep every bit."""
-    return encode(record)
+    """The record as one line of JSON; floating-point numbers keep every bit.
+
+    As `json_values.encode`, but by the kinds of fields: to look at each value takes half as long
+    again.
+    """
+    return _adapter().dump_json(record, fallback=plain).decode()
 
 
 def from_json(text: str, name: str) -> Record:
