@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the store has of a node: all of it, and tenants that changed since."""
 
+import json
 import sqlite3
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, flat
 from experiments.control_loop.world import World
 
+from cachepilot.domain.json_values import RecordError
 from cachepilot.node import node_state
 from cachepilot.node.loop import SAVE_CYCLES
 from cachepilot.store.journal import NodeRow
@@ -159,3 +161,21 @@ def test_gains_that_an_earlier_version_stored_cost_nothing_else() -> None:
     assert kept.memory.change.gained.bound(0.01) >= 1.0
     trial = kept.tenants["/a"].policy.trial
     assert trial is not None and trial.intervals == 9 and trial.course.intervals == 0
+
+
+def test_a_state_is_read_as_it_was_written_and_rows_of_unlike_length_are_not(
+    tmp_path: Path,
+) -> None:
+    world = world_of(tmp_path)
+    world.run(SAVE_CYCLES)
+    state = world.loop._decider.state
+    text = node_state.to_json(state)
+    assert node_state.from_json(text, "node") == state
+    found = json.loads(text)
+    climb = found["tenants"]["/0"]["policy"]["climb"]
+    climb["saved"][0].pop()
+    with pytest.raises(RecordError, match="node"):
+        node_state.from_json(json.dumps(found), "node")
+    climb["saved"], climb["white"] = [], []
+    with pytest.raises(RecordError, match="node"):
+        node_state.from_json(json.dumps(found), "node")

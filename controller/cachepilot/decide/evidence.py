@@ -16,7 +16,7 @@ from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.gain import quantiles
 from cachepilot.decide.state import Interval, PolicyState
 from cachepilot.model.calibration import Calibrations, Ints
-from cachepilot.model.pages_table import PagesTable
+from cachepilot.model.pages_table import stacked, unstack
 from cachepilot.sense.counterfactuals import Counterfactual, Floats
 
 SETTLING = 2.0
@@ -108,7 +108,7 @@ def take_all(
     calibrations.store([one.calibration for one in states])
     keep = 0.5 ** (elapsed_s / config.calibration_half_life_s)
     totals = [one.totals for one in states]
-    PagesTable.unstack(keep * PagesTable.stack(totals) + raw, totals)
+    unstack(keep * stacked(totals) + raw, totals)
     saved = (factors[rows, index][:, None] * raw[rows, index])[:, None, :]
     saved = saved - factors[:, :, None] * raw
     climbs = _climbed(states, intervals, saved)

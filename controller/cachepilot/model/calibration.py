@@ -2,11 +2,20 @@
 """Calibration: what is measured over what the counterfactual of the policy in force predicts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic_core import CoreSchema
 
+from cachepilot.model.pages_table import (
+    FLOATS_SCHEMA,
+    Table,
+    named_lists_schema,
+    stacked,
+    unstack,
+)
 from cachepilot.sense.counterfactuals import Floats
 
 Ints = NDArray[np.int64]
@@ -20,31 +29,80 @@ FORGOTTEN_S = 3600.0
 """Half-life of what is known of policies that are not in force."""
 
 
-@dataclass
-class Calibration:
+MEASURED, PREDICTED, SECONDS, RATE = range(4)
+"""Rows of `Calibration.values`."""
+
+
+class Calibration(Table):
     """Of one tenant: a factor per policy, the first of which is the default.
 
     A policy that was never in force is taken to be off as the default is: most of what is wrong,
     the sample, readahead or accesses that are not seen, is wrong of all policies alike. `measured`
     and `predicted` are pages of the last `seconds` in force; `rate` are predicted misses per
-    second.
+    second. `values` has these four rows.
     """
 
-    measured: list[float] = field(default_factory=list)
-    predicted: list[float] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-    rate: list[float] = field(default_factory=list)
+    __slots__ = ()
+
+    def __init__(
+        self,
+        measured: Sequence[float] = (),
+        predicted: Sequence[float] = (),
+        seconds: Sequence[float] = (),
+        rate: Sequence[float] = (),
+    ) -> None:
+        """Raises ValueError for rows of unlike length."""
+        self.values = np.array((measured, predicted, seconds, rate), dtype=np.float64)
+
+    @property
+    def measured(self) -> list[float]:
+        """Pages that missed while each policy was in force."""
+        return self._row(MEASURED)
+
+    @property
+    def predicted(self) -> list[float]:
+        """Pages that were predicted to."""
+        return self._row(PREDICTED)
+
+    @property
+    def seconds(self) -> list[float]:
+        """For so long each policy was in force."""
+        return self._row(SECONDS)
+
+    @property
+    def rate(self) -> list[float]:
+        """Predicted misses per second."""
+        return self._row(RATE)
+
+    def _row(self, at: int) -> list[float]:
+        found: list[float] = self.values[at].tolist()
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Calibration):
+            return NotImplemented
+        return np.array_equal(self.values, other.values)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> CoreSchema:
+        names = ("measured", "predicted", "seconds", "rate")
+        return named_lists_schema(cls, dict.fromkeys(names, FLOATS_SCHEMA))
 
     def aligned(self, then: Sequence[str], now: Sequence[str]) -> None:
         """Follows other candidates; nothing is known of new ones."""
-        for values in (self.measured, self.predicted, self.seconds, self.rate):
-            known = dict(zip(then, values, strict=True))
-            values[:] = [known.get(name, 0.0) for name in now]
+        found = np.zeros((len(self.values), len(now)))
+        for at, name in enumerate(now):
+            if name in then:
+                found[:, at] = self.values[:, then.index(name)]
+        self.values = found
 
     def forget_all_but(self, index: int) -> None:
         """The workload changed: how far policies were off before says little of the others."""
-        for values in (self.measured, self.predicted, self.seconds):
-            values[:] = [one if i in (0, index) else 0.0 for i, one in enumerate(values)]
+        others = np.ones(self.values.shape[1], dtype=np.bool_)
+        others[[0, index]] = False
+        self.values[:RATE, others] = 0.0
 
     def factors(self, index: int) -> Floats:
         """Measured over predicted misses, shape (policies,); policy `index` is in force."""
@@ -56,12 +114,13 @@ class Calibration:
         `index` is neither that one nor the default.
         """
         found = self.factors(then)
-        if found[index] >= factor or self.predicted[index] <= 0:
+        predicted = self.values[PREDICTED, index]
+        if found[index] >= factor or predicted <= 0:
             return
-        self.seconds[index] = max(self.seconds[index], SHOWN_S)
-        weight = PRIOR_S / self.seconds[index]
+        seconds = self.values[SECONDS, index] = max(self.values[SECONDS, index], SHOWN_S)
+        weight = PRIOR_S / seconds
         ratio = factor * (1 + weight) - weight * float(found[0])
-        self.measured[index] = ratio * max(self.predicted[index], 1.0)
+        self.values[MEASURED, index] = ratio * max(predicted, 1.0)
 
 
 @dataclass
@@ -71,43 +130,36 @@ class Calibrations:
     `index`, shape (tenants,), are the policies in force.
     """
 
-    measured: Floats
-    predicted: Floats
-    seconds: Floats
-    rate: Floats
+    values: Floats
 
     @classmethod
     def of(cls, calibrations: Sequence[Calibration]) -> "Calibrations":
         """A copy; `store` writes it back."""
-        return cls(
-            np.array([one.measured for one in calibrations]),
-            np.array([one.predicted for one in calibrations]),
-            np.array([one.seconds for one in calibrations]),
-            np.array([one.rate for one in calibrations]),
-        )
+        return cls(stacked(calibrations))
 
     def store(self, calibrations: Sequence[Calibration]) -> None:
         """Makes them what these are."""
-        rows = zip(
-            calibrations, self.measured.tolist(), self.predicted.tolist(), self.seconds.tolist(),
-            self.rate.tolist(), strict=True,
-        )  # fmt: skip
-        for one, measured, predicted, seconds, rate in rows:
-            one.measured, one.predicted = measured, predicted
-            one.seconds, one.rate = seconds, rate
+        unstack(self.values, calibrations)
+
+    @property
+    def rate(self) -> Floats:
+        """Predicted misses per second, shape (tenants, policies)."""
+        return self.values[:, RATE]
 
     def pass_time(self, misses: Floats, elapsed_s: float) -> None:
         """Follows the predicted misses of an interval, shape (tenants, policies)."""
         now = misses / elapsed_s
         keep = 0.5 ** (elapsed_s / RATE_HALF_LIFE_S)
-        self.rate = np.where(self.rate > 0, keep * self.rate + (1 - keep) * now, now)
+        rate = self.values[:, RATE]
+        self.values[:, RATE] = np.where(rate > 0, keep * rate + (1 - keep) * now, now)
 
     def thin(self, index: Ints, share: Floats) -> None:
         """Only that share of the sampled pages is sampled still: less is known of the others."""
         rows = np.arange(len(index))
-        kept = self.seconds[rows, index]
-        self.seconds = share[:, None] * self.seconds
-        self.seconds[rows, index] = kept
+        seconds = self.values[:, SECONDS]
+        kept = seconds[rows, index]
+        seconds *= share[:, None]
+        seconds[rows, index] = kept
 
     def factors(self, index: Ints) -> Floats:
         """Measured over predicted misses, shape (tenants, policies).
@@ -116,9 +168,10 @@ class Calibrations:
         expectation for the other: two linear equations. For all others the default's is expected.
         """
         rows = np.arange(len(index))
-        known = np.where(self.predicted > 0, self.seconds, 0.0)
+        predicted = self.values[:, PREDICTED]
+        known = np.where(predicted > 0, self.values[:, SECONDS], 0.0)
         # Less than a page says nothing of the ratio.
-        ratio = self.measured / np.maximum(self.predicted, 1.0)
+        ratio = self.values[:, MEASURED] / np.maximum(predicted, 1.0)
         mine, theirs, default = known[rows, index], known[:, 0], ratio[:, 0]
         shrunk = PRIOR_S / (theirs + PRIOR_S)
         known_s = mine + theirs * shrunk
@@ -134,8 +187,8 @@ class Calibrations:
 
     def of_default_alone(self) -> Floats:
         """The default's factor by what was measured of it, whatever is in force now."""
-        seconds, predicted = self.seconds[:, 0], self.predicted[:, 0]
-        ratio = self.measured[:, 0] / np.maximum(predicted, 1.0)
+        measured, predicted, seconds = self.values[:, :RATE, 0].T
+        ratio = measured / np.maximum(predicted, 1.0)
         found = (seconds * ratio + PRIOR_S) / (seconds + PRIOR_S)
         return np.where(predicted > 0, found, 1.0)
 
@@ -150,8 +203,8 @@ class Calibrations:
         """An interval of the policies in force, by tenant."""
         slow, fast = 0.5 ** (elapsed_s / FORGOTTEN_S), 0.5 ** (elapsed_s / half_life_s)
         rows = np.arange(len(index))
-        new = (measured, predicted, elapsed_s)
-        for values, one in zip((self.measured, self.predicted, self.seconds), new, strict=True):
-            now = fast * values[rows, index] + one
-            np.multiply(values, slow, out=values)
-            values[rows, index] = now
+        new = np.stack((measured, predicted, np.full(len(rows), elapsed_s)), axis=1)
+        known = self.values[:, :RATE]
+        now = fast * known[rows, :, index] + new
+        known *= slow
+        known[rows, :, index] = now
