@@ -3,6 +3,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from sys import intern
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +55,9 @@ def _read(told: wire.Counterfactuals, then: _Totals | None) -> tuple[_Totals, li
     policies = tuple(names)
     if then is not None and then.policies == policies:
         policies = then.policies
+    else:
+        # The same few names of thousands of tenants.
+        policies = tuple(map(intern, names))
     misses, reread = np.array(told.misses_total), told.reread_pages[:]
     fits = 0 < len(policies) <= POLICIES_MAX and 2 <= groups <= GROUPS_MAX
     is_known = then is not None and then.policies is policies

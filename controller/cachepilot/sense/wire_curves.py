@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from sys import intern
 from typing import Any
 
 import numpy as np
@@ -146,7 +147,8 @@ def _read_only(values: Sequence[float], kind: type[np.generic]) -> npt.NDArray[A
 
 def from_wire(curves: wire.Curves) -> Measured:
     """Every curve of the wire; SnapshotError when they contradict themselves."""
-    policies = tuple(curves.policies)
+    # The same few names of thousands of tenants.
+    policies = tuple(map(intern, curves.policies))
     sizes = _read_only(curves.sizes_bytes, np.int64)
     shape = (len(policies), sizes.size)
     # Of the wire, which has them in single precision.
