@@ -24,9 +24,16 @@ def a_node(budget_mib: int) -> Snapshot:
     even = Curves(("lru",), sizes, np.array([[1.0 - 1 / 200, 0.0]]))
     at_cliff = np.array([CLIFF_MIB * MIB - 4096, CLIFF_MIB * MIB])
     cliff = Curves(("lru",), at_cliff, np.array([[1.0, 0.1]]))
-    given = {"policy": "lru", "limit_bytes": CLIFF_MIB * MIB, "first_bytes": CLIFF_MIB * MIB}
+    had = CLIFF_MIB * MIB
     tenants = tuple(
-        replace(one, floor_bytes=10 * MIB, curves=curves, **given)
+        replace(
+            one,
+            policy="lru",
+            limit_bytes=had,
+            first_bytes=had,
+            floor_bytes=10 * MIB,
+            curves=curves,
+        )
         for one, curves in zip(seen.tenants, (even, cliff), strict=True)
     )
     return replace(seen, tenants=tenants, node=replace(seen.node, budget_bytes=budget_mib * MIB))
