@@ -9,6 +9,7 @@ use crate::bpf::checked;
 use crate::bpf::link::{OpsLink, pin};
 use crate::bpf::object::LoadedPolicy;
 use crate::bpf::ops_layout::{OpsLayout, Registered};
+use crate::bpf::run_time;
 use crate::bpf::support;
 use crate::bpf::tunables::TunableWords;
 use crate::cgroup::{self, Cgroup};
@@ -204,6 +205,19 @@ impl Policies {
         Ok(self.attached(&self.pins.of(cgroup_id))?.map(|attached| attached.registered.policy))
     }
 
+    /// Which table of hooks the pinned link of a cgroup attaches, if there is one, and the
+    /// nanoseconds that its programs ran while that was counted.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn run_time_ns(&self, cgroup_id: u64) -> Result<Option<(u32, u64)>> {
+        let pins = self.pins.of(cgroup_id);
+        let Some(Attached { table_id, .. }) = self.attached(&pins)? else { return Ok(None) };
+        let ids = self.table_value(table_id).map(|value| self.layout.program_ids(&value));
+        let ran_ns = ids.and_then(|ids| ids.into_iter().map(run_time::of_program).sum());
+        Ok(Some((table_id, ran_ns.map_err(Error::io(&pins.link()))?)))
+    }
+
     /// The policy that the pinned link of a cgroup attaches, if there is one.
     ///
     /// # Errors
@@ -221,8 +235,12 @@ impl Policies {
 
     /// What the table called `table_id` says.
     fn registered(&self, table_id: u32) -> io::Result<Registered> {
+        let value = self.table_value(table_id)?;
+        self.layout.decode(&value).ok_or_else(strange)
+    }
+
+    fn table_value(&self, table_id: u32) -> io::Result<Vec<u8>> {
         let map = MapHandle::from_map_id(table_id).map_err(io::Error::other)?;
-        let strange = || io::Error::other("its table is not one of cache_ext_ops");
         if map.value_size() as usize != self.layout.value_bytes() {
             return Err(strange());
         }
@@ -236,7 +254,7 @@ impl Policies {
                 value.as_mut_ptr().cast(),
             )
         })?;
-        self.layout.decode(&value).ok_or_else(strange)
+        Ok(value)
     }
 
     /// The policy that this program attached to a cgroup.
@@ -261,6 +279,10 @@ impl Policies {
         }
         Ok(lock)
     }
+}
+
+fn strange() -> io::Error {
+    io::Error::other("its table is not one of cache_ext_ops")
 }
 
 fn open_tunables(pins: &CgroupPins, of: &Attached, manifest: &Manifest) -> Result<TunableWords> {

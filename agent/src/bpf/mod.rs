@@ -6,6 +6,7 @@ pub mod messages;
 pub mod object;
 pub mod ops_layout;
 pub mod ring;
+pub mod run_time;
 pub mod sampler;
 pub mod sampler_layout;
 pub mod sampler_parts;

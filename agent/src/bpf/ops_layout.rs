@@ -5,7 +5,7 @@
 //! gives the value to a link that another process made and pinned, so it is built here for both.
 
 use libbpf_rs::HasSize;
-use libbpf_rs::btf::types::{MemberAttr, Struct};
+use libbpf_rs::btf::types::{MemberAttr, Ptr, Struct};
 use libbpf_rs::btf::{Btf, TypeId};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -19,6 +19,8 @@ pub struct OpsLayout {
     value_bytes: usize,
     /// Bytes from the start of the value, of each member.
     offsets: BTreeMap<String, usize>,
+    /// The same of the members that are hooks.
+    hooks: Vec<usize>,
     name_bytes: usize,
 }
 
@@ -38,9 +40,13 @@ impl OpsLayout {
         let value: Struct<'_> = types.type_by_name(VALUE_STRUCT)?;
         let ops: Struct<'_> = types.type_by_name(OPS_STRUCT)?;
         let (_, start) = members(&value).find(|(name, _)| *name == "data")?;
-        let offsets = members(&ops).map(|(name, at)| (name.to_owned(), start + at)).collect();
+        let offsets: BTreeMap<String, usize> =
+            members(&ops).map(|(name, at)| (name.to_owned(), start + at)).collect();
+        let pointers = ops.iter().filter(|m| types.type_by_id::<Ptr<'_>>(m.ty).is_some());
+        let hooks = pointers.filter_map(|m| offsets.get(m.name?.to_str()?).copied()).collect();
         let name = ops.iter().find(|m| m.name == Some(OsStr::new("name")))?;
-        Some(Self { value_bytes: value.size(), offsets, name_bytes: array_bytes(types, name.ty)? })
+        let name_bytes = array_bytes(types, name.ty)?;
+        Some(Self { value_bytes: value.size(), offsets, hooks, name_bytes })
     }
 
     /// The value for a policy: what it is called, the cgroup it is for, and the descriptor of the
@@ -75,6 +81,17 @@ impl OpsLayout {
         Some(Registered { policy, cgroup_id: u64::from_ne_bytes(id) })
     }
 
+    /// Ids of the programs of a registered map, by its value: the kernel puts them where the
+    /// descriptors were.
+    #[must_use]
+    pub fn program_ids(&self, value: &[u8]) -> Vec<u32> {
+        let id = |&at: &usize| {
+            let word = value.get(at..at + 8)?.try_into().ok()?;
+            u32::try_from(u64::from_ne_bytes(word)).ok().filter(|&id| id != 0)
+        };
+        self.hooks.iter().filter_map(id).collect()
+    }
+
     /// Size of the value.
     #[must_use]
     pub fn value_bytes(&self) -> usize {
@@ -106,7 +123,7 @@ mod tests {
     fn layout() -> OpsLayout {
         let members = [("init", 64), ("evict_folios", 72), ("cgroup_id", 80), ("name", 88)];
         let offsets = members.map(|(name, at)| (name.to_owned(), at)).into();
-        OpsLayout { value_bytes: 128, offsets, name_bytes: 16 }
+        OpsLayout { value_bytes: 128, offsets, hooks: vec![64, 72], name_bytes: 16 }
     }
 
     fn registered(policy: &str) -> Registered {
@@ -121,6 +138,13 @@ mod tests {
         assert_eq!((value[64], value[72]), (7, 9));
         assert_eq!(value[80..88], 0x0102_0304_0506_u64.to_ne_bytes());
         assert_eq!(&value[88..92], b"lfu\0");
+    }
+
+    #[test]
+    fn programs_are_found_by_their_ids_but_for_hooks_that_a_policy_lacks() {
+        let value = layout().encode(&registered("lfu"), &[("evict_folios".into(), 9)]).unwrap();
+        assert_eq!(layout().program_ids(&value), [9]);
+        assert_eq!(layout().program_ids(&value[..70]), [0; 0]);
     }
 
     #[test]

@@ -35,6 +35,7 @@ pub fn example() -> Result<String, std::fmt::Error> {
         cgroup: "/tenant".into(),
         policy: "lru".into(),
         counters: Some(counters),
+        policy_cpu_us_per_access: Some(0.0),
         ..Default::default()
     };
     let observation = Observation { tenants: vec![tenant], ..Default::default() };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was seen of each tenant: 29 series for one. The limit, what is in use and whether curves
+//! What was seen of each tenant: 30 series for one. The limit, what is in use and whether curves
 //! are trusted are among the controller's metrics, once for the whole fleet.
 
 use super::encode::Families;
@@ -79,6 +79,11 @@ impl Collector for Tenants {
             (labels, seconds, c.read_latency_total.iter().sum(), latency(c))
         });
         families.histogram((name, help, Some(&Unit::Seconds)), values)?;
+        let name = "cachepilot_tenant_policy_cpu_per_access";
+        let help = "CPU time of the programs of its policy per access, as last measured";
+        let costs =
+            tenants.iter().filter_map(|t| Some((labels(t), t.policy_cpu_us_per_access? / 1e6)));
+        families.gauge((name, help, Some(&Unit::Seconds)), costs)?;
         policies(&mut families, tenants)
     }
 }

@@ -25,6 +25,7 @@ fn tenant(cgroup: &str) -> Tenant {
             ..Default::default()
         }),
         curves: Some(Curves::default()),
+        policy_cpu_us_per_access: Some(0.25),
         ..Default::default()
     }
 }
@@ -59,6 +60,7 @@ fn what_was_seen_is_shown() {
         ("cachepilot_tenant_misses_total{cgroup=\"/b\\\"\\\\\"}", "10"),
         ("cachepilot_tenant_file_bytes{cgroup=\"/a\"}", "1073741824.0"),
         ("cachepilot_tenant_memory_stall_seconds_total{cgroup=\"/a\"}", "0.5"),
+        ("cachepilot_tenant_policy_cpu_per_access_seconds{cgroup=\"/a\"}", "2.5e-7"),
         ("cachepilot_tenant_policy_info{cgroup=\"/a\",policy=\"s3fifo\"}", "1"),
         (
             concat!(
@@ -107,7 +109,7 @@ fn read_latency_is_a_histogram_in_seconds() {
 fn a_tenant_has_so_many_series() {
     let text = shared().text().unwrap();
     let series = values(&text).into_keys().filter(|series| series.contains("cgroup=\"/a\""));
-    assert_eq!(series.count(), 29);
+    assert_eq!(series.count(), 30);
 }
 
 #[test]

@@ -152,6 +152,7 @@ fn without_curves(tenant: &wire::Tenant) -> wire::Tenant {
         interference: tenant.interference.clone(),
         counterfactuals: tenant.counterfactuals.clone(),
         unconfirmed: tenant.unconfirmed.clone(),
+        policy_cpu_us_per_access: tenant.policy_cpu_us_per_access,
     }
 }
 

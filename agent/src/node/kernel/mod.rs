@@ -6,6 +6,7 @@
 //! [`ledger`] knows what was there before. Nothing is undone at the end unless
 //! [`Node::release`] is called.
 
+mod adoption;
 pub mod cgroup_fs;
 pub mod config;
 #[cfg(test)]
@@ -16,6 +17,7 @@ pub mod ledger;
 pub mod limits;
 pub mod memory;
 pub mod policy;
+mod policy_cost;
 pub mod sampling;
 mod tasks;
 pub mod tenant;
@@ -27,6 +29,7 @@ use self::config::{KernelConfig, KernelKind};
 use self::host::{Device, Host, budget_bytes};
 use self::ledger::Ledger;
 use self::policy::{CacheExt, PolicyControl};
+use self::policy_cost::PolicyCosts;
 use self::sampling::Sampling;
 use self::tenant::Tenant;
 use self::writer::Writer;
@@ -38,7 +41,6 @@ use crate::curves::{CurvesConfig, CurvesSettings};
 use crate::error::{Error, Result};
 use crate::policy_dir::PolicyDir;
 use crate::wire;
-use crate::wire::result::Outcome;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -69,6 +71,7 @@ pub struct KernelNode {
     host: Host,
     policies: Option<Box<dyn PolicyControl>>,
     sampling: Option<Sampling>,
+    costs: PolicyCosts,
     writer: Writer,
     ledger: Ledger,
     device: Device,
@@ -135,6 +138,7 @@ impl KernelNode {
             ledger: Ledger::open(state_dir, &boot_id)?,
             device: Device::new(&host, &config.device),
             sampling: sampling.transpose()?,
+            costs: PolicyCosts::default(),
             tenants: BTreeMap::new(),
             named: tasks::Named::new(),
             adopted: Vec::new(),
@@ -176,60 +180,6 @@ impl KernelNode {
         }
         self.follow_tasks();
         if gone { self.forget_gone() } else { Ok(()) }
-    }
-
-    /// Removes what is kept of cgroups that are gone: entries of the ledger, and pins.
-    fn forget_gone(&mut self) -> Result<()> {
-        let fs = &self.fs;
-        self.ledger.forget(|id, initial| fs.id(&initial.cgroup).ok() != Some(id))?;
-        self.policies.as_ref().map_or(Ok(()), |policies| policies.sweep())
-    }
-
-    /// Takes over what an agent before this one left. Tenants that are none any more get back what
-    /// they had; limits below the floor are lifted.
-    fn adopt(&mut self) -> Result<()> {
-        self.forget_gone()?;
-        let left: Vec<u64> = self.ledger.entries().keys().copied().collect();
-        for id in left {
-            if let Some(tenant) = self.tenants.get(&id) {
-                let initial = self.ledger.get(id);
-                if initial.is_some_and(|initial| tenant.differs_from(initial)) {
-                    self.adopted.push(tenant.cgroup.clone());
-                }
-            } else {
-                self.restore(id);
-            }
-        }
-        self.adopted.sort();
-        for tenant in self.tenants.values_mut() {
-            let ours = self.ledger.get(tenant.id).is_some();
-            let swap_free = self.host.memory_bytes("SwapFree");
-            let usage = tenant.usage(&self.fs, self.config.margin_bytes, swap_free);
-            let Ok(usage) = usage else { continue };
-            let mut with = steering(&self.fs, &mut self.writer, &self.config);
-            if tenant.limit.check(&mut with, &usage, ours).is_err() {
-                self.failed_reads += 1;
-            }
-        }
-        Ok(())
-    }
-
-    /// Gives a cgroup back what it had, and forgets it when that worked.
-    fn restore(&mut self, id: u64) -> wire::Result {
-        let Some(initial) = self.ledger.get(id).cloned() else {
-            return wire::Result::default();
-        };
-        let mut with = steering(&self.fs, &mut self.writer, &self.config);
-        let policies = self.policies.as_deref();
-        let result = tenant::restore(&mut with, policies, id, &initial);
-        if !matches!(result.outcome(), Outcome::Failed | Outcome::Started) {
-            // If this fails, the next agent restores what is restored already.
-            let forgotten = self.ledger.forget(|entry, _| entry == id);
-            if let Err(error) = forgotten {
-                tracing::warn!(%error, "the ledger could not be written");
-            }
-        }
-        result
     }
 
     /// Moves limits that are being lowered by a step.
@@ -313,6 +263,7 @@ impl Node for KernelNode {
         if let Some(sampling) = &mut self.sampling {
             sampling.tick(elapsed)?;
         }
+        self.measure_policies(elapsed);
         if self.since_step >= STEP_INTERVAL {
             self.since_step = Duration::ZERO;
             self.step_limits();
@@ -330,6 +281,7 @@ impl Node for KernelNode {
         let mut tenants: Vec<wire::Tenant> =
             ids.into_iter().filter_map(|id| self.observe_tenant(id, swap_free)).collect();
         tenants.sort_by(|a, b| a.cgroup.cmp(&b.cgroup));
+        self.tell_policy_costs(&mut tenants);
         let seconds = std::mem::take(&mut self.since_observation).as_secs_f64();
         let mut loss = self.sampling.as_ref().map(Sampling::loss).unwrap_or_default();
         loss.failed_reads_total = self.failed_reads;

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::fake::{Fake, MIB};
-use super::policy::Deciding;
+use super::policy::{Counting, Deciding};
 use super::sampling::tests::Source;
 use super::*;
 use crate::bpf::sampler_layout::Counts;
 use crate::cgroup::Cgroup;
+use crate::wire::result::Outcome;
 use std::fs;
 use std::sync::{Arc, Mutex};
 
 /// Policies by id of their cgroup, as a kernel and its pins would keep them.
 #[derive(Clone, Default)]
-struct Kernel(Arc<Mutex<BTreeMap<u64, Deciding>>>, Arc<Mutex<BTreeMap<u64, Vec<u32>>>>);
+struct Kernel(
+    Arc<Mutex<BTreeMap<u64, Deciding>>>,
+    Arc<Mutex<BTreeMap<u64, Vec<u32>>>>,
+    Arc<Mutex<u64>>,
+);
 
 impl Kernel {
     fn tasks_of(&self, id: u64) -> Vec<u32> {
@@ -47,6 +52,15 @@ impl PolicyControl for Kernel {
     fn sweep(&self) -> Result<()> {
         // Ids are never used again: what is left behind does no harm here.
         Ok(())
+    }
+    fn count_run_time(&self) -> Result<Counting> {
+        Ok(Box::new(()))
+    }
+    fn run_time_ns(&self, cgroup: &Cgroup) -> Result<Option<(u32, u64)>> {
+        // By the clock of the tests: two milliseconds each time.
+        let mut run_ns = self.2.lock().unwrap();
+        *run_ns += 2_000_000;
+        Ok((self.of(cgroup.id) != "default").then_some((1, *run_ns)))
     }
 }
 
@@ -363,3 +377,6 @@ fn a_refused_write_is_told_with_its_file() {
     let result = node.apply(&bench.action("/a", None, Some(100 * MIB)));
     assert!(result.outcome() == Outcome::Failed && result.reason.contains("/a/memory.high: "));
 }
+
+#[path = "node_cost_tests.rs"]
+mod cost;

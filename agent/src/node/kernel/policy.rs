@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Policies of tenants: what decides now, and another in its place.
 
+use crate::bpf::run_time;
 use crate::cgroup::Cgroup;
 use crate::error::{Error, Result};
 use crate::policies::Policies;
@@ -19,6 +20,9 @@ pub struct Deciding {
     /// Why the kernel threw out the policy that was attached; `default` decides since.
     pub ejected: Option<String>,
 }
+
+/// The kernel counts until it is dropped.
+pub type Counting = Box<dyn Send>;
 
 /// Policies of cgroups. The real one is [`CacheExt`].
 pub trait PolicyControl: Send {
@@ -49,6 +53,19 @@ pub trait PolicyControl: Send {
     /// # Errors
     /// What the system says.
     fn sweep(&self) -> Result<()>;
+
+    /// Makes the kernel count how long programs run, as long as the result is held.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn count_run_time(&self) -> Result<Counting>;
+
+    /// Which table of hooks a cgroup has of its own, and the nanoseconds that its programs ran while
+    /// that was counted; `None` without a policy of its own.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn run_time_ns(&self, cgroup: &Cgroup) -> Result<Option<(u32, u64)>>;
 }
 
 /// Policies on a kernel with cache_ext. Their links are pinned and stay when the agent ends.
@@ -132,5 +149,14 @@ impl PolicyControl for CacheExt {
 
     fn sweep(&self) -> Result<()> {
         self.policies.sweep()
+    }
+
+    fn count_run_time(&self) -> Result<Counting> {
+        let held = run_time::count().map_err(Error::kernel("counting how long programs run"))?;
+        Ok(Box::new(held))
+    }
+
+    fn run_time_ns(&self, cgroup: &Cgroup) -> Result<Option<(u32, u64)>> {
+        self.policies.run_time_ns(cgroup.id)
     }
 }

@@ -237,6 +237,13 @@ impl Sampling {
         (shown.distrust, shown.phase) = (learnt.distrust, learnt.phase);
     }
 
+    /// Accesses of a tenant so far, where they are counted.
+    #[must_use]
+    pub fn accesses(&self, id: u64) -> Option<u64> {
+        let tenant = self.tenants.get(&id)?;
+        self.source.counts(tenant.slot).ok().map(|counts| counts.accesses)
+    }
+
     /// What could not be seen so far.
     #[must_use]
     pub fn loss(&self) -> wire::Loss {

@@ -61,6 +61,12 @@ impl Tenant {
         Cgroup { path: fs.dir(&self.cgroup), id: self.id }
     }
 
+    /// The policy that decides, as it was last seen.
+    #[must_use]
+    pub fn policy(&self) -> &str {
+        &self.policy
+    }
+
     /// What it uses.
     ///
     /// # Errors

@@ -118,6 +118,8 @@ impl Tenant {
             file_bytes,
             anon_bytes: self.limit.anon_bytes,
             counters: Some(self.workload.counters.wire(now_ns)),
+            // Accesses take no longer under one policy than under another.
+            policy_cpu_us_per_access: (self.policy != wire::DEFAULT_POLICY).then_some(0.0),
             ..wire::Tenant::default()
         };
         let cache_bytes = self.limit.cache_pages() * PAGE_BYTES;
