@@ -113,7 +113,9 @@ def _change(
         why = f"{policy} costs less by {max(known.lead[best], known.returns[best]):.0f} pages"
         found.append(of_trial(trial, What.ABANDONED, why, seen))
         state.end_trial()
-    miss_ratio = max(0.0, seen.miss_ratio - float(known.saved_ratio[best]))
+    # What is saved of CPU time is saved of no miss.
+    of_cpu = float(known.cpu[known.index] - known.cpu[best]) / max(seen.accesses, 1.0)
+    miss_ratio = max(0.0, seen.miss_ratio - (float(known.saved_ratio[best]) - of_cpu))
     begun = Trial(
         before,
         policy,
@@ -125,10 +127,13 @@ def _change(
         origin_factor,
         list(profile),
         reread=float(known.cost[best]),
+        cpu_us=seen.cpu_us_of(policy) - seen.cpu_us_of(before),
     )
     order(state, policy, SETTLING * float(known.cost[best]))
     saves, since = max((known.lead[best], "lately"), (known.returns[best], "yet, as before"))
     why = f"{saves:.0f} pages fewer to read {since}, {known.cost[best]:.0f} to read anew"
+    if known.cpu.any():
+        why += "; the CPU time of both is counted as pages"
     returns = best == 0 or policy == before
     state.trial = None if returns else begun
     what = What.CONFIRMED if returns else What.LIVE

@@ -27,13 +27,13 @@ WORST = 2.25
 
 @dataclass(frozen=True)
 class Evidence:
-    """After an interval, by policy; pages.
+    """After an interval, by policy; pages, CPU time among them as what could be read in it.
 
     `index` is the policy in force. `lead` over it, `cost` of changing to each, misses of the
-    interval as predicted by group of pages (`raw`), sampled at `rate`, and their calibration
-    (`factors`); `saved_ratio` is what each would have saved of all accesses since it began to gain
-    on the policy in force, `since_s` ago, `returns` what it is known to save yet. Changes may cost
-    the tenant what is `left`.
+    interval as predicted by group of pages (`raw`), sampled at `rate`, their calibration
+    (`factors`), and the CPU time of programs (`cpu`); `saved_ratio` is what each would have saved
+    of all accesses since it began to gain on the policy in force, `since_s` ago, `returns` what it
+    is known to save yet. Changes may cost the tenant what is `left`.
     """
 
     index: int
@@ -42,6 +42,7 @@ class Evidence:
     raw: Floats
     rate: float
     factors: Floats
+    cpu: Floats
     saved_ratio: Floats
     returns: Floats
     since_s: Floats
@@ -58,6 +59,7 @@ class Evidences:
     raw: Floats
     rate: Floats
     factors: Floats
+    cpu: Floats
     saved_ratio: Floats
     returns: Floats
     since_s: Floats
@@ -68,7 +70,7 @@ class Evidences:
         """Of one tenant."""
         return Evidence(
             int(self.index[i]), self.lead[i], self.cost[i], self.raw[i], float(self.rate[i]),
-            self.factors[i], self.saved_ratio[i], self.returns[i], self.since_s[i],
+            self.factors[i], self.cpu[i], self.saved_ratio[i], self.returns[i], self.since_s[i],
             float(self.left[i]),
         )  # fmt: skip
 
@@ -111,12 +113,15 @@ def take_all(
     unstack(keep * stacked(totals) + raw, totals)
     saved = (factors[rows, index][:, None] * raw[rows, index])[:, None, :]
     saved = saved - factors[:, :, None] * raw
+    cpu = _cpu(intervals, predicted.shape)
+    # The same for each group: what is measured of programs is no part of a sample's error.
+    saved += ((cpu[rows, index][:, None] - cpu) / groups)[:, :, None]
     climbs = _climbed(states, intervals, saved)
     cost, default_rate = _cost(told, config), calibrations.rate[:, 0] * factors[:, 0]
     sure = _sure(climbs, rate, cost, config.false_loss_s * default_rate)
     debts = _debts(states, _counted(saved.sum(axis=2), sure, index), cost, index)
     excess, default_cost = _keep_ledger(
-        calibrations, states, missed, predicted[:, 0], factors[:, 0]
+        calibrations, states, missed + cpu[rows, index], predicted[:, 0], factors[:, 0]
     )
     risen, since_s = climbs.saved.sum(axis=2), climbs.seconds
     left_s = np.maximum(0.0, np.array([one.mean_leads_s() for one in states]) - since_s)
@@ -127,12 +132,22 @@ def take_all(
         raw=raw,
         rate=rate,
         factors=factors,
+        cpu=cpu,
         saved_ratio=risen / np.maximum(climbs.accesses, 1.0),
         returns=sure * risen / np.maximum(since_s, 1e-9) * left_s,
         since_s=since_s,
         left=config.loss_share * (default_cost + config.reserve_s * default_rate) - excess,
         debts=debts,
     )
+
+
+def _cpu(intervals: Sequence[Interval], shape: tuple[int, ...]) -> Floats:
+    """CPU time of the programs of each policy, as pages, shape (tenants, policies)."""
+    found = np.zeros(shape)
+    for row, seen in zip(found, intervals, strict=True):
+        if seen.cpu_us is not None:
+            row[:] = seen.pages_per_us * seen.cpu_us
+    return found
 
 
 def _climbed(states: Sequence[PolicyState], intervals: Sequence[Interval], saved: Floats) -> Climbs:
@@ -175,17 +190,18 @@ def _thin(
 def _keep_ledger(
     calibrations: Calibrations,
     states: Sequence[PolicyState],
-    missed: Floats,
+    spent: Floats,
     predicted: Floats,
     factor: Floats,
 ) -> tuple[Floats, Floats]:
     """What was read more than the default would have read, and what that is; by tenant.
 
+    `spent` are misses and CPU time of the policy in force; the default has no programs.
     Of the two factors that may be the default's, that which credits less: `factor` follows what is
     measured of the policy in force, whose own error is no saving.
     """
     due = np.minimum(factor, calibrations.of_default_alone()) * predicted
-    for state, one, more in zip(states, due.tolist(), (missed - due).tolist(), strict=True):
+    for state, one, more in zip(states, due.tolist(), (spent - due).tolist(), strict=True):
         state.default_cost += one
         state.excess += more
         state.regime_excess += more

@@ -106,25 +106,26 @@ def judge(
     if trial.origin_factor is None:
         trial.origin_factor = float(known.factors[origin])
     raw = float(known.raw[known.index].sum())
-    trial.take(trial.origin_factor * known.raw[origin], seen.misses, raw, known.rate)
+    cpu = float(known.cpu[known.index] - known.cpu[origin]), seen.pages_per_us * trial.cpu_us
+    trial.take(trial.origin_factor * known.raw[origin], seen.misses, raw, known.rate, cpu)
     cost = trial.reread = max(trial.reread, float(known.cost[known.index]))
     error = trial.bound(config.alpha)
     if trial.is_confirmed(error):
         state.end_trial()
-        why = f"it saved {trial.gained:.0f} pages in {trial.intervals} intervals"
+        why = f"it saved {trial.gained:.0f} pages in {trial.intervals} intervals{trial.told_cpu()}"
         return of_trial(trial, What.CONFIRMED, why, seen)
     due = config.undo_times * (cost + min(trial.standard_error(), cost)) - trial.promised
     pace = max(trial.promised / trial.intervals, 1e-9) / seen.elapsed_s
     trial.ends_s = seen.time_s + min(3600.0, max(0.0, due) / pace)
     why_undone = trial.why_undone(cost, error, config.undo_times)
     if trial.gained < 0 and known.left < known.cost[origin]:
-        why_undone = f"it read {-trial.gained:.0f} pages more than may be lost but for the way back"
+        lost = f"it read {-trial.gained:.0f} pages more than may be lost but for the way back"
+        why_undone = lost + trial.told_cpu()
     if why_undone is None:
         return None
     state.end_trial()
     state.leads.pop(trial.to_policy, None)
-    # It was shown to save nothing.
-    if trial.raw > 0:
+    if trial.raw > 0 and trial.saved_nothing(cost, error, config.undo_times):
         state.calibration.raise_to(known.index, trial.would_cost / trial.raw, origin)
     order(state, trial.from_policy, SETTLING * float(known.cost[origin]))
     return of_trial(trial, What.UNDONE, why_undone, seen)

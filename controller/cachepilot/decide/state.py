@@ -12,7 +12,7 @@ from cachepilot.decide.trial import Trial
 from cachepilot.model.calibration import SHOWN_S, Calibration
 from cachepilot.model.pages_table import PagesTable
 from cachepilot.quick_records import quickly_made
-from cachepilot.sense.counterfactuals import Counterfactual
+from cachepilot.sense.counterfactuals import Counterfactual, Floats
 
 SETTLED_S = 60.0
 """A page cache that has not turned over by then hardly misses."""
@@ -138,7 +138,9 @@ class Interval:
     operation that a miss ratio of 1 would take, over the time that it takes now. `may_change` is
     false for what is pinned or only recommended to; what `is_held` begins no change now. Without
     `may_begin` nothing can be stored: a change that is ordered but not live waits. `regime` rises
-    when the workload changed.
+    when the workload changed. `cpu_us` is what the programs of each policy of the counterfactual
+    cost, microseconds of CPU time per access, None where that is nothing of any; a page takes
+    `page_us` to be read.
     """
 
     time_s: float
@@ -156,6 +158,20 @@ class Interval:
     miss_time_share: float = 0.0
     counterfactual: Counterfactual | None = None
     refused: str | None = None
+    cpu_us: Floats | None = None
+    page_us: float = 1.0
+
+    def cpu_us_of(self, policy: str) -> float:
+        """CPU time of the programs of a policy, microseconds per access."""
+        told = self.counterfactual
+        if self.cpu_us is None or told is None or policy not in told.policies:
+            return 0.0
+        return float(self.cpu_us[told.policies.index(policy)])
+
+    @property
+    def pages_per_us(self) -> float:
+        """Pages that could be read in the interval in a microsecond of CPU time per access."""
+        return self.accesses / self.page_us
 
     @property
     def miss_ratio(self) -> float:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rollout of one change of policy: live until it is confirmed or undone."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, sqrt
 
 import numpy as np
@@ -24,6 +24,8 @@ class Trial:
     calibration is of, and `unseen` the share of pages that is not sampled; `raw` are misses of
     `to_policy` as predicted, not calibrated. `baseline` and `predicted` are operations per second
     and miss ratio; of `misses` since, `reread` may be pages that the change has to read anew.
+    CPU time of programs counts as the pages that could be read in it: `to_policy` was expected to
+    cost `cpu_us` microseconds per access more than `from_policy`, and cost `cpu` pages more so far.
     `course` are gains after `READ_ANEW` intervals, of what `from_policy` would have missed. It is
     expected to end at `ends_s`.
     """
@@ -49,11 +51,24 @@ class Trial:
     misses: float = 0.0
     reread: float = 0.0
     ends_s: float = 0.0
+    cpu_us: float = 0.0
+    cpu: float = 0.0
 
-    def take(self, would_cost: Floats, misses: float, raw: float, rate: float) -> None:
-        """Takes an interval in: misses of `from_policy` by group, those measured and predicted."""
+    def take(
+        self,
+        would_cost: Floats,
+        misses: float,
+        raw: float,
+        rate: float,
+        cpu: tuple[float, float] = (0.0, 0.0),
+    ) -> None:
+        """Takes an interval in: misses of `from_policy` by group, those measured and predicted.
+
+        `cpu` is the CPU time beyond that of `from_policy`, as pages: measured, and as expected.
+        """
         total = float(would_cost.sum())
-        gained = total - misses
+        gained = total - misses - cpu[0]
+        self.cpu += cpu[0]
         self.misses += misses
         before = self.groups if len(self.groups) == len(would_cost) else np.zeros(len(would_cost))
         self.groups, self.unseen = (before + would_cost).tolist(), max(0.0, 1.0 - rate)
@@ -61,7 +76,7 @@ class Trial:
         if self.intervals > READ_ANEW:
             self.course.take(gained, total)
         self.gained += gained
-        self.promised += max(0.0, total - self.factor * raw)
+        self.promised += max(0.0, total - self.factor * raw - cpu[1])
         self.would_cost += total
         self.raw += raw
 
@@ -102,10 +117,23 @@ class Trial:
         if self.intervals < LEAST_INTERVALS:
             return None
         if self.gained + cost + error < 0:
-            return f"it read {-self.gained:.0f} pages more than {self.from_policy} would have"
+            more = f"{-self.gained:.0f} pages more than {self.from_policy} would have"
+            return f"it {'cost' if self.cpu else 'read'} {more}{self.told_cpu()}"
         kept = self.promised / undo_times
         is_sure = self.gained + cost + error < kept
         is_due = kept >= cost + self.standard_error() and self.gained < kept
         if is_sure or is_due:
-            return f"it was to save {self.promised:.0f} pages, and saved {self.gained:.0f}"
+            told = f"it was to save {self.promised:.0f} pages, and saved {self.gained:.0f}"
+            return told + self.told_cpu()
         return None
+
+    def saved_nothing(self, cost: float, error: float, undo_times: float) -> bool:
+        """Whether a change that is undone would be, too, for its misses alone."""
+        if not self.cpu:
+            return True
+        of_misses = replace(self, gained=self.gained + self.cpu, cpu=0.0)
+        return of_misses.why_undone(cost, error, undo_times) is not None
+
+    def told_cpu(self) -> str:
+        """How much of what it gained or lost is CPU time; empty where that is none."""
+        return f", CPU time counted as {self.cpu:.0f}" if self.cpu else ""

@@ -12,6 +12,8 @@ PATH_MAX = 4096
 POLICIES_MAX = 256
 POINTS_MAX = 1 << 14
 BUCKETS_MAX = 256
+CPU_US_MAX = 1e6
+"""Of a policy per access, microseconds: a second is none of an access."""
 BYTE_FIELDS = (
     "limit_bytes",
     "target_limit_bytes",
@@ -83,6 +85,10 @@ def _check_tenant(tenant: wire.Tenant) -> None:
     buckets = len(tenant.counters.read_latency_total)
     if buckets > BUCKETS_MAX:
         raise ProtocolError(f"{where}: read_latency_total: {buckets} (allowed: {BUCKETS_MAX})")
+    cpu_us = tenant.policy_cpu_us_per_access
+    if not 0 <= cpu_us <= CPU_US_MAX:
+        allowed = f"0 to {CPU_US_MAX:.0f}"
+        raise ProtocolError(f"{where}: policy_cpu_us_per_access: {cpu_us} (allowed: {allowed})")
     if tenant.HasField("curves"):
         _check_curves(tenant.curves, where)
 

@@ -19,6 +19,7 @@ from cachepilot.domain.planned import Plan
 from cachepilot.node.deciding import first_memory, policies, presence
 from cachepilot.node.deciding.memory import MemoryCycle, decision, interval
 from cachepilot.node.deciding.policies import Cycle
+from cachepilot.node.deciding.policy_costs import PolicyCosts
 from cachepilot.node.deciding.presence import Away
 from cachepilot.node.deciding.tenant_state import Recent, TenantState
 from cachepilot.node.deciding.unconfirmed import foreign
@@ -39,6 +40,7 @@ class NodeState:
     tenants: dict[str, TenantState] = field(default_factory=dict)
     away: dict[str, Away] = field(default_factory=dict)
     memory: MemoryState = field(default_factory=MemoryState)
+    costs: PolicyCosts = field(default_factory=PolicyCosts)
     clock: Clock = field(default_factory=Clock)
 
 
@@ -100,6 +102,7 @@ class Decider:
     def observe(self, collected: Collected, objectives: Objectives) -> list[Decision]:
         """Takes a snapshot in, before a plan is made: who is there, and what was measured."""
         self._elapsed_s, self._is_gap = self._advance(collected.time_s)
+        self.state.costs.take(collected.seen.values(), self._elapsed_s)
         decisions = presence.follow(
             self.state.tenants, self.state.away, collected.seen, collected.time_s
         )
@@ -156,6 +159,7 @@ class Decider:
         cycle = Cycle(
             collected, look.plan, look.objectives, self._elapsed_s, look.refused, look.orders,
             moving | foreign(states, collected.seen), self._is_gap, look.may_begin,
+            self.state.costs,
         )  # fmt: skip
         wishes, decisions = policies.decide(cycle, states, self.recents, self.config)
         swapped = {

@@ -2,7 +2,7 @@
 """The decider's step for the policies of all tenants of one node."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.outcome import Outcome, What
@@ -11,6 +11,7 @@ from cachepilot.decide.step import step_all
 from cachepilot.domain.decisions import Decision, Event, Reading, Setting
 from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
 from cachepilot.domain.planned import Action, Held, Plan
+from cachepilot.node.deciding.policy_costs import PolicyCosts
 from cachepilot.node.deciding.tenant_state import Recent, TenantState
 from cachepilot.node.deciding.wish import NO_WISH, Wish
 from cachepilot.sense.collect import Collected, Seen
@@ -30,7 +31,7 @@ class Cycle:
 
     A tenant that is `moving`, whose memory is on trial, keeps its policy: what is measured of a
     change must be of that change. After a gap, of which no snapshot tells, nothing is learnt.
-    Without `may_begin` no change begins.
+    Without `may_begin` no change begins. `costs` are what policies cost on this node.
     """
 
     collected: Collected
@@ -42,12 +43,18 @@ class Cycle:
     moving: Collection[str] = ()
     is_gap: bool = False
     may_begin: bool = True
+    costs: PolicyCosts = field(default_factory=PolicyCosts)
+
+    @property
+    def page_us(self) -> float:
+        """What it takes to read a page, microseconds."""
+        return self.collected.snapshot.device.miss_cost_us + self.plan.device_wait_us
 
 
 def _miss_time_share(seen: Seen, cycle: Cycle) -> float:
     """Time of an operation that misses every access, for the device, over what it takes now."""
-    demand, device = seen.tenant.demand, cycle.collected.snapshot.device
-    cost_us = demand.accesses_per_op * (device.miss_cost_us + cycle.plan.device_wait_us)
+    demand = seen.tenant.demand
+    cost_us = demand.accesses_per_op * cycle.page_us
     time_us = demand.service_us + seen.tenant.indicators.miss_ratio * cost_us
     return cost_us / time_us if time_us > 0 else 0.0
 
@@ -73,6 +80,8 @@ def _interval(seen: Seen, objective: Objective, cycle: Cycle) -> Interval:
         miss_time_share=_miss_time_share(seen, cycle),
         counterfactual=told,
         refused=cycle.refused.get(tenant.cgroup),
+        cpu_us=None if told is None else cycle.costs.of(told.policies),
+        page_us=cycle.page_us,
     )
 
 

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The CPU time of a policy in the law of changes: it counts as pages that could be read in it."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+from deciding import ACCESSES, COST, GROUPS, RATE
+from deciding import World as PlainWorld
+
+from cachepilot.decide.climb import Climbs
+from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.outcome import What
+from cachepilot.decide.state import Interval
+from cachepilot.decide.trial import Trial
+
+PAGE_US = 100.0
+EAGER = DecideConfig(least_gain=0.0)
+
+
+@dataclass
+class World(PlainWorld):
+    """`cpu_us` are known of policies; those of `learnt` are, too, once they are in force."""
+
+    cpu_us: dict[str, float] = field(default_factory=dict)
+    learnt: dict[str, float] = field(default_factory=dict)
+
+    def interval(self) -> Interval:
+        seen = super().interval()
+        if self.in_force in self.learnt:
+            self.cpu_us[self.in_force] = self.learnt[self.in_force]
+        assert seen.counterfactual is not None
+        names = seen.counterfactual.policies
+        cpu_us = np.array([self.cpu_us.get(name, 0.0) for name in names])
+        return replace(seen, cpu_us=cpu_us if cpu_us.any() else None, page_us=PAGE_US)
+
+
+def saving(pages: float, config: DecideConfig = EAGER, **known: float) -> World:
+    """`lru` saves so many pages of 10,000 accesses."""
+    truth = {"default": 0.5, "lru": 0.5 - pages / ACCESSES}
+    world = World(truth, config=config, cpu_us=known)
+    world.learn()
+    return world
+
+
+def in_lru(pages: float, **known: float) -> World:
+    world = saving(pages, EAGER, **known)
+    world.until(What.CONFIRMED)
+    return world
+
+
+@pytest.mark.parametrize(("cpu_us", "swaps"), [(0.0, ["lru"]), (0.4, ["lru"]), (0.6, [])])
+def test_one_hundredth_of_misses_is_worth_no_more_cpu_time_than_their_reads_take(
+    cpu_us: float, swaps: list[str]
+) -> None:
+    # 50 misses of 5000 are saved: 5 ms of reads, half a microsecond per access.
+    world = saving(50.0, lru=cpu_us)
+    world.run(400)
+    assert world.swaps == swaps
+
+
+def test_a_policy_whose_cpu_time_is_learnt_on_trial_is_undone_and_not_tried_again() -> None:
+    world = saving(50.0)
+    world.learnt["lru"] = 1.0
+    undone = world.until(What.UNDONE)
+    assert (undone.before, undone.after) == ("default", "lru")
+    assert "pages" in undone.why and "CPU time counted as" in undone.why
+    assert world.run(2000) == [] and world.swaps == ["lru", "default"]
+    # It saved what was told of it: that it costs more is known of its CPU time.
+    assert world.state.calibration.factors(0) == pytest.approx([1.0, 1.0], abs=1e-3)
+
+
+def test_a_policy_that_saves_more_than_its_cpu_time_is_chosen_and_kept() -> None:
+    world = saving(2000.0, DecideConfig(), lru=5.0)
+    world.learnt["lru"] = 6.0
+    live, kept = world.until(What.LIVE), world.until(What.CONFIRMED)
+    # A fifth of all accesses hit more, and a twentieth of that time goes to its programs.
+    assert live.predicted == pytest.approx((ACCESSES / 0.85, 0.3))
+    assert "CPU time" in live.why and "CPU time counted as" in kept.why
+    assert world.run(300) == [] and world.in_force == "lru"
+
+
+@pytest.mark.parametrize(("cpu_us", "changes"), [(0.9, True), (1.1, False)])
+def test_the_least_gain_is_of_misses_and_cpu_time_together(cpu_us: float, changes: bool) -> None:
+    world = saving(300.0, DecideConfig(least_gain=0.02), lru=cpu_us)
+    world.run(400)
+    # 0.03 of the time of an operation is saved by hits, 0.01 for each microsecond is lost.
+    assert bool(world.swaps) is changes
+
+
+def test_of_two_that_save_as_much_the_one_that_costs_less_is_chosen() -> None:
+    world = World({"default": 0.5, "lru": 0.3, "mru": 0.3}, cpu_us={"lru": 5.0, "mru": 1.0}).learn()
+    world.run(20)
+    assert world.swaps == ["mru"]
+
+
+def test_a_policy_that_was_kept_goes_when_its_cpu_time_exceeds_what_it_saves() -> None:
+    world = in_lru(1000.0, lru=1.0)
+    world.cpu_us["lru"] = 15.0
+    back = world.until(What.CONFIRMED)
+    assert (back.before, back.after) == ("lru", "default")
+    # No miss is saved by that: 0.1 of the accesses miss again, and are predicted to.
+    assert back.predicted is not None and back.predicted[1] == pytest.approx(0.5, abs=0.01)
+
+
+def test_the_ledger_has_the_cpu_time_of_the_policy_in_force() -> None:
+    world = in_lru(1000.0, lru=1.0)
+    before = world.state.excess
+    world.run(1)
+    assert world.state.excess - before == pytest.approx(100.0 - 1000.0)
+
+
+def test_what_it_costs_has_no_part_in_the_errors_of_a_sample_nor_in_calibration() -> None:
+    truth = {"default": 0.5, "lru": 0.3}
+    plain = World(truth, seed=3).learn()
+    costly = World(truth, seed=3, cpu_us={"lru": 1.0}).learn()
+    assert costly.state.calibration == plain.state.calibration
+    spread = [Climbs.of([one.state.climb]).variances()[0] for one in (plain, costly)]
+    assert spread[1] == pytest.approx(spread[0])
+    saved = [np.array(one.state.climb.saved).sum(axis=1)[1] for one in (plain, costly)]
+    seconds = plain.state.climb.seconds[1]
+    assert plain.state.climb.seconds == costly.state.climb.seconds
+    assert saved[0] - saved[1] == pytest.approx(100.0 * seconds)
+
+
+def test_without_cpu_time_everything_is_as_if_nothing_were_known_of_it() -> None:
+    truth = {"default": 0.5, "lru": 0.45, "mru": 0.47}
+    plain = PlainWorld(truth, seed=5)
+    known = World(truth, seed=5, cpu_us=dict.fromkeys(truth, 0.0))
+    for _ in range(300):
+        assert plain.run(1) == known.run(1)
+        assert plain.state == known.state
+    assert plain.swaps == ["lru"]
+
+
+def test_a_trial_holds_what_was_expected_against_what_was_measured() -> None:
+    trial = Trial("default", "lru", 0.0, 1 << 30, 1.0, (1000.0, 0.5), (1100.0, 0.4))
+    trial.take(np.full(GROUPS, 1000.0 / GROUPS), 900.0, 900.0, RATE, (150.0, 20.0))
+    assert (trial.gained, trial.promised, trial.cpu) == (-50.0, 80.0, 150.0)
+    for _ in range(30):
+        trial.take(np.full(GROUPS, 1000.0 / GROUPS), 900.0, 900.0, RATE, (150.0, 20.0))
+    why = trial.why_undone(COST, 0.0, 4.0)
+    told = "it cost 1550 pages more than default would have, CPU time counted as 4650"
+    assert why == told
