@@ -91,6 +91,34 @@ def read_in(cgroup: str) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
+def read_on(cgroup: str) -> int:
+    """A process that reads the file of a cgroup over and over."""
+    child = os.fork()
+    if child == 0:
+        (MOUNT / cgroup / "cgroup.procs").write_text(str(os.getpid()))
+        fd = os.open(FILES[cgroup], os.O_RDONLY)
+        while True:
+            if not os.read(fd, 1 << 16):
+                os.lseek(fd, 0, os.SEEK_SET)
+    return child
+
+
+def cost(node: Node) -> None:
+    """What the policy of /t-a costs while both tenants read, once that is known."""
+    readers = [read_on(cgroup) for cgroup in FILES]
+    deadline = time.monotonic() + 60
+    seen = node.ask("observe")
+    while time.monotonic() < deadline:
+        if seen["tenants"]["/t-a"]["policy_cpu_us_per_access"] is not None:
+            break
+        node.ask("tick 500")
+        seen = node.ask("observe")
+    for child in readers:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    tell("cost", seen=seen)
+
+
 def lower(node: Node) -> None:
     """A limit on its way down, until it is there."""
     tell("lower", asked=node.ask(f"apply /t-a - {24 * MIB}"), seen=node.ask("observe"))
@@ -125,6 +153,7 @@ def steer(program: str, state: Path) -> None:
             asked = node.ask(f"apply /t-a {name} -")
             read_in("t-a")
             tell("policy", wanted=name, asked=asked, policy=policy("t-a"))
+        cost(node)
         (MOUNT / "t-a" / "memory.high").write_text(str(30 * MIB))
         tell("interference", seen=node.ask("observe"), after=node.ask("observe"))
         (MOUNT / "t-b").rmdir()
@@ -132,7 +161,8 @@ def steer(program: str, state: Path) -> None:
     with Node(program, state, "sampled") as node:
         tell("again", **node.hello, seen=node.ask("observe"), policy=policy("t-a"))
         asked = node.ask("release")
-        tell("released", asked=asked, policy=policy("t-a"), high=number("t-a", "memory.high"))
+        high, seen = number("t-a", "memory.high"), node.ask("observe")
+        tell("released", asked=asked, policy=policy("t-a"), high=high, seen=seen)
 
 
 def broken(state: Path) -> list[str]:

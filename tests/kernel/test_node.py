@@ -103,6 +103,21 @@ def test_policies_follow_one_another(steps: dict[str, Told], policy: str) -> Non
     assert told["policy"] == policy
 
 
+def test_the_cpu_time_of_a_policy_is_measured_and_there_is_none_without_one(
+    steps: dict[str, Told],
+) -> None:
+    tenants = steps["cost"]["seen"]["tenants"]
+    assert {name: one["policy"] for name, one in tenants.items()} == {
+        "/t-a": "mru",
+        "/t-b": "default",
+    }
+    # An emulated processor takes some microseconds; a millisecond is none of an access.
+    assert 0 < tenants["/t-a"]["policy_cpu_us_per_access"] < 1000
+    assert tenants["/t-b"]["policy_cpu_us_per_access"] is None
+    released = steps["released"]["seen"]["tenants"]["/t-a"]
+    assert released["policy"] == "default" and released["policy_cpu_us_per_access"] is None
+
+
 def test_what_someone_else_does_is_told_and_left_alone(steps: dict[str, Told]) -> None:
     for when in ("seen", "after"):
         tenant = steps["interference"][when]["tenants"]["/t-a"]

@@ -155,6 +155,7 @@ fn observed(node: &mut KernelNode) -> Result<Value, Error> {
             "misses_total": counters.misses_total,
             "evictions_total": counters.evictions_total,
             "block_reads_total": counters.block_reads_total,
+            "policy_cpu_us_per_access": tenant.policy_cpu_us_per_access,
         });
         (tenant.cgroup.clone(), value)
     });
