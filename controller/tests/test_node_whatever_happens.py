@@ -84,8 +84,8 @@ def test_whatever_happens_bounds_hold_and_every_trial_ends(
         plant.refuse = {}
         for tenant in plant.tenants:
             tenant.distrust = "the end"
-        # What gains little, and scatters much, is on trial for minutes.
-        for _ in range(75):
+        # What gains little and scatters is on trial for minutes; what tells nothing, for ten.
+        for _ in range(100):
             if node_state.is_active(world.loop._decider.state):
                 world.run(8)
         assert not node_state.is_active(world.loop._decider.state)

@@ -12,6 +12,8 @@ from cachepilot.sense.counterfactuals import Floats
 LEAST_INTERVALS = 5
 """Fewer say nothing of how much a gain scatters."""
 AUTOCORRELATION_MAX = 0.95
+IDLE_S = 600.0
+"""A change of which nothing could be measured for so long is given up."""
 
 
 def quantile(chance: float, values: float) -> float:
@@ -83,8 +85,8 @@ class Gain:
         if self.intervals < 2:
             return inf
         if self.values < 2:
-            # One interval is nearly all there is, and no other tells how far off it is.
-            return sqrt(self.squares)
+            # One interval is nearly all there is, and no other tells how far off it is; or none is.
+            return sqrt(self.squares) or inf
         share = self.total / self.base
         off = self.squares - 2 * share * self.by_base + share**2 * self.base_squares
         if off <= 1e-12 * self.squares:

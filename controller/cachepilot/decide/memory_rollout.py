@@ -2,7 +2,7 @@
 """The rollout of one change of limits: they move, are there and full, and are kept or go back."""
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.gain import LEAST_INTERVALS, Gain
+from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS, Gain
 from cachepilot.decide.memory_state import (
     ARRIVED_INTERVALS,
     FILLED_S,
@@ -17,8 +17,6 @@ from cachepilot.decide.memory_state import (
 )
 from cachepilot.sizes import PAGE_BYTES
 
-IDLE_S = 600.0
-"""A change of tenants that do nothing is given up after so long."""
 LOSS_COSTS = 2.0
 """Times its cost a change may lose before it is undone: that is read anew, and once more."""
 

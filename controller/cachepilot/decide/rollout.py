@@ -3,6 +3,7 @@
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.evidence import SETTLING, Evidence
+from cachepilot.decide.gain import IDLE_S
 from cachepilot.decide.outcome import Outcome, What, of_trial
 from cachepilot.decide.state import Interval, PolicyState, is_way_back
 from cachepilot.decide.trial import Trial
@@ -107,7 +108,8 @@ def judge(
         trial.origin_factor = float(known.factors[origin])
     raw = float(known.raw[known.index].sum())
     cpu = float(known.cpu[known.index] - known.cpu[origin]), seen.pages_per_us * trial.cpu_us
-    trial.take(trial.origin_factor * known.raw[origin], seen.misses, raw, known.rate, cpu)
+    would_cost = trial.origin_factor * known.raw[origin]
+    trial.take(would_cost, seen.misses, raw, known.rate, cpu, seen.elapsed_s)
     cost = trial.reread = max(trial.reread, float(known.cost[known.index]))
     error = trial.bound(config.alpha)
     if trial.is_confirmed(error):
@@ -121,6 +123,9 @@ def judge(
     if trial.gained < 0 and known.left < known.cost[origin]:
         lost = f"it read {-trial.gained:.0f} pages more than may be lost but for the way back"
         why_undone = lost + trial.told_cpu()
+    what = What.UNDONE
+    if why_undone is None and trial.idle_s > IDLE_S:
+        what, why_undone = What.ABANDONED, "nothing is missed by which it could be judged"
     if why_undone is None:
         return None
     state.end_trial()
@@ -128,4 +133,4 @@ def judge(
     if trial.raw > 0 and trial.saved_nothing(cost, error, config.undo_times):
         state.calibration.raise_to(known.index, trial.would_cost / trial.raw, origin)
     order(state, trial.from_policy, SETTLING * float(known.cost[origin]))
-    return of_trial(trial, What.UNDONE, why_undone, seen)
+    return of_trial(trial, what, why_undone, seen)

@@ -26,6 +26,7 @@ class Trial:
     and miss ratio; of `misses` since, `reread` may be pages that the change has to read anew.
     CPU time of programs counts as the pages that could be read in it: `to_policy` was expected to
     cost `cpu_us` microseconds per access more than `from_policy`, and cost `cpu` pages more so far.
+    For `idle_s` seconds neither missed anything.
     `course` are gains after `READ_ANEW` intervals, of what `from_policy` would have missed. It is
     expected to end at `ends_s`.
     """
@@ -53,6 +54,7 @@ class Trial:
     ends_s: float = 0.0
     cpu_us: float = 0.0
     cpu: float = 0.0
+    idle_s: float = 0.0
 
     def take(
         self,
@@ -61,6 +63,7 @@ class Trial:
         raw: float,
         rate: float,
         cpu: tuple[float, float] = (0.0, 0.0),
+        elapsed_s: float = 1.0,
     ) -> None:
         """Takes an interval in: misses of `from_policy` by group, those measured and predicted.
 
@@ -68,6 +71,7 @@ class Trial:
         """
         total = float(would_cost.sum())
         gained = total - misses - cpu[0]
+        self.idle_s = self.idle_s + elapsed_s if total + misses + abs(cpu[0]) < 1.0 else 0.0
         self.cpu += cpu[0]
         self.misses += misses
         before = self.groups if len(self.groups) == len(would_cost) else np.zeros(len(would_cost))
