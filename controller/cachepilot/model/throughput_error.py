@@ -19,8 +19,6 @@ SIGMAS = NormalDist().inv_cdf(KEPT_SHARE)
 INTERVALS = 40
 """Of which the scatter is measured, and how many of them there must be at least."""
 INTERVALS_MIN = 8
-APART = 5
-"""Intervals between those that are compared: noise that lasts for less counts whole."""
 SCATTER_MAX = 0.15
 """Relative to the mean: who scatters more gets no more for it."""
 RATIO_MAX = 1.5
@@ -38,13 +36,12 @@ Stoumbos 1999): three intervals in a row that miss, or as many among two dozen."
 def scatter(values: Sequence[float]) -> float:
     """The standard deviation of intervals over their mean; 0 while there are too few.
 
-    Of an interval it counts how far it is off the middle of two others, as long before it as after
-    it: a mean that rises or falls steadily, or that jumps once, is no noise.
+    Of an interval it counts how far it is off the middle of its neighbours: a mean that rises or
+    falls steadily, or that jumps once, is no noise.
     """
     if len(values) < INTERVALS_MIN:
         return 0.0
-    apart = min(APART, len(values) // INTERVALS_MIN)
-    triples = zip(values, values[apart:], values[2 * apart :], strict=False)
+    triples = zip(values, values[1:], values[2:], strict=False)
     off = sorted(abs(b - (a + c) / 2) for a, b, c in triples)
     # Of normal variables the median of this is 0.6745 times the square root of 1.5.
     deviation = off[len(off) // 2] / 0.826
