@@ -61,6 +61,22 @@ def test_what_was_given_too_much_goes_back_to_a_promise_that_is_missed(tmp_path:
     assert told(here, "/rich").met and told(here, "/poor").met
 
 
+def test_what_is_protected_comes_back_as_soon_as_no_slo_needs_it(tmp_path: Path) -> None:
+    """A tenant that hits nothing gives more than half for an SLO; nothing is gained by its return.
+
+    That takes as long as reading anew what the other one gives, which is minutes here.
+    """
+    promised = PlantTenant("/promised", {"default": linear(256 * MIB)}, 128 * MIB)
+    idle = PlantTenant("/idle", {"default": flat(1.0)}, 128 * MIB)
+    stated = Objective("/promised", throughput_ops=600.0)
+    here = world(tmp_path, promised, idle, stated=(stated,))
+    here.run(60)
+    assert idle.limit_bytes < 40 * MIB and told(here, "/promised").met
+    ask(here, Objective("/promised", throughput_ops=150.0))
+    here.run(400)
+    assert idle.limit_bytes >= 63 * MIB and told(here, "/promised").met
+
+
 def test_infeasible_stays_named_until_data_that_are_trusted_say_otherwise(tmp_path: Path) -> None:
     greedy = PlantTenant("/greedy", {"default": linear(512 * MIB, 0.3)}, 128 * MIB)
     other = PlantTenant("/other", {"default": flat(0.5)}, 128 * MIB)

@@ -211,7 +211,7 @@ class NodeLoop:
             asked_of_plan = self._promises.corrected(objectives)
             fixed = held_fast(asked_of_plan, collected, held, config.decide.least_gain)
             can_limit = "limits" in self.hello.capabilities
-            planned = plan_step(collected, fixed, config.planner, can_limit)
+            planned = plan_step(collected, fixed, config.planner, can_limit, config.least_share)
         with timed("decide"):
             ordered = pinned(planned.plan, planned.objectives)
             decided = decider.step(
@@ -225,6 +225,7 @@ class NodeLoop:
                     ordered,
                     self._promises.short(),
                     planned.limits_fixed,
+                    restored=planned.restored,
                     may_begin=not self._keeper.problem,
                 )
             )

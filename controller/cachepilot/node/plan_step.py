@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
 from cachepilot.domain.planned import Plan, SloState
 from cachepilot.domain.snapshot import BYTES_MAX, Snapshot
+from cachepilot.node.protection import with_protection_back
 from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.config import Config
 from cachepilot.plan.problem.limits import InfeasibleError
@@ -18,13 +19,17 @@ NO_LIMITS = "the node sets no limits: only policies are planned"
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan with what it was made from; `problem` is why its limits do not count."""
+    """A plan with what it was made from; `problem` is why its limits do not count.
+
+    Tenants that are `restored` get back what is protected of their memory.
+    """
 
     plan: Plan
     snapshot: Snapshot
     objectives: Objectives
     config: Config
     problem: str = ""
+    restored: frozenset[str] = frozenset()
 
     @property
     def limits_fixed(self) -> bool:
@@ -82,15 +87,32 @@ def _slos_before_protection(
     return (other, without) if _lost(other) < _lost(found) else (found, snapshot)
 
 
+def _restored(collected: Collected, planned: Planned, share: float) -> Planned | None:
+    """A plan in which tenants have what is protected again, where that is possible."""
+    back = with_protection_back(collected, planned.objectives, share)
+    if back is None:
+        return None
+    snapshot, cgroups = back
+    try:
+        found = plan(snapshot, planned.objectives, planned.config)
+    except InfeasibleError:
+        return None
+    if _lost(found) > _lost(planned.plan):
+        return None
+    return replace(planned, plan=found, snapshot=snapshot, restored=cgroups)
+
+
 def plan_step(
     collected: Collected,
     objectives: Objectives,
     config: Config,
     can_limit: bool,
+    least_share: float = 0.0,
 ) -> Planned:
     """The plan of a node: where its limits go in the end.
 
-    Protected floors give way to an SLO that could not be kept otherwise, not to a margin above it.
+    Protected floors give way to an SLO that could not be kept otherwise, not to a margin above it;
+    `least_share` of its first memory goes back to who has less, as soon as that costs no SLO.
     Where tenants that may not be changed leave no room for the others, every limit stays, the
     reason is given, and only policies are planned.
 
@@ -102,7 +124,8 @@ def plan_step(
     try:
         found = plan(snapshot, objectives, config)
         found, snapshot = _slos_before_protection(collected, objectives, config, found)
-        return Planned(found, snapshot, objectives, config)
+        planned = Planned(found, snapshot, objectives, config)
+        return _restored(collected, planned, least_share) or planned
     except InfeasibleError as error:
         problem = f"{error}: limits stay as they are, only policies are planned"
         return _where_they_are(collected, objectives, config, problem)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from cachepilot.domain.objectives.objective import Goal, Mode, Objective, Objectives, size_bytes
 from cachepilot.domain.planned import Action
-from cachepilot.domain.snapshot import Curves
+from cachepilot.domain.snapshot import Curves, Snapshot
 from cachepilot.sense.collect import Collected, Seen
 from cachepilot.sizes import human_bytes, pages_down
 
@@ -31,7 +31,7 @@ def _kept_bytes(
     kept = pages_down(int(share * min(first_bytes, budget_bytes)))
     if objective.memory_max is not None:
         kept = min(kept, size_bytes(objective.memory_max, budget_bytes))
-    return min(kept, seen.limit_bytes)
+    return kept
 
 
 def _least(seen: Seen, objective: Objective, budget_bytes: int) -> int:
@@ -53,8 +53,8 @@ def protected(
     """With the first memory of every tenant, floors that leave it `share` of that, and `curves`.
 
     Where the budget has no room for all of that, each gets the same part of it. Nobody is made to
-    grow: who fell below for an SLO is held where it is. An operator whose goal is `least_memory`
-    asked for memory to be taken: then no floor is raised.
+    grow: who fell below for an SLO is held where it is, see `with_protection_back`. An operator
+    whose goal is `least_memory` asked for memory to be taken: then no floor is raised.
     """
     if objectives.goal is Goal.LEAST_MEMORY:
         share = 0.0
@@ -65,6 +65,7 @@ def protected(
         objective, floor = objectives.of(cgroup), seen.tenant.floor_bytes
         room -= _least(seen, objective, budget)
         kept = _kept_bytes(seen, objective, first_bytes[cgroup], share, budget)
+        kept = min(kept, seen.limit_bytes)
         if kept > floor:
             more[cgroup] = kept - floor
             asked += more[cgroup] if objective.mode is Mode.AUTO else 0
@@ -75,6 +76,30 @@ def protected(
         found[cgroup] = seen.with_bounds(floor, first_bytes[cgroup], curves.get(cgroup))
     tenants = tuple(seen.tenant for seen in found.values())
     return replace(collected, snapshot=replace(collected.snapshot, tenants=tenants), seen=found)
+
+
+def with_protection_back(
+    collected: Collected, objectives: Objectives, share: float
+) -> tuple[Snapshot, frozenset[str]] | None:
+    """With floors that give those back what is protected who fell below; and who they are.
+
+    None where nobody did.
+    """
+    snapshot, lacking = collected.snapshot, {}
+    if objectives.goal is Goal.LEAST_MEMORY:
+        return None
+    for cgroup, seen in collected.seen.items():
+        objective, tenant = objectives.of(cgroup), seen.tenant
+        if objective.mode is not Mode.AUTO:
+            continue
+        budget = snapshot.node.budget_bytes
+        kept = _kept_bytes(seen, objective, tenant.first_bytes, share, budget)
+        if kept > max(seen.limit_bytes, tenant.floor_bytes):
+            lacking[cgroup] = replace(tenant, floor_bytes=kept)
+    if not lacking:
+        return None
+    tenants = tuple(lacking.get(one.cgroup, one) for one in snapshot.tenants)
+    return replace(snapshot, tenants=tenants), frozenset(lacking)
 
 
 def why_floor(seen: Seen, objective: Objective) -> str:

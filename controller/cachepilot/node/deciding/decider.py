@@ -60,8 +60,8 @@ class Look:
     policy or a limit that is ordered is not tried but done. `short` are tenants that measurably
     miss an SLO. With `limits_fixed` no limit is changed otherwise. No limit changes by more than
     `step_bytes` at once. Without `may_begin` what is under way is judged and taken back, and
-    nothing else is begun. `plan_objectives` are those that the plan was made for, with
-    targets corrected by what the model is off.
+    nothing else is begun. `restored` get back what is protected of their memory. `plan_objectives`
+    are those that the plan was made for, with targets corrected by what the model is off.
     """
 
     collected: Collected
@@ -74,6 +74,7 @@ class Look:
     short: frozenset[str] = frozenset()
     limits_fixed: bool = False
     may_begin: bool = True
+    restored: frozenset[str] = frozenset()
 
 
 class Decider:
@@ -182,6 +183,7 @@ class Decider:
                 away=frozenset(self.state.away),
                 may_begin=look.may_begin and not look.limits_fixed,
                 is_gap=self._is_gap,
+                restored=look.restored,
             ),
             self.config,
         )

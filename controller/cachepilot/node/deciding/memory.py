@@ -36,7 +36,8 @@ class MemoryCycle:
     """One cycle of a node. `collected` has calibrated curves, `objectives` are those of the plan.
 
     `short` are tenants that miss an SLO, `busy` those whose limit must not change now, `ordered`
-    those whose limit an operator pinned. See `MemoryInterval` for the rest.
+    those whose limit an operator pinned, `restored` those that get back what is protected. See
+    `MemoryInterval` for the rest.
     """
 
     collected: Collected
@@ -51,6 +52,7 @@ class MemoryCycle:
     away: frozenset[str]
     may_begin: bool
     is_gap: bool
+    restored: Collection[str] = ()
 
     @cached_property
     def left_out(self) -> frozenset[str]:
@@ -184,7 +186,7 @@ def _tenant(
         aimed_planned=_reached(objective.aims, seen, then),
         is_short=action.cgroup in cycle.short,
         is_left_out=action.cgroup in cycle.left_out,
-        below=_below(action, now),
+        below=max(_below(action, now), _unprotected(cycle, action)),
         below_planned=_below(action, then),
         is_free=action.held is Held.NOT and action.cgroup not in cycle.busy,
         stays=objective.mode is not Mode.AUTO or action.cgroup in cycle.ordered,
@@ -215,6 +217,13 @@ def _below(action: Action, setting: Action | Setting) -> float:
     if action.kept_ops <= 0:
         return 0.0
     return max(0.0, 1 - setting.throughput_ops / action.kept_ops)
+
+
+def _unprotected(cycle: MemoryCycle, action: Action) -> float:
+    """The part of its protected memory that a tenant lacks and is to get back."""
+    if action.cgroup not in cycle.restored:
+        return 0.0
+    return max(0.0, 1 - action.present.limit_bytes / max(action.limit_bytes, PAGE_BYTES))
 
 
 def _is_forced(cycle: MemoryCycle) -> bool:
