@@ -45,6 +45,13 @@ def test_what_the_model_is_off_by_is_learnt() -> None:
     assert found.ratio == pytest.approx(0.8, abs=0.01) and found.margin == 0
 
 
+def test_that_the_model_promises_too_much_is_believed_at_once_and_too_little_is_not() -> None:
+    much, little = TargetError(), TargetError()
+    much.take(SETTING, 800.0, 1000.0, True)
+    little.take(SETTING, 1200.0, 1000.0, True)
+    assert much.ratio == pytest.approx(0.8) and little.ratio == 1.0
+
+
 def test_while_a_page_cache_fills_nothing_counts_as_missed() -> None:
     found = TargetError()
     for _ in range(50):

@@ -24,7 +24,7 @@ SCATTER_MAX = 0.15
 RATIO_MAX = 1.5
 """A model that is further off is not corrected beyond that."""
 GAIN = 0.1
-"""Of a new ratio, per interval."""
+"""Of a new ratio, per interval, at least: the first ones are averaged."""
 MISSED = 0.02, 0.1
 """Shares of intervals in which a target is missed: that which is let pass, and one that is not."""
 STEPS = log(MISSED[1] / MISSED[0]), log((1 - MISSED[1]) / (1 - MISSED[0]))
@@ -52,12 +52,13 @@ def scatter(values: Sequence[float]) -> float:
 class TargetError:
     """One target of one tenant.
 
-    `ratio` is measured over predicted at the setting in force, `short` the cumulative sum of
-    intervals that missed it.
+    `ratio` is measured over predicted at the settings that were in force, of so many intervals
+    (`learnt`), `short` the cumulative sum of intervals that missed it.
     """
 
     setting: tuple[str, int] = ("", 0)
     ratio: float = 1.0
+    learnt: int = 0
     scatter: float = 0.0
     short: float = 0.0
     values: deque[float] = field(default_factory=lambda: deque(maxlen=INTERVALS))
@@ -79,10 +80,15 @@ class TargetError:
         if len(self.values) >= INTERVALS_MIN:
             self.scatter = scatter(tuple(self.values))
         self.short = min(max(0.0, self.short + STEPS[is_met]), 2 * LIMIT)
-        if len(self.values) < INTERVALS_MIN or min(measured, predicted) <= 0:
+        if min(measured, predicted) <= 0:
             return
         found = min(max(measured / predicted, 1 / RATIO_MAX), RATIO_MAX)
-        self.ratio += GAIN * (found - self.ratio)
+        # A model that promises too much costs windows at once: of the first intervals that is
+        # believed. That it promises too little is, once enough is known of a setting.
+        is_new = self.learnt < INTERVALS_MIN and found < self.ratio
+        if is_new or len(self.values) >= INTERVALS_MIN:
+            self.learnt += 1
+            self.ratio += max(GAIN, is_new / self.learnt) * (found - self.ratio)
 
     @property
     def is_short(self) -> bool:

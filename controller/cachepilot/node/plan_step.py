@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plan step, and what is still planned where memory cannot be."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
-from cachepilot.domain.planned import Plan, SloState
+from cachepilot.domain.planned import Plan, SloOutcome, SloState
 from cachepilot.domain.snapshot import BYTES_MAX, Snapshot
 from cachepilot.node.protection import with_protection_back
 from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.config import Config
 from cachepilot.plan.problem.limits import InfeasibleError
+from cachepilot.plan.slo_outcomes import meets
 from cachepilot.sense.collect import Collected
 from cachepilot.sizes import PAGE_BYTES, Size, pages_up
 
@@ -87,6 +88,23 @@ def _slos_before_protection(
     return (other, without) if _lost(other) < _lost(found) else (found, snapshot)
 
 
+def _pairs(first: Plan, second: Plan) -> Iterator[tuple[SloOutcome, SloOutcome]]:
+    return zip(first.slos, second.slos, strict=True)
+
+
+def _is_margin_lost(
+    before: SloOutcome, after: SloOutcome, objectives: Objectives, priority: int
+) -> bool:
+    """Whether an SLO of a higher priority loses a part of its margin."""
+    objective = objectives.of(before.cgroup)
+    if objective.priority <= priority or before.value is None or after.value is None:
+        return False
+    aim = getattr(objective.aims, before.kind)
+    return not (
+        meets(before.kind, after.value, aim) or meets(after.kind, after.value, before.value)
+    )
+
+
 def _restored(collected: Collected, planned: Planned, share: float) -> Planned | None:
     """A plan in which tenants have what is protected again, where that is possible."""
     back = with_protection_back(collected, planned.objectives, share)
@@ -98,6 +116,11 @@ def _restored(collected: Collected, planned: Planned, share: float) -> Planned |
     except InfeasibleError:
         return None
     if _lost(found) > _lost(planned.plan):
+        return None
+    most = max(planned.objectives.of(one).priority for one in cgroups)
+    if any(
+        _is_margin_lost(*pair, planned.objectives, most) for pair in _pairs(planned.plan, found)
+    ):
         return None
     return replace(planned, plan=found, snapshot=snapshot, restored=cgroups)
 
@@ -112,7 +135,8 @@ def plan_step(
     """The plan of a node: where its limits go in the end.
 
     Protected floors give way to an SLO that could not be kept otherwise, not to a margin above it;
-    `least_share` of its first memory goes back to who has less, as soon as that costs no SLO.
+    `least_share` of its first memory goes back to who has less, as soon as that costs no SLO, nor
+    the margin above one of a higher priority.
     Where tenants that may not be changed leave no room for the others, every limit stays, the
     reason is given, and only policies are planned.
 
