@@ -336,18 +336,6 @@ def test_the_end_of_a_trial_is_told_beforehand() -> None:
     assert ends_s == pytest.approx(world.time_s, rel=0.2) and ends_s > 70
 
 
-def test_a_change_by_which_nothing_can_be_measured_any_more_is_given_up() -> None:
-    """A policy saves pages, and before that is sure all of them fit."""
-    world = World({"default": 0.5, "lru": 0.3}, seed=5).learn()
-    world.until(What.LIVE)
-    world.run(2)
-    assert world.state.trial is not None and world.state.trial.gained > 0
-    world.truth = dict.fromkeys(world.truth, 0.0)
-    found = world.run(620)
-    assert kinds(found) == [What.ABANDONED] and world.in_force == "default"
-    assert world.state.trial is None and "nothing is missed" in found[0].why
-
-
 def flipping(rounds: int, length: int = 60) -> World:
     """`lru` and `mru` are best in turn; nobody tells. After so many rounds `lru`'s turn begins."""
     world = World({"default": 0.5, "lru": 0.5, "mru": 0.5}).learn(20)

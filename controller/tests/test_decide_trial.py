@@ -5,12 +5,14 @@ from math import inf, isinf, sqrt
 
 import numpy as np
 import pytest
+from deciding import World
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
 from cachepilot.decide.gain import AUTOCORRELATION_MAX, LEAST_INTERVALS, quantile, quantiles
+from cachepilot.decide.outcome import What
 from cachepilot.decide.trial import READ_ANEW, Trial
 
 COST = 100.0
@@ -287,3 +289,15 @@ def test_what_gained_nothing_is_never_confirmed(
         assert not trial.is_confirmed(error)
     if trial.gained < -cost - error and trial.intervals >= LEAST_INTERVALS:
         assert trial.why_undone(cost, error, UNDO_TIMES) is not None
+
+
+def test_a_change_by_which_nothing_can_be_measured_any_more_is_given_up() -> None:
+    """A policy saves pages, and before that is sure all of them fit."""
+    world = World({"default": 0.5, "lru": 0.3}, seed=5).learn()
+    world.until(What.LIVE)
+    world.run(2)
+    assert world.state.trial is not None and world.state.trial.gained > 0
+    world.truth = dict.fromkeys(world.truth, 0.0)
+    found = world.run(620)
+    assert [one.what for one in found] == [What.ABANDONED] and world.in_force == "default"
+    assert world.state.trial is None and "nothing is missed" in found[0].why
