@@ -76,7 +76,6 @@ class Node:
             seen = MemoryInterval(
                 self.time_s,
                 1.0,
-                int(self.time_s),
                 {
                     name: one.seen(float(off))
                     for (name, one), off in zip(self.tenants.items(), noise, strict=True)

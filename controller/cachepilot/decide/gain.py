@@ -21,7 +21,7 @@ def quantile(chance: float, values: float) -> float:
 
     Student's t.
     """
-    return float(-stdtrit(max(1.0, values - 1), min(0.5, max(chance, 1e-12))))
+    return float(quantiles(np.asarray(chance), values))
 
 
 def quantiles(chances: Floats, values: float) -> Floats:

@@ -44,7 +44,7 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[MemoryOutcome]:
         if one is None or one.cgroup_id != member.cgroup_id:
             del change.members[name]
             found.append(MemoryOutcome(Event.ABANDONED, name, member, "the cgroup is gone"))
-    undone = [name for name in change.members if _is_undone(change, name, seen)]
+    undone = [name for name in change.members if _is_undone(name, seen)]
     if undone:
         why = f"the node took it back for want of plans: {', '.join(undone)}"
         return found + _take_back(state, Event.ABANDONED, why, seen)
@@ -77,7 +77,7 @@ def restart(change: MemoryChange, seen: MemoryInterval) -> None:
     change.since, change.settled_s = Gain(), None
 
 
-def _is_undone(change: MemoryChange, name: str, seen: MemoryInterval) -> bool:
+def _is_undone(name: str, seen: MemoryInterval) -> bool:
     one = seen.tenants.get(name)
     return one is not None and one.undone is not None
 

@@ -110,7 +110,6 @@ class MemoryInterval:
 
     time_s: float
     elapsed_s: float
-    name: int
     tenants: Mapping[str, MemoryTenant]
     step_bytes: int
     away: frozenset[str] = frozenset()

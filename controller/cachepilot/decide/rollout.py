@@ -94,12 +94,17 @@ def order(state: PolicyState, policy: str, adapting: float) -> None:
     state.restart(policy)
 
 
+def is_on_trial(state: PolicyState) -> bool:
+    """Whether a change is live, and no other is on its way."""
+    return state.trial is not None and state.trial.is_live and state.wanted is None
+
+
 def judge(
     state: PolicyState, seen: Interval, known: Evidence, config: DecideConfig
 ) -> Outcome | None:
     """Confirms or undoes the change that is live."""
     trial = state.trial
-    if trial is None or not trial.is_live or state.wanted is not None:
+    if trial is None or not is_on_trial(state):
         return None
     if trial.from_policy not in state.policies:
         trial.from_policy, trial.origin_factor = DEFAULT, None

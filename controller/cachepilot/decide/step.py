@@ -58,7 +58,7 @@ def _weigh(
     known = evidence.take_all(states, intervals, told, config)
     found: list[list[Outcome]] = []
     for i, (state, seen) in enumerate(zip(states, intervals, strict=True)):
-        is_tried = state.trial is not None and state.trial.is_live and state.wanted is None
+        is_tried = rollout.is_on_trial(state)
         judged = rollout.judge(state, seen, known.of(i), config) if is_tried else None
         found.append([] if judged is None else [judged])
     hurdle = choose.hurdles(states, known)

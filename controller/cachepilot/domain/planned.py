@@ -94,6 +94,11 @@ class SloOutcome:
     attainable_ops: float | None
     why: str
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the plan leaves it out: for others, or because nothing would do."""
+        return self.state in (SloState.OUTBID, SloState.UNATTAINABLE)
+
 
 @dataclass(frozen=True)
 class Plan:

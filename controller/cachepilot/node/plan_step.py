@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plan step, and what is still planned where memory cannot be."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
-from cachepilot.domain.planned import Plan, SloOutcome, SloState
+from cachepilot.domain.planned import Plan, SloOutcome
 from cachepilot.domain.snapshot import BYTES_MAX, Snapshot
 from cachepilot.node.protection import with_protection_back
 from cachepilot.plan.plan import plan
@@ -67,7 +67,7 @@ def _where_they_are(
 
 def _lost(found: Plan) -> int:
     """SLOs that a plan gives up."""
-    return sum(one.state in (SloState.OUTBID, SloState.UNATTAINABLE) for one in found.slos)
+    return sum(one.is_given_up for one in found.slos)
 
 
 def _slos_before_protection(
@@ -86,10 +86,6 @@ def _slos_before_protection(
     without = replace(snapshot, tenants=bare)
     other = plan(without, objectives, config)
     return (other, without) if _lost(other) < _lost(found) else (found, snapshot)
-
-
-def _pairs(first: Plan, second: Plan) -> Iterator[tuple[SloOutcome, SloOutcome]]:
-    return zip(first.slos, second.slos, strict=True)
 
 
 def _is_margin_lost(
@@ -118,9 +114,8 @@ def _restored(collected: Collected, planned: Planned, share: float) -> Planned |
     if _lost(found) > _lost(planned.plan):
         return None
     most = max(planned.objectives.of(one).priority for one in cgroups)
-    if any(
-        _is_margin_lost(*pair, planned.objectives, most) for pair in _pairs(planned.plan, found)
-    ):
+    outcomes = zip(planned.plan.slos, found.slos, strict=True)
+    if any(_is_margin_lost(*pair, planned.objectives, most) for pair in outcomes):
         return None
     return replace(planned, plan=found, snapshot=snapshot, restored=cgroups)
 
@@ -130,7 +125,7 @@ def plan_step(
     objectives: Objectives,
     config: Config,
     can_limit: bool,
-    least_share: float = 0.0,
+    least_share: float,
 ) -> Planned:
     """The plan of a node: where its limits go in the end.
 

@@ -14,7 +14,7 @@ from cachepilot.decide.memory_state import Reading as Measured
 from cachepilot.domain.decisions import Decision, Event, Reading
 from cachepilot.domain.decisions import Setting as Told
 from cachepilot.domain.objectives.objective import Goal, Mode, Objective, Objectives, size_bytes
-from cachepilot.domain.planned import Action, Held, Plan, Setting, SloState
+from cachepilot.domain.planned import Action, Held, Plan, Setting
 from cachepilot.domain.snapshot import Demand, Device
 from cachepilot.domain.units import US_PER_S
 from cachepilot.model.limit_calibration import corrected
@@ -57,8 +57,7 @@ class MemoryCycle:
     @cached_property
     def left_out(self) -> frozenset[str]:
         """Tenants with an SLO that the plan cannot keep."""
-        lost = (SloState.OUTBID, SloState.UNATTAINABLE)
-        return frozenset(one.cgroup for one in self.plan.slos if one.state in lost)
+        return frozenset(one.cgroup for one in self.plan.slos if one.is_given_up)
 
 
 def ops_at(demand: Demand, device: Device, wait_us: float, miss_ratio: float) -> float:
@@ -138,7 +137,6 @@ def interval(cycle: MemoryCycle, config: DecideConfig) -> MemoryInterval:
     return MemoryInterval(
         time_s=cycle.collected.time_s,
         elapsed_s=cycle.elapsed_s,
-        name=cycle.collected.snapshot.epoch,
         tenants=found,
         step_bytes=cycle.step_bytes,
         away=cycle.away,
@@ -162,6 +160,7 @@ def _tenant(
     now, reread_s = action.present, worth.reread_s(action)
     whole = worth.whole(now.throughput_ops, now.limit_bytes)
     budget_s = config.loss_share * (state.managed_s + config.reserve_s)
+    aims = objective.aims
     is_undone = told.unconfirmed.undone and told.unconfirmed.epoch in state.changes[-1:]
     return MemoryTenant(
         cgroup_id=told.cgroup_id,
@@ -182,8 +181,8 @@ def _tenant(
         has_slo=objective.has_slo,
         reached=_reached(objective, seen, now),
         reached_planned=_reached(objective, seen, then),
-        aimed=_reached(objective.aims, seen, now),
-        aimed_planned=_reached(objective.aims, seen, then),
+        aimed=_reached(aims, seen, now),
+        aimed_planned=_reached(aims, seen, then),
         is_short=action.cgroup in cycle.short,
         is_left_out=action.cgroup in cycle.left_out,
         below=max(_below(action, now), _unprotected(cycle, action)),
