@@ -52,7 +52,6 @@ class Tenant:
             whole=1.0,
             error=0.01,
             reread_s=max(0.0, self.limit_mib - self.planned_mib) * 256 * 500e-6,
-            misses=10_000,
             measured=reading,
             predicted=reading,
         )

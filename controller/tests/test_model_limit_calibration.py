@@ -55,6 +55,25 @@ def test_a_few_seconds_count_for_little() -> None:
     assert short == pytest.approx(0.4 / (1 + PRIOR_S), abs=0.01) and long > 0.35
 
 
+def test_a_cliff_just_below_a_limit_is_learnt_beside_what_is_known_of_the_limit() -> None:
+    found = learnt(16, 0.05, 0.05)
+    learn(found, 15.4, 0.4, 0.06, 60)
+    shifts = found.shifts()
+    assert corrected(0.06, int(15.4 * MIB), shifts) > 0.3
+    assert corrected(0.05, 16 * MIB, shifts) == pytest.approx(0.05, abs=LEAST_CHANGE)
+
+
+@given(st.floats(-0.3, 0.3), st.floats(16, 200))
+def test_of_a_new_limit_what_is_known_holds_until_something_is_measured(
+    off: float, limit_mib: float
+) -> None:
+    found = learnt(128, 0.5 + off, 0.5)
+    before = corrected(0.5, int(limit_mib * MIB), found.shifts())
+    learn(found, limit_mib, before, 0.5, 1)
+    after = corrected(0.5, int(limit_mib * MIB), found.shifts())
+    assert after == pytest.approx(before, abs=2 * LEAST_CHANGE)
+
+
 def test_between_two_limits_what_is_off_goes_in_proportion_and_beyond_them_stays() -> None:
     found = learnt(128, 0.1, 0.1)
     learn(found, 32, 0.7, 0.3, 200)
@@ -95,7 +114,7 @@ def test_curves_that_are_right_are_left_as_they_are() -> None:
 
 def test_limits_that_are_near_are_one_and_the_one_with_the_least_time_goes() -> None:
     found = learnt(100, 0.3, 0.2)
-    learn(found, 103, 0.3, 0.2, 5)
+    learn(found, 100.9, 0.3, 0.2, 5)
     assert len(found.anchors) == 1
     for limit in range(200, 200 + 100 * ANCHORS_MAX, 100):
         learn(found, limit, 0.3, 0.2, 3)

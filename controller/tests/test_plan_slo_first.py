@@ -69,6 +69,23 @@ def test_what_others_keep_comes_before_the_margin_above_an_slo_which_gets_the_re
     assert found.slos[0].state is SloState.KEPT
 
 
+def test_what_others_keep_is_of_the_kernels_default_and_not_of_the_policy_in_force() -> None:
+    node = a_node(200)
+    first, cliff = node.tenants
+    assert cliff.curves is not None
+    sizes, ratios = cliff.curves.sizes_bytes, cliff.curves.miss_ratio
+    found = {}
+    for default in (0.99, 0.1):
+        at_first = np.vstack((ratios, [[1.0, default]]))
+        curves = Curves(("lru", "default"), sizes, at_first)
+        changed = replace(node, tenants=(first, replace(cliff, curves=curves)))
+        promised = Objective("/t00000", hit_ratio=SLO, slo_margin=0.5)
+        asked = Objectives((promised, Objective("*", policies=("lru",))))
+        found[default] = sizes_mib(plan(changed, asked, Config(movement_share=1.0)))
+    assert found[0.99][0] >= 200 * AIM and found[0.99][1] < CLIFF_MIB
+    assert found[0.1][1] >= CLIFF_MIB and found[0.1][0] < 200 * AIM
+
+
 def test_an_slo_of_a_higher_priority_has_its_margin_before_others_keep() -> None:
     first, other = sizes_mib(planned(200, priority=1))
     assert first >= 200 * AIM - 1 and other < CLIFF_MIB

@@ -133,6 +133,20 @@ def test_curves_of_the_page_cache_become_curves_of_the_limit() -> None:
     assert measured.miss_at("lfu", MIB) is None
 
 
+def test_mapped_pages_in_use_are_beside_what_curves_are_of() -> None:
+    node = plant()
+    node.pass_time()
+    snapshot = node.snapshot()
+    plain = begun(node).collect(snapshot, 1, Objectives()).seen["/a"].measured
+    snapshot.tenants[0].mapped_bytes = 40 * MIB
+    mapped = begun(node).collect(snapshot, 1, Objectives()).seen["/a"].measured
+    assert plain is not None and mapped is not None
+    for size in (16 * MIB, 100 * MIB):
+        now = mapped.miss_at("default", size + 40 * MIB)
+        assert now == pytest.approx(plain.miss_at("default", size), abs=1e-6)
+    assert mapped.miss_at("default", 20 * MIB) == 1.0
+
+
 def test_curves_that_contradict_themselves_are_not_trusted() -> None:
     node = plant()
     node.sizes_bytes = (64 * MIB, 16 * MIB, 128 * MIB, 256 * MIB)

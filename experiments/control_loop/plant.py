@@ -75,6 +75,8 @@ class PlantTenant:
     accessed: float = 0.0
     sampling: Sampling | None = None
     reread_pages: float = 0.0
+    room_bytes: float = 0.0
+    """Of a cold page cache: what is not read yet. A limit that rises is full at once."""
     owed_pages: float = 0.0
     """Of the last swap: what has yet to be read anew."""
     anew: float = 0.0
@@ -195,7 +197,8 @@ class Plant:
         for one in self.tenants:
             down = int(self.shrink_bytes * elapsed_s)
             one.limit_bytes = max(one.target_bytes, one.limit_bytes - down)
-            truth = one.curves[one.policy](one.limit_bytes - one.other_bytes)
+            held = one.limit_bytes - one.other_bytes - int(one.room_bytes)
+            truth = one.curves[one.policy](held)
             part = 1.0 if one.miss is None else 1 - math.exp(-elapsed_s / self.adapt_s)
             one.miss = truth if one.miss is None else one.miss + (truth - one.miss) * part
             one.anew = self._anew(one, elapsed_s)
@@ -206,6 +209,7 @@ class Plant:
             accesses = ops * one.accesses_per_op
             misses = accesses * ((one.miss or 0.0) + one.anew)
             one.owed_pages = max(0.0, one.owed_pages - accesses * one.anew)
+            one.room_bytes = max(0.0, one.room_bytes - misses * PAGE_BYTES)
             one.done += ops
             one.simulate(accesses, self._shares())
             one.count("accesses_total", accesses)
@@ -282,8 +286,8 @@ class Plant:
                 limit_bytes=one.limit_bytes,
                 target_limit_bytes=one.target_bytes,
                 floor_bytes=one.floor_bytes,
-                current_bytes=one.limit_bytes,
-                file_bytes=one.limit_bytes - one.other_bytes,
+                current_bytes=one.limit_bytes - int(one.room_bytes),
+                file_bytes=one.limit_bytes - one.other_bytes - int(one.room_bytes),
                 anon_bytes=one.other_bytes,
                 counters=one.totals,
                 curves_generation=one.generation,

@@ -41,10 +41,11 @@ const STALLS: [Total; 2] = [
 type Amount = (&'static str, &'static str, fn(&Tenant) -> u64);
 
 /// Gauges of bytes.
-const SIZES: [Amount; 3] = [
+const SIZES: [Amount; 4] = [
     ("initial_limit", "Limit before the agent came, 0 for none", |t| t.initial_limit_bytes),
     ("file", "Page cache", |t| t.file_bytes),
     ("anon", "Anonymous memory", |t| t.anon_bytes),
+    ("mapped", "Page cache that is mapped and in use", |t| t.mapped_bytes),
 ];
 
 /// Gauges without a unit.

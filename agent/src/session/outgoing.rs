@@ -143,6 +143,7 @@ fn without_curves(tenant: &wire::Tenant) -> wire::Tenant {
         current_bytes: tenant.current_bytes,
         file_bytes: tenant.file_bytes,
         anon_bytes: tenant.anon_bytes,
+        mapped_bytes: tenant.mapped_bytes,
         counters: tenant.counters.clone(),
         curves: None,
         curves_generation: tenant.curves_generation,

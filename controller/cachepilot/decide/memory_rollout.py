@@ -5,7 +5,7 @@ from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS, Gain
 from cachepilot.decide.memory_state import (
     ARRIVED_INTERVALS,
-    FILLED_S,
+    WAY_BACK_S,
     Event,
     Member,
     MemoryChange,
@@ -64,7 +64,7 @@ def _is_back(one: MemoryTenant, origin: Origin) -> bool:
 
 def is_going_back(state: MemoryState, time_s: float) -> bool:
     """Whether limits are on their way back, and not only asked for in vain."""
-    return any(time_s - one.since_s <= FILLED_S for one in state.restore.values())
+    return any(time_s - one.since_s <= WAY_BACK_S for one in state.restore.values())
 
 
 def restart(change: MemoryChange, seen: MemoryInterval) -> None:
@@ -125,16 +125,11 @@ def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
     limits = {name: seen.tenants[name].limit_bytes for name in change.members}
     if limits != change.limits:
         change.limits, change.moved_s = limits, seen.time_s
-    is_full = True
-    for name, member in change.members.items():
-        one = seen.tenants[name]
-        member.misses += one.misses
-        grown = max(0, one.limit_bytes - member.from_bytes) // PAGE_BYTES
-        is_full = is_full and member.misses >= grown
     passed_s = seen.time_s - change.moved_s
     is_there = all(_is_at(seen.tenants[name], one.to_bytes) for name, one in change.members.items())
     is_there = is_there or passed_s >= ARRIVED_INTERVALS * seen.elapsed_s
-    if change.settled_s is None and is_there and (is_full or passed_s >= FILLED_S):
+    is_full = not any(seen.tenants[name].is_filling for name in change.members)
+    if change.settled_s is None and is_there and is_full:
         change.settled_s = seen.time_s
     return is_there
 
@@ -241,11 +236,3 @@ def under_way(state: MemoryState) -> frozenset[str]:
     """Whose limit is not confirmed, or goes back: its policy stays meanwhile."""
     members = () if state.change is None else state.change.members
     return frozenset((*members, *state.restore))
-
-
-def is_filling(state: MemoryState, cgroup: str) -> bool:
-    """Whether a tenant has yet to read what it got room for: its misses are not of its limit."""
-    change = state.change
-    if change is None or change.settled_s is not None or cgroup not in change.members:
-        return False
-    return not change.members[cgroup].is_donor

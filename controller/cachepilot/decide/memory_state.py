@@ -13,8 +13,8 @@ STEP_SHARE_MIN = 0.005
 """Of a limit: a smaller change is not made."""
 ARRIVED_INTERVALS = 3
 """A limit that has not moved for so long is where it can be."""
-FILLED_S = 60.0
-"""A page cache that has not filled by then has no more to read."""
+WAY_BACK_S = 60.0
+"""Limits that have not moved for so long are no longer on their way back."""
 
 
 class Event(StrEnum):
@@ -54,7 +54,8 @@ class MemoryTenant:
 
     `is_free` says that its limit may be changed now, `stays` that it is no longer the decider's to
     change, `is_ordered` that an operator pinned it; `can_afford` that its budget allows for a
-    change that turns out wrong. `undone` names a change that the node took back by itself.
+    change that turns out wrong. `is_filling` says that its page cache has yet to read what its
+    limit has room for. `undone` names a change that the node took back by itself.
     """
 
     cgroup_id: int
@@ -68,7 +69,6 @@ class MemoryTenant:
     whole: float
     error: float
     reread_s: float
-    misses: int
     measured: Reading
     predicted: Reading
     priority: int = 0
@@ -85,6 +85,7 @@ class MemoryTenant:
     stays: bool = False
     is_ordered: bool = False
     can_afford: bool = True
+    is_filling: bool = False
     undone: int | None = None
 
     @property
@@ -141,7 +142,6 @@ class Member:
     to_bytes: int
     baseline: Reading
     predicted: Reading
-    misses: int = 0
 
     @property
     def is_donor(self) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from cachepilot.domain.snapshot import Curves, FloatArray, IntArray
 from cachepilot.model.calibration import FORGOTTEN_S, PRIOR_S
 
-NEAR_SHARE = 0.05
+NEAR_SHARE = 0.01
 """Of a limit: what was measured at one that is off by less counts for both."""
 ANCHORS_MAX = 6
 """Limits that are remembered of one tenant; that with the least time is dropped."""
@@ -27,7 +27,8 @@ LEAST_CHANGE = 0.002
 class Anchor:
     """A limit that was in force: accesses and misses, and the misses that the curve told of.
 
-    All fade. `seconds` is the time that they stand for.
+    All fade. `seconds` is the time that they stand for. `prior` is the shift that was known there
+    before anything was measured.
     """
 
     limit_bytes: int
@@ -35,6 +36,7 @@ class Anchor:
     misses: float = 0.0
     told: float = 0.0
     seconds: float = 0.0
+    prior: float = 0.0
 
     def fade(self, share: float) -> None:
         """Keeps that share of what is known."""
@@ -47,10 +49,10 @@ class Anchor:
     def shift(self) -> float:
         """Measured minus told miss ratio, -1 to 1.
 
-        What is measured for a few seconds only is held against no error at all.
+        What is measured for a few seconds only is held against what was known before.
         """
         off = (self.misses - self.told) / max(self.accesses, 1.0)
-        return off * self.seconds / (self.seconds + PRIOR_S)
+        return (off * self.seconds + self.prior * PRIOR_S) / (self.seconds + PRIOR_S)
 
 
 @dataclass
@@ -89,7 +91,8 @@ class LimitCalibration:
             return near
         if len(self.anchors) >= ANCHORS_MAX:
             self.anchors.remove(min(self.anchors, key=lambda one: one.seconds))
-        found = Anchor(limit_bytes)
+        known = self.shifts()
+        found = Anchor(limit_bytes, prior=_shift_at(limit_bytes, known) if known else 0.0)
         insort(self.anchors, found, key=lambda one: one.limit_bytes)
         return found
 

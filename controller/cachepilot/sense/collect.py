@@ -276,7 +276,8 @@ class Collector:
             usable = usable | {policy}
         if not memory.curves.generation or tenant.curves_generation != memory.curves.generation:
             return None, usable
-        other = max(0, tenant.current_bytes - tenant.file_bytes)
+        seen_bytes = max(0, tenant.file_bytes - tenant.mapped_bytes)
+        other = max(0, tenant.current_bytes - seen_bytes)
         return memory.curves.at(other, _held_bytes(tenant), usable), usable
 
     def _counterfactuals(

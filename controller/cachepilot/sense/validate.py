@@ -22,6 +22,7 @@ BYTE_FIELDS = (
     "current_bytes",
     "file_bytes",
     "anon_bytes",
+    "mapped_bytes",
 )
 
 
@@ -78,6 +79,7 @@ def _check_tenant(tenant: wire.Tenant) -> None:
         tenant.current_bytes,
         tenant.file_bytes,
         tenant.anon_bytes,
+        tenant.mapped_bytes,
     )
     if largest > BYTES_MAX:
         name = next(one for one in BYTE_FIELDS if getattr(tenant, one) > BYTES_MAX)

@@ -16,6 +16,8 @@ pub struct Usage {
     pub file: u64,
     /// Anonymous memory.
     pub anon: u64,
+    /// Cached file pages that are mapped and in use.
+    pub mapped: u64,
     /// What no reclaim can take.
     pub unreclaimable: u64,
     /// The least limit that it may be given.
@@ -35,8 +37,16 @@ impl Usage {
         // `max` as protection means everything that it uses.
         let protection = |name: &str| fs.limit(cgroup, name).map(|bytes| bytes.unwrap_or(current));
         let protected = protection("memory.min")?.max(protection("memory.low")?);
-        let floor = (unreclaimable + margin).max(protected).next_multiple_of(PAGE_BYTES);
-        Ok(Self { current, file: of("file"), anon: of("anon"), unreclaimable, floor })
+        let mapped = mapped_in_use(&stat);
+        let needed = unreclaimable + mapped + margin;
+        let floor = needed.max(protected).next_multiple_of(PAGE_BYTES);
+        Ok(Self { current, file: of("file"), anon: of("anon"), mapped, unreclaimable, floor })
+    }
+
+    /// What takes its room before the page cache whose accesses are seen, which curves are of.
+    #[must_use]
+    pub fn beside_curves(&self) -> u64 {
+        self.current.saturating_sub(self.file.saturating_sub(self.mapped))
     }
 }
 
@@ -46,6 +56,16 @@ fn swap_room(fs: &CgroupFs, cgroup: &str, swap_free: u64) -> io::Result<u64> {
     let Ok(limit) = fs.limit(cgroup, "memory.swap.max") else { return Ok(0) };
     let used = fs.number(cgroup, "memory.swap.current")?;
     Ok(limit.map_or(swap_free, |limit| limit.saturating_sub(used).min(swap_free)))
+}
+
+/// File pages in page tables that reclaim found referenced: text of programs, mapped databases.
+///
+/// Their accesses are not seen one by one, so that no curve tells what losing them costs. The kernel
+/// tells how many are mapped and how many are active, not how many are both: the lesser of the two
+/// is the most that it can be.
+fn mapped_in_use(stat: &BTreeMap<String, u64>) -> u64 {
+    let of = |key: &str| stat.get(key).copied().unwrap_or(0);
+    of("file_mapped").min(of("active_file"))
 }
 
 /// The LRU lists part all pages between them: those of anonymous and shared memory (tmpfs is among
@@ -99,6 +119,18 @@ mod tests {
         let fake = Fake::new(&["/a"]);
         fake.write("/a", "memory.stat", "kernel_stack 1\npagetables 2\nslab_unreclaimable 4\n");
         assert_eq!(usage(&fake, 0).unreclaimable, 7);
+    }
+
+    #[test]
+    fn mapped_pages_in_use_are_part_of_the_floor() {
+        let fake = Fake::new(&["/a"]);
+        for (mapped, in_use) in [(0, 0), (300 << 10, 300 << 10), (900 << 10, 400 << 10)] {
+            let stat = format!("active_file {}\nfile_mapped {mapped}\nfile {MIB}\n", 400 << 10);
+            fake.write("/a", "memory.stat", &stat);
+            let found = usage(&fake, 0);
+            assert_eq!((found.mapped, found.floor), (in_use, MIB + in_use));
+            assert_eq!(found.beside_curves(), found.current - MIB + in_use);
+        }
     }
 
     #[test]

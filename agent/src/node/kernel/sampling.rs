@@ -226,9 +226,7 @@ impl Sampling {
             0 => largest,
             limit => limit.min(largest),
         };
-        // What is not page cache takes its room first.
-        let other_bytes = usage.current.saturating_sub(usage.file);
-        let cache_bytes = limit_bytes.saturating_sub(other_bytes);
+        let cache_bytes = limit_bytes.saturating_sub(usage.beside_curves());
         let having = Having { policy: &shown.policy, cache_bytes };
         let learnt = tenant.learning.judge(having, &counts, self.judged.lost_share);
         shown.curves_generation = learnt.curves.as_ref().map_or(0, |curves| curves.generation);

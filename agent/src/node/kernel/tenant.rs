@@ -143,6 +143,7 @@ impl Tenant {
             current_bytes: usage.current,
             file_bytes: usage.file,
             anon_bytes: usage.anon,
+            mapped_bytes: usage.mapped,
             counters: Some(counters),
             interference: remarks.join("; "),
             ..wire::Tenant::default()

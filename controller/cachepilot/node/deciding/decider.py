@@ -17,6 +17,7 @@ from cachepilot.domain.decisions import Decision, Event, Reading, Setting
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.planned import Plan
 from cachepilot.node.deciding import first_memory, policies, presence
+from cachepilot.node.deciding.filling import is_filling
 from cachepilot.node.deciding.memory import MemoryCycle, decision, interval
 from cachepilot.node.deciding.policies import Cycle
 from cachepilot.node.deciding.policy_costs import PolicyCosts
@@ -93,6 +94,7 @@ class Decider:
             self.state.clock.interval_s = interval_s
         self.recents: dict[str, Recent] = {}
         self._elapsed_s, self._is_gap = 0.0, False
+        self._filling: set[str] = set()
 
     def agent_restarted(self) -> None:
         """The agent counts regimes of workloads anew: the next that it tells is no change."""
@@ -109,6 +111,7 @@ class Decider:
         )
         for cgroup in self.recents.keys() - collected.seen.keys():
             del self.recents[cgroup]
+        filling = self._filling = set()
         for cgroup, seen in collected.seen.items():
             state = self.state.tenants[cgroup]
             recent = self.recents.setdefault(cgroup, Recent())
@@ -116,6 +119,8 @@ class Decider:
             pinned = first_memory.pinned_bytes(seen, objectives.of(cgroup))
             first = state.held_first_bytes or first_memory.found_bytes(seen)
             state.held_first_bytes = pinned or changed or first
+            if is_filling(recent.filling, seen.wire, self._elapsed_s):
+                filling.add(cgroup)
             if not self._is_gap:
                 self._calibrate(seen, state, collected.time_s)
         return decisions
@@ -129,10 +134,10 @@ class Decider:
         if seen.measured is not None:
             told = seen.measured.miss_at(seen.tenant.policy, seen.limit_bytes)
         pages = seen.pages
-        is_filling = memory_rollout.is_filling(self.state.memory, seen.tenant.cgroup)
         if told is None or pages is None or pages.accesses <= 0 or self._elapsed_s <= 0:
             return
-        if seen.tenant.trust.trusted and not is_filling and not is_settling(state.policy, time_s):
+        is_steady = seen.tenant.cgroup not in self._filling
+        if seen.tenant.trust.trusted and is_steady and not is_settling(state.policy, time_s):
             half_life_s = self.config.calibration_half_life_s
             state.limits.take(seen.limit_bytes, pages, told, self._elapsed_s, half_life_s)
 
@@ -148,10 +153,7 @@ class Decider:
 
     def unsettled(self, collected: Collected, held: frozenset[str]) -> frozenset[str]:
         """Whose page cache fills, beside those `held`: what is measured is not of its setting."""
-        filling = (
-            name for name in collected.seen if memory_rollout.is_filling(self.state.memory, name)
-        )
-        return held.union(filling)
+        return held | self._filling
 
     def step(self, look: Look) -> Decided:
         """Decides on what was observed, by a plan made for it."""
@@ -184,6 +186,7 @@ class Decider:
                 may_begin=look.may_begin and not look.limits_fixed,
                 is_gap=self._is_gap,
                 restored=look.restored,
+                filling=self._filling,
             ),
             self.config,
         )

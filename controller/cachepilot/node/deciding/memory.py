@@ -35,9 +35,9 @@ EVENTS = {
 class MemoryCycle:
     """One cycle of a node. `collected` has calibrated curves, `objectives` are those of the plan.
 
-    `short` are tenants that miss an SLO, `busy` those whose limit must not change now, `ordered`
-    those whose limit an operator pinned, `restored` those that get back what is protected. See
-    `MemoryInterval` for the rest.
+    `short` are tenants that miss an SLO, `filling` those whose page cache fills, `busy` those whose
+    limit must not change now, `ordered` those whose limit an operator pinned, `restored` those that
+    get back what is protected. See `MemoryInterval` for the rest.
     """
 
     collected: Collected
@@ -53,6 +53,7 @@ class MemoryCycle:
     may_begin: bool
     is_gap: bool
     restored: Collection[str] = ()
+    filling: Collection[str] = ()
 
     @cached_property
     def left_out(self) -> frozenset[str]:
@@ -174,7 +175,6 @@ def _tenant(
         whole=whole,
         error=worth.error(action),
         reread_s=reread_s,
-        misses=0 if pages is None else pages.misses,
         measured=Measured(tenant.indicators.throughput_ops, tenant.indicators.miss_ratio),
         predicted=Measured(then.throughput_ops, then.miss_ratio),
         priority=objective.priority,
@@ -191,6 +191,7 @@ def _tenant(
         stays=objective.mode is not Mode.AUTO or action.cgroup in cycle.ordered,
         is_ordered=action.cgroup in cycle.ordered,
         can_afford=action.kept_ops <= 0 or state.owed_s + LOSS_COSTS * reread_s <= budget_s,
+        is_filling=action.cgroup in cycle.filling,
         undone=told.unconfirmed.epoch if is_undone else None,
     )
 

@@ -71,6 +71,14 @@ class Steered:
 
 
 @dataclass
+class Filling:
+    """The limit of the last interval, and the seconds since it rose or was full; see `filling`."""
+
+    limit_bytes: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
 class Recent:
     """What is remembered of one tenant while the controller runs.
 
@@ -80,6 +88,7 @@ class Recent:
     ordered: str = ""
     steered: Steered | None = None
     corrected: tuple[Curves, tuple[tuple[int, float], ...], Curves] | None = None
+    filling: Filling = field(default_factory=Filling)
 
     @property
     def is_foreign(self) -> bool:

@@ -15,6 +15,7 @@ from cachepilot.plan.problem.asked import Asked
 from cachepilot.plan.problem.config import Config
 from cachepilot.plan.problem.limits import limits_of
 from cachepilot.plan.problem.packed_curves import PackedCurves
+from cachepilot.sense.counterfactuals import DEFAULT
 from cachepilot.sizes import PAGE_BYTES
 
 SLO_MARGIN = 1e-9
@@ -57,7 +58,7 @@ class Problem:
     SLOs are the least throughput `min_ops` (0 without one) and the greatest `max_miss` (1 without);
     `aim_ops` and `aim_miss` are the same with their margins. Without an SLO a tenant keeps `keep`
     (0: nothing) of its throughput at its first memory, `first_bytes`, where its curve of the
-    present policy says `first_miss`.
+    kernel's default says `first_miss`: what it would have had without anybody who decides.
 
     The unit of values is that of `worth`: weighted operations per second, or under proportional
     fairness weighted logarithms of them.
@@ -280,7 +281,7 @@ def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held
         aim_miss=1.0 - np.array(aimed_hits, dtype=np.float64),
         keep=np.where(first > 0, keep, 0.0),
         first_bytes=first,
-        first_miss=curves.miss(first[:, None], present)[:, 0],
+        first_miss=curves.miss(first[:, None], _defaults(names, present))[:, 0],
         goal=asked.goal,
         config=config,
         widened=limits.widened,
@@ -296,6 +297,15 @@ def usable_of(
     for i, (has, wanted) in enumerate(zip(names, allowed, strict=True)):
         usable[i, : len(has)] = [name in wanted for name in has] if wanted else True
     return usable
+
+
+def _defaults(names: Sequence[Sequence[str]], present: IntArray) -> IntArray:
+    """The kernel's default of each tenant; the present policy where it has no curve."""
+    found = [
+        one.index(DEFAULT) if DEFAULT in one else now
+        for one, now in zip(names, present.tolist(), strict=True)
+    ]
+    return np.array(found, dtype=np.int64)
 
 
 def _present(tenant: Tenant, names: Sequence[str]) -> int:

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A page cache that has yet to fill: nothing is learnt of its limit, and no SLO is missed for it."""
+
+from pathlib import Path
+
+from experiments.control_loop.plant import Plant, PlantTenant, linear
+from worlds import World
+
+from cachepilot.domain.objectives.objective import Objective
+from cachepilot.node.deciding.filling import FILLED_S, is_filling
+from cachepilot.node.deciding.tenant_state import Filling
+from cachepilot.v1 import session_pb2 as wire
+
+MIB = 1 << 20
+
+
+def told(limit_mib: float, current_mib: float) -> wire.Tenant:
+    return wire.Tenant(limit_bytes=int(limit_mib * MIB), current_bytes=int(current_mib * MIB))
+
+
+def test_a_cache_below_its_limit_fills_until_it_is_full() -> None:
+    known = Filling()
+    assert [is_filling(known, told(16, now), 1.0) for now in (1, 8, 15, 15.5, 16)] == [
+        True, True, True, False, False,
+    ]  # fmt: skip
+
+
+def test_a_small_cache_is_full_with_a_batch_of_reclaim_to_spare() -> None:
+    assert not is_filling(Filling(), told(2, 1.76), 1.0)
+    assert is_filling(Filling(), told(2, 1.7), 1.0)
+
+
+def test_one_that_has_not_filled_by_then_has_no_more_to_read() -> None:
+    known = Filling()
+    found = [is_filling(known, told(64, 20), 2.0) for _ in range(40)]
+    assert found == [2 * (i + 1) <= FILLED_S for i in range(40)]
+
+
+def test_a_limit_that_rises_is_filled_anew_and_one_that_falls_is_not() -> None:
+    known = Filling()
+    for _ in range(100):
+        is_filling(known, told(64, 20), 1.0)
+    assert not is_filling(known, told(48, 20), 1.0)
+    assert is_filling(known, told(96, 20), 1.0)
+    assert is_filling(known, told(96, 20), 1.0)
+
+
+def test_the_interval_in_which_a_limit_rose_is_not_of_it() -> None:
+    known = Filling()
+    assert not is_filling(known, told(16, 16), 1.0)
+    assert is_filling(known, told(32, 32), 1.0)
+    assert not is_filling(known, told(32, 32), 1.0)
+
+
+def test_without_a_limit_nothing_fills() -> None:
+    assert not is_filling(Filling(), told(0, 100), 1.0)
+
+
+def test_an_slo_that_a_cold_cache_misses_takes_nothing_before_the_cache_is_full(
+    tmp_path: Path,
+) -> None:
+    cold = PlantTenant("/cold", {"default": linear(256 * MIB)}, 128 * MIB, room_bytes=120 * MIB)
+    other = PlantTenant("/other", {"default": linear(256 * MIB)}, 128 * MIB)
+    sizes = tuple(MIB * size for size in (16, 64, 96, 128, 192, 256))
+    plant = Plant([cold, other], 256 * MIB, sizes, miss_cost_us=5000.0)
+    stated = [Objective("/cold", throughput_ops=1500.0), Objective("*")]
+    here = World(tmp_path, plant, stated)
+    for _ in range(20):
+        here.run(1)
+    assert cold.done < 20 * 1500 and cold.room_bytes > 0, "the SLO is to be missed so far"
+    for _ in range(60):
+        before = cold.done
+        here.run(1)
+        assert (cold.limit_bytes, other.limit_bytes) == (128 * MIB, 128 * MIB)
+    assert cold.done - before > 1500 and cold.room_bytes == 0
