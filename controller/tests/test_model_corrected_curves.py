@@ -25,8 +25,8 @@ def test_every_row_is_read_between_its_points_and_shifted(
     kind: type[np.float64], some: set[int], told: dict[int, float], seed: int
 ) -> None:
     known = np.array(sorted(some))
-    rows, bars = np.random.default_rng(seed).random((2, 3, known.size)).astype(kind)
-    curves = Curves(("a", "b", "c"), known, rows, bars)
+    rows, bars, steps = np.random.default_rng(seed).random((3, 3, known.size)).astype(kind)
+    curves = Curves(("a", "b", "c"), known, rows, bars, steps)
     shifts = tuple(sorted(told.items()))
     found = corrected_curves(curves, shifts)
     if not any(told.values()):
@@ -44,3 +44,7 @@ def test_every_row_is_read_between_its_points_and_shifted(
         ]
         assert new == pytest.approx(expected, abs=1e-6)
         assert new_bar == pytest.approx(read(known, bar, 0.0, found.sizes_bytes), abs=1e-6)
+    assert found.step_bar is not None
+    for of, new in zip(steps.astype(np.float64), found.step_bar, strict=True):
+        squares = read(known, np.cumsum(of * of), 0.0, found.sizes_bytes)
+        assert np.cumsum(new * new) == pytest.approx(squares, abs=1e-5)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page cache that has yet to fill: nothing is learnt of its limit, and no SLO is missed for it."""
+"""A page cache that has yet to fill: nothing is learnt of its limit, and no SLO takes for it."""
 
 from pathlib import Path
 
 from experiments.control_loop.plant import Plant, PlantTenant, linear
-from worlds import World
+from experiments.control_loop.world import World
 
 from cachepilot.domain.objectives.objective import Objective
 from cachepilot.node.deciding.filling import FILLED_S, is_filling

@@ -254,12 +254,16 @@ class Plant:
         told = [one.told_curve(name) for name in names]
         rows = [[curve(size) for size in self.sizes_bytes] for curve in told]
         flat = [value for row in rows for value in row]
+        # Of a sample the error of a difference grows with what is hit at the one size and not at
+        # the other; all differences together are as wrong as a value.
+        drops = [a - b for row in rows for a, b in zip((1.0, *row), row, strict=False)]
         return wire.Curves(
             generation=one.generation,
             policies=names,
             sizes_bytes=self.sizes_bytes,
             miss_ratio=flat,
             error_bar=[one.error_bar] * len(flat),
+            step_bar=[one.error_bar * math.sqrt(abs(drop)) for drop in drops],
             sampled=1000,
             rate=0.01,
         )

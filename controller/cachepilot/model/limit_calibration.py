@@ -138,12 +138,13 @@ def corrected_curves(curves: Curves, shifts: tuple[tuple[int, float], ...]) -> C
     between = _Between(known, sizes)
     rows = between.read(curves.miss_ratio, 1.0)
     bars = None if curves.error_bar is None else between.read(curves.error_bar, 0.0)
+    steps = None if curves.step_bar is None else between.steps(curves.step_bar)
     ratios = np.minimum(np.maximum(rows + shift, 0.0), 1.0)
-    for one in (sizes, ratios, bars):
+    for one in (sizes, ratios, bars, steps):
         if one is not None:
             # What is read-only is not copied.
             one.setflags(write=False)
-    return Curves(curves.policies, sizes, ratios, bars)
+    return Curves(curves.policies, sizes, ratios, bars, steps)
 
 
 class _Between:
@@ -163,4 +164,10 @@ class _Between:
         told[:, 1:] = rows
         low, high = told[:, self._above - 1], told[:, self._above]
         found: FloatArray = low + (high - low) * self._part
+        return found
+
+    def steps(self, rows: FloatArray) -> FloatArray:
+        """Errors of steps from size to size; of a part of a step that part of its square."""
+        variance = self.read(np.cumsum(rows * rows, axis=1, dtype=np.float64), 0.0)
+        found: FloatArray = np.sqrt(np.diff(variance, axis=1, prepend=0.0).clip(0.0))
         return found

@@ -139,13 +139,20 @@ class _Assuring:
         self._to_keep = problem.is_kept
 
     @cached_property
+    def _step_error(self) -> FloatArray:
+        return self._problem.step_error(self._options.sizes_bytes)
+
+    @cached_property
     def _is_above(self) -> BoolArray:
         return _is_above(self._problem)
 
-    def _least(self, rows: IntArray, miss: FloatArray) -> IntArray:
-        """The least sizes of options that miss no more than `miss`, (len(rows),); FAR for none."""
+    def _least(self, rows: IntArray, miss: FloatArray, error: FloatArray | float = 0.0) -> IntArray:
+        """The least sizes of options that miss no more than `miss`, (len(rows),); FAR for none.
+
+        That is though each of them misses more by its `error`, (len(rows), 2K).
+        """
         options = self._options
-        meets = options.usable[rows] & (options.miss[rows] <= miss[:, None])
+        meets = options.usable[rows] & (options.miss[rows] + error <= miss[:, None])
         found: IntArray = np.where(meets, options.sizes_bytes[rows], FAR).min(axis=1, initial=FAR)
         return found
 
@@ -183,11 +190,12 @@ class _Assuring:
     def _kept(self, rows: IntArray, part: float) -> tuple[FloatArray, IntArray]:
         """Greatest miss ratios and least limits that keep `part` of what is to be kept.
 
+        A tenant that gives keeps it though its curve be wrong by the error of its step.
         Whom no limit of this cycle keeps it gets as much as it may, but no more than it had first.
         """
         problem, options = self._problem, self._options
         miss = problem.kept_miss(part)[rows]
-        least = self._least(rows, miss)
+        least = self._least(rows, miss, self._step_error[rows])
         out = np.flatnonzero(least == FAR)
         if out.size:
             known = rows[out]
@@ -204,9 +212,7 @@ class _Assuring:
         rows = np.flatnonzero(found)
         assured = self._assure_part(rows, self._problem.low_bytes[rows], partial(self._kept, rows))
         if assured is not None:
-            # Only who has no bound on misses needs one on its limit: no option is lighter.
-            out = np.isinf(assured[0])
-            self.assured.least_bytes[rows[out]] = assured[1][out]
+            self.assured.least_bytes[rows] = assured[1]
 
     def give_margin(self, rows: IntArray) -> None:
         """Assures tenants of the margins above SLOs that they are assured of, or of a part."""

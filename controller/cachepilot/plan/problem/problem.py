@@ -15,6 +15,7 @@ from cachepilot.plan.problem.asked import Asked
 from cachepilot.plan.problem.config import Config
 from cachepilot.plan.problem.limits import limits_of
 from cachepilot.plan.problem.packed_curves import PackedCurves
+from cachepilot.plan.problem.step_errors import StepErrors
 from cachepilot.sense.counterfactuals import DEFAULT
 from cachepilot.sizes import PAGE_BYTES
 
@@ -58,7 +59,8 @@ class Problem:
     SLOs are the least throughput `min_ops` (0 without one) and the greatest `max_miss` (1 without);
     `aim_ops` and `aim_miss` are the same with their margins. Without an SLO a tenant keeps `keep`
     (0: nothing) of its throughput at its first memory, `first_bytes`, where its curve of the
-    kernel's default says `first_miss`: what it would have had without anybody who decides.
+    kernel's default says `first_miss`: what it would have had without anybody who decides. `errors`
+    are those of differences of the curve of the present policy.
 
     The unit of values is that of `worth`: weighted operations per second, or under proportional
     fairness weighted logarithms of them.
@@ -87,6 +89,7 @@ class Problem:
     keep: FloatArray
     first_bytes: IntArray
     first_miss: FloatArray
+    errors: StepErrors
     goal: Goal
     config: Config
     widened: bool
@@ -127,6 +130,15 @@ class Problem:
         with np.errstate(divide="ignore", over="ignore"):
             found = (self.model.base / slope + self.first_miss) / share - self.model.base / slope
         return found + SLO_MARGIN * np.where(np.isfinite(found), found, 0.0)
+
+    def step_error(self, sizes_bytes: IntArray) -> FloatArray:
+        """By how much more each tenant may miss at sizes below its present limit, (N, K).
+
+        Of the difference to that limit, at which the level of its curve is calibrated; 0 above it.
+        """
+        cells, here = (self.curves.cells(one) for one in (sizes_bytes, self.current_bytes[:, None]))
+        below = sizes_bytes < self.current_bytes[:, None]
+        return np.where(below, self.errors.between(cells, here), 0.0)
 
     @property
     def usable(self) -> BoolArray:
@@ -282,6 +294,7 @@ def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held
         keep=np.where(first > 0, keep, 0.0),
         first_bytes=first,
         first_miss=curves.miss(first[:, None], _defaults(names, present))[:, 0],
+        errors=StepErrors.of(asked.curves, present.tolist(), curves.sizes_bytes.shape[1]),
         goal=asked.goal,
         config=config,
         widened=limits.widened,

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tenant that gives keeps its share though its curve be wrong by the error of the step."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from experiments.control_loop.instances import MIB, snapshot
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.snapshot import Curves
+from cachepilot.plan.plan import plan
+from cachepilot.plan.problem.config import Config
+from cachepilot.plan.problem.packed_curves import PackedCurves
+from cachepilot.plan.problem.step_errors import StepErrors
+from cachepilot.sense.wire_curves import Measured
+
+BARS = st.floats(0, 0.5)
+
+
+def curves(bars: Sequence[float], steps: Sequence[float] | None) -> Curves:
+    sizes = np.arange(1, len(bars) + 1) * 16 * MIB
+    ratios = np.linspace(0.9, 0.1, len(bars))[None, :]
+    told = None if steps is None else np.array([steps])
+    return Curves(("lru",), sizes, ratios, np.array([bars]), told)
+
+
+@given(
+    st.lists(st.tuples(BARS, BARS), min_size=1, max_size=6),
+    st.booleans(),
+    st.lists(st.integers(1, 120 * MIB), min_size=2, max_size=6),
+)
+def test_errors_of_all_tenants_at_once_are_those_of_one(
+    told: list[tuple[float, float]], is_told: bool, sizes: list[int]
+) -> None:
+    bars, steps = zip(*told, strict=True)
+    one = curves(bars, steps if is_told else None)
+    longer = curves((0.1,) * 7, (0.01,) * 7)
+    packed = PackedCurves.of([one, longer])
+    errors = StepErrors.of([one, longer], [0, 0], packed.sizes_bytes.shape[1])
+    start, *ends = sizes
+    cells = packed.cells(np.array([ends, ends]))
+    found = errors.between(cells, packed.cells(np.array([[start], [start]])))
+    for row, of in enumerate((one, longer)):
+        for column, end in enumerate(ends):
+            expected = Measured(of).error_between("lru", start, end)
+            assert found[row, column] == pytest.approx(expected, abs=1e-6)
+
+
+def given_by(step: float) -> int:
+    """The limit, of 64 MiB, that is left to a tenant whose curve is all but flat."""
+    seen = snapshot(2, 2, 1)
+    sizes = np.array([32, 64, 128]) * MIB
+    steep = Curves(("lru",), sizes, np.array([[0.9, 0.5, 0.0]]))
+    steps = np.full((1, 3), step)
+    flat = Curves(("lru",), sizes, np.array([[0.31, 0.30, 0.30]]), np.full((1, 3), 0.5), steps)
+    had = 64 * MIB
+    tenants = tuple(
+        replace(one, policy="lru", limit_bytes=had, first_bytes=had, floor_bytes=MIB, curves=of)
+        for one, of in zip(seen.tenants, (steep, flat), strict=True)
+    )
+    node = replace(seen, tenants=tenants, node=replace(seen.node, budget_bytes=2 * had))
+    found = plan(node, Objectives((Objective("*"),)), Config(movement_share=1.0))
+    return found.actions[1].limit_bytes
+
+
+def test_the_more_the_step_may_be_wrong_by_the_less_is_given() -> None:
+    sure, less_sure, unsure = (given_by(step) for step in (0.0, 0.04, 0.4))
+    assert sure < 33 * MIB and 36 * MIB < less_sure < 60 * MIB and unsure > 63 * MIB
+
+
+def test_who_has_given_already_is_not_made_to_grow_by_what_is_not_known() -> None:
+    """Of its present limit what it misses is measured."""
+    seen = snapshot(1, 2, 1)
+    sizes = np.array([32, 64]) * MIB
+    flat = Curves(
+        ("lru",), sizes, np.array([[0.31, 0.30]]), np.full((1, 2), 0.1), np.full((1, 2), 0.1)
+    )
+    tenant = replace(
+        seen.tenants[0],
+        policy="lru",
+        limit_bytes=32 * MIB,
+        first_bytes=64 * MIB,
+        floor_bytes=MIB,
+        curves=flat,
+    )
+    node = replace(seen, tenants=(tenant,), node=replace(seen.node, budget_bytes=32 * MIB))
+    found = plan(node, Objectives((Objective("*"),)), Config(movement_share=1.0))
+    assert found.actions[0].limit_bytes == 32 * MIB and not found.slos
