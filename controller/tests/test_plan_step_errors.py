@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.planned import SloState
 from cachepilot.domain.snapshot import Curves
 from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.config import Config
@@ -90,3 +91,25 @@ def test_who_has_given_already_is_not_made_to_grow_by_what_is_not_known() -> Non
     node = replace(seen, tenants=(tenant,), node=replace(seen.node, budget_bytes=32 * MIB))
     found = plan(node, Objectives((Objective("*"),)), Config(movement_share=1.0))
     assert found.actions[0].limit_bytes == 32 * MIB and not found.slos
+
+
+@pytest.mark.parametrize(("hit_ratio", "left"), [(0.45, 64 * MIB), (0.95, 33 * MIB)])
+def test_an_slo_is_kept_by_its_error_too_unless_that_costs_another_its_own(
+    hit_ratio: float, left: int
+) -> None:
+    """The one is met with 32 MiB, by a curve that may be wrong by .3 there."""
+    seen = snapshot(2, 2, 1)
+    sizes = np.array([32, 64, 96]) * MIB
+    steep = Curves(("lru",), sizes, np.array([[0.9, 0.5, 0.0]]))
+    step = np.full((1, 3), 0.3)
+    flat = Curves(("lru",), sizes, np.array([[0.2, 0.2, 0.2]]), np.full((1, 3), 0.5), step)
+    had = 64 * MIB
+    tenants = tuple(
+        replace(one, policy="lru", limit_bytes=had, floor_bytes=MIB, curves=of)
+        for one, of in zip(seen.tenants, (steep, flat), strict=True)
+    )
+    node = replace(seen, tenants=tenants, node=replace(seen.node, budget_bytes=2 * had))
+    asked = (Objective("/t00000", hit_ratio=hit_ratio), Objective("/t00001", hit_ratio=0.75))
+    found = plan(node, Objectives(asked), Config(movement_share=1.0))
+    assert [one.state for one in found.slos] == [SloState.KEPT] * 2
+    assert abs(found.actions[1].limit_bytes - left) < 4 * MIB

@@ -29,6 +29,8 @@ class Point:
     throughput_ops: float | None
     latency_p99_us: float | None
     on_trial: bool
+    distrust: str = ""
+    """Why its curves are not acted on, if they are not."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class Timeline:
                     tenant.throughput_ops,
                     tenant.latency_p99_us,
                     tenant.trial is not None,
+                    "" if tenant.trusted else tenant.distrust,
                 )
             )
 

@@ -149,22 +149,33 @@ class _Assuring:
     def _least(self, rows: IntArray, miss: FloatArray, error: FloatArray | float = 0.0) -> IntArray:
         """The least sizes of options that miss no more than `miss`, (len(rows),); FAR for none.
 
-        That is though each of them misses more by its `error`, (len(rows), 2K).
+        That is though each of them misses more by its `error`, (len(rows), 2K), and of no less than
+        a tenant is assured of already.
         """
         options = self._options
-        meets = options.usable[rows] & (options.miss[rows] + error <= miss[:, None])
+        enough = options.sizes_bytes[rows] >= self.assured.least_bytes[rows][:, None]
+        meets = options.usable[rows] & enough & (options.miss[rows] + error <= miss[:, None])
         found: IntArray = np.where(meets, options.sizes_bytes[rows], FAR).min(axis=1, initial=FAR)
         return found
 
     def promise(self, rows: IntArray) -> list[int]:
-        """Assures SLOs of one priority, the cheapest first; returns who is left out."""
+        """Assures SLOs of one priority, the cheapest first; returns who is left out.
+
+        A tenant that gives keeps its SLO though its curve be wrong by the error of its step, unless
+        that costs another its own.
+        """
         if rows.size == 0:
             return []
         problem, assured = self._problem, self.assured
         slo_miss = problem.slo_miss()
         least = self._least(rows, slo_miss[rows])
         is_above = self._is_above[rows] & (least == FAR)
-        extra = np.where(is_above, problem.high_bytes[rows], least) - problem.low_bytes[rows]
+        needed = np.where(is_above, problem.high_bytes[rows], least)
+        sure = np.maximum(needed, self._least(rows, slo_miss[rows], self._step_error[rows]))
+        sure = np.where(is_above, needed, sure)
+        extra, surely = (some - problem.low_bytes[rows] for some in (needed, sure))
+        if self._fitting(surely) >= self._fitting(extra):
+            extra = surely
         left_out = []
         for i in np.argsort(extra, kind="stable"):
             row = int(rows[i])
@@ -176,7 +187,13 @@ class _Assuring:
                 assured.least_bytes[row] = problem.high_bytes[row]
             else:
                 assured.miss[row] = slo_miss[row]
+                assured.least_bytes[row] = problem.low_bytes[row] + extra[i]
         return left_out
+
+    def _fitting(self, extra: IntArray) -> int:
+        """How many of so many bytes can be spent on, the least first."""
+        spent = np.cumsum(np.sort(np.minimum(extra, self._spare + 1)))
+        return int((spent <= self._spare).sum())
 
     def give_best(self, row: int) -> None:
         """Assures a tenant of the least miss ratio that is left to buy."""
