@@ -6,8 +6,9 @@ from pathlib import Path
 from experiments.control_loop.plant import Plant, PlantTenant, linear
 from experiments.control_loop.world import World
 
+from cachepilot.decide.memory_state import FILLED_S
 from cachepilot.domain.objectives.objective import Objective
-from cachepilot.node.deciding.filling import FILLED_S, is_filling
+from cachepilot.node.deciding.filling import is_filling
 from cachepilot.node.deciding.tenant_state import Filling
 from cachepilot.v1 import session_pb2 as wire
 

@@ -10,7 +10,7 @@ from experiments.control_loop.instances import MIB, snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.objectives.objective import Goal, Objective, Objectives
 from cachepilot.domain.planned import SloState
 from cachepilot.domain.snapshot import Curves
 from cachepilot.plan.plan import plan
@@ -113,3 +113,39 @@ def test_an_slo_is_kept_by_its_error_too_unless_that_costs_another_its_own(
     found = plan(node, Objectives(asked), Config(movement_share=1.0))
     assert [one.state for one in found.slos] == [SloState.KEPT] * 2
     assert abs(found.actions[1].limit_bytes - left) < 4 * MIB
+
+
+def test_under_least_memory_what_is_predicted_to_change_nothing_is_given() -> None:
+    seen = snapshot(1, 2, 1)
+    sizes = np.array([32, 64, 128]) * MIB
+    bars = np.full((1, 3), 0.1)
+    flat = Curves(("lru",), sizes, np.array([[0.3, 0.3, 0.3]]), bars, bars)
+    had = 128 * MIB
+    tenant = replace(
+        seen.tenants[0],
+        policy="lru",
+        limit_bytes=had,
+        first_bytes=had,
+        floor_bytes=MIB,
+        curves=flat,
+    )
+    node = replace(seen, tenants=(tenant,), node=replace(seen.node, budget_bytes=had))
+    asked = Objectives((Objective("*"),), Goal.LEAST_MEMORY)
+    found = plan(node, asked, Config(movement_share=1.0))
+    assert found.actions[0].limit_bytes <= 33 * MIB
+
+
+def test_who_misses_everything_gives_whatever_the_error() -> None:
+    seen = snapshot(2, 2, 1)
+    sizes = np.array([32, 64, 128]) * MIB
+    steep = Curves(("lru",), sizes, np.array([[0.9, 0.5, 0.0]]))
+    bars = np.full((1, 3), 0.5)
+    scan = Curves(("lru",), sizes, np.array([[1.0, 1.0, 1.0]]), bars, bars)
+    had = 64 * MIB
+    tenants = tuple(
+        replace(one, policy="lru", limit_bytes=had, first_bytes=had, floor_bytes=MIB, curves=of)
+        for one, of in zip(seen.tenants, (steep, scan), strict=True)
+    )
+    node = replace(seen, tenants=tenants, node=replace(seen.node, budget_bytes=2 * had))
+    found = plan(node, Objectives((Objective("*"),)), Config(movement_share=1.0))
+    assert found.actions[1].limit_bytes < 8 * MIB

@@ -109,7 +109,7 @@ fn read_latency_is_a_histogram_in_seconds() {
 fn a_tenant_has_so_many_series() {
     let text = shared().text().unwrap();
     let series = values(&text).into_keys().filter(|series| series.contains("cgroup=\"/a\""));
-    assert_eq!(series.count(), 30);
+    assert_eq!(series.count(), 31);
 }
 
 #[test]

@@ -5,6 +5,7 @@ from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS, Gain
 from cachepilot.decide.memory_state import (
     ARRIVED_INTERVALS,
+    FILLED_S,
     WAY_BACK_S,
     Event,
     Member,
@@ -129,7 +130,7 @@ def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
     is_there = all(_is_at(seen.tenants[name], one.to_bytes) for name, one in change.members.items())
     is_there = is_there or passed_s >= ARRIVED_INTERVALS * seen.elapsed_s
     is_full = not any(seen.tenants[name].is_filling for name in change.members)
-    if change.settled_s is None and is_there and is_full:
+    if change.settled_s is None and is_there and (is_full or passed_s >= FILLED_S):
         change.settled_s = seen.time_s
     return is_there
 

@@ -44,6 +44,7 @@ class Anchor:
         self.misses *= share
         self.told *= share
         self.seconds *= share
+        self.prior *= share
 
     @property
     def shift(self) -> float:
@@ -90,7 +91,8 @@ class LimitCalibration:
         if near is not None and abs(near.limit_bytes - limit_bytes) <= NEAR_SHARE * limit_bytes:
             return near
         if len(self.anchors) >= ANCHORS_MAX:
-            self.anchors.remove(min(self.anchors, key=lambda one: one.seconds))
+            # The least and the greatest bound what is read between: the first memory is often one.
+            self.anchors.remove(min(self.anchors[1:-1], key=lambda one: one.seconds))
         known = self.shifts()
         found = Anchor(limit_bytes, prior=_shift_at(limit_bytes, known) if known else 0.0)
         insort(self.anchors, found, key=lambda one: one.limit_bytes)

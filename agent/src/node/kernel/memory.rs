@@ -22,6 +22,8 @@ pub struct Usage {
     pub unreclaimable: u64,
     /// The least limit that it may be given.
     pub floor: u64,
+    /// The least that is planned for it: with what is mapped and in use, which rises and falls.
+    pub planned_floor: u64,
 }
 
 impl Usage {
@@ -38,9 +40,18 @@ impl Usage {
         let protection = |name: &str| fs.limit(cgroup, name).map(|bytes| bytes.unwrap_or(current));
         let protected = protection("memory.min")?.max(protection("memory.low")?);
         let mapped = mapped_in_use(&stat);
-        let needed = unreclaimable + mapped + margin;
-        let floor = needed.max(protected).next_multiple_of(PAGE_BYTES);
-        Ok(Self { current, file: of("file"), anon: of("anon"), mapped, unreclaimable, floor })
+        let floor = (unreclaimable + margin).max(protected).next_multiple_of(PAGE_BYTES);
+        let planned = (unreclaimable + mapped + margin).next_multiple_of(PAGE_BYTES);
+        let planned_floor = planned.max(floor);
+        Ok(Self {
+            current,
+            file: of("file"),
+            anon: of("anon"),
+            mapped,
+            unreclaimable,
+            floor,
+            planned_floor,
+        })
     }
 
     /// What takes its room before the page cache whose accesses are seen, which curves are of.
@@ -62,10 +73,11 @@ fn swap_room(fs: &CgroupFs, cgroup: &str, swap_free: u64) -> io::Result<u64> {
 ///
 /// Their accesses are not seen one by one, so that no curve tells what losing them costs. The kernel
 /// tells how many are mapped and how many are active, not how many are both: the lesser of the two
-/// is the most that it can be.
+/// is the most that it can be. Mapped shared memory counts as mapped there, and is none of the page
+/// cache.
 fn mapped_in_use(stat: &BTreeMap<String, u64>) -> u64 {
     let of = |key: &str| stat.get(key).copied().unwrap_or(0);
-    of("file_mapped").min(of("active_file"))
+    of("file_mapped").saturating_sub(of("shmem")).min(of("active_file"))
 }
 
 /// The LRU lists part all pages between them: those of anonymous and shared memory (tmpfs is among
@@ -128,7 +140,8 @@ mod tests {
             let stat = format!("active_file {}\nfile_mapped {mapped}\nfile {MIB}\n", 400 << 10);
             fake.write("/a", "memory.stat", &stat);
             let found = usage(&fake, 0);
-            assert_eq!((found.mapped, found.floor), (in_use, MIB + in_use));
+            assert_eq!((found.mapped, found.planned_floor), (in_use, MIB + in_use));
+            assert_eq!(found.floor, MIB);
             assert_eq!(found.beside_curves(), found.current - MIB + in_use);
         }
     }

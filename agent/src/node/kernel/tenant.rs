@@ -139,7 +139,7 @@ impl Tenant {
             limit_bytes,
             target_limit_bytes: self.limit.target().unwrap_or(limit_bytes),
             initial_limit_bytes: self.effective(fs, initial_bytes),
-            floor_bytes: usage.floor,
+            floor_bytes: usage.planned_floor,
             current_bytes: usage.current,
             file_bytes: usage.file,
             anon_bytes: usage.anon,

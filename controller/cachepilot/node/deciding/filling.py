@@ -5,6 +5,7 @@ Below its limit nothing is evicted. Misses are first accesses then, which more m
 spare, and curves, which are of a full cache, say nothing of them.
 """
 
+from cachepilot.decide.memory_state import FILLED_S
 from cachepilot.node.deciding.tenant_state import Filling
 from cachepilot.sizes import PAGE_BYTES
 from cachepilot.v1 import session_pb2 as wire
@@ -13,8 +14,6 @@ ROOM_SHARE = 0.05
 """Of a limit: reclaim takes more at once than it needs, so that a full cache has some room."""
 ROOM_BYTES = 64 * PAGE_BYTES
 """The same of small limits: two batches of the kernel's reclaim."""
-FILLED_S = 60.0
-"""A page cache that has not filled by then has no more to read."""
 
 
 def is_filling(known: Filling, told: wire.Tenant, elapsed_s: float) -> bool:

@@ -3,12 +3,12 @@
 
 from dataclasses import dataclass, field
 
+from cachepilot.decide.memory_state import FILLED_S
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.planned import Plan
 from cachepilot.domain.recorded import RunningTrial
 from cachepilot.domain.slos import SloStatus
 from cachepilot.node.deciding.decider import NodeState
-from cachepilot.node.deciding.filling import FILLED_S
 from cachepilot.node.shown.slo_windows import SloWindows, is_met, measured, promises
 from cachepilot.sense.collect import Collected
 

@@ -46,13 +46,17 @@ def _most_worth(problem: Problem, options: Options) -> Allocation:
 
 
 def _held(problem: Problem) -> Problem:
-    """Tenants without an SLO keep what they have, or of their first throughput what is more."""
+    """Tenants without an SLO keep what they have, or of their first throughput what is more.
+
+    What they have is kept as predicted: by the error of a step nobody could give anything.
+    """
     wait_us = problem.load.wait_us
     ops = problem.model.ops(problem.present_miss, wait_us)
     first = problem.keep * problem.model.ops(problem.first_miss, wait_us)
     has_more = problem.movable & ~problem.has_slo & (ops >= first)
     return replace(
         problem,
+        errors=problem.errors.without(has_more),
         keep=np.where(has_more, 1.0, problem.keep),
         first_bytes=np.where(has_more, problem.current_bytes, problem.first_bytes),
         first_miss=np.where(has_more, problem.present_miss, problem.first_miss),

@@ -154,15 +154,19 @@ class _Assuring:
         """
         options = self._options
         enough = options.sizes_bytes[rows] >= self.assured.least_bytes[rows][:, None]
-        meets = options.usable[rows] & enough & (options.miss[rows] + error <= miss[:, None])
+        meets = (
+            options.usable[rows]
+            & enough
+            & (np.minimum(options.miss[rows] + error, 1.0) <= miss[:, None])
+        )
         found: IntArray = np.where(meets, options.sizes_bytes[rows], FAR).min(axis=1, initial=FAR)
         return found
 
     def promise(self, rows: IntArray) -> list[int]:
         """Assures SLOs of one priority, the cheapest first; returns who is left out.
 
-        A tenant that gives keeps its SLO though its curve be wrong by the error of its step, unless
-        that costs another its own.
+        What is left then keeps SLOs of tenants that give though their curves be wrong by the error
+        of the step.
         """
         if rows.size == 0:
             return []
@@ -170,13 +174,9 @@ class _Assuring:
         slo_miss = problem.slo_miss()
         least = self._least(rows, slo_miss[rows])
         is_above = self._is_above[rows] & (least == FAR)
-        needed = np.where(is_above, problem.high_bytes[rows], least)
-        sure = np.maximum(needed, self._least(rows, slo_miss[rows], self._step_error[rows]))
-        sure = np.where(is_above, needed, sure)
-        extra, surely = (some - problem.low_bytes[rows] for some in (needed, sure))
-        if self._fitting(surely) >= self._fitting(extra):
-            extra = surely
-        left_out = []
+        extra = np.where(is_above, problem.high_bytes[rows], least) - problem.low_bytes[rows]
+        surely = self._least(rows, slo_miss[rows], self._step_error[rows])
+        left_out, kept = [], []
         for i in np.argsort(extra, kind="stable"):
             row = int(rows[i])
             if extra[i] > self._spare:
@@ -187,13 +187,13 @@ class _Assuring:
                 assured.least_bytes[row] = problem.high_bytes[row]
             else:
                 assured.miss[row] = slo_miss[row]
-                assured.least_bytes[row] = problem.low_bytes[row] + extra[i]
+                kept.append(i)
+        for i in kept:
+            more = int(surely[i]) - int(least[i])
+            if 0 < more <= self._spare and surely[i] != FAR:
+                self._spare -= more
+                assured.least_bytes[rows[i]] = surely[i]
         return left_out
-
-    def _fitting(self, extra: IntArray) -> int:
-        """How many of so many bytes can be spent on, the least first."""
-        spent = np.cumsum(np.sort(np.minimum(extra, self._spare + 1)))
-        return int((spent <= self._spare).sum())
 
     def give_best(self, row: int) -> None:
         """Assures a tenant of the least miss ratio that is left to buy."""
@@ -213,13 +213,12 @@ class _Assuring:
         problem, options = self._problem, self._options
         miss = problem.kept_miss(part)[rows]
         least = self._least(rows, miss, self._step_error[rows])
-        out = np.flatnonzero(least == FAR)
-        if out.size:
-            known = rows[out]
-            most = np.clip(problem.first_bytes, problem.low_bytes, problem.high_bytes)[known]
-            enough = options.usable[known] & (options.sizes_bytes[known] >= most[:, None])
-            least[out] = np.where(enough, options.sizes_bytes[known], FAR).min(axis=1, initial=FAR)
-            miss[out] = np.inf
+        # Nobody is assured of more than it had first.
+        most = np.clip(problem.first_bytes, problem.low_bytes, problem.high_bytes)[rows]
+        enough = options.usable[rows] & (options.sizes_bytes[rows] >= most[:, None])
+        cap = np.where(enough, options.sizes_bytes[rows], FAR).min(axis=1, initial=FAR)
+        out = least > cap
+        least, miss = np.where(out, cap, least), np.where(out, np.inf, miss)
         return miss, least
 
     def keep(self, above: float = -np.inf) -> None:
@@ -241,7 +240,9 @@ class _Assuring:
     def _aimed(self, rows: IntArray, part: float) -> tuple[FloatArray, IntArray]:
         """Miss ratios with this part of the margin, or the least there are; and their limits."""
         options = self._options
-        best = np.where(options.usable[rows], options.miss[rows], np.inf).min(axis=1, initial=1.0)
+        enough = options.sizes_bytes[rows] >= self.assured.least_bytes[rows][:, None]
+        allowed = options.usable[rows] & enough
+        best = np.where(allowed, options.miss[rows], np.inf).min(axis=1, initial=1.0)
         miss = np.maximum(self._problem.slo_miss(part)[rows], best)
         return miss, self._least(rows, miss)
 

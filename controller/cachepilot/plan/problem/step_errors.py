@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cachepilot.domain.snapshot import Curves, FloatArray
+from cachepilot.domain.snapshot import BoolArray, Curves, FloatArray
 from cachepilot.plan.problem.packed_curves import Cells
 
 
@@ -38,6 +38,11 @@ class StepErrors:
             steps = np.nan if one.step_bar is None else one.step_bar[row]
             variance[i, 1 : columns + 1] = steps * steps
         return cls(np.cumsum(variance, axis=1), bar)
+
+    def without(self, rows: BoolArray) -> "StepErrors":
+        """The same with no errors of those tenants, (N,)."""
+        variance, bar = (np.where(rows[:, None], 0.0, one) for one in (self.variance, self.bar))
+        return StepErrors(variance, bar)
 
     def between(self, ends: Cells, start: Cells) -> FloatArray:
         """Half-widths of the differences between `ends` (N, K) and `start` (N, 1), at most 1."""
