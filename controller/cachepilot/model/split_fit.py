@@ -21,7 +21,7 @@ LOW = np.array([SERVICE_US_MIN, ACCESSES_MIN])
 HIGH = np.array([MOST, MOST])
 SOFT = 0.1
 """A residual far above counts linearly, one far below by its square."""
-STEPS_MAX = 60
+STEPS_MAX = 200
 CLOSE = 1e-6
 """A step of no more than that part of what it changes is not worth another."""
 LESS = 1e-9
@@ -86,7 +86,8 @@ def _slopes(
 ) -> tuple[FloatArray, FloatArray]:
     """Gradient, (B, 2), and second derivatives, (B, 3): of service, of both, of accesses.
 
-    Where these do not curve upwards, those of Gauss and Newton, which always do.
+    Where these do not curve upwards, those of Gauss and Newton, which always do. What a bound holds
+    does not count: the other goes on by its own.
     """
     root = 1 / np.sqrt(1 + (off / SOFT) ** 2)
     root_away = 1 / np.sqrt(1 + (away / SOFT) ** 2)
@@ -118,20 +119,29 @@ def _slopes(
     newton[:, 0] -= (pull * by_service).sum(axis=1)
     newton[:, 1] -= (pull * by_accesses).sum(axis=1)
     newton[:, 2] -= (pull * by_accesses * batch.misses_us).sum(axis=1) + pull_prior / at[:, 1]
-    convex = (newton[:, 0] > 0) & (newton[:, 0] * newton[:, 2] > newton[:, 1] ** 2)
+    held = _held(at, gradient)
+    rises = held | (newton[:, ::2] > 0)
+    apart = held.any(axis=1) | (newton[:, 0] * newton[:, 2] > newton[:, 1] ** 2)
+    convex = rises.all(axis=1) & apart
     if bool(convex.all()):
         return gradient, newton
     return gradient, np.where(convex[:, None], newton, curvature(root, root_away))
+
+
+def _held(at: FloatArray, gradient: FloatArray) -> BoolArray:
+    """What is at its bound and would go beyond it, (B, 2)."""
+    found: BoolArray = ((at <= LOW) & (gradient > 0)) | ((at >= HIGH) & (gradient < 0))
+    return found
 
 
 def _step(
     at: FloatArray, gradient: FloatArray, curved: FloatArray, damping: FloatArray
 ) -> FloatArray:
     """The next point, (B, 2); what is at its bound and would go beyond it stays there."""
-    held = ((at <= LOW) & (gradient > 0)) | ((at >= HIGH) & (gradient < 0))
+    held = _held(at, gradient)
     slope = np.where(held, 0.0, gradient)
     both = np.where(held.any(axis=1), 0.0, curved[:, 1])
-    first, last = curved[:, 0] * (1 + damping), curved[:, 2] * (1 + damping)
+    first, last = np.where(held, 1.0, curved[:, ::2] * (1 + damping)[:, None]).T
     scale = first * last - both**2
     step = np.stack(
         (both * slope[:, 1] - last * slope[:, 0], both * slope[:, 0] - first * slope[:, 1]), axis=1
