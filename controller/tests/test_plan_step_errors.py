@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachepilot.domain.objectives.objective import Goal, Objective, Objectives
-from cachepilot.domain.planned import SloState
+from cachepilot.domain.planned import Plan, SloState
 from cachepilot.domain.snapshot import Curves
 from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.config import Config
@@ -51,21 +51,38 @@ def test_errors_of_all_tenants_at_once_are_those_of_one(
             assert found[row, column] == pytest.approx(expected, abs=1e-6)
 
 
+STEEP = Curves(("lru",), np.array([32, 64, 128]) * MIB, np.array([[0.9, 0.5, 0.0]]))
+
+
+def sampled(sizes_mib: Sequence[int], miss: Sequence[float], bar: float, step: float) -> Curves:
+    shape = (1, len(sizes_mib))
+    sizes, bars, steps = np.array(sizes_mib) * MIB, np.full(shape, bar), np.full(shape, step)
+    return Curves(("lru",), sizes, np.array([miss]), bars, steps)
+
+
+def planned(
+    curves_of: Sequence[Curves],
+    had_mib: int,
+    first_mib: int,
+    objectives: Sequence[Objective] = (Objective("*"),),
+    goal: Goal = Objectives.goal,
+) -> Plan:
+    """Of tenants that have so much each, and share what they have together."""
+    seen = snapshot(2, len(curves_of), 1)
+    had, first = had_mib * MIB, first_mib * MIB
+    tenants = tuple(
+        replace(one, policy="lru", limit_bytes=had, first_bytes=first, floor_bytes=MIB, curves=of)
+        for one, of in zip(seen.tenants, curves_of, strict=True)
+    )
+    node = replace(seen.node, budget_bytes=had * len(tenants))
+    asked = Objectives(tuple(objectives), goal)
+    return plan(replace(seen, tenants=tenants, node=node), asked, Config(movement_share=1.0))
+
+
 def given_by(step: float) -> int:
     """The limit, of 64 MiB, that is left to a tenant whose curve is all but flat."""
-    seen = snapshot(2, 2, 1)
-    sizes = np.array([32, 64, 128]) * MIB
-    steep = Curves(("lru",), sizes, np.array([[0.9, 0.5, 0.0]]))
-    steps = np.full((1, 3), step)
-    flat = Curves(("lru",), sizes, np.array([[0.31, 0.30, 0.30]]), np.full((1, 3), 0.5), steps)
-    had = 64 * MIB
-    tenants = tuple(
-        replace(one, policy="lru", limit_bytes=had, first_bytes=had, floor_bytes=MIB, curves=of)
-        for one, of in zip(seen.tenants, (steep, flat), strict=True)
-    )
-    node = replace(seen, tenants=tenants, node=replace(seen.node, budget_bytes=2 * had))
-    found = plan(node, Objectives((Objective("*"),)), Config(movement_share=1.0))
-    return found.actions[1].limit_bytes
+    flat = sampled((32, 64, 128), (0.31, 0.30, 0.30), 0.5, step)
+    return planned((STEEP, flat), 64, 64).actions[1].limit_bytes
 
 
 def test_the_more_the_step_may_be_wrong_by_the_less_is_given() -> None:
@@ -75,21 +92,8 @@ def test_the_more_the_step_may_be_wrong_by_the_less_is_given() -> None:
 
 def test_who_has_given_already_is_not_made_to_grow_by_what_is_not_known() -> None:
     """Of its present limit what it misses is measured."""
-    seen = snapshot(1, 2, 1)
-    sizes = np.array([32, 64]) * MIB
-    flat = Curves(
-        ("lru",), sizes, np.array([[0.31, 0.30]]), np.full((1, 2), 0.1), np.full((1, 2), 0.1)
-    )
-    tenant = replace(
-        seen.tenants[0],
-        policy="lru",
-        limit_bytes=32 * MIB,
-        first_bytes=64 * MIB,
-        floor_bytes=MIB,
-        curves=flat,
-    )
-    node = replace(seen, tenants=(tenant,), node=replace(seen.node, budget_bytes=32 * MIB))
-    found = plan(node, Objectives((Objective("*"),)), Config(movement_share=1.0))
+    flat = sampled((32, 64), (0.31, 0.30), 0.1, 0.1)
+    found = planned((flat,), 32, 64)
     assert found.actions[0].limit_bytes == 32 * MIB and not found.slos
 
 
@@ -98,54 +102,20 @@ def test_an_slo_is_kept_by_its_error_too_unless_that_costs_another_its_own(
     hit_ratio: float, left: int
 ) -> None:
     """The one is met with 32 MiB, by a curve that may be wrong by .3 there."""
-    seen = snapshot(2, 2, 1)
-    sizes = np.array([32, 64, 96]) * MIB
-    steep = Curves(("lru",), sizes, np.array([[0.9, 0.5, 0.0]]))
-    step = np.full((1, 3), 0.3)
-    flat = Curves(("lru",), sizes, np.array([[0.2, 0.2, 0.2]]), np.full((1, 3), 0.5), step)
-    had = 64 * MIB
-    tenants = tuple(
-        replace(one, policy="lru", limit_bytes=had, floor_bytes=MIB, curves=of)
-        for one, of in zip(seen.tenants, (steep, flat), strict=True)
-    )
-    node = replace(seen, tenants=tenants, node=replace(seen.node, budget_bytes=2 * had))
+    steep = replace(STEEP, sizes_bytes=np.array([32, 64, 96]) * MIB)
+    flat = sampled((32, 64, 96), (0.2, 0.2, 0.2), 0.5, 0.3)
     asked = (Objective("/t00000", hit_ratio=hit_ratio), Objective("/t00001", hit_ratio=0.75))
-    found = plan(node, Objectives(asked), Config(movement_share=1.0))
+    found = planned((steep, flat), 64, 0, asked)
     assert [one.state for one in found.slos] == [SloState.KEPT] * 2
     assert abs(found.actions[1].limit_bytes - left) < 4 * MIB
 
 
 def test_under_least_memory_what_is_predicted_to_change_nothing_is_given() -> None:
-    seen = snapshot(1, 2, 1)
-    sizes = np.array([32, 64, 128]) * MIB
-    bars = np.full((1, 3), 0.1)
-    flat = Curves(("lru",), sizes, np.array([[0.3, 0.3, 0.3]]), bars, bars)
-    had = 128 * MIB
-    tenant = replace(
-        seen.tenants[0],
-        policy="lru",
-        limit_bytes=had,
-        first_bytes=had,
-        floor_bytes=MIB,
-        curves=flat,
-    )
-    node = replace(seen, tenants=(tenant,), node=replace(seen.node, budget_bytes=had))
-    asked = Objectives((Objective("*"),), Goal.LEAST_MEMORY)
-    found = plan(node, asked, Config(movement_share=1.0))
+    flat = sampled((32, 64, 128), (0.3, 0.3, 0.3), 0.1, 0.1)
+    found = planned((flat,), 128, 128, goal=Goal.LEAST_MEMORY)
     assert found.actions[0].limit_bytes <= 33 * MIB
 
 
 def test_who_misses_everything_gives_whatever_the_error() -> None:
-    seen = snapshot(2, 2, 1)
-    sizes = np.array([32, 64, 128]) * MIB
-    steep = Curves(("lru",), sizes, np.array([[0.9, 0.5, 0.0]]))
-    bars = np.full((1, 3), 0.5)
-    scan = Curves(("lru",), sizes, np.array([[1.0, 1.0, 1.0]]), bars, bars)
-    had = 64 * MIB
-    tenants = tuple(
-        replace(one, policy="lru", limit_bytes=had, first_bytes=had, floor_bytes=MIB, curves=of)
-        for one, of in zip(seen.tenants, (steep, scan), strict=True)
-    )
-    node = replace(seen, tenants=tenants, node=replace(seen.node, budget_bytes=2 * had))
-    found = plan(node, Objectives((Objective("*"),)), Config(movement_share=1.0))
-    assert found.actions[1].limit_bytes < 8 * MIB
+    scan = sampled((32, 64, 128), (1.0, 1.0, 1.0), 0.5, 0.5)
+    assert planned((STEEP, scan), 64, 64).actions[1].limit_bytes < 8 * MIB

@@ -145,11 +145,6 @@ class Member:
     baseline: Reading
     predicted: Reading
 
-    @property
-    def is_donor(self) -> bool:
-        """Whether it gives memory."""
-        return self.to_bytes < self.from_bytes
-
 
 @dataclass
 class MemoryChange:

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn mapped_pages_in_use_are_part_of_the_floor() {
+    fn mapped_pages_in_use_are_part_of_the_floor_that_is_planned() {
         let fake = Fake::new(&["/a"]);
         for (mapped, in_use) in [(0, 0), (300 << 10, 300 << 10), (900 << 10, 400 << 10)] {
             let stat = format!("active_file {}\nfile_mapped {mapped}\nfile {MIB}\n", 400 << 10);
@@ -144,6 +144,16 @@ mod tests {
             assert_eq!(found.floor, MIB);
             assert_eq!(found.beside_curves(), found.current - MIB + in_use);
         }
+    }
+
+    #[test]
+    fn mapped_shared_memory_is_not_counted_twice() {
+        let fake = Fake::new(&["/a"]);
+        let stat =
+            "active_file 400\nfile_mapped 900\nshmem 700\ninactive_anon 700\nactive_anon 0\n";
+        fake.write("/a", "memory.stat", stat);
+        let found = usage(&fake, 0);
+        assert_eq!((found.mapped, found.unreclaimable), (200, 700));
     }
 
     #[test]

@@ -111,7 +111,7 @@ class Decider:
         )
         for cgroup in self.recents.keys() - collected.seen.keys():
             del self.recents[cgroup]
-        filling = self._filling = set()
+        self._filling = set()
         for cgroup, seen in collected.seen.items():
             state = self.state.tenants[cgroup]
             recent = self.recents.setdefault(cgroup, Recent())
@@ -120,7 +120,7 @@ class Decider:
             first = state.held_first_bytes or first_memory.found_bytes(seen)
             state.held_first_bytes = pinned or changed or first
             if is_filling(recent.filling, seen.wire, self._elapsed_s):
-                filling.add(cgroup)
+                self._filling.add(cgroup)
             if not self._is_gap:
                 self._calibrate(seen, state, collected.time_s)
         return decisions

@@ -152,14 +152,22 @@ class _Assuring:
         That is though each of them misses more by its `error`, (len(rows), 2K), and of no less than
         a tenant is assured of already.
         """
+        allowed = self._from(rows, self.assured.least_bytes[rows])
+        most = np.minimum(self._options.miss[rows] + error, 1.0)
+        return self._lightest(rows, allowed & (most <= miss[:, None]))
+
+    def _from(self, rows: IntArray, least_bytes: IntArray) -> BoolArray:
+        """Which options are usable and of no less than so many bytes, (len(rows), 2K)."""
         options = self._options
-        enough = options.sizes_bytes[rows] >= self.assured.least_bytes[rows][:, None]
-        meets = (
-            options.usable[rows]
-            & enough
-            & (np.minimum(options.miss[rows] + error, 1.0) <= miss[:, None])
+        found: BoolArray = options.usable[rows] & (
+            options.sizes_bytes[rows] >= least_bytes[:, None]
         )
-        found: IntArray = np.where(meets, options.sizes_bytes[rows], FAR).min(axis=1, initial=FAR)
+        return found
+
+    def _lightest(self, rows: IntArray, some: BoolArray) -> IntArray:
+        """The least size of some options of each tenant, (len(rows),); FAR for none."""
+        sizes = self._options.sizes_bytes[rows]
+        found: IntArray = np.where(some, sizes, FAR).min(axis=1, initial=FAR)
         return found
 
     def promise(self, rows: IntArray) -> list[int]:
@@ -190,7 +198,7 @@ class _Assuring:
                 kept.append(i)
         for i in kept:
             more = int(surely[i]) - int(least[i])
-            if 0 < more <= self._spare and surely[i] != FAR:
+            if 0 < more <= self._spare:
                 self._spare -= more
                 assured.least_bytes[rows[i]] = surely[i]
         return left_out
@@ -207,19 +215,15 @@ class _Assuring:
     def _kept(self, rows: IntArray, part: float) -> tuple[FloatArray, IntArray]:
         """Greatest miss ratios and least limits that keep `part` of what is to be kept.
 
-        A tenant that gives keeps it though its curve be wrong by the error of its step.
-        Whom no limit of this cycle keeps it gets as much as it may, but no more than it had first.
+        A tenant that gives keeps it though its curve be wrong by the error of its step. Whom no
+        limit of this cycle keeps it gets as much as it may, and nobody more than it had first.
         """
-        problem, options = self._problem, self._options
+        problem = self._problem
         miss = problem.kept_miss(part)[rows]
         least = self._least(rows, miss, self._step_error[rows])
-        # Nobody is assured of more than it had first.
-        most = np.clip(problem.first_bytes, problem.low_bytes, problem.high_bytes)[rows]
-        enough = options.usable[rows] & (options.sizes_bytes[rows] >= most[:, None])
-        cap = np.where(enough, options.sizes_bytes[rows], FAR).min(axis=1, initial=FAR)
-        out = least > cap
-        least, miss = np.where(out, cap, least), np.where(out, np.inf, miss)
-        return miss, least
+        first = np.clip(problem.first_bytes, problem.low_bytes, problem.high_bytes)[rows]
+        most = self._lightest(rows, self._from(rows, first))
+        return np.where(least > most, np.inf, miss), np.minimum(least, most)
 
     def keep(self, above: float = -np.inf) -> None:
         """Assures those of a priority above this one of what they keep, or of a part of it."""
@@ -239,10 +243,8 @@ class _Assuring:
 
     def _aimed(self, rows: IntArray, part: float) -> tuple[FloatArray, IntArray]:
         """Miss ratios with this part of the margin, or the least there are; and their limits."""
-        options = self._options
-        enough = options.sizes_bytes[rows] >= self.assured.least_bytes[rows][:, None]
-        allowed = options.usable[rows] & enough
-        best = np.where(allowed, options.miss[rows], np.inf).min(axis=1, initial=1.0)
+        allowed = self._from(rows, self.assured.least_bytes[rows])
+        best = np.where(allowed, self._options.miss[rows], np.inf).min(axis=1, initial=1.0)
         miss = np.maximum(self._problem.slo_miss(part)[rows], best)
         return miss, self._least(rows, miss)
 

@@ -33,6 +33,13 @@ class Cells:
     at: IntArray
     part: FloatArray
 
+    def read(self, values: FloatArray) -> FloatArray:
+        """Values over the grids, one after another, read at the sizes, (N, K)."""
+        flat = values.ravel()
+        low = flat.take(self.at)
+        found: FloatArray = low + (flat.take(self.at + 1) - low) * self.part
+        return found
+
 
 @dataclass(frozen=True)
 class PackedCurves:
@@ -126,9 +133,7 @@ class PackedCurves:
         rows = np.arange(count)
         # From row x S to (row x P + policy) x S.
         at = cells.at + ((rows * (policies - 1) + policy) * points)[:, None]
-        low = self.miss_ratio.ravel().take(at)
-        found: FloatArray = low + (self.miss_ratio.ravel().take(at + 1) - low) * cells.part
-        return found
+        return Cells(at, cells.part).read(self.miss_ratio)
 
     def miss(self, sizes_bytes: IntArray, policy: IntArray) -> FloatArray:
         """`miss_at` the cells of sizes of shape (N, K)."""

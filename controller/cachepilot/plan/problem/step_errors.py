@@ -46,14 +46,7 @@ class StepErrors:
 
     def between(self, ends: Cells, start: Cells) -> FloatArray:
         """Half-widths of the differences between `ends` (N, K) and `start` (N, 1), at most 1."""
-        apart = np.hypot(_read(self.bar, ends), _read(self.bar, start))
-        steps = np.sqrt(np.abs(_read(self.variance, ends) - _read(self.variance, start)))
+        apart = np.hypot(ends.read(self.bar), start.read(self.bar))
+        steps = np.sqrt(np.abs(ends.read(self.variance) - start.read(self.variance)))
         found: FloatArray = np.minimum(np.fmin(apart, steps), 1.0)
         return found
-
-
-def _read(values: FloatArray, cells: Cells) -> FloatArray:
-    flat = values.ravel()
-    low = flat.take(cells.at)
-    found: FloatArray = low + (flat.take(cells.at + 1) - low) * cells.part
-    return found
