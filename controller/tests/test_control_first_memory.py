@@ -133,7 +133,7 @@ def seen_at(limit: int, target: int = 0, initial: int = 0) -> Seen:
 
 
 def test_steps_on_the_way_that_was_asked_for_and_ways_back_are_no_operators() -> None:
-    recent = Recent()
+    recent = Recent(1)
     assert set_by_operator(recent, seen_at(100)) is None
     note_wish(recent, seen_at(100), 60)
     for limit, target in ((90, 60), (80, 60), (75, 75), (75, 75)):

@@ -10,6 +10,7 @@ import pytest
 from cachepilot.decide import memory, memory_rollout
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.memory_state import (
+    FILLED_S,
     Event,
     MemoryInterval,
     MemoryOutcome,
@@ -109,6 +110,27 @@ def test_a_donor_that_loses_more_than_its_curve_says_gets_its_memory_back() -> N
     assert node.run(100)[:2] == [Event.LIVE, Event.UNDONE]
     assert node.state.lost > 0 and not node.state.restore
     assert all(one.limit_mib == 128 for one in node.tenants.values())
+
+
+def test_a_change_is_not_judged_by_a_promise_before_its_page_caches_are_full() -> None:
+    taker, donor = pair()
+    node = Node(taker, donor)
+    while node.run(1) != [Event.LIVE]:
+        pass
+    taker.knee_mib, taker.changes = 260.0, {"is_filling": True}
+    change = node.state.change
+    assert change is not None and node.run(30) == [] and change.settled_s is None
+    taker.knee_mib, taker.changes = 400.0, {}
+    assert node.run(30) == [Event.CONFIRMED] and change.settled_s is not None
+
+
+def test_a_page_cache_that_never_fills_does_not_keep_a_change_from_being_judged() -> None:
+    taker, donor = pair()
+    node = Node(taker, donor)
+    while node.run(1) != [Event.LIVE]:
+        pass
+    taker.changes = {"is_filling": True}
+    assert node.run(int(FILLED_S) + 30) == [Event.CONFIRMED]
 
 
 def test_what_was_lost_by_a_change_is_asked_of_the_next() -> None:

@@ -31,10 +31,23 @@ def test_a_small_cache_is_full_with_a_batch_of_reclaim_to_spare() -> None:
     assert is_filling(Filling(), told(2, 1.7), 1.0)
 
 
-def test_one_that_has_not_filled_by_then_has_no_more_to_read() -> None:
+def test_one_that_has_not_grown_for_so_long_has_no_more_to_read() -> None:
     known = Filling()
     found = [is_filling(known, told(64, 20), 2.0) for _ in range(40)]
-    assert found == [2 * (i + 1) <= FILLED_S for i in range(40)]
+    assert found == [2 * i < FILLED_S for i in range(40)]
+
+
+def test_a_large_cache_fills_for_as_long_as_it_grows() -> None:
+    known = Filling()
+    for i in range(600):
+        assert is_filling(known, told(65_536, 100 * i), 1.0)
+
+
+def test_one_that_grows_after_it_was_idle_fills_again() -> None:
+    known = Filling()
+    for _ in range(100):
+        filled = not is_filling(known, told(64, 20), 1.0)
+    assert filled and is_filling(known, told(64, 30), 1.0)
 
 
 def test_a_limit_that_rises_is_filled_anew_and_one_that_falls_is_not() -> None:
@@ -74,3 +87,13 @@ def test_an_slo_that_a_cold_cache_misses_takes_nothing_before_the_cache_is_full(
         here.run(1)
         assert (cold.limit_bytes, other.limit_bytes) == (128 * MIB, 128 * MIB)
     assert cold.done - before > 1500 and cold.room_bytes == 0
+
+
+def test_a_cgroup_that_was_made_anew_fills_anew(tmp_path: Path) -> None:
+    idle = PlantTenant("/idle", {"default": lambda _: 0.0}, 128 * MIB, room_bytes=100 * MIB)
+    here = World(tmp_path, Plant([idle], 256 * MIB, (64 * MIB, 256 * MIB)))
+    here.run(int(FILLED_S) + 10)
+    assert not here.loop._decider._filling
+    idle.cgroup_id += 1
+    here.run(1)
+    assert here.loop._decider._filling == {"/idle"}

@@ -14,7 +14,7 @@ STEP_SHARE_MIN = 0.005
 ARRIVED_INTERVALS = 3
 """A limit that has not moved for so long is where it can be."""
 FILLED_S = 60.0
-"""A page cache that has not filled by then has no more to read."""
+"""A page cache below its limit that has not grown for so long has no more to read."""
 WAY_BACK_S = 60.0
 """Limits that have not moved for so long are no longer on their way back."""
 

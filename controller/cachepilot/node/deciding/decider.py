@@ -109,12 +109,11 @@ class Decider:
         decisions = presence.follow(
             self.state.tenants, self.state.away, collected.seen, collected.time_s
         )
-        for cgroup in self.recents.keys() - collected.seen.keys():
-            del self.recents[cgroup]
+        self.recents = _recents(self.recents, collected.seen)
         self._filling = set()
         for cgroup, seen in collected.seen.items():
             state = self.state.tenants[cgroup]
-            recent = self.recents.setdefault(cgroup, Recent())
+            recent = self.recents[cgroup]
             changed = first_memory.set_by_operator(recent, seen)
             pinned = first_memory.pinned_bytes(seen, objectives.of(cgroup))
             first = state.held_first_bytes or first_memory.found_bytes(seen)
@@ -264,3 +263,13 @@ class Decider:
                 )
             )
         return decisions
+
+
+def _recents(known: Mapping[str, Recent], seen: Mapping[str, Seen]) -> dict[str, Recent]:
+    """Of those that are there now; one that was made anew under its name begins anew."""
+    found = {}
+    for cgroup, one in seen.items():
+        recent = known.get(cgroup)
+        is_same = recent is not None and recent.cgroup_id == one.wire.cgroup_id
+        found[cgroup] = recent if recent is not None and is_same else Recent(one.wire.cgroup_id)
+    return found

@@ -72,9 +72,13 @@ class Steered:
 
 @dataclass
 class Filling:
-    """The limit of the last interval, and the seconds since it rose or was full; see `filling`."""
+    """The limit of the last interval, and the most that was held, as `filling` counts growth.
+
+    `seconds` is the time since the limit rose, or the page cache grew or was full.
+    """
 
     limit_bytes: int = 0
+    most_bytes: int = 0
     seconds: float = 0.0
 
 
@@ -85,6 +89,7 @@ class Recent:
     `corrected` are the last curves that were corrected, by how much, and what came of it.
     """
 
+    cgroup_id: int
     ordered: str = ""
     steered: Steered | None = None
     corrected: tuple[Curves, tuple[tuple[int, float], ...], Curves] | None = None
