@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachepilot.domain.snapshot import Curves
-from cachepilot.model.calibration import PRIOR_S
+from cachepilot.model.calibration import FORGOTTEN_S, PRIOR_S
 from cachepilot.model.limit_calibration import (
     ANCHORS_MAX,
     LEAST_CHANGE,
@@ -72,6 +72,25 @@ def test_of_a_new_limit_what_is_known_holds_until_something_is_measured(
     learn(found, limit_mib, before, 0.5, 1)
     after = corrected(0.5, int(limit_mib * MIB), found.shifts())
     assert after == pytest.approx(before, abs=2 * LEAST_CHANGE + 0.02 * abs(off))
+
+
+def test_what_scatters_at_neighbouring_limits_is_no_slope_of_the_curve() -> None:
+    raw, smooth = [], []
+    for seed in range(20):
+        found, random = LimitCalibration(), np.random.default_rng(seed)
+        for limit in (5.0, 5.2, 5.4, 5.7):
+            for _ in range(15):
+                pages = 60, int(random.binomial(60, 0.4))
+                found.take(int(limit * MIB), pages, 0.35, 1.0, HALF_LIFE_S)
+        raw.append(np.ptp([one.off for one in found.anchors]))
+        smooth.append(np.ptp([shift for _, shift in found.shifts()]))
+    assert np.mean(raw) > 0.03 and np.mean(smooth) < np.mean(raw) / 3
+
+
+def test_what_was_measured_elsewhere_long_ago_says_nothing_of_a_limit_in_force() -> None:
+    found = learnt(64, 0.6, 0.5)
+    found.take(256 * MIB, (10_000, 5_000), 0.5, 20 * FORGOTTEN_S, HALF_LIFE_S)
+    assert corrected(0.5, 256 * MIB, found.shifts()) == pytest.approx(0.5, abs=LEAST_CHANGE)
 
 
 def test_between_two_limits_what_is_off_goes_in_proportion_and_beyond_them_stays() -> None:

@@ -2,13 +2,20 @@
 """Calibration of a curve by the limits that a tenant has had: measured against told.
 
 A curve may misplace a cliff, miss accesses that are not sampled, or lag behind its workload; most
-of the error of a sample is one of its level, the same at all sizes. So by how much the curve is off
-at a limit is added to it there, between two such limits in proportion, and beyond them unchanged.
+of the error of a sample is one of its level, the same at all sizes. So by how much a curve is off
+is taken for a random walk over the logarithm of the limit, of which each limit that was in force
+is a noisy observation, and the walk is smoothed (Rauch, Tung and Striebel 1965): limits that were
+measured for long stand for themselves, those of a few seconds for what their neighbours are off.
+How fast it walks is estimated by what limits differ beyond their noise (the method of moments of
+DerSimonian and Laird 1986). Between two limits the mean of a walk is in proportion to
+their distance, and beyond the last it stays.
 """
 
 import math
 from bisect import bisect_left, insort
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import combinations, pairwise
 
 import numpy as np
 
@@ -19,6 +26,11 @@ NEAR_SHARE = 0.01
 """Of a limit: what was measured at one that is off by less counts for both."""
 ANCHORS_MAX = 6
 """Limits that are remembered of one tenant; that with the least time is dropped."""
+LEVEL_SD = 0.05
+"""Of a miss ratio: what a curve may be off beside its error bar and still be trusted (agent)."""
+WALK_SD_MIN = 0.02
+"""The least per square root of an e-fold of memory: what a policy's simulation is off the kernel's
+(experiments/conformance)."""
 LEAST_CHANGE = 0.002
 """Of a miss ratio: a correction is told in such steps, so that curves are corrected seldom."""
 
@@ -27,8 +39,7 @@ LEAST_CHANGE = 0.002
 class Anchor:
     """A limit that was in force: accesses and misses, and the misses that the curve told of.
 
-    All fade. `seconds` is the time that they stand for. `prior` is the shift that was known there
-    before anything was measured.
+    All fade. `seconds` is the time that they stand for.
     """
 
     limit_bytes: int
@@ -36,7 +47,6 @@ class Anchor:
     misses: float = 0.0
     told: float = 0.0
     seconds: float = 0.0
-    prior: float = 0.0
 
     def fade(self, share: float) -> None:
         """Keeps that share of what is known."""
@@ -44,16 +54,21 @@ class Anchor:
         self.misses *= share
         self.told *= share
         self.seconds *= share
-        self.prior *= share
 
     @property
-    def shift(self) -> float:
-        """Measured minus told miss ratio, -1 to 1.
+    def off(self) -> float:
+        """Measured minus told miss ratio, -1 to 1."""
+        return (self.misses - self.told) / max(self.accesses, 1.0)
 
-        What is measured for a few seconds only is held against what was known before.
+    @property
+    def variance(self) -> float:
+        """Of `off`: that of a share of so many accesses, and of a workload that varies by itself.
+
+        By the latter `PRIOR_S` seconds tell no more of a curve than that it is trusted.
         """
-        off = (self.misses - self.told) / max(self.accesses, 1.0)
-        return (off * self.seconds + self.prior * PRIOR_S) / (self.seconds + PRIOR_S)
+        missed = (self.misses + 1) / (self.accesses + 2)
+        by_time = PRIOR_S * LEVEL_SD**2 / self.seconds
+        return missed * (1 - missed) / (self.accesses + 2) + by_time
 
 
 @dataclass
@@ -93,18 +108,55 @@ class LimitCalibration:
         if len(self.anchors) >= ANCHORS_MAX:
             # The least and the greatest bound what is read between: the first memory is often one.
             self.anchors.remove(min(self.anchors[1:-1], key=lambda one: one.seconds))
-        known = self.shifts()
-        found = Anchor(limit_bytes, prior=_shift_at(limit_bytes, known) if known else 0.0)
+        found = Anchor(limit_bytes)
         insort(self.anchors, found, key=lambda one: one.limit_bytes)
         return found
 
     def shifts(self) -> tuple[tuple[int, float], ...]:
         """Limits and by how much the curve is off there, rounded to what is worth a correction."""
+        known = [one for one in self.anchors if one.seconds > 0]
         return tuple(
-            (one.limit_bytes, round(one.shift / LEAST_CHANGE) * LEAST_CHANGE)
-            for one in self.anchors
-            if one.seconds > 0
+            (one.limit_bytes, round(shift / LEAST_CHANGE) * LEAST_CHANGE)
+            for one, shift in zip(known, _smoothed(known), strict=True)
         )
+
+
+def _smoothed(known: Sequence[Anchor]) -> list[float]:
+    """By how much the curve is off at each limit, by what is known of all of them.
+
+    A walk may begin anywhere; all that was measured is held against `PRIOR_S` seconds of no error.
+    """
+    apart = [math.log(one.limit_bytes / last.limit_bytes) for last, one in pairwise(known)]
+    per_e_fold = _walk(known)
+    before, after, means = [], [], []
+    mean, variance = 0.0, 1.0
+    for one, distance in zip(known, (0.0, *apart), strict=False):
+        variance += per_e_fold * distance
+        before.append(variance)
+        gain = variance / (variance + one.variance)
+        mean += gain * (one.off - mean)
+        variance *= 1 - gain
+        after.append(variance)
+        means.append(mean)
+    for i in range(len(known) - 2, -1, -1):
+        means[i] += after[i] / before[i + 1] * (means[i + 1] - means[i])
+    seconds = sum(one.seconds for one in known)
+    return [mean * seconds / (seconds + PRIOR_S) for mean in means]
+
+
+def _walk(known: Sequence[Anchor]) -> float:
+    """The variance of the walk per e-fold of memory, by all pairs of limits.
+
+    Each counts by what it tells of a walk that is slow: its distance over its noise squared.
+    """
+    beyond = weights = 0.0
+    for last, one in combinations(known, 2):
+        noise = one.variance + last.variance
+        apart = math.log(one.limit_bytes / last.limit_bytes)
+        weight = apart / noise**2
+        beyond += weight * ((one.off - last.off) ** 2 - noise)
+        weights += weight * apart
+    return max(beyond / weights, WALK_SD_MIN**2) if weights else 0.0
 
 
 def corrected(miss: float, limit_bytes: int, shifts: tuple[tuple[int, float], ...]) -> float:
