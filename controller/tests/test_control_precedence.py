@@ -3,6 +3,7 @@
 
 from pathlib import Path
 
+import pytest
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, linear
 from experiments.control_loop.world import World
 
@@ -16,9 +17,11 @@ SLOW_US = 50_000.0
 REST = Objective("*")
 
 
-def world(path: Path, *tenants: PlantTenant, stated: tuple[Objective, ...] = ()) -> World:
+def world(
+    path: Path, *tenants: PlantTenant, stated: tuple[Objective, ...] = (), noise: float = 0.01
+) -> World:
     budget = sum(one.limit_bytes for one in tenants)
-    plant = Plant(list(tenants), budget, SIZES, miss_cost_us=SLOW_US)
+    plant = Plant(list(tenants), budget, SIZES, miss_cost_us=SLOW_US, noise=noise)
     return World(path, plant, (*stated, REST))
 
 
@@ -75,6 +78,19 @@ def test_what_is_protected_comes_back_as_soon_as_no_slo_needs_it(tmp_path: Path)
     ask(here, Objective("/promised", throughput_ops=150.0))
     here.run(400)
     assert idle.limit_bytes >= 63 * MIB and told(here, "/promised").met
+
+
+@pytest.mark.parametrize("priority", [0, 1])
+def test_what_is_protected_gives_way_to_the_margin_of_a_higher_priority_alone(
+    tmp_path: Path, priority: int
+) -> None:
+    promised = PlantTenant("/promised", {"default": linear(256 * MIB)}, 128 * MIB)
+    other = PlantTenant("/other", {"default": flat(0.5)}, 128 * MIB)
+    stated = Objective("/promised", throughput_ops=260.0, priority=priority)
+    here = world(tmp_path, promised, other, stated=(stated,), noise=0.1)
+    here.run(120)
+    assert told(here, "/promised").state == "kept"
+    assert (other.limit_bytes < 60 * MIB) == (priority > 0)
 
 
 def test_infeasible_stays_named_until_data_that_are_trusted_say_otherwise(tmp_path: Path) -> None:

@@ -209,9 +209,11 @@ class NodeLoop:
             states, unsettled = decider.state.tenants, decider.unsettled(collected, held)
             self._promises.take(collected, objectives, states, unsettled, self._wait_us())
             asked_of_plan = self._promises.corrected(objectives)
-            fixed = held_fast(asked_of_plan, collected, held, config.decide.least_gain)
+            least_gain = config.decide.least_gain
+            fixed = held_fast(asked_of_plan, collected, held, least_gain)
             can_limit = "limits" in self.hello.capabilities
-            planned = plan_step(collected, fixed, config.planner, can_limit, config.least_share)
+            shares = config.least_share, least_gain
+            planned = plan_step(collected, fixed, config.planner, can_limit, *shares)
         with timed("decide"):
             ordered = pinned(planned.plan, planned.objectives)
             decided = decider.step(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plan step, and what is still planned where memory cannot be."""
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
@@ -11,7 +12,7 @@ from cachepilot.node.protection import with_protection_back
 from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.config import Config
 from cachepilot.plan.problem.limits import InfeasibleError
-from cachepilot.plan.slo_outcomes import meets
+from cachepilot.plan.slo_outcomes import meets, part_reached
 from cachepilot.sense.collect import Collected
 from cachepilot.sizes import PAGE_BYTES, Size, pages_up
 
@@ -70,22 +71,50 @@ def _lost(found: Plan) -> int:
     return sum(one.is_given_up for one in found.slos)
 
 
-def _slos_before_protection(
-    collected: Collected, objectives: Objectives, config: Config, found: Plan
-) -> tuple[Plan, Snapshot]:
-    """A plan without protected floors (see `protection`) where those alone cost an SLO."""
-    snapshot = collected.snapshot
-    if not _lost(found):
-        return found, snapshot
-    bare = tuple(
+def _lacking(found: Plan, objectives: Objectives) -> dict[int, float]:
+    """By priority, the sum of what a plan does not reach of SLOs with their margins, as parts."""
+    lacking: dict[int, float] = {}
+    for one in found.slos:
+        if one.value is None:
+            continue
+        objective = objectives.of(one.cgroup)
+        part = part_reached(one.kind, one.value, getattr(objective.aims, one.kind))
+        if part < 1:
+            lacking[objective.priority] = lacking.get(objective.priority, 0.0) + 1 - part
+    return lacking
+
+
+def _without_protection(collected: Collected, objectives: Objectives, below: float) -> Snapshot:
+    """The snapshot without protected floors (see `protection`) of tenants below a priority."""
+    tenants = tuple(
         replace(one.tenant, floor_bytes=min(one.tenant.floor_bytes, one.wire.floor_bytes))
+        if objectives.of(one.tenant.cgroup).priority < below
+        else one.tenant
         for one in collected.seen.values()
     )
-    if bare == snapshot.tenants:
+    return replace(collected.snapshot, tenants=tenants)
+
+
+def _slos_before_protection(
+    collected: Collected, objectives: Objectives, config: Config, found: Plan, least_gain: float
+) -> tuple[Plan, Snapshot]:
+    """A plan without protected floors where those alone cost an SLO, or a margin.
+
+    The margin is that above an SLO of a higher priority, by a part that is worth `least_gain`.
+    """
+    snapshot = collected.snapshot
+    lost, lacking = _lost(found), _lacking(found, objectives)
+    if not lost and not lacking:
         return found, snapshot
-    without = replace(snapshot, tenants=bare)
+    highest = max(lacking, default=0)
+    below = math.inf if lost else highest
+    without = _without_protection(collected, objectives, below)
+    if without.tenants == snapshot.tenants:
+        return found, snapshot
     other = plan(without, objectives, config)
-    return (other, without) if _lost(other) < _lost(found) else (found, snapshot)
+    nearer = lacking.get(highest, 0.0) - _lacking(other, objectives).get(highest, 0.0)
+    is_better = _lost(other) < lost or (_lost(other) == lost and nearer >= least_gain)
+    return (other, without) if is_better else (found, snapshot)
 
 
 def _is_margin_lost(
@@ -126,12 +155,13 @@ def plan_step(
     config: Config,
     can_limit: bool,
     least_share: float,
+    least_gain: float,
 ) -> Planned:
     """The plan of a node: where its limits go in the end.
 
-    Protected floors give way to an SLO that could not be kept otherwise, not to a margin above it;
-    `least_share` of its first memory goes back to who has less, as soon as that costs no SLO, nor
-    the margin above one of a higher priority.
+    Protected floors give way to an SLO that could not be kept otherwise, and to the margin above
+    one of a higher priority; `least_share` of its first memory goes back to who has less, as soon
+    as that costs neither. A margin that is nearer by less than `least_gain` counts for nothing.
     Where tenants that may not be changed leave no room for the others, every limit stays, the
     reason is given, and only policies are planned.
 
@@ -142,7 +172,7 @@ def plan_step(
     snapshot, config = collected.snapshot, in_the_end(config)
     try:
         found = plan(snapshot, objectives, config)
-        found, snapshot = _slos_before_protection(collected, objectives, config, found)
+        found, snapshot = _slos_before_protection(collected, objectives, config, found, least_gain)
         planned = Planned(found, snapshot, objectives, config)
         return _restored(collected, planned, least_share) or planned
     except InfeasibleError as error:

@@ -54,6 +54,13 @@ def meets(kind: str, value: float, target: float) -> bool:
     return value >= target * (1 - MARGIN)
 
 
+def part_reached(kind: str, value: float, target: float) -> float:
+    """The part of a promise of this kind that a value keeps, at most 1."""
+    if meets(kind, value, target):
+        return 1.0
+    return target / value if kind == "latency_p99_us" else value / target
+
+
 def _targets(objective: Objective) -> Iterator[tuple[str, float]]:
     for kind in UNITS:
         target = getattr(objective, kind)
