@@ -56,7 +56,7 @@ PARTS = {
         lambda sizes, seeds: memory.measure(sizes.seconds, seeds),
     ),
     "phase": Part("autopilot.phase.", 10, lambda _, seeds: phase.measure(seeds)),
-    "qos": Part("autopilot.simulated.qos_", 5, lambda _, seeds: qos.measure(seeds)),
+    "qos": Part("autopilot.simulated.qos_", 10, lambda _, seeds: qos.measure(seeds)),
 }
 
 
