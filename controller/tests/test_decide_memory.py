@@ -10,7 +10,6 @@ import pytest
 from cachepilot.decide import memory, memory_rollout
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.memory_state import (
-    FILLED_S,
     Event,
     MemoryInterval,
     MemoryOutcome,
@@ -18,6 +17,7 @@ from cachepilot.decide.memory_state import (
     MemoryTenant,
     Reading,
 )
+from cachepilot.sense.filling import FILLED_S
 
 MIB = 1 << 20
 CONFIG = DecideConfig()

@@ -6,10 +6,8 @@ from pathlib import Path
 from experiments.control_loop.plant import Plant, PlantTenant, linear
 from experiments.control_loop.world import World
 
-from cachepilot.decide.memory_state import FILLED_S
 from cachepilot.domain.objectives.objective import Objective
-from cachepilot.node.deciding.filling import is_filling
-from cachepilot.node.deciding.tenant_state import Filling
+from cachepilot.sense.filling import FILLED_S, Filling
 from cachepilot.v1 import session_pb2 as wire
 
 MIB = 1 << 20
@@ -21,53 +19,53 @@ def told(limit_mib: float, current_mib: float) -> wire.Tenant:
 
 def test_a_cache_below_its_limit_fills_until_it_is_full() -> None:
     known = Filling()
-    assert [is_filling(known, told(16, now), 1.0) for now in (1, 8, 15, 15.5, 16)] == [
+    assert [known.take(told(16, now), 1.0) for now in (1, 8, 15, 15.5, 16)] == [
         True, True, True, False, False,
     ]  # fmt: skip
 
 
 def test_a_small_cache_is_full_with_a_batch_of_reclaim_to_spare() -> None:
-    assert not is_filling(Filling(), told(2, 1.76), 1.0)
-    assert is_filling(Filling(), told(2, 1.7), 1.0)
+    assert not Filling().take(told(2, 1.76), 1.0)
+    assert Filling().take(told(2, 1.7), 1.0)
 
 
 def test_one_that_has_not_grown_for_so_long_has_no_more_to_read() -> None:
     known = Filling()
-    found = [is_filling(known, told(64, 20), 2.0) for _ in range(40)]
+    found = [known.take(told(64, 20), 2.0) for _ in range(40)]
     assert found == [2 * i < FILLED_S for i in range(40)]
 
 
 def test_a_large_cache_fills_for_as_long_as_it_grows() -> None:
     known = Filling()
     for i in range(600):
-        assert is_filling(known, told(65_536, 100 * i), 1.0)
+        assert known.take(told(65_536, 100 * i), 1.0)
 
 
 def test_one_that_grows_after_it_was_idle_fills_again() -> None:
     known = Filling()
     for _ in range(100):
-        filled = not is_filling(known, told(64, 20), 1.0)
-    assert filled and is_filling(known, told(64, 30), 1.0)
+        filled = not known.take(told(64, 20), 1.0)
+    assert filled and known.take(told(64, 30), 1.0)
 
 
 def test_a_limit_that_rises_is_filled_anew_and_one_that_falls_is_not() -> None:
     known = Filling()
     for _ in range(100):
-        is_filling(known, told(64, 20), 1.0)
-    assert not is_filling(known, told(48, 20), 1.0)
-    assert is_filling(known, told(96, 20), 1.0)
-    assert is_filling(known, told(96, 20), 1.0)
+        known.take(told(64, 20), 1.0)
+    assert not known.take(told(48, 20), 1.0)
+    assert known.take(told(96, 20), 1.0)
+    assert known.take(told(96, 20), 1.0)
 
 
 def test_the_interval_in_which_a_limit_rose_is_not_of_it() -> None:
     known = Filling()
-    assert not is_filling(known, told(16, 16), 1.0)
-    assert is_filling(known, told(32, 32), 1.0)
-    assert not is_filling(known, told(32, 32), 1.0)
+    assert not known.take(told(16, 16), 1.0)
+    assert known.take(told(32, 32), 1.0)
+    assert not known.take(told(32, 32), 1.0)
 
 
 def test_without_a_limit_nothing_fills() -> None:
-    assert not is_filling(Filling(), told(0, 100), 1.0)
+    assert not Filling().take(told(0, 100), 1.0)
 
 
 def test_an_slo_that_a_cold_cache_misses_takes_nothing_before_the_cache_is_full(

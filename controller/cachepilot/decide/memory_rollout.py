@@ -5,7 +5,6 @@ from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS, Gain
 from cachepilot.decide.memory_state import (
     ARRIVED_INTERVALS,
-    FILLED_S,
     WAY_BACK_S,
     Event,
     Member,
@@ -16,6 +15,7 @@ from cachepilot.decide.memory_state import (
     MemoryTenant,
     Origin,
 )
+from cachepilot.sense.filling import FILLED_S
 from cachepilot.sizes import PAGE_BYTES
 
 LOSS_COSTS = 2.0

@@ -13,8 +13,6 @@ STEP_SHARE_MIN = 0.005
 """Of a limit: a smaller change is not made."""
 ARRIVED_INTERVALS = 3
 """A limit that has not moved for so long is where it can be."""
-FILLED_S = 60.0
-"""A page cache below its limit that has not grown for so long has no more to read."""
 WAY_BACK_S = 60.0
 """Limits that have not moved for so long are no longer on their way back."""
 

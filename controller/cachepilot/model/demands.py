@@ -74,8 +74,12 @@ class FittedDemands:
         window: Window | None,
         miss_cost_us: float,
         concurrency: float,
+        is_filling: bool,
     ) -> Demand:
         """The demand as fitted so far; the interval is taken in, and fitted after the cycle.
+
+        The fit begins once the page cache was full: what misses before are first accesses, which
+        readahead serves, so that each waits for less of a read than a miss does later.
 
         `miss_cost_us` is that of the device, in place of a read time that the sample lacks.
         """
@@ -89,6 +93,8 @@ class FittedDemands:
             wait_us = sample.miss_ratio * cost_us
             known.prior = Demand(*split_time(time_us, accesses, wait_us), concurrency)
             if known.fit is None:
+                if is_filling:
+                    return known.prior
                 known.fit = OnlineFit(known.prior)
             taken = known.fit.take(Observation(sample.ops, sample.miss_ratio, cost_us))
             known.taken += taken

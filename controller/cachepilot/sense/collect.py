@@ -31,6 +31,7 @@ from cachepilot.sense.counterfactuals import (
 )
 from cachepilot.sense.counters import Counters, Pages, Readings, Sample, Totals, Window
 from cachepilot.sense.device import DeviceModel
+from cachepilot.sense.filling import Filling
 from cachepilot.sense.wire_curves import CurveStore, Measured
 from cachepilot.sizes import PAGE_BYTES, pages_up
 from cachepilot.v1 import session_pb2 as wire
@@ -64,6 +65,8 @@ class Seen:
     counterfactual: Counterfactual | None = None
     usable: frozenset[str] = frozenset()
     """Policies that the node can attach, and the present one."""
+    is_filling: bool = False
+    """Whether the page cache has yet to read what its limit has room for."""
 
     @property
     def limit_bytes(self) -> int:
@@ -77,7 +80,7 @@ class Seen:
         tenant = self.tenant.with_bounds(floor_bytes, first_bytes, curves)
         return Seen(
             tenant, self.wire, self.sample, self.window, self.measured, self.indicator, self.pages,
-            self.counterfactual, self.usable,
+            self.counterfactual, self.usable, self.is_filling,
         )  # fmt: skip
 
 
@@ -100,7 +103,7 @@ class _Memory:
     """What is remembered of one tenant between snapshots."""
 
     __slots__ = (
-        "cgroup_id", "counterfactuals", "curves", "indicator", "refused_counterfactuals",
+        "cgroup_id", "counterfactuals", "curves", "filling", "indicator", "refused_counterfactuals",
         "refused_curves", "refused_indicator",
     )  # fmt: skip
 
@@ -108,6 +111,7 @@ class _Memory:
         self.cgroup_id = cgroup_id
         self.curves = CurveStore()
         self.counterfactuals = Counterfactuals()
+        self.filling = Filling()
         self.indicator = INDICATOR
         self.refused_curves = ""
         self.refused_counterfactuals = ""
@@ -124,8 +128,12 @@ class Demands(Protocol):
         window: Window | None,
         miss_cost_us: float,
         concurrency: float,
+        is_filling: bool,
     ) -> Demand:
-        """The demand as fitted so far; takes the interval in where something was done in it."""
+        """The demand as fitted so far; takes the interval in where something was done in it.
+
+        Of a page cache that fills first nothing is fitted.
+        """
 
     def begin_anew(self, cgroup: str) -> None:
         """Operations are counted otherwise from now on: what was fitted to them is forgotten."""
@@ -172,7 +180,8 @@ class Collector:
     def collect(self, seen: wire.Snapshot, epoch: int, objectives: Objectives) -> Collected:
         """Takes a snapshot in; curves that contradict themselves are not trusted."""
         time_s = seen.time_us / US_PER_S
-        if self._clock.advance(time_s).is_gap:
+        passed = self._clock.advance(time_s)
+        if passed.is_gap:
             self._begin_anew()
         device = self._device.take(seen.device, time_s)
         gone = self._memory.keys() - {tenant.cgroup for tenant in seen.tenants}
@@ -180,7 +189,8 @@ class Collector:
             del self._memory[cgroup]
             self._demands.forget(cgroup)
         told = {one.cgroup: one for one in sorted(seen.tenants, key=lambda one: one.cgroup)}
-        found = self._found(told, self._readings(told, time_s, objectives), device)
+        readings = self._readings(told, time_s, objectives)
+        found = self._found(told, readings, device, passed.counted_s)
         node = Node(self.node, seen.budget_bytes)
         tenants = tuple(one.tenant for one in found.values())
         snapshot = Snapshot(epoch, time_s, node, device, tenants)
@@ -241,7 +251,11 @@ class Collector:
         return NAN if found is None else found
 
     def _found(
-        self, told: Mapping[str, wire.Tenant], readings: Readings, device: Device
+        self,
+        told: Mapping[str, wire.Tenant],
+        readings: Readings,
+        device: Device,
+        elapsed_s: float,
     ) -> dict[str, Seen]:
         """Every tenant as it is seen."""
         memories = [self._memory[cgroup] for cgroup in told]
@@ -257,13 +271,14 @@ class Collector:
                     memory.curves.take(tenant.curves)
                 except InputError as error:
                     memory.curves, memory.refused_curves = CurveStore(), str(error)
+            is_filling = memory.filling.take(tenant, elapsed_s)
             demand = self._demands.demand(
-                tenant.cgroup, sample, window, device.miss_cost_us, concurrency
+                tenant.cgroup, sample, window, device.miss_cost_us, concurrency, is_filling
             )
             measured, usable = self._measured(tenant, memory)
             found[tenant.cgroup] = Seen(
                 _tenant(tenant, memory, window, measured, demand), tenant, sample, window, measured,
-                memory.indicator, pages, counterfactual, usable,
+                memory.indicator, pages, counterfactual, usable, is_filling,
             )  # fmt: skip
         return found
 

@@ -17,7 +17,6 @@ from cachepilot.domain.decisions import Decision, Event, Reading, Setting
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.planned import Plan
 from cachepilot.node.deciding import first_memory, policies, presence
-from cachepilot.node.deciding.filling import is_filling
 from cachepilot.node.deciding.memory import MemoryCycle, decision, interval
 from cachepilot.node.deciding.policies import Cycle
 from cachepilot.node.deciding.policy_costs import PolicyCosts
@@ -94,7 +93,7 @@ class Decider:
             self.state.clock.interval_s = interval_s
         self.recents: dict[str, Recent] = {}
         self._elapsed_s, self._is_gap = 0.0, False
-        self._filling: set[str] = set()
+        self._filling: frozenset[str] = frozenset()
 
     def agent_restarted(self) -> None:
         """The agent counts regimes of workloads anew: the next that it tells is no change."""
@@ -110,7 +109,7 @@ class Decider:
             self.state.tenants, self.state.away, collected.seen, collected.time_s
         )
         self.recents = _recents(self.recents, collected.seen)
-        self._filling = set()
+        self._filling = frozenset(name for name, one in collected.seen.items() if one.is_filling)
         for cgroup, seen in collected.seen.items():
             state = self.state.tenants[cgroup]
             recent = self.recents[cgroup]
@@ -118,8 +117,6 @@ class Decider:
             pinned = first_memory.pinned_bytes(seen, objectives.of(cgroup))
             first = state.held_first_bytes or first_memory.found_bytes(seen)
             state.held_first_bytes = pinned or changed or first
-            if is_filling(recent.filling, seen.wire, self._elapsed_s):
-                self._filling.add(cgroup)
             if not self._is_gap:
                 self._calibrate(seen, state, collected.time_s)
         return decisions

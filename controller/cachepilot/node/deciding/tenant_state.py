@@ -71,18 +71,6 @@ class Steered:
 
 
 @dataclass
-class Filling:
-    """The limit of the last interval, and the most that was held, as `filling` counts growth.
-
-    `seconds` is the time since the limit rose, or the page cache grew or was full.
-    """
-
-    limit_bytes: int = 0
-    most_bytes: int = 0
-    seconds: float = 0.0
-
-
-@dataclass
 class Recent:
     """What is remembered of one tenant while the controller runs.
 
@@ -93,7 +81,6 @@ class Recent:
     ordered: str = ""
     steered: Steered | None = None
     corrected: tuple[Curves, tuple[tuple[int, float], ...], Curves] | None = None
-    filling: Filling = field(default_factory=Filling)
 
     @property
     def is_foreign(self) -> bool:

@@ -3,7 +3,6 @@
 
 from dataclasses import dataclass, field
 
-from cachepilot.decide.memory_state import FILLED_S
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.planned import Plan
 from cachepilot.domain.recorded import RunningTrial
@@ -11,6 +10,7 @@ from cachepilot.domain.slos import SloStatus
 from cachepilot.node.deciding.decider import NodeState
 from cachepilot.node.shown.slo_windows import SloWindows, is_met, measured, promises
 from cachepilot.sense.collect import Collected
+from cachepilot.sense.filling import FILLED_S
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a page cache has yet to read what its limit has room for.
+
+Below its limit nothing is evicted. Misses are first accesses then, which more memory does not
+spare, and curves, which are of a full cache, say nothing of them. What was filled, dropped and is
+read anew is not told from a cache that has no more to read.
+"""
+
+from dataclasses import dataclass
+
+from cachepilot.sizes import PAGE_BYTES
+from cachepilot.v1 import session_pb2 as wire
+
+FILLED_S = 60.0
+"""A page cache below its limit that has not grown for so long has no more to read."""
+ROOM_SHARE = 0.05
+"""Of a limit: reclaim takes more at once than it needs, so that a full cache has some room."""
+ROOM_BYTES = 64 * PAGE_BYTES
+"""The same of small limits: two batches of the kernel's reclaim."""
+
+
+@dataclass
+class Filling:
+    """The limit of the last interval, and the most that was held when growth was last seen.
+
+    `seconds` is the time since the limit rose, or the page cache grew or was full.
+    """
+
+    limit_bytes: int = 0
+    most_bytes: int = 0
+    seconds: float = 0.0
+
+    def take(self, told: wire.Tenant, elapsed_s: float) -> bool:
+        """Takes an interval of `elapsed_s` in; a limit that rose in it is another one to fill."""
+        limit, now = told.limit_bytes, told.current_bytes
+        room = max(ROOM_SHARE * limit, ROOM_BYTES)
+        rose, is_full = 0 < self.limit_bytes < limit, now >= limit - room
+        grew = now >= self.most_bytes + room
+        self.seconds = 0.0 if rose or is_full or grew else self.seconds + elapsed_s
+        self.limit_bytes = limit
+        self.most_bytes = now if grew else self.most_bytes
+        return rose or (not is_full and self.seconds < FILLED_S)

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which intervals a throughput model is fitted to."""
+
+import pytest
+
+from cachepilot.domain.snapshot import Demand
+from cachepilot.model.demands import FittedDemands
+from cachepilot.sense.counters import Sample, Window
+
+READ_US = 10_000.0
+SERVICE_US = 700.0
+THREADS = 2.0
+
+
+def seen(demands: FittedDemands, miss: float, waits: float, is_filling: bool) -> Demand:
+    """An interval in which that part of the accesses that miss is a read to wait for."""
+    ops = THREADS * 1e6 / (SERVICE_US + waits * miss * READ_US)
+    sample = Sample(0.0, 1.0, ops, miss, int(ops), None, READ_US)
+    window = Window(ops, miss, ops * waits * miss, 1.0, None)
+    found = demands.demand("/kv", sample, window, 500.0, THREADS, is_filling)
+    demands.refit()
+    return found
+
+
+def test_first_accesses_that_readahead_serves_are_no_service() -> None:
+    demands = FittedDemands()
+    for second in range(15):
+        seen(demands, 0.9 - 0.045 * second, 0.3 + 0.04 * second, is_filling=True)
+    for _ in range(8):
+        found = seen(demands, 0.22, 1.0, is_filling=False)
+    assert found.service_us == pytest.approx(SERVICE_US, rel=0.05)
+    assert found.accesses_per_op == pytest.approx(1.0, rel=0.05)
