@@ -29,6 +29,11 @@ impl Early {
         self.waited = self.waited.saturating_add(elapsed);
     }
 
+    /// Whether the wait is over, and enough pages were seen of the `cached_pages` of the page cache.
+    pub(super) fn is_due(&self, seen_pages: f64, cached_pages: f64) -> bool {
+        self.waited >= PATIENCE && cached_pages > 0.0 && seen_pages >= SEEN_SHARE * cached_pages
+    }
+
     /// Takes a window in. Whether curves that are known up to `seen_pages` suffice: what they say of
     /// the present policy and size, which they extrapolate, must be what was measured.
     pub(super) fn suffices(
@@ -44,9 +49,7 @@ impl Early {
         let accesses = self.accesses as f64;
         let ratio = self.misses as f64 / accesses;
         let chance = Z_95 * (ratio * (1.0 - ratio) / accesses).max(0.0).sqrt();
-        self.waited >= PATIENCE
-            && seen_pages >= SEEN_SHARE * cached
-            && (predicted - ratio).abs() <= TOLERANCE + chance
+        self.is_due(seen_pages, cached) && (predicted - ratio).abs() <= TOLERANCE + chance
     }
 }
 

@@ -8,6 +8,7 @@ mod early;
 mod measured;
 mod predict;
 mod published;
+mod regime;
 mod settings;
 mod small_rate;
 mod tenant;

@@ -9,6 +9,7 @@ use super::budget::Budget;
 use super::counterfactuals::TenantCounterfactuals;
 use super::early::Early;
 use super::published::Published;
+use super::regime::Regime;
 use super::settings::CurvesConfig;
 use super::small_rate::SmallRate;
 use super::trust::{Trust, TrustLimits};
@@ -70,6 +71,9 @@ pub struct TenantCurves {
     judged_events: u64,
     published: Published,
     trust: Trust,
+    regime: Regime,
+    /// A judgement found that a new regime began; nothing was done about it yet.
+    regime_began: bool,
     /// Since the phase began.
     early: Early,
     counterfactuals: TenantCounterfactuals,
@@ -110,6 +114,8 @@ impl TenantCurves {
             judged_events: 0,
             published: Published::new(names, after.curves),
             trust: Trust::new(TrustLimits::default()),
+            regime: Regime::default(),
+            regime_began: false,
             early: Early::default(),
         })
     }
@@ -165,7 +171,8 @@ impl TenantCurves {
         };
         // A phase that ends before it could be told is no phase to follow.
         let long = self.bank.accesses() >= SHORTEST_PHASE * self.bank.learnt_at();
-        if changed && long {
+        // Distances are compared by samples, which are few once a fast tenant is slow.
+        if std::mem::take(&mut self.regime_began) || (changed && long) {
             self.replace_successor()?;
             self.new_phase = true;
             self.phase += 1;
@@ -199,14 +206,20 @@ impl TenantCurves {
         self.kernel_threshold = threshold;
         self.counterfactuals.set_threshold(threshold)?;
         self.bank.lower(threshold)?;
-        let overtaken = self.successor.as_ref().is_some_and(|s| self.is_overtaken(s));
-        match &mut self.successor {
-            // It knows little yet, and would have to know its working set before the next begins.
-            Some(_) if overtaken => self.replace_successor()?,
-            Some(successor) => successor.lower(threshold)?,
-            None => self.start_successor()?,
+        if let Some(successor) = &mut self.successor {
+            successor.lower(threshold)?;
         }
-        Ok(())
+        self.follow_rates()
+    }
+
+    /// Starts a successor, or anew the one that is overtaken: it knows little yet, and would have to
+    /// know its working set before the next begins.
+    fn follow_rates(&mut self) -> Result<()> {
+        match &self.successor {
+            Some(successor) if self.is_overtaken(successor) => self.replace_successor(),
+            Some(_) => Ok(()),
+            None => self.start_successor(),
+        }
     }
 
     /// Lets `elapsed` pass: keeps rates within budgets and memory within its bound. The caller then
@@ -231,18 +244,20 @@ impl TenantCurves {
         }
         if self.self_sampled {
             self.set_kernel_threshold(self.threshold())?;
-        } else if self.successor.is_none() {
-            self.start_successor()?;
+        } else {
+            self.follow_rates()?;
         }
         self.small.start(self.successor.as_ref().unwrap_or(&self.bank));
         Ok(())
     }
 
-    /// Whether a successor of the same phase samples far fewer pages than the kernel does now. At a
-    /// few hundred accesses per second the first rate is raised before anything was learnt.
+    /// Whether a successor has far fewer pages than could be sampled now. At a few hundred accesses
+    /// per second rates are raised before anything was learnt.
     fn is_overtaken(&self, successor: &OnlineBank) -> bool {
         let rate = threshold_rate(self.kernel_threshold).min(self.budget.rate());
-        !self.new_phase && !successor.learnt() && rate >= OVERTAKEN * successor.rate()
+        let large = rate >= OVERTAKEN * successor.rate();
+        let small = self.small.wanted(rate) >= OVERTAKEN * successor.small_rate();
+        !successor.learnt() && (large || small)
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -285,14 +300,18 @@ impl TenantCurves {
             true => (TrustLimits::default().min_samples as f64, 0.0, PHASE_PATIENCE),
             false => (self.config.min_samples as f64 / 2.0, known * PAGES_SEEN, PATIENCE),
         };
-        let seen = successor.learnt()
+        // A scan has no working set to see: what it showed suffices where it would to be trusted.
+        let waited =
+            self.new_phase && self.early.is_due(successor.pages_seen(), self.regime.size_pages());
+        let seen = (successor.learnt() || waited)
             && successor.effective_samples() >= need
             && successor.pages_seen() >= pages;
         let first = self.bank.sampled().1 == 0 && successor.sampled().1 > 0;
         let ready = seen || first || age >= patience * half_life;
         if ready && let Some(successor) = self.successor.take() {
             self.bank = successor;
-            self.published.follow_other_bank(std::mem::take(&mut self.new_phase));
+            let new_phase = std::mem::take(&mut self.new_phase);
+            self.follow_other_bank(new_phase);
         }
     }
 
@@ -307,9 +326,15 @@ impl TenantCurves {
             self.small.limit(rate);
             let large = self.bank.rate();
             self.bank = self.config.bank(large, self.small.wanted(large))?;
-            self.published.follow_other_bank(false);
+            self.follow_other_bank(false);
         }
         Ok(())
+    }
+
+    fn follow_other_bank(&mut self, new_phase: bool) {
+        self.published.follow_other_bank(new_phase);
+        // What agreed were the curves of the bank before.
+        self.regime.restart();
     }
 
     /// Share of the room for pages of caches that a bank fills; the rest of its memory does not
@@ -356,3 +381,7 @@ impl TenantCurves {
 fn threshold_rate(threshold: u64) -> f64 {
     threshold as f64 / 2f64.powi(64)
 }
+
+#[cfg(test)]
+#[path = "tenant/regime_tests.rs"]
+mod regime_tests;

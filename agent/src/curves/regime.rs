@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether a disagreement of curves with what is measured is a new regime of the workload.
+
+use super::measured::Measured;
+use super::settings::PAGE_BYTES;
+
+/// Share of its size that a page cache may still lack: less than a third of a step of the grid,
+/// and limits jitter with the memory that is no page cache.
+const LACKING_SHARE: f64 = 0.1;
+
+/// Half-width of a 95% interval of a share in one sample, at most: 1.96 times a half.
+const CHANCE: f64 = 0.98;
+
+/// What a window says of the curves.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Verdict {
+    /// Whether they agree with it; `None` when it says nothing.
+    pub(super) agrees: Option<bool>,
+    /// Whether disagreement lasts.
+    pub(super) lost: bool,
+    /// The miss ratio that they predict.
+    pub(super) predicted: f64,
+    /// See [`Simulated`]; `None` when the policy in force is not simulated.
+    pub(super) simulated: Option<Simulated>,
+}
+
+/// Totals of a simulation of the policy in force, at the size of the page cache.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Simulated {
+    /// Totals of another generation are no predecessors of these.
+    pub(super) generation: u64,
+    /// Accesses that were simulated.
+    pub(super) sampled: f64,
+    /// Accesses that they stand for, and those of them that missed.
+    pub(super) accesses: f64,
+    /// See `accesses`.
+    pub(super) misses: f64,
+}
+
+/// Tells a workload that changed from a page cache that did, and from curves that never were right.
+///
+/// Curves describe a page cache that has its size and its policy for long. Where they agreed with
+/// what was measured, the page cache was such a one and the model fits. If they disagree later,
+/// without another policy or more room since, the workload is left as a cause, or pages that were
+/// taken from the page cache by others. The simulation of the same accesses, from which nobody takes
+/// pages, tells which: it misses as was measured, or as the curves say.
+///
+/// An LRU cache that grew by some pages holds what one of that size always held once as many misses
+/// filled them, so room counts until then; a cache that shrinks does so at once. Nothing of this
+/// depends on the rate of accesses.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Regime {
+    policy: String,
+    size_pages: u64,
+    /// Pages of room that no miss filled since it was there.
+    lacking_pages: u64,
+    /// Whether these curves agreed under this policy.
+    agreed: bool,
+    /// Simulated until curves agreed last, and what was measured since.
+    simulated: Simulated,
+    accesses: u64,
+    misses: u64,
+}
+
+impl Regime {
+    /// Takes a window in. Whether a new regime began, told once.
+    pub(super) fn begins(&mut self, measured: &Measured<'_>, verdict: &Verdict) -> bool {
+        self.follow(measured);
+        let simulated = verdict.simulated.unwrap_or_default();
+        if verdict.agrees == Some(true) || simulated.generation != self.simulated.generation {
+            (self.simulated, self.accesses, self.misses) = (simulated, 0, 0);
+        } else {
+            self.accesses += measured.accesses;
+            self.misses += measured.misses;
+        }
+        match verdict.agrees {
+            Some(true) if !verdict.lost => (self.agreed, self.lacking_pages) = (true, 0),
+            Some(false) if verdict.lost && self.agreed && self.is_full() => {
+                let began = self.is_of_accesses(verdict.predicted, &simulated);
+                self.agreed = !began;
+                return began;
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// Whether the simulation left what is predicted as well: it is beyond half of the way to what
+    /// was measured, by more than chance.
+    fn is_of_accesses(&self, predicted: f64, simulated: &Simulated) -> bool {
+        let sampled = simulated.sampled - self.simulated.sampled;
+        let accesses = simulated.accesses - self.simulated.accesses;
+        if sampled < 1.0 || accesses <= 0.0 || self.accesses == 0 {
+            return false;
+        }
+        let ratio = (simulated.misses - self.simulated.misses) / accesses;
+        let way = self.misses as f64 / self.accesses as f64 - predicted;
+        (ratio - predicted) * way.signum() > way.abs() / 2.0 + CHANCE / sampled.sqrt()
+    }
+
+    /// Size of the page cache in the last window, pages.
+    pub(super) fn size_pages(&self) -> f64 {
+        self.size_pages as f64
+    }
+
+    /// Other curves are judged from now on.
+    pub(super) fn restart(&mut self) {
+        self.agreed = false;
+    }
+
+    fn follow(&mut self, measured: &Measured<'_>) {
+        let size = measured.size_bytes / PAGE_BYTES;
+        if self.policy != measured.policy {
+            self.policy = measured.policy.to_owned();
+            self.agreed = false;
+        }
+        let grown = size.saturating_sub(self.size_pages);
+        let shrunk = self.size_pages.saturating_sub(size);
+        // The window may have begun before there was room: its misses need not have filled any.
+        let filled = if grown > 0 { 0 } else { measured.misses };
+        self.lacking_pages = (self.lacking_pages + grown).saturating_sub(shrunk + filled);
+        self.size_pages = size;
+    }
+
+    fn is_full(&self) -> bool {
+        self.lacking_pages as f64 <= LACKING_SHARE * self.size_pages as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AGREES: (Option<bool>, bool) = (Some(true), false);
+    const LOST: (Option<bool>, bool) = (Some(false), true);
+    const SAMPLED: f64 = 50.0;
+
+    fn window(policy: &str, pages: u64, misses: u64) -> Measured<'_> {
+        let size_bytes = pages * PAGE_BYTES;
+        Measured { policy, size_bytes, accesses: 5000, misses, dropped: 0 }
+    }
+
+    /// As [`Regime::begins`], where the simulation has these misses of 100 since curves agreed.
+    fn simulated(
+        regime: &mut Regime,
+        measured: Measured<'_>,
+        (agrees, lost): (Option<bool>, bool),
+        misses: f64,
+    ) -> bool {
+        let before = regime.simulated;
+        let simulated = Some(Simulated {
+            generation: 1,
+            sampled: before.sampled + SAMPLED,
+            accesses: before.accesses + 100.0,
+            misses: before.misses + misses,
+        });
+        regime.begins(&measured, &Verdict { agrees, lost, predicted: 0.5, simulated })
+    }
+
+    /// The simulation misses all where more than predicted was measured, and else nothing.
+    fn begins(regime: &mut Regime, measured: Measured<'_>, verdict: (Option<bool>, bool)) -> bool {
+        let misses = if measured.misses > measured.accesses / 2 { 100.0 } else { 0.0 };
+        simulated(regime, measured, verdict, misses)
+    }
+
+    /// Of a tenant whose curves agreed at 1000 pages.
+    fn settled() -> Regime {
+        let mut regime = Regime::default();
+        assert!(!begins(&mut regime, window("lru", 1000, 5), AGREES));
+        regime
+    }
+
+    #[test]
+    fn disagreement_that_lasts_after_agreement_is_told_once() {
+        let mut regime = settled();
+        let here = || window("lru", 1000, 200);
+        assert!(!begins(&mut regime, here(), (Some(false), false)), "it does not last yet");
+        assert!(!begins(&mut regime, here(), (None, true)), "a window that says nothing");
+        assert!(begins(&mut regime, here(), LOST));
+        assert!((0..1000).all(|_| !begins(&mut regime, here(), LOST)));
+        begins(&mut regime, here(), AGREES);
+        assert!(begins(&mut regime, here(), LOST));
+    }
+
+    #[test]
+    fn misses_that_the_accesses_do_not_explain_are_of_the_page_cache() {
+        let window = || window("lru", 1000, 5000);
+        let mut regime = settled();
+        assert!((0..1000).all(|_| !simulated(&mut regime, window(), LOST, 50.0)), "as predicted");
+        assert!(!simulated(&mut regime, window(), LOST, 0.0), "the other way");
+        assert!(!simulated(&mut regime, window(), LOST, 80.0), "may be chance");
+        assert!(simulated(&mut regime, window(), LOST, 95.0));
+        let none = Verdict { agrees: LOST.0, lost: LOST.1, predicted: 0.5, simulated: None };
+        assert!(!settled().begins(&window(), &none), "not simulated");
+    }
+
+    #[test]
+    fn while_a_page_cache_fills_for_the_first_time_nothing_begins() {
+        let mut regime = Regime::default();
+        assert!((0..1000).all(|_| !begins(&mut regime, window("lru", 1000, 900), LOST)));
+    }
+
+    #[test]
+    fn another_policy_must_agree_before_it_can_disagree() {
+        let mut regime = settled();
+        assert!((0..1000).all(|_| !begins(&mut regime, window("mru", 1000, 900), LOST)));
+    }
+
+    #[test]
+    fn more_room_must_be_filled_and_less_is_there_at_once() {
+        let mut regime = settled();
+        assert!(!begins(&mut regime, window("lru", 2000, 5000), LOST), "half of it is empty");
+        let filling = (0..3).all(|_| !begins(&mut regime, window("lru", 2000, 250), LOST));
+        assert!(filling);
+        assert!(begins(&mut regime, window("lru", 2000, 250), LOST));
+
+        assert!(begins(&mut settled(), window("lru", 500, 0), LOST));
+        let mut regime = settled();
+        assert!((0..5).all(|_| !begins(&mut regime, window("lru", 2000, 0), LOST)));
+        assert!(begins(&mut regime, window("lru", 1010, 0), LOST), "the room was taken back");
+    }
+}
