@@ -45,11 +45,16 @@ impl Early {
         self.accesses += measured.accesses;
         self.misses += measured.misses;
         let cached = measured.size_bytes as f64 / PAGE_BYTES as f64;
+        self.is_due(seen_pages, cached) && self.agrees(predicted)
+    }
+
+    /// Whether this is what was measured since the phase began, at the present policy and size.
+    pub(super) fn agrees(&self, predicted: Option<f64>) -> bool {
         let (Some(predicted), true) = (predicted, self.accesses > 0) else { return false };
         let accesses = self.accesses as f64;
         let ratio = self.misses as f64 / accesses;
         let chance = Z_95 * (ratio * (1.0 - ratio) / accesses).max(0.0).sqrt();
-        self.is_due(seen_pages, cached) && (predicted - ratio).abs() <= TOLERANCE + chance
+        (predicted - ratio).abs() <= TOLERANCE + chance
     }
 }
 

@@ -2,11 +2,10 @@
 //! Whether a disagreement of curves with what is measured is a new regime of the workload.
 
 use super::measured::Measured;
-use super::settings::PAGE_BYTES;
 
-/// Share of its size that a page cache may still lack: less than a third of a step of the grid,
-/// and limits jitter with the memory that is no page cache.
-const LACKING_SHARE: f64 = 0.1;
+/// Share of a size by which another counts as the same: less than a third of a step of the grid, and
+/// limits jitter with the memory that is no page cache.
+const SAME_SHARE: f64 = 0.1;
 
 /// Half-width of a 95% interval of a share in one sample, at most: 1.96 times a half.
 const CHANCE: f64 = 0.98;
@@ -40,22 +39,17 @@ pub(super) struct Simulated {
 /// Tells a workload that changed from a page cache that did, and from curves that never were right.
 ///
 /// Curves describe a page cache that has its size and its policy for long. Where they agreed with
-/// what was measured, the page cache was such a one and the model fits. If they disagree later,
-/// without another policy or more room since, the workload is left as a cause, or pages that were
+/// what was measured, the page cache was such a one and the model fits, there. If they disagree later
+/// under the same policy and at the same size, the workload is left as a cause, or pages that were
 /// taken from the page cache by others. The simulation of the same accesses, from which nobody takes
-/// pages, tells which: it misses as was measured, or as the curves say.
-///
-/// An LRU cache that grew by some pages holds what one of that size always held once as many misses
-/// filled them, so room counts until then; a cache that shrinks does so at once. Nothing of this
-/// depends on the rate of accesses.
+/// pages, tells which: it misses as was measured, or as the curves say. Nothing of this depends on
+/// the rate of accesses.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Regime {
     policy: String,
-    size_pages: u64,
-    /// Pages of room that no miss filled since it was there.
-    lacking_pages: u64,
-    /// Whether these curves agreed under this policy.
-    agreed: bool,
+    size_bytes: u64,
+    /// Size at which these curves agreed last under this policy.
+    agreed_bytes: Option<u64>,
     /// Simulated until curves agreed last, and what was measured since.
     simulated: Simulated,
     accesses: u64,
@@ -74,10 +68,12 @@ impl Regime {
             self.misses += measured.misses;
         }
         match verdict.agrees {
-            Some(true) if !verdict.lost => (self.agreed, self.lacking_pages) = (true, 0),
-            Some(false) if verdict.lost && self.agreed && self.is_full() => {
+            Some(true) if !verdict.lost => self.agreed_bytes = Some(self.size_bytes),
+            Some(false) if verdict.lost && self.agreed_here() => {
                 let began = self.is_of_accesses(verdict.predicted, &simulated);
-                self.agreed = !began;
+                if began {
+                    self.agreed_bytes = None;
+                }
                 return began;
             }
             _ => {}
@@ -98,37 +94,35 @@ impl Regime {
         (ratio - predicted) * way.signum() > way.abs() / 2.0 + CHANCE / sampled.sqrt()
     }
 
-    /// Size of the page cache in the last window, pages.
-    pub(super) fn size_pages(&self) -> f64 {
-        self.size_pages as f64
+    /// Policy and size of the page cache in the last window.
+    pub(super) fn setting(&self) -> (&str, u64) {
+        (&self.policy, self.size_bytes)
     }
 
     /// Other curves are judged from now on.
     pub(super) fn restart(&mut self) {
-        self.agreed = false;
+        self.agreed_bytes = None;
     }
 
     fn follow(&mut self, measured: &Measured<'_>) {
-        let size = measured.size_bytes / PAGE_BYTES;
+        self.size_bytes = measured.size_bytes;
         if self.policy != measured.policy {
             self.policy = measured.policy.to_owned();
-            self.agreed = false;
+            self.agreed_bytes = None;
         }
-        let grown = size.saturating_sub(self.size_pages);
-        let shrunk = self.size_pages.saturating_sub(size);
-        // The window may have begun before there was room: its misses need not have filled any.
-        let filled = if grown > 0 { 0 } else { measured.misses };
-        self.lacking_pages = (self.lacking_pages + grown).saturating_sub(shrunk + filled);
-        self.size_pages = size;
     }
 
-    fn is_full(&self) -> bool {
-        self.lacking_pages as f64 <= LACKING_SHARE * self.size_pages as f64
+    fn agreed_here(&self) -> bool {
+        let within = |agreed: u64| {
+            self.size_bytes.abs_diff(agreed) as f64 <= SAME_SHARE * self.size_bytes as f64
+        };
+        self.agreed_bytes.is_some_and(within)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::settings::PAGE_BYTES;
     use super::*;
 
     const AGREES: (Option<bool>, bool) = (Some(true), false);
@@ -207,16 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn more_room_must_be_filled_and_less_is_there_at_once() {
-        let mut regime = settled();
-        assert!(!begins(&mut regime, window("lru", 2000, 5000), LOST), "half of it is empty");
-        let filling = (0..3).all(|_| !begins(&mut regime, window("lru", 2000, 250), LOST));
-        assert!(filling);
-        assert!(begins(&mut regime, window("lru", 2000, 250), LOST));
-
-        assert!(begins(&mut settled(), window("lru", 500, 0), LOST));
-        let mut regime = settled();
-        assert!((0..5).all(|_| !begins(&mut regime, window("lru", 2000, 0), LOST)));
-        assert!(begins(&mut regime, window("lru", 1010, 0), LOST), "the room was taken back");
+    fn curves_must_agree_at_another_size_before_they_can_disagree() {
+        for pages in [500, 2000] {
+            let mut regime = settled();
+            let here = || window("lru", pages, 5000);
+            assert!((0..1000).all(|_| !begins(&mut regime, here(), LOST)));
+            begins(&mut regime, here(), AGREES);
+            assert!(begins(&mut regime, here(), LOST));
+        }
+        assert!(begins(&mut settled(), window("lru", 1050, 5000), LOST), "a limit that jitters");
     }
 }

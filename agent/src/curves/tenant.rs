@@ -10,7 +10,7 @@ use super::counterfactuals::TenantCounterfactuals;
 use super::early::Early;
 use super::published::Published;
 use super::regime::Regime;
-use super::settings::CurvesConfig;
+use super::settings::{CurvesConfig, PAGE_BYTES};
 use super::small_rate::SmallRate;
 use super::trust::{Trust, TrustLimits};
 use crate::error::Result;
@@ -301,8 +301,12 @@ impl TenantCurves {
             false => (self.config.min_samples as f64 / 2.0, known * PAGES_SEEN, PATIENCE),
         };
         // A scan has no working set to see: what it showed suffices where it would to be trusted.
-        let waited =
-            self.new_phase && self.early.is_due(successor.pages_seen(), self.regime.size_pages());
+        let (policy, size_bytes) = self.regime.setting();
+        let cached_pages = (size_bytes / PAGE_BYTES) as f64;
+        let waited = self.new_phase
+            && !successor.learnt()
+            && self.early.is_due(successor.pages_seen(), cached_pages)
+            && self.early.agrees(self.published.would_tell(successor, policy, size_bytes));
         let seen = (successor.learnt() || waited)
             && successor.effective_samples() >= need
             && successor.pages_seen() >= pages;
