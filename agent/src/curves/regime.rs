@@ -2,6 +2,7 @@
 //! Whether a disagreement of curves with what is measured is a new regime of the workload.
 
 use super::measured::Measured;
+use super::settings::PAGE_BYTES;
 
 /// Share of a size by which another counts as the same: less than a third of a step of the grid, and
 /// limits jitter with the memory that is no page cache.
@@ -39,8 +40,9 @@ pub(super) struct Simulated {
 /// Tells a workload that changed from a page cache that did, and from curves that never were right.
 ///
 /// Curves describe a page cache that has its size and its policy for long. Where they agreed with
-/// what was measured, the page cache was such a one and the model fits, there. If they disagree later
-/// under the same policy and at the same size, the workload is left as a cause, or pages that were
+/// what was measured, for as many accesses as it holds pages, the page cache was such a one and the
+/// model fits, there; for a few windows young curves may agree that still change. If they disagree
+/// later under the same policy and at the same size, the workload is left as a cause, or pages that were
 /// taken from the page cache by others. The simulation of the same accesses, from which nobody takes
 /// pages, tells which: it misses as was measured, or as the curves say. Nothing of this depends on
 /// the rate of accesses.
@@ -48,8 +50,9 @@ pub(super) struct Simulated {
 pub(super) struct Regime {
     policy: String,
     size_bytes: u64,
-    /// Size at which these curves agreed last under this policy.
-    agreed_bytes: Option<u64>,
+    /// Size at which these curves agreed under this policy, and in how many accesses.
+    agreed_bytes: u64,
+    agreed_accesses: u64,
     /// Simulated until curves agreed last, and what was measured since.
     simulated: Simulated,
     accesses: u64,
@@ -68,11 +71,11 @@ impl Regime {
             self.misses += measured.misses;
         }
         match verdict.agrees {
-            Some(true) if !verdict.lost => self.agreed_bytes = Some(self.size_bytes),
-            Some(false) if verdict.lost && self.agreed_here() => {
+            Some(true) if !verdict.lost => self.agreed_accesses += measured.accesses,
+            Some(false) if verdict.lost && self.has_agreed() => {
                 let began = self.is_of_accesses(verdict.predicted, &simulated);
                 if began {
-                    self.agreed_bytes = None;
+                    self.restart();
                 }
                 return began;
             }
@@ -101,28 +104,28 @@ impl Regime {
 
     /// Other curves are judged from now on.
     pub(super) fn restart(&mut self) {
-        self.agreed_bytes = None;
+        (self.agreed_bytes, self.agreed_accesses) = (self.size_bytes, 0);
     }
 
     fn follow(&mut self, measured: &Measured<'_>) {
         self.size_bytes = measured.size_bytes;
-        if self.policy != measured.policy {
+        let apart = self.size_bytes.abs_diff(self.agreed_bytes);
+        let is_other = self.policy != measured.policy;
+        if is_other {
             self.policy = measured.policy.to_owned();
-            self.agreed_bytes = None;
+        }
+        if is_other || apart as f64 > SAME_SHARE * self.size_bytes as f64 {
+            self.restart();
         }
     }
 
-    fn agreed_here(&self) -> bool {
-        let within = |agreed: u64| {
-            self.size_bytes.abs_diff(agreed) as f64 <= SAME_SHARE * self.size_bytes as f64
-        };
-        self.agreed_bytes.is_some_and(within)
+    fn has_agreed(&self) -> bool {
+        self.agreed_accesses >= (self.size_bytes / PAGE_BYTES).max(1)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::settings::PAGE_BYTES;
     use super::*;
 
     const AGREES: (Option<bool>, bool) = (Some(true), false);
@@ -174,6 +177,16 @@ mod tests {
         assert!((0..1000).all(|_| !begins(&mut regime, here(), LOST)));
         begins(&mut regime, here(), AGREES);
         assert!(begins(&mut regime, here(), LOST));
+    }
+
+    #[test]
+    fn curves_that_agreed_for_a_moment_are_too_young() {
+        let mut regime = settled();
+        let large = || window("lru", 12_000, 5000);
+        (0..2).for_each(|_| drop(begins(&mut regime, large(), AGREES)));
+        assert!((0..1000).all(|_| !begins(&mut regime, large(), LOST)));
+        begins(&mut regime, large(), AGREES);
+        assert!(begins(&mut regime, large(), LOST));
     }
 
     #[test]
