@@ -4,9 +4,10 @@
 use super::measured::Measured;
 use super::settings::PAGE_BYTES;
 
-/// Share of a size by which another counts as the same: less than a third of a step of the grid, and
-/// limits jitter with the memory that is no page cache.
-const SAME_SHARE: f64 = 0.1;
+/// Sizes over that at which curves agreed that count as the same. A page cache loses a part when a
+/// process ends, and no more than a step of the grid; larger ones hold what the curves were never
+/// held against.
+const SAME_SIZES: std::ops::RangeInclusive<f64> = 0.7..=1.1;
 
 /// Half-width of a 95% interval of a share in one sample, at most: 1.96 times a half.
 const CHANCE: f64 = 0.98;
@@ -109,12 +110,12 @@ impl Regime {
 
     fn follow(&mut self, measured: &Measured<'_>) {
         self.size_bytes = measured.size_bytes;
-        let apart = self.size_bytes.abs_diff(self.agreed_bytes);
+        let size = self.size_bytes as f64 / self.agreed_bytes.max(1) as f64;
         let is_other = self.policy != measured.policy;
         if is_other {
             self.policy = measured.policy.to_owned();
         }
-        if is_other || apart as f64 > SAME_SHARE * self.size_bytes as f64 {
+        if is_other || !SAME_SIZES.contains(&size) {
             self.restart();
         }
     }
@@ -223,5 +224,6 @@ mod tests {
             assert!(begins(&mut regime, here(), LOST));
         }
         assert!(begins(&mut settled(), window("lru", 1050, 5000), LOST), "a limit that jitters");
+        assert!(begins(&mut settled(), window("lru", 850, 5000), LOST), "a process that ended");
     }
 }
