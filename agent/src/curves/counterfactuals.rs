@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What every policy that the autopilot may choose would miss of a tenant's accesses now.
 
-use super::regime::Simulated;
 use super::settings::{CurvesConfig, PAGE_BYTES};
 use crate::error::Result;
 use crate::wire;
@@ -114,20 +113,6 @@ impl TenantCounterfactuals {
             size_bytes,
             rate: caches.rate(),
         }))
-    }
-
-    /// What was counted so far of the policy in force; `None` when it is not simulated.
-    pub(super) fn in_force(&self) -> Option<Simulated> {
-        let caches = self.caches.as_ref()?;
-        let row = caches.policies().position(|name| name == self.in_force)?;
-        let totals = caches.totals();
-        let groups = totals.accesses.len();
-        Some(Simulated {
-            generation: totals.generation,
-            sampled: totals.accesses.iter().sum::<f64>() * caches.rate(),
-            accesses: totals.accesses.iter().sum(),
-            misses: totals.misses[row * groups..][..groups].iter().sum(),
-        })
     }
 
     pub(super) fn bytes(&self) -> u64 {

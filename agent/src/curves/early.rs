@@ -29,11 +29,6 @@ impl Early {
         self.waited = self.waited.saturating_add(elapsed);
     }
 
-    /// Whether the wait is over, and enough pages were seen of the `cached_pages` of the page cache.
-    pub(super) fn is_due(&self, seen_pages: f64, cached_pages: f64) -> bool {
-        self.waited >= PATIENCE && cached_pages > 0.0 && seen_pages >= SEEN_SHARE * cached_pages
-    }
-
     /// Takes a window in. Whether curves that are known up to `seen_pages` suffice: what they say of
     /// the present policy and size, which they extrapolate, must be what was measured.
     pub(super) fn suffices(
@@ -45,16 +40,13 @@ impl Early {
         self.accesses += measured.accesses;
         self.misses += measured.misses;
         let cached = measured.size_bytes as f64 / PAGE_BYTES as f64;
-        self.is_due(seen_pages, cached) && self.agrees(predicted)
-    }
-
-    /// Whether this is what was measured since the phase began, at the present policy and size.
-    pub(super) fn agrees(&self, predicted: Option<f64>) -> bool {
         let (Some(predicted), true) = (predicted, self.accesses > 0) else { return false };
         let accesses = self.accesses as f64;
         let ratio = self.misses as f64 / accesses;
         let chance = Z_95 * (ratio * (1.0 - ratio) / accesses).max(0.0).sqrt();
-        (predicted - ratio).abs() <= TOLERANCE + chance
+        self.waited >= PATIENCE
+            && seen_pages >= SEEN_SHARE * cached
+            && (predicted - ratio).abs() <= TOLERANCE + chance
     }
 }
 

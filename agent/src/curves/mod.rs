@@ -8,7 +8,6 @@ mod early;
 mod measured;
 mod predict;
 mod published;
-mod regime;
 mod settings;
 mod small_rate;
 mod tenant;

@@ -2,7 +2,7 @@
 //! The curves that were last told, and when there are others to tell.
 
 use super::drift::Drift;
-use super::predict::{changed, predict, publish, smooth, steps};
+use super::predict::{changed, publish, smooth, steps};
 use crate::wire;
 use cachepilot_models::curve::Curve;
 use cachepilot_models::minisim::OnlineBank;
@@ -85,17 +85,6 @@ impl Published {
         if self.curves.is_none() || self.other_bank || !few {
             self.recompute(bank);
         }
-    }
-
-    /// The miss ratio that a bank whose curves are not published yet says of a policy at a size.
-    pub(super) fn would_tell(
-        &self,
-        bank: &mut OnlineBank,
-        policy: &str,
-        size_bytes: u64,
-    ) -> Option<f64> {
-        let curves = publish(&self.names, &bank.curves().ok()?);
-        predict(&curves, policy, size_bytes).map(|(ratio, _)| ratio)
     }
 
     fn recompute(&mut self, bank: &mut OnlineBank) {

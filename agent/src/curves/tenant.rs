@@ -9,8 +9,7 @@ use super::budget::Budget;
 use super::counterfactuals::TenantCounterfactuals;
 use super::early::Early;
 use super::published::Published;
-use super::regime::Regime;
-use super::settings::{CurvesConfig, PAGE_BYTES};
+use super::settings::CurvesConfig;
 use super::small_rate::SmallRate;
 use super::trust::{Trust, TrustLimits};
 use crate::error::Result;
@@ -71,9 +70,6 @@ pub struct TenantCurves {
     judged_events: u64,
     published: Published,
     trust: Trust,
-    regime: Regime,
-    /// A judgement found that a new regime began; nothing was done about it yet.
-    regime_began: bool,
     /// Since the phase began.
     early: Early,
     counterfactuals: TenantCounterfactuals,
@@ -114,8 +110,6 @@ impl TenantCurves {
             judged_events: 0,
             published: Published::new(names, after.curves),
             trust: Trust::new(TrustLimits::default()),
-            regime: Regime::default(),
-            regime_began: false,
             early: Early::default(),
         })
     }
@@ -171,8 +165,7 @@ impl TenantCurves {
         };
         // A phase that ends before it could be told is no phase to follow.
         let long = self.bank.accesses() >= SHORTEST_PHASE * self.bank.learnt_at();
-        // Distances are compared by samples, which are few once a fast tenant is slow.
-        if std::mem::take(&mut self.regime_began) || (changed && long) {
+        if changed && long {
             self.replace_successor()?;
             self.new_phase = true;
             self.phase += 1;
@@ -206,20 +199,14 @@ impl TenantCurves {
         self.kernel_threshold = threshold;
         self.counterfactuals.set_threshold(threshold)?;
         self.bank.lower(threshold)?;
-        if let Some(successor) = &mut self.successor {
-            successor.lower(threshold)?;
+        let overtaken = self.successor.as_ref().is_some_and(|s| self.is_overtaken(s));
+        match &mut self.successor {
+            // It knows little yet, and would have to know its working set before the next begins.
+            Some(_) if overtaken => self.replace_successor()?,
+            Some(successor) => successor.lower(threshold)?,
+            None => self.start_successor()?,
         }
-        self.follow_rates()
-    }
-
-    /// Starts a successor, or anew the one that is overtaken: it knows little yet, and would have to
-    /// know its working set before the next begins.
-    fn follow_rates(&mut self) -> Result<()> {
-        match &self.successor {
-            Some(successor) if self.is_overtaken(successor) => self.replace_successor(),
-            Some(_) => Ok(()),
-            None => self.start_successor(),
-        }
+        Ok(())
     }
 
     /// Lets `elapsed` pass: keeps rates within budgets and memory within its bound. The caller then
@@ -244,20 +231,18 @@ impl TenantCurves {
         }
         if self.self_sampled {
             self.set_kernel_threshold(self.threshold())?;
-        } else {
-            self.follow_rates()?;
+        } else if self.successor.is_none() {
+            self.start_successor()?;
         }
         self.small.start(self.successor.as_ref().unwrap_or(&self.bank));
         Ok(())
     }
 
-    /// Whether a successor has far fewer pages than could be sampled now. At a few hundred accesses
-    /// per second rates are raised before anything was learnt.
+    /// Whether a successor of the same phase samples far fewer pages than the kernel does now. At a
+    /// few hundred accesses per second the first rate is raised before anything was learnt.
     fn is_overtaken(&self, successor: &OnlineBank) -> bool {
         let rate = threshold_rate(self.kernel_threshold).min(self.budget.rate());
-        let large = rate >= OVERTAKEN * successor.rate();
-        let small = self.small.wanted(rate) >= OVERTAKEN * successor.small_rate();
-        !successor.learnt() && (large || small)
+        !self.new_phase && !successor.learnt() && rate >= OVERTAKEN * successor.rate()
     }
 
     fn flush(&mut self) -> Result<()> {
@@ -300,22 +285,14 @@ impl TenantCurves {
             true => (TrustLimits::default().min_samples as f64, 0.0, PHASE_PATIENCE),
             false => (self.config.min_samples as f64 / 2.0, known * PAGES_SEEN, PATIENCE),
         };
-        // A scan has no working set to see: what it showed suffices where it would to be trusted.
-        let (policy, size_bytes) = self.regime.setting();
-        let cached_pages = (size_bytes / PAGE_BYTES) as f64;
-        let waited = self.new_phase
-            && !successor.learnt()
-            && self.early.is_due(successor.pages_seen(), cached_pages)
-            && self.early.agrees(self.published.would_tell(successor, policy, size_bytes));
-        let seen = (successor.learnt() || waited)
+        let seen = successor.learnt()
             && successor.effective_samples() >= need
             && successor.pages_seen() >= pages;
         let first = self.bank.sampled().1 == 0 && successor.sampled().1 > 0;
         let ready = seen || first || age >= patience * half_life;
         if ready && let Some(successor) = self.successor.take() {
             self.bank = successor;
-            let new_phase = std::mem::take(&mut self.new_phase);
-            self.follow_other_bank(new_phase);
+            self.published.follow_other_bank(std::mem::take(&mut self.new_phase));
         }
     }
 
@@ -330,15 +307,9 @@ impl TenantCurves {
             self.small.limit(rate);
             let large = self.bank.rate();
             self.bank = self.config.bank(large, self.small.wanted(large))?;
-            self.follow_other_bank(false);
+            self.published.follow_other_bank(false);
         }
         Ok(())
-    }
-
-    fn follow_other_bank(&mut self, new_phase: bool) {
-        self.published.follow_other_bank(new_phase);
-        // What agreed were the curves of the bank before.
-        self.regime.restart();
     }
 
     /// Share of the room for pages of caches that a bank fills; the rest of its memory does not
@@ -385,7 +356,3 @@ impl TenantCurves {
 fn threshold_rate(threshold: u64) -> f64 {
     threshold as f64 / 2f64.powi(64)
 }
-
-#[cfg(test)]
-#[path = "tenant/regime_tests.rs"]
-mod regime_tests;

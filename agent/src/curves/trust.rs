@@ -63,8 +63,6 @@ pub struct Trust {
     contrary: u32,
     mismatch: Option<String>,
     distrust: String,
-    /// Whether the last window agreed; `None` when it said nothing.
-    agrees: Option<bool>,
 }
 
 impl Trust {
@@ -72,7 +70,7 @@ impl Trust {
     #[must_use]
     pub fn new(limits: TrustLimits) -> Self {
         let distrust = "warming up: nothing was sampled yet".into();
-        Self { limits, contrary: 0, mismatch: None, distrust, agrees: None }
+        Self { limits, contrary: 0, mismatch: None, distrust }
     }
 
     /// Whether the curves may be acted on.
@@ -87,22 +85,9 @@ impl Trust {
         &self.distrust
     }
 
-    /// Whether the last window agreed with the curves; `None` when it said nothing.
-    #[must_use]
-    pub fn agrees(&self) -> Option<bool> {
-        self.agrees
-    }
-
-    /// Whether disagreement lasted, and its end did not yet.
-    #[must_use]
-    pub fn mismatch(&self) -> bool {
-        self.mismatch.is_some()
-    }
-
     /// Takes the next window into account. What is missing counts at once; disagreement with what
     /// was measured only when it lasts, and it must be gone as long.
     pub fn update(&mut self, window: &Window) {
-        self.agrees = None;
         if let Some(missing) = self.missing(window) {
             self.distrust = missing;
             return;
@@ -140,7 +125,6 @@ impl Trust {
         let chance = Z_95 * (measured * (1.0 - measured) / window.accesses as f64).max(0.0).sqrt();
         let allowed = error_bar + self.limits.tolerance + chance;
         let disagrees = (measured - predicted).abs() > allowed;
-        self.agrees = Some(!disagrees);
         if disagrees == self.mismatch.is_some() {
             self.contrary = 0;
         } else {

@@ -4,7 +4,6 @@
 use super::TenantCurves;
 use crate::curves::measured::Measured;
 use crate::curves::predict::predict;
-use crate::curves::regime::Verdict;
 use crate::curves::trust::Window;
 use crate::error::Result;
 use crate::wire;
@@ -30,7 +29,7 @@ impl TenantCurves {
         self.counterfactuals.tell(in_force, size_bytes)
     }
 
-    /// How often a new phase of the workload began so far.
+    /// How often reuse distances changed so far: rises when a new phase begins.
     #[must_use]
     pub fn phase(&self) -> u64 {
         self.phase
@@ -60,13 +59,6 @@ impl TenantCurves {
             events: std::mem::take(&mut self.judged_events),
             dropped: measured.dropped,
         });
-        let verdict = Verdict {
-            agrees: self.trust.agrees(),
-            lost: self.trust.mismatch(),
-            predicted: predicted.map_or(0.0, |(ratio, _)| ratio),
-            simulated: self.counterfactuals.in_force(),
-        };
-        self.regime_began |= self.regime.begins(measured, &verdict);
         (self.trust.trusted(), self.trust.distrust())
     }
 }
