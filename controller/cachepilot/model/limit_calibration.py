@@ -7,15 +7,15 @@ is taken for a random walk over the logarithm of the limit, of which each limit 
 is a noisy observation, and the walk is smoothed (Rauch, Tung and Striebel 1965): limits that were
 measured for long stand for themselves, those of a few seconds for what their neighbours are off.
 How fast it walks is estimated by what limits differ beyond their noise (the method of moments of
-DerSimonian and Laird 1986). Between two limits the mean of a walk is in proportion to
-their distance, and beyond the last it stays.
+DerSimonian and Laird 1986). Between two limits the mean of a walk is in proportion to their
+distance, and beyond the last it stays.
 """
 
 import math
 from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 
@@ -126,15 +126,17 @@ def _smoothed(known: Sequence[Anchor]) -> list[float]:
 
     A walk may begin anywhere; all that was measured is held against `PRIOR_S` seconds of no error.
     """
-    apart = [math.log(one.limit_bytes / last.limit_bytes) for last, one in pairwise(known)]
-    per_e_fold = _walk(known)
+    seen = [(math.log(one.limit_bytes), one.off, one.variance) for one in known]
+    per_e_fold = _walk(seen)
     before, after, means = [], [], []
     mean, variance = 0.0, 1.0
-    for one, distance in zip(known, (0.0, *apart), strict=False):
-        variance += per_e_fold * distance
+    last = seen[0][0] if seen else 0.0
+    for here, off, noise in seen:
+        variance += per_e_fold * (here - last)
+        last = here
         before.append(variance)
-        gain = variance / (variance + one.variance)
-        mean += gain * (one.off - mean)
+        gain = variance / (variance + noise)
+        mean += gain * (off - mean)
         variance *= 1 - gain
         after.append(variance)
         means.append(mean)
@@ -144,17 +146,17 @@ def _smoothed(known: Sequence[Anchor]) -> list[float]:
     return [mean * seconds / (seconds + PRIOR_S) for mean in means]
 
 
-def _walk(known: Sequence[Anchor]) -> float:
+def _walk(seen: Sequence[tuple[float, float, float]]) -> float:
     """The variance of the walk per e-fold of memory, by all pairs of limits.
 
-    Each counts by what it tells of a walk that is slow: its distance over its noise squared.
+    Of each limit its logarithm, by how much the curve is off there, and the variance of that. A
+    pair counts by what it tells of a walk that is slow: its distance over its noise squared.
     """
     beyond = weights = 0.0
-    for last, one in combinations(known, 2):
-        noise = one.variance + last.variance
-        apart = math.log(one.limit_bytes / last.limit_bytes)
+    for (low, below, low_noise), (high, above, high_noise) in combinations(seen, 2):
+        noise, apart = low_noise + high_noise, high - low
         weight = apart / noise**2
-        beyond += weight * ((one.off - last.off) ** 2 - noise)
+        beyond += weight * ((above - below) ** 2 - noise)
         weights += weight * apart
     return max(beyond / weights, WALK_SD_MIN**2) if weights else 0.0
 

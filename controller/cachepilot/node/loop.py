@@ -209,11 +209,8 @@ class NodeLoop:
             states, unsettled = decider.state.tenants, decider.unsettled(collected, held)
             self._promises.take(collected, objectives, states, unsettled, self._wait_us())
             asked_of_plan = self._promises.corrected(objectives)
-            least_gain = config.decide.least_gain
-            fixed = held_fast(asked_of_plan, collected, held, least_gain)
-            can_limit = "limits" in self.hello.capabilities
-            shares = config.least_share, least_gain
-            planned = plan_step(collected, fixed, config.planner, can_limit, *shares)
+            fixed = held_fast(asked_of_plan, collected, held, config.decide.least_gain)
+            planned = plan_step(collected, fixed, config, "limits" in self.hello.capabilities)
         with timed("decide"):
             ordered = pinned(planned.plan, planned.objectives)
             decided = decider.step(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
 from cachepilot.domain.planned import Plan, SloOutcome
 from cachepilot.domain.snapshot import BYTES_MAX, Snapshot
+from cachepilot.node.deciding.config import NodeConfig
 from cachepilot.node.protection import with_protection_back
 from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.config import Config
@@ -152,10 +153,8 @@ def _restored(collected: Collected, planned: Planned, share: float) -> Planned |
 def plan_step(
     collected: Collected,
     objectives: Objectives,
-    config: Config,
+    config: NodeConfig,
     can_limit: bool,
-    least_share: float,
-    least_gain: float,
 ) -> Planned:
     """The plan of a node: where its limits go in the end.
 
@@ -168,16 +167,16 @@ def plan_step(
     Raises InputError for what no plan can be made of.
     """
     if not can_limit:
-        return _where_they_are(collected, objectives, config, NO_LIMITS)
-    snapshot, config = collected.snapshot, in_the_end(config)
+        return _where_they_are(collected, objectives, config.planner, NO_LIMITS)
+    planner, least_gain = in_the_end(config.planner), config.decide.least_gain
     try:
-        found = plan(snapshot, objectives, config)
-        found, snapshot = _slos_before_protection(collected, objectives, config, found, least_gain)
-        planned = Planned(found, snapshot, objectives, config)
-        return _restored(collected, planned, least_share) or planned
+        found = plan(collected.snapshot, objectives, planner)
+        made = _slos_before_protection(collected, objectives, planner, found, least_gain)
+        planned = Planned(*made, objectives, planner)
+        return _restored(collected, planned, config.least_share) or planned
     except InfeasibleError as error:
         problem = f"{error}: limits stay as they are, only policies are planned"
-        return _where_they_are(collected, objectives, config, problem)
+        return _where_they_are(collected, objectives, planner, problem)
 
 
 def in_the_end(config: Config) -> Config:

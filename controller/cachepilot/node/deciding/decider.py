@@ -93,7 +93,6 @@ class Decider:
             self.state.clock.interval_s = interval_s
         self.recents: dict[str, Recent] = {}
         self._elapsed_s, self._is_gap = 0.0, False
-        self._filling: frozenset[str] = frozenset()
 
     def agent_restarted(self) -> None:
         """The agent counts regimes of workloads anew: the next that it tells is no change."""
@@ -109,7 +108,6 @@ class Decider:
             self.state.tenants, self.state.away, collected.seen, collected.time_s
         )
         self.recents = _recents(self.recents, collected.seen)
-        self._filling = frozenset(name for name, one in collected.seen.items() if one.is_filling)
         for cgroup, seen in collected.seen.items():
             state = self.state.tenants[cgroup]
             recent = self.recents[cgroup]
@@ -132,8 +130,11 @@ class Decider:
         pages = seen.pages
         if told is None or pages is None or pages.accesses <= 0 or self._elapsed_s <= 0:
             return
-        is_steady = seen.tenant.cgroup not in self._filling
-        if seen.tenant.trust.trusted and is_steady and not is_settling(state.policy, time_s):
+        if (
+            seen.tenant.trust.trusted
+            and not seen.is_filling
+            and not is_settling(state.policy, time_s)
+        ):
             half_life_s = self.config.calibration_half_life_s
             state.limits.take(seen.limit_bytes, pages, told, self._elapsed_s, half_life_s)
 
@@ -149,7 +150,7 @@ class Decider:
 
     def unsettled(self, collected: Collected, held: frozenset[str]) -> frozenset[str]:
         """Whose page cache fills, beside those `held`: what is measured is not of its setting."""
-        return held | self._filling
+        return held | {name for name, one in collected.seen.items() if one.is_filling}
 
     def step(self, look: Look) -> Decided:
         """Decides on what was observed, by a plan made for it."""
@@ -182,7 +183,6 @@ class Decider:
                 may_begin=look.may_begin and not look.limits_fixed,
                 is_gap=self._is_gap,
                 restored=look.restored,
-                filling=self._filling,
             ),
             self.config,
         )
@@ -267,6 +267,7 @@ def _recents(known: Mapping[str, Recent], seen: Mapping[str, Seen]) -> dict[str,
     found = {}
     for cgroup, one in seen.items():
         recent = known.get(cgroup)
-        is_same = recent is not None and recent.cgroup_id == one.wire.cgroup_id
-        found[cgroup] = recent if recent is not None and is_same else Recent(one.wire.cgroup_id)
+        if recent is None or recent.cgroup_id != one.wire.cgroup_id:
+            recent = Recent(one.wire.cgroup_id)
+        found[cgroup] = recent
     return found

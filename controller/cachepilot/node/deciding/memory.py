@@ -35,9 +35,9 @@ EVENTS = {
 class MemoryCycle:
     """One cycle of a node. `collected` has calibrated curves, `objectives` are those of the plan.
 
-    `short` are tenants that miss an SLO, `filling` those whose page cache fills, `busy` those whose
-    limit must not change now, `ordered` those whose limit an operator pinned, `restored` those that
-    get back what is protected. See `MemoryInterval` for the rest.
+    `short` are tenants that miss an SLO, `busy` those whose limit must not change now, `ordered`
+    those whose limit an operator pinned, `restored` those that get back what is protected. See
+    `MemoryInterval` for the rest.
     """
 
     collected: Collected
@@ -53,7 +53,6 @@ class MemoryCycle:
     may_begin: bool
     is_gap: bool
     restored: Collection[str] = ()
-    filling: Collection[str] = ()
 
     @cached_property
     def left_out(self) -> frozenset[str]:
@@ -191,7 +190,7 @@ def _tenant(
         stays=objective.mode is not Mode.AUTO or action.cgroup in cycle.ordered,
         is_ordered=action.cgroup in cycle.ordered,
         can_afford=action.kept_ops <= 0 or state.owed_s + LOSS_COSTS * reread_s <= budget_s,
-        is_filling=action.cgroup in cycle.filling,
+        is_filling=seen.is_filling,
         undone=told.unconfirmed.epoch if is_undone else None,
     )
 
