@@ -127,10 +127,14 @@ class Curves:
 
 @dataclass(frozen=True)
 class Trust:
-    """Whether the curves may be acted on, and if not, why not."""
+    """Whether the curves may be acted on, and if not, why not.
+
+    `is_measured` when it is the curves alone that cannot be trusted.
+    """
 
     trusted: bool = True
     reason: str = ""
+    is_measured: bool = False
 
 
 @quickly_made
@@ -193,7 +197,8 @@ class Tenant:
 
     Of a cgroup without a limit, `limit_bytes` is to be the memory that it holds. Without `curves`
     it is left as it is. `first_bytes` is its first memory, what it had before anything was planned
-    for it; 0 while that is not known.
+    for it; 0 while that is not known. `certain` stands for `curves` that cannot be trusted: of the
+    present policy, it says no more than what is certain (`cachepilot.sense.turnover`).
     """
 
     cgroup: str
@@ -205,6 +210,7 @@ class Tenant:
     indicators: Indicators
     trust: Trust = Trust()
     first_bytes: int = 0
+    certain: Curves | None = None
 
     def __post_init__(self) -> None:
         fine = (
@@ -218,7 +224,11 @@ class Tenant:
                 raise SnapshotError(f"{self.cgroup}: {name} must be 0 to {BYTES_MAX}, not {value}")
 
     def with_bounds(
-        self, floor_bytes: int, first_bytes: int, curves: Curves | None = None
+        self,
+        floor_bytes: int,
+        first_bytes: int,
+        curves: Curves | None = None,
+        certain: Curves | None = None,
     ) -> "Tenant":
         """The same with another floor and first memory, and other curves where they are given.
 
@@ -234,6 +244,7 @@ class Tenant:
             self.indicators,
             self.trust,
             first_bytes,
+            certain,
         )
 
 

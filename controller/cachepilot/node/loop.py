@@ -22,7 +22,7 @@ from cachepilot.node.acting.apply import Applier, named_tasks
 from cachepilot.node.acting.ways_back import ways_back
 from cachepilot.node.changes import Changes, Topic
 from cachepilot.node.collector import Collector
-from cachepilot.node.deciding.calibrated import calibrated
+from cachepilot.node.deciding.calibrated import calibrated, certain
 from cachepilot.node.deciding.config import NodeConfig
 from cachepilot.node.deciding.decider import Decider, Look
 from cachepilot.node.deciding.wish import pinned
@@ -244,8 +244,10 @@ class NodeLoop:
         """What was collected with what is known of each tenant: its first memory, its curves."""
         states = self._decider.state.tenants
         first_bytes = {cgroup: one.held_first_bytes for cgroup, one in states.items()}
-        curves = calibrated(collected, states, self._decider.recents)
-        return protected(collected, objectives, self._config.least_share, first_bytes, curves)
+        recents, share = self._decider.recents, self._config.least_share
+        sure = certain(collected, objectives, recents)
+        curves = calibrated(collected, states, recents)
+        return protected(collected, objectives, share, first_bytes, curves, sure)
 
     def _wait_us(self) -> float:
         """What a device read waits, as the last plan had it."""

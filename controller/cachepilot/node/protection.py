@@ -49,6 +49,7 @@ def protected(
     share: float,
     first_bytes: Mapping[str, int],
     curves: Mapping[str, Curves],
+    certain: Mapping[str, Curves],
 ) -> Collected:
     """With the first memory of every tenant, floors that leave it `share` of that, and `curves`.
 
@@ -73,7 +74,9 @@ def protected(
     found = {}
     for cgroup, seen in collected.seen.items():
         floor = seen.tenant.floor_bytes + pages_down(int(more.get(cgroup, 0) * part))
-        found[cgroup] = seen.with_bounds(floor, first_bytes[cgroup], curves.get(cgroup))
+        found[cgroup] = seen.with_bounds(
+            floor, first_bytes[cgroup], curves.get(cgroup), certain.get(cgroup)
+        )
     tenants = tuple(seen.tenant for seen in found.values())
     return replace(collected, snapshot=replace(collected.snapshot, tenants=tenants), seen=found)
 

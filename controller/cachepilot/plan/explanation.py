@@ -10,7 +10,7 @@ from cachepilot.domain.planned import Held
 from cachepilot.domain.snapshot import Node, Snapshot
 from cachepilot.errors import InputError
 from cachepilot.plan.consolidation.needs import FREE, between, everything
-from cachepilot.plan.problem.asked import Asked
+from cachepilot.plan.problem.asked import NO_CURVES, Asked
 from cachepilot.plan.problem.config import Config
 from cachepilot.plan.problem.limits import bounds
 from cachepilot.plan.problem.packed_curves import PackedCurves
@@ -123,9 +123,10 @@ def explain(snapshot: Snapshot, objectives: Objectives, config: Config, cgroup: 
     seen = _seen(snapshot, objectives, config, cgroup)
     problem, row = seen.problem, seen.row
     tenant, held = seen.asked.tenants[row], seen.asked.held[row]
-    if tenant.curves is None:
+    curves = seen.asked.curves[row]
+    if curves is NO_CURVES:
         return Explanation(cgroup, None, None, None, None, None, None, held)
-    names = tenant.curves.policies
+    names = curves.policies
     cells = problem.curves.cells(problem.current_bytes[:, None])
     ratios, policies = problem.curves.least_miss(cells, problem.usable)
     best = int(policies[row, 0])

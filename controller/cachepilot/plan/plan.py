@@ -93,6 +93,9 @@ def _why_held(tenant: Tenant, objective: Objective, held: Held) -> str:
 def _why(tenant: Tenant, objective: Objective, held: Held, now: Setting, then: Setting) -> str:
     same = (now.policy, now.limit_bytes) == (then.policy, then.limit_bytes)
     pinned = "pinned; " if objective.fixed is not None else ""
+    is_certain = held is Held.NOT and not tenant.trust.trusted
+    if same and is_certain:
+        return f"{pinned}kept: {_why_held(tenant, objective, Held.UNTRUSTED)}"
     if held is not Held.NOT and same:
         return f"{pinned}kept: {_why_held(tenant, objective, held)}"
     if same:
@@ -105,6 +108,10 @@ def _why(tenant: Tenant, objective: Objective, held: Held, now: Setting, then: S
     if held in UNPREDICTABLE:
         why = _why_held(tenant, objective, held)
         return f"{pinned}{', '.join(changes)}: nothing is predicted, {why}"
+    if is_certain:
+        hits = 100 * (1 - now.miss_ratio)
+        why = _why_held(tenant, objective, Held.UNTRUSTED)
+        return f"{pinned}{', '.join(changes)}: it hits {hits:.2g}%, and no more can be lost; {why}"
     return (
         f"{pinned}{', '.join(changes)}: miss ratio {now.miss_ratio:.4f} -> {then.miss_ratio:.4f}, "
         f"{number(now.throughput_ops)} -> {number(then.throughput_ops)} ops/s predicted"

@@ -74,10 +74,14 @@ class Seen:
         return self.tenant.limit_bytes
 
     def with_bounds(
-        self, floor_bytes: int, first_bytes: int, curves: Curves | None = None
+        self,
+        floor_bytes: int,
+        first_bytes: int,
+        curves: Curves | None = None,
+        certain: Curves | None = None,
     ) -> "Seen":
         """The same with another floor and first memory of the tenant, and curves where given."""
-        tenant = self.tenant.with_bounds(floor_bytes, first_bytes, curves)
+        tenant = self.tenant.with_bounds(floor_bytes, first_bytes, curves, certain)
         return Seen(
             tenant, self.wire, self.sample, self.window, self.measured, self.indicator, self.pages,
             self.counterfactual, self.usable, self.is_filling,
@@ -345,12 +349,12 @@ def _trust(
 ) -> Trust:
     if memory.refused_indicator:
         return Trust(False, memory.refused_indicator)
+    is_measured = window is not None and window.ops > 0
     if memory.refused_curves:
-        return Trust(False, f"curves contradict themselves: {memory.refused_curves}")
+        why = f"curves contradict themselves: {memory.refused_curves}"
+        return Trust(False, why, is_measured)
     if measured is None:
-        return Trust(False, tenant.distrust or "there are no curves yet")
+        return Trust(False, tenant.distrust or "there are no curves yet", is_measured)
     if not tenant.trusted:
-        return Trust(False, tenant.distrust or "the agent gives no reason")
-    if window is None or window.ops <= 0:
-        return Trust(False, "no operations were counted yet")
-    return TRUSTED
+        return Trust(False, tenant.distrust or "the agent gives no reason", is_measured)
+    return TRUSTED if is_measured else Trust(False, "no operations were counted yet")

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curves of a node, corrected by what was measured."""
+"""Curves of a node, corrected by what was measured, or replaced by what is certain."""
 
 from collections.abc import Mapping
 
+from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.snapshot import Curves
 from cachepilot.model.limit_calibration import corrected_curves
 from cachepilot.node.deciding.tenant_state import Recent, TenantState
+from cachepilot.plan.problem.asked import may_stay
 from cachepilot.sense.collect import Collected
+from cachepilot.sense.turnover import certain_curves
+from cachepilot.sizes import PAGE_BYTES
 
 
 def calibrated(
@@ -21,6 +25,23 @@ def calibrated(
         for cgroup, seen in collected.seen.items()
         if seen.tenant.curves is not None
     }
+
+
+def certain(
+    collected: Collected, objectives: Objectives, recents: Mapping[str, Recent]
+) -> dict[str, Curves]:
+    """Of tenants whose own curves cannot be trusted and that hit little: see `sense.turnover`.
+
+    None of tenants with an SLO, which these would call unattainable, nor of those under orders.
+    """
+    found = {}
+    for cgroup, seen in collected.seen.items():
+        trust, miss = seen.tenant.trust, recents[cgroup].turnover.miss_ratio
+        doubted = trust.is_measured and not trust.trusted
+        if doubted and miss is not None and may_stay(objectives.of(cgroup), seen.tenant.policy):
+            limit = max(seen.limit_bytes, 2 * PAGE_BYTES)
+            found[cgroup] = certain_curves(seen.tenant.policy, limit, miss)
+    return found
 
 
 def _corrected(curves: Curves, shifts: tuple[tuple[int, float], ...], recent: Recent) -> Curves:

@@ -115,6 +115,8 @@ class Decider:
             pinned = first_memory.pinned_bytes(seen, objectives.of(cgroup))
             first = state.held_first_bytes or first_memory.found_bytes(seen)
             state.held_first_bytes = pinned or changed or first
+            is_known = not (self._is_gap or seen.is_filling)
+            recent.turnover.take(seen.tenant.policy, seen.limit_bytes, seen.pages, is_known)
             if not self._is_gap:
                 self._calibrate(seen, state, collected.time_s)
         return decisions

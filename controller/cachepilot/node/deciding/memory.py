@@ -67,7 +67,13 @@ def ops_at(demand: Demand, device: Device, wait_us: float, miss_ratio: float) ->
 
 
 def miss_at(seen: Seen, state: TenantState, limit_bytes: int) -> float | None:
-    """The miss ratio at a limit by the calibrated curve of the policy in force; None without."""
+    """The miss ratio at a limit by the calibrated curve of the policy in force; None without.
+
+    Where curves cannot be trusted, it is what is certain.
+    """
+    certain = seen.tenant.certain
+    if certain is not None:
+        return float(certain.miss_ratio[0, int(limit_bytes >= seen.limit_bytes)])
     told = None if seen.measured is None else seen.measured.miss_at(seen.tenant.policy, limit_bytes)
     return None if told is None else corrected(told, limit_bytes, state.shifts)
 
@@ -112,7 +118,8 @@ class _Worth:
         what its evidence has to exceed, and what such plans cost is added to that.
         """
         measured = self._seen.measured
-        if measured is None or self._goal is Goal.LEAST_MEMORY:
+        is_certain = self._seen.tenant.certain is not None
+        if measured is None or is_certain or self._goal is Goal.LEAST_MEMORY:
             return 0.0
         here, limit = action.present.limit_bytes, action.limit_bytes
         if limit == here:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from cachepilot.decide.state import PolicyState
 from cachepilot.domain.snapshot import Curves
 from cachepilot.model.limit_calibration import LimitCalibration
+from cachepilot.sense.turnover import Turnover
 
 CHANGES_KEPT = 4
 
@@ -74,13 +75,15 @@ class Steered:
 class Recent:
     """What is remembered of one tenant while the controller runs.
 
-    `corrected` are the last curves that were corrected, by how much, and what came of it.
+    `corrected` are the last curves that were corrected, by how much, and what came of it;
+    `turnover` is what its full page cache hit.
     """
 
     cgroup_id: int
     ordered: str = ""
     steered: Steered | None = None
     corrected: tuple[Curves, tuple[tuple[int, float], ...], Curves] | None = None
+    turnover: Turnover = field(default_factory=Turnover)
 
     @property
     def is_foreign(self) -> bool:

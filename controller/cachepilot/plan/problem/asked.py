@@ -17,15 +17,32 @@ BY_MODE = (Held.OBSERVE, Held.RECOMMEND)
 """Who is held although its curves can be believed."""
 
 
+def may_stay(objective: Objective, policy: str) -> bool:
+    """Whether nothing is asked of a tenant that takes more than its present policy and limit."""
+    allowed = not objective.policies or policy in objective.policies
+    return allowed and objective.fixed is None and not objective.has_slo
+
+
+def _is_certain(tenant: Tenant, objective: Objective) -> bool:
+    """Whether a tenant is planned by what is certain of it."""
+    return tenant.certain is not None and may_stay(objective, tenant.policy)
+
+
+def _curves(tenant: Tenant, objective: Objective) -> Curves:
+    certain = tenant.certain if _is_certain(tenant, objective) else None
+    return certain or tenant.curves or NO_CURVES
+
+
 def _held(tenant: Tenant, objective: Objective) -> Held:
     if objective.mode is Mode.OBSERVE and objective.fixed is None:
         return Held.OBSERVE
-    if tenant.curves is None:
+    if tenant.curves is None and not _is_certain(tenant, objective):
         return Held.NO_CURVES
     pinned = (objective.fixed or NOTHING_FIXED).policy
-    if not tenant.trust.trusted:
+    if not tenant.trust.trusted and not _is_certain(tenant, objective):
         return Held.UNTRUSTED
-    if not {tenant.policy, pinned or tenant.policy} <= set(tenant.curves.policies):
+    curves = _curves(tenant, objective)
+    if not {tenant.policy, pinned or tenant.policy} <= set(curves.policies):
         return Held.UNKNOWN_POLICY
     return Held(objective.mode) if objective.mode is not Mode.AUTO else Held.NOT
 
@@ -50,7 +67,8 @@ class Asked:
     @property
     def curves(self) -> tuple[Curves, ...]:
         """The curves of every tenant, or what stands for them."""
-        return tuple(one.curves or NO_CURVES for one in self.tenants)
+        pairs = zip(self.tenants, self.objectives, strict=True)
+        return tuple(_curves(*pair) for pair in pairs)
 
     @property
     def fixed(self) -> tuple[Fixed, ...]:
