@@ -58,7 +58,15 @@ pub fn run(cgroup: &Cgroup, work: impl FnOnce() -> Result<()>) -> Result<()> {
 /// # Errors
 /// What the system says.
 pub fn stay_on_one_cpu() -> Result<()> {
-    let mask = 1_u64;
+    stay_on_cpu(0)
+}
+
+/// Keeps this process on a processor.
+///
+/// # Errors
+/// What the system says.
+pub fn stay_on_cpu(cpu: u32) -> Result<()> {
+    let mask = 1_u64 << cpu;
     // SAFETY: the mask has as many bytes as are given.
     let result =
         unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, size_of::<u64>(), &raw const mask) };

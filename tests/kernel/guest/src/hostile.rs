@@ -2,9 +2,16 @@
 //! The policy `hostile`: what it is to do, and what came of it.
 
 use crate::cgroup::Cgroup;
+use crate::child::{self, Child};
+use crate::ensure;
 use crate::error::Result;
 use crate::files::TestFile;
+use crate::parameter::{Parameter, WATCHDOG_MS};
 use crate::policy::{self, Attached, Policy};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const FILLER_PAGES: u64 = 2048;
 
 /// A misdeed; `enum mode` of tests/kernel/policies/hostile.bpf.c.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +43,7 @@ pub struct State {
     pub succeeded: u64,
     pub refused: u64,
     pub proposed: u64,
+    pub longest_ns: u64,
 }
 
 /// Its state, shared with the kernel.
@@ -99,4 +107,56 @@ pub fn attach(cgroup: &Cgroup) -> Result<(Attached, Handle)> {
     let handle = Handle::of(attached.policy())?;
     handle.set_mode(Mode::Honest);
     Ok((attached, handle))
+}
+
+/// A policy that holds folios of a file in a request, on the way in another process.
+pub struct Holding {
+    child: Child,
+    handle: Handle,
+    _filler: TestFile,
+    _watchdog: Parameter,
+}
+
+/// Has the policy hold four folios of the file in a request of another process.
+///
+/// # Errors
+/// When it holds none in time.
+pub fn hold(cgroup: &Cgroup, file: &TestFile, handle: Handle) -> Result<Holding> {
+    let watchdog = Parameter::set(WATCHDOG_MS, "100000")?;
+    handle.set_file(file)?;
+    // A request looks at so many folios as there are, and spins on each.
+    let filler = TestFile::create("to-spin-on", FILLER_PAGES)?;
+    child::run(cgroup, || {
+        file.read_all()?;
+        filler.read_all()
+    })?;
+    handle.set_mode(Mode::Held);
+    // There may not be so much left to reclaim once the folios that are held are gone.
+    let child = child::spawn(cgroup, || {
+        let _ = cgroup.write("memory.reclaim", "128K");
+        Ok(())
+    })?;
+    let start = Instant::now();
+    while handle.get().holding == 0 {
+        ensure!(start.elapsed() < Duration::from_secs(10), "no folio is held: {:?}", handle.get());
+        thread::sleep(Duration::from_millis(1));
+    }
+    Ok(Holding { child, handle, _filler: filler, _watchdog: watchdog })
+}
+
+impl Holding {
+    /// Lets it propose them, which should be refused, and waits until the request is over.
+    ///
+    /// # Errors
+    /// When they are not refused.
+    pub fn finish(self) -> Result<State> {
+        self.handle.release();
+        self.child.wait()?;
+        let state = self.handle.get();
+        ensure!(
+            state.refused == 4 && state.succeeded == 0,
+            "four folios should have been refused: {state:?}"
+        );
+        Ok(state)
+    }
 }

@@ -12,6 +12,7 @@ mod kernel_log;
 mod load;
 mod mapping;
 mod messages;
+mod parameter;
 mod policy;
 
 use cases::{Case, Lab, Set};

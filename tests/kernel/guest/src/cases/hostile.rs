@@ -3,14 +3,13 @@
 
 use super::{Case, Lab, Once, Outcome, PAGES_PER_MIB, case};
 use crate::cgroup::{Cgroup, Stat};
-use crate::child::{self, Child};
+use crate::child;
 use crate::ensure;
-use crate::error::{Error, Result, read_text, write_text};
+use crate::error::{Error, Result};
 use crate::files::{TestFile, read_pages};
-use crate::hostile::{self, Handle, Mode};
+use crate::hostile::{self, Handle, Mode, hold};
+use crate::parameter::{Parameter, WATCHDOG_MS, WATCHDOG_SHORT};
 use std::fs;
-use std::thread;
-use std::time::{Duration, Instant};
 
 const ATTEMPTS: u32 = 8;
 
@@ -30,31 +29,8 @@ pub const CASES: &[Case] = &[
 const LIMIT: u64 = LIMIT_PAGES * 4096;
 const LIMIT_PAGES: u64 = 8 * PAGES_PER_MIB;
 const PAGES: u64 = 3 * LIMIT_PAGES;
-const WATCHDOG_MS: &str = "/sys/module/cache_ext/parameters/max_request_ms";
-const WATCHDOG_SHORT: &str = "/sys/module/cache_ext/parameters/max_short_requests";
-
-/// A parameter that has its old value again at the end.
-struct Parameter {
-    path: &'static str,
-    was: String,
-}
-
-impl Parameter {
-    fn set(path: &'static str, value: &str) -> Result<Self> {
-        let was = read_text(path)?;
-        write_text(path, value)?;
-        Ok(Self { path, was })
-    }
-}
-
-impl Drop for Parameter {
-    fn drop(&mut self) {
-        if let Err(error) = write_text(self.path, self.was.trim()) {
-            eprintln!("{error}");
-        }
-    }
-}
-
+/// Short requests in a row: fewer than reading so many pages makes.
+const FEW: &str = "32";
 /// Reads far more than fits, with a policy that misbehaves so.
 fn read_with(mode: Mode, prepare: impl FnOnce(&Handle)) -> Result<(Stat, hostile::State)> {
     let file = TestFile::create("victim", PAGES)?;
@@ -83,7 +59,9 @@ fn check_ejected(stat: &Stat, reason: &str) -> Outcome {
 }
 
 fn silent(_: &Lab) -> Outcome {
+    let short = Parameter::set(WATCHDOG_SHORT, FEW)?;
     let (stat, _) = read_with(Mode::Silent, |_| ())?;
+    drop(short);
     ensure!(stat.get("fallbacks") > 0, "the kernel did not step in: {stat:?}");
     check_ejected(&stat, "too few candidates")
 }
@@ -100,44 +78,6 @@ fn same(_: &Lab) -> Outcome {
     );
     ensure!(stat.get("accepted_pages") <= state.proposed, "counted twice: {stat:?}");
     Ok(format!("{} duplicates", stat.get("rejected_duplicate")))
-}
-
-/// A policy that holds folios of a file in a request, on the way in another process.
-struct Holding {
-    child: Child,
-    handle: Handle,
-    _watchdog: [Parameter; 1],
-}
-
-fn hold(cgroup: &Cgroup, file: &TestFile, handle: Handle) -> Result<Holding> {
-    let watchdog = [Parameter::set(WATCHDOG_MS, "100000")?];
-    handle.set_file(file)?;
-    child::run(cgroup, || file.read_all())?;
-    handle.set_mode(Mode::Held);
-    // There may not be so much left to reclaim once the folios that are held are gone.
-    let child = child::spawn(cgroup, || {
-        let _ = cgroup.write("memory.reclaim", "128K");
-        Ok(())
-    })?;
-    let start = Instant::now();
-    while handle.get().holding == 0 {
-        ensure!(start.elapsed() < Duration::from_secs(10), "no folio is held: {:?}", handle.get());
-        thread::sleep(Duration::from_millis(1));
-    }
-    Ok(Holding { child, handle, _watchdog: watchdog })
-}
-
-impl Holding {
-    fn finish(self) -> Result<hostile::State> {
-        self.handle.release();
-        self.child.wait()?;
-        let state = self.handle.get();
-        ensure!(
-            state.refused == 4 && state.succeeded == 0,
-            "four folios should have been refused: {state:?}"
-        );
-        Ok(state)
-    }
 }
 
 /// The file is removed while its folios are held; their memory is free.
@@ -209,7 +149,9 @@ fn of_a_sibling(_: &Lab) -> Outcome {
 }
 
 fn scanning(_: &Lab) -> Outcome {
+    let short = Parameter::set(WATCHDOG_SHORT, FEW)?;
     let (stat, _) = read_with(Mode::Scanning, |_| ())?;
+    drop(short);
     ensure!(stat.get("scan_limited") > 0, "no scan was limited: {stat:?}");
     check_ejected(&stat, "")
 }
@@ -233,7 +175,7 @@ fn slow(_: &Lab) -> Outcome {
 }
 
 fn very_slow(_: &Lab) -> Outcome {
-    let watchdog = Parameter::set(WATCHDOG_MS, "10")?;
+    let watchdog = Parameter::set(WATCHDOG_MS, "1")?;
     let (stat, _) = read_with(Mode::Slow, |handle| handle.set_spin_ns(400_000_000))?;
     drop(watchdog);
     check_ejected(&stat, "took")
@@ -241,6 +183,7 @@ fn very_slow(_: &Lab) -> Outcome {
 
 /// Memory of the ejected policy is back, and the next one works.
 fn replaced(_: &Lab) -> Outcome {
+    let _short = Parameter::set(WATCHDOG_SHORT, FEW)?;
     let file = TestFile::create("second", PAGES)?;
     let cgroup = Cgroup::create("second", Some(LIMIT))?;
     let (mut attached, handle) = hostile::attach(&cgroup)?;
