@@ -23,12 +23,14 @@ fn build() -> Result<(), String> {
     println!("cargo::rerun-if-changed={}", policies.display());
     println!("cargo::rerun-if-changed={}", include.display());
     let compiler = env::var("CLANG").ok().or_else(compiler).ok_or("clang is not installed")?;
-    let entries = fs::read_dir(&policies).map_err(|e| format!("{}: {e}", policies.display()))?;
-    for path in entries.flatten().map(|entry| entry.path()) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if let Some(policy) = name.strip_suffix(".bpf.c") {
-            let object = out.join(format!("{policy}.bpf.o"));
-            compile(&compiler, &path, &[&include, &policies], &object)?;
+    for folder in [&policies, &policies.join("unbounded")] {
+        let entries = fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+        for path in entries.flatten().map(|entry| entry.path()) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if let Some(policy) = name.strip_suffix(".bpf.c") {
+                let object = out.join(format!("{policy}.bpf.o"));
+                compile(&compiler, &path, &[&include, &policies], &object)?;
+            }
         }
     }
     println!("cargo::rustc-env=TEST_POLICIES={}", out.display());

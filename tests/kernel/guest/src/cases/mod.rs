@@ -14,6 +14,7 @@ mod memory;
 mod nodes;
 mod swap;
 mod verifier;
+mod watchdog;
 
 use crate::error::Result;
 use std::fmt;
@@ -139,6 +140,7 @@ pub fn of(set: Set) -> impl Iterator<Item = &'static Case> {
         lifetime::CASES,
         nodes::CASES,
         hostile::CASES,
+        watchdog::CASES,
         verifier::CASES,
         admission::CASES,
         swap::CASES,

@@ -17,6 +17,7 @@ pub const CASES: &[Case] = &[
     case("attaching_adopts_what_is_resident", &[Ext4, Xfs], adopts),
     case("a_swap_adopts_everything_oldest_first", &[Ext4, Xfs], oldest_first),
     case("a_swap_calls_exit_once_and_the_old_one_no_more", &[Once], old_one_rests),
+    case("folios_that_wait_through_256_swaps_are_handed_over", &[Once], waits_long),
     case("swaps_under_load_lose_nothing", &[Ext4, Long], under_load),
 ];
 
@@ -76,6 +77,29 @@ fn old_one_rests(_: &Lab) -> Outcome {
     let after = counts::of(&old)?;
     ensure!(before.all == after.all, "it was called afterwards: {:?}", after.all);
     Ok(format!("{:?}", after.watched))
+}
+
+/// Swaps follow each other faster than the last folios in line can be handed over.
+fn waits_long(_: &Lab) -> Outcome {
+    const MANY: u64 = 8192;
+    let file = TestFile::create("waiting", MANY)?;
+    let cgroup = Cgroup::create("waiting", None)?;
+    let mut attached = policy::attach("dawdling", &cgroup)?;
+    child::run(&cgroup, || file.read_all())?;
+    let last = counts::load(&cgroup, &file)?;
+    let mut next = policy::load("dawdling", &cgroup)?;
+    let start = Instant::now();
+    for _ in 0..255 {
+        next = attached.swap(next)?;
+    }
+    attached.swap(last)?;
+    let took = start.elapsed();
+    cgroup.wait_for_state("running")?;
+    let counts = counts::of(attached.policy())?;
+    counts.check_sane()?;
+    let told = counts.watched.added_pages;
+    ensure!(told == MANY, "{told} of {MANY} pages were handed over: {:?}", counts.watched);
+    Ok(format!("256 swaps in {took:?}"))
 }
 
 /// Two policies take turns: a table that was replaced can be used again.

@@ -4,14 +4,18 @@
 use super::{Case, Lab, Once, Outcome, case};
 use crate::cgroup::Cgroup;
 use crate::ensure;
-use crate::error::{Error, Result, read_text};
+use crate::error::{Context, Error, Result, read_text};
 use crate::hostile::{Handle, Mode};
 use crate::policy::{self, Policy};
+use std::fs;
 
 pub const CASES: &[Case] = &[
     case("a_number_is_no_folio", &[Once], number),
     case("hooks_do_not_sleep", &[Once], sleeping),
     case("functions_are_for_policies_only", &[Once], outsider),
+    case("what_repeats_instructions_uncounted_is_refused", &[Once], uncounted),
+    case("a_hook_of_very_many_instructions_is_refused", &[Once], long_hook),
+    case("shipped_policies_are_short_enough", &[Once], shipped),
     case("a_policy_needs_its_hooks", &[Once], incomplete),
     case("a_failing_init_attaches_nothing", &[Once], failing_init),
     case("a_cgroup_that_is_not_there_is_refused", &[Once], no_cgroup),
@@ -46,11 +50,62 @@ fn outsider(_: &Lab) -> Outcome {
     load_refused("outsider", "not allowed")
 }
 
+/// Objects of tests/kernel/policies/unbounded, and what the verifier's log names.
+const UNBOUNDED: [(&str, &str); 7] = [
+    ("unbounded_iterator", "bpf_iter_num_new"),
+    ("unbounded_may_goto", "may_goto"),
+    ("unbounded_loop", "bpf_loop"),
+    ("unbounded_elements", "bpf_for_each_map_elem"),
+    ("unbounded_ring", "bpf_user_ringbuf_drain"),
+    ("unbounded_tail_call", "bpf_tail_call"),
+    ("unbounded_global", "global functions"),
+];
+
+fn uncounted(_: &Lab) -> Outcome {
+    let said = UNBOUNDED.map(|(name, reason)| load_refused(name, reason));
+    let failed = said.iter().filter_map(|outcome| outcome.as_ref().err());
+    let failed: Vec<String> = failed.map(ToString::to_string).collect();
+    ensure!(failed.is_empty(), "{}", failed.join("; "));
+    Ok(said.into_iter().collect::<Result<Vec<_>>>()?.join("; "))
+}
+
+fn long_hook(_: &Lab) -> Outcome {
+    let cgroup = Cgroup::create("long", None)?;
+    let policy = policy::load("unbounded_long", &cgroup)?;
+    attach_refused(policy, &cgroup, "a hook that takes too long")
+}
+
 fn attach_refused(policy: Policy, cgroup: &Cgroup, what: &str) -> Outcome {
     let outcome = refused(policy.attach(), what);
     let stat = cgroup.stat()?;
     ensure!(stat.text("policy") == "none", "something was attached: {stat:?}");
     outcome
+}
+
+/// Most instructions that the verifier followed through one of the programs that are open here.
+fn most_instructions() -> Result<u64> {
+    let entries = fs::read_dir("/proc/self/fdinfo").context(|| "fdinfo".into())?;
+    let texts = entries.flatten().filter_map(|entry| fs::read_to_string(entry.path()).ok());
+    let counts = texts.filter_map(|text| {
+        let count = text.lines().find_map(|line| line.strip_prefix("verified_insns:"))?;
+        count.trim().parse().ok()
+    });
+    Ok(counts.max().unwrap_or(0))
+}
+
+fn shipped(lab: &Lab) -> Outcome {
+    let mut said = Vec::new();
+    for entry in fs::read_dir(&lab.policies).context(|| "policies".into())?.flatten() {
+        let file = entry.file_name().to_string_lossy().into_owned();
+        let Some(name) = file.strip_suffix(".bpf.o") else { continue };
+        let cgroup = Cgroup::create("shipped", None)?;
+        let policy = policy::load(name, &cgroup)?;
+        let most = most_instructions()?;
+        policy.attach()?;
+        said.push(format!("{name} {most}"));
+    }
+    ensure!(said.len() > 1, "there are no policies in {}", lab.policies.display());
+    Ok(said.join(", "))
 }
 
 fn incomplete(_: &Lab) -> Outcome {
