@@ -27,7 +27,7 @@ pub enum Error {
         said: String,
     },
     /// libbpf or the kernel refused something else.
-    #[error("{what}: {source}")]
+    #[error("{what}: {source:#}")]
     Bpf {
         /// What was tried.
         what: String,

@@ -5,6 +5,7 @@ mod cases;
 mod cgroup;
 mod child;
 mod counts;
+mod credentials;
 mod error;
 mod files;
 mod hostile;

@@ -5,7 +5,9 @@ use crate::cgroup::Cgroup;
 use crate::error::{Context, Error, Result};
 use crate::messages;
 use libbpf_rs::btf::types::{DataSec, Var};
-use libbpf_rs::{AsRawLibbpf, Link, MapCore, MapType, Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{
+    AsRawLibbpf, Link, MapCore, MapType, Object, ObjectBuilder, OpenObject, ProgramInput,
+};
 use std::ffi::OsStr;
 use std::io;
 use std::path::PathBuf;
@@ -82,6 +84,24 @@ pub fn attach(name: &str, cgroup: &Cgroup) -> Result<Attached> {
     let attached = load(name, cgroup)?.attach()?;
     cgroup.wait_for_state("running")?;
     Ok(attached)
+}
+
+/// Runs a program of an object once, with a number as its context; fails as the program does.
+///
+/// # Errors
+/// What it returned, as an error of the system.
+pub fn run_program(object: &str, program: &str, number: u64) -> Result<()> {
+    let what = || format!("{object}: {program}");
+    let object = open(object)?.load().context(what)?;
+    let found = object.progs_mut().find(|one| one.name() == program);
+    let found = found.ok_or_else(|| Error::Check(format!("{} is not there", what())))?;
+    let mut context = number.to_ne_bytes();
+    let input = ProgramInput { context_in: Some(&mut context), ..ProgramInput::default() };
+    let output = found.test_run(input).context(what)?;
+    match output.return_value.cast_signed() {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(-error)).context(what),
+    }
 }
 
 impl Policy {

@@ -12,6 +12,7 @@ mod loader;
 mod long;
 mod memory;
 mod nodes;
+mod rights;
 mod swap;
 mod verifier;
 mod watchdog;
@@ -142,6 +143,7 @@ pub fn of(set: Set) -> impl Iterator<Item = &'static Case> {
         hostile::CASES,
         watchdog::CASES,
         verifier::CASES,
+        rights::CASES,
         admission::CASES,
         swap::CASES,
         loader::CASES,
