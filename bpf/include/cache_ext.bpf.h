@@ -97,7 +97,7 @@ struct cache_ext_iter_opts {
  *
  * Others:
  *   u64  bpf_cache_ext_capacity(list)     pages that the list's cgroup may hold now; without a
- *                                         limit, the pages of the machine
+ *                                         limit, those it has and those free in the machine
  *   u64  bpf_cache_ext_page_key(folio)    hash of (device, inode + generation, index)
  *   u32  cache_ext_folio_pages(folio)
  *   bool cache_ext_folio_is_busy(folio)   it cannot go now: being read or written, or not on the

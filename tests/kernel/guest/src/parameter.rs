@@ -9,6 +9,7 @@ pub const WATCHDOG_MS: &str = "/sys/module/cache_ext/parameters/max_request_ms";
 pub const WATCHDOG_SHORT: &str = "/sys/module/cache_ext/parameters/max_short_requests";
 
 /// A parameter that has its old value again at the end.
+#[derive(Debug)]
 pub struct Parameter {
     path: &'static str,
     was: String,

@@ -2,6 +2,7 @@
 //! Every case, and the sets that they run in.
 
 mod admission;
+mod charges;
 mod children;
 mod hooks;
 mod hooks_removal;
@@ -148,6 +149,7 @@ pub fn of(set: Set) -> impl Iterator<Item = &'static Case> {
         swap::CASES,
         loader::CASES,
         memory::CASES,
+        charges::CASES,
         long::CASES,
     ];
     lists
