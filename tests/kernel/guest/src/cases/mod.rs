@@ -13,6 +13,7 @@ mod loader;
 mod long;
 mod memory;
 mod nodes;
+mod reclaim;
 mod rights;
 mod swap;
 mod verifier;
@@ -138,6 +139,7 @@ pub fn of(set: Set) -> impl Iterator<Item = &'static Case> {
         hooks::CASES,
         hooks_removal::CASES,
         limits::CASES,
+        reclaim::CASES,
         children::CASES,
         lifetime::CASES,
         nodes::CASES,
