@@ -103,6 +103,13 @@ impl CgroupPins {
         self.dir.join(format!("state_{table_id}"))
     }
 
+    /// Where something else of the policy is pinned, by kind and name.
+    #[must_use]
+    pub fn named(&self, kind: &str, name: &str) -> PathBuf {
+        // The BPF file system reserves dots.
+        self.dir.join(format!("{kind}_{}", name.replace('.', "_")))
+    }
+
     /// Makes the folder.
     ///
     /// # Errors
@@ -223,7 +230,7 @@ mod tests {
     fn names_suit_the_bpf_file_system() {
         // It reserves dots.
         let pins = PinRoot::new("/sys/fs/bpf/cachepilot").of(42);
-        for path in [pins.link(), pins.tunables(7), pins.state(7)] {
+        for path in [pins.link(), pins.tunables(7), pins.state(7), pins.named("map", "a.bss")] {
             assert!(!path.to_str().unwrap().contains('.'));
             assert!(path.starts_with("/sys/fs/bpf/cachepilot/42"));
         }

@@ -6,6 +6,8 @@
 //! that is pinned), and what is old is removed after it; see [`crate::pins`] for what remains.
 
 use crate::bpf::checked;
+use crate::bpf::foreign::ForeignPolicy;
+pub use crate::bpf::foreign::ObjectFile;
 use crate::bpf::link::{OpsLink, pin};
 use crate::bpf::object::LoadedPolicy;
 use crate::bpf::ops_layout::{OpsLayout, Registered};
@@ -64,17 +66,12 @@ impl Policies {
     /// [`Error::AlreadyAttached`] when it has one, or what the kernel says.
     pub fn attach(&self, cgroup: &Cgroup, file: &PolicyFile, tunables: &[u32]) -> Result<()> {
         let _lock = self.lock()?;
-        let (path, pins) = (cgroup.path.clone(), self.pins.of(cgroup.id));
-        if let Some(attached) = self.attached(&pins)? {
-            return Err(Error::AlreadyAttached { path, policy: attached.registered.policy });
-        }
-        refuse_foreign(cgroup)?;
-        pins.remove()?;
+        let pins = self.vacant(cgroup)?;
         let policy = LoadedPolicy::load(file, tunables)?;
         policy.register(&self.layout, cgroup.id)?;
         pins.create()?;
         let done = pin_maps(&policy, &pins).and_then(|_| {
-            let what = format!("attaching {} to {}", file.manifest.name, path.display());
+            let what = format!("attaching {} to {}", file.manifest.name, cgroup.path.display());
             let table = policy.table()?;
             let link = OpsLink::create(table.as_fd()).map_err(Error::kernel(what))?;
             link.pin(&pins.link()).map_err(Error::io(&pins.link()))
@@ -83,6 +80,22 @@ impl Policies {
             pins.remove()?;
         }
         done
+    }
+
+    /// The same with an object that has no manifest; returns the name that it has from then on.
+    ///
+    /// # Errors
+    /// As [`Self::attach`].
+    pub fn attach_object(&self, cgroup: &Cgroup, file: &ObjectFile) -> Result<String> {
+        let _lock = self.lock()?;
+        let pins = self.vacant(cgroup)?;
+        let mut policy = ForeignPolicy::load(file, cgroup)?;
+        pins.create()?;
+        let done = policy.attach(&pins);
+        if done.is_err() {
+            pins.remove()?;
+        }
+        done.map(|()| policy.name)
     }
 
     /// Replaces the policy of a cgroup, at once and also when it was ejected; returns the name of
@@ -255,6 +268,19 @@ impl Policies {
             )
         })?;
         Ok(value)
+    }
+
+    /// The pins of a cgroup that has no policy of its own.
+    fn vacant(&self, cgroup: &Cgroup) -> Result<CgroupPins> {
+        let pins = self.pins.of(cgroup.id);
+        if let Some(Attached { registered: Registered { policy, .. }, .. }) =
+            self.attached(&pins)?
+        {
+            return Err(Error::AlreadyAttached { path: cgroup.path.clone(), policy });
+        }
+        refuse_foreign(cgroup)?;
+        pins.remove()?;
+        Ok(pins)
     }
 
     /// The policy that this program attached to a cgroup.

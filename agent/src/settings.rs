@@ -9,8 +9,10 @@ use std::str::FromStr;
 /// One `key=value`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    key: String,
-    value: u64,
+    /// What is set.
+    pub key: String,
+    /// To what.
+    pub value: u64,
 }
 
 impl FromStr for Setting {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Policies and the sampler as the kernel sees them: programs, maps, links.
 
+pub mod foreign;
 pub mod link;
 pub mod messages;
 pub mod object;

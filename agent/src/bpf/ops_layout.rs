@@ -104,7 +104,7 @@ fn put(value: &mut [u8], at: usize, bytes: &[u8]) {
 }
 
 /// Names and byte offsets of the members of a struct.
-fn members<'a>(of: &'a Struct<'a>) -> impl Iterator<Item = (&'a str, usize)> {
+pub(super) fn members<'a>(of: &'a Struct<'a>) -> impl Iterator<Item = (&'a str, usize)> {
     of.iter().filter_map(|member| match member.attr {
         MemberAttr::Normal { offset } => Some((member.name?.to_str()?, offset as usize / 8)),
         MemberAttr::BitField { .. } => None,

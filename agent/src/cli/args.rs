@@ -124,7 +124,7 @@ impl From<LogLevel> for tracing::Level {
 #[derive(Debug, Subcommand)]
 pub enum PolicyCommand {
     /// Give a policy to a cgroup that has none; it stays when this command ends.
-    Attach(Placement),
+    Attach(Attachment),
     /// Replace the policy of a cgroup at once; nothing that is cached is lost.
     Swap(Placement),
     /// Take the policy from a cgroup, which returns to the kernel's default.
@@ -166,6 +166,31 @@ pub enum PolicyCommand {
     },
 }
 
+/// A policy for a cgroup that has none: of the folder, or any other object.
+#[derive(Debug, Args)]
+pub struct Attachment {
+    #[command(flatten)]
+    pub cgroup: CgroupOption,
+    /// The policy.
+    #[arg(long, value_name = "NAME", required_unless_present = "object")]
+    pub policy: Option<String>,
+    /// Instead: an object with a table of hooks, like those of policies published with cache_ext.
+    #[arg(long, value_name = "FILE", conflicts_with = "policy")]
+    pub object: Option<PathBuf>,
+    /// A tunable and its value, or a global variable of the object; one element of an array of
+    /// tunables is KEY.ELEMENT=VALUE.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub settings: Vec<String>,
+    /// Most entries of a map of the object.
+    #[arg(long, value_name = "MAP=N", conflicts_with = "policy")]
+    pub max_entries: Vec<String>,
+    /// Tell the object to keep to the files that are below this directory now.
+    #[arg(long, value_name = "DIR", conflicts_with = "policy")]
+    pub watch: Option<PathBuf>,
+    #[command(flatten)]
+    pub dir: DirOption,
+}
+
 /// A policy for a cgroup.
 #[derive(Debug, Args)]
 pub struct Placement {
@@ -205,11 +230,11 @@ mod tests {
         Arguments::command().debug_assert();
         let line = "x policy attach --cgroup C --policy P --policies D --set a=1 --set b=2";
         let command = Arguments::try_parse_from(line.split(' ')).unwrap().command;
-        let Command::Policy { command: PolicyCommand::Attach(placement) } = command else {
+        let Command::Policy { command: PolicyCommand::Attach(attachment) } = command else {
             panic!("{command:?}")
         };
-        assert_eq!(placement.cgroup.dir, PathBuf::from("C"));
-        assert_eq!(placement.dir.policies, Some(PathBuf::from("D")));
-        assert_eq!((placement.policy.as_str(), placement.settings.len()), ("P", 2));
+        assert_eq!(attachment.cgroup.dir, PathBuf::from("C"));
+        assert_eq!(attachment.dir.policies, Some(PathBuf::from("D")));
+        assert_eq!((attachment.policy.as_deref(), attachment.settings.len()), (Some("P"), 2));
     }
 }

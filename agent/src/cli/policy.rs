@@ -2,12 +2,12 @@
 //! `policy ...`. Input is checked before the machine is asked for anything.
 
 use super::Failure;
-use super::args::{CgroupOption, DirOption, Placement, PolicyCommand};
+use super::args::{Attachment, CgroupOption, DirOption, Placement, PolicyCommand};
 use super::tables;
 use cachepilot_agent::cgroup::Cgroup;
 use cachepilot_agent::check_kernel;
 use cachepilot_agent::overview::{self, Row};
-use cachepilot_agent::policies::Policies;
+use cachepilot_agent::policies::{ObjectFile, Policies};
 use cachepilot_agent::policy_dir::{PolicyDir, PolicyFile};
 use cachepilot_agent::settings::{Setting, changed_words};
 use cachepilot_agent::verify::verify;
@@ -21,7 +21,7 @@ const ALL: &str = "all";
 
 pub fn run(command: PolicyCommand, out: &mut impl Write) -> Outcome {
     match command {
-        PolicyCommand::Attach(placement) => attach(&placement, out),
+        PolicyCommand::Attach(attachment) => attach(attachment, out),
         PolicyCommand::Swap(placement) => swap(&placement, out),
         PolicyCommand::Detach { cgroup } => detach(&cgroup, out),
         PolicyCommand::Set { cgroup, settings, dir } => set(&cgroup, &settings, &dir, out),
@@ -50,10 +50,22 @@ fn find_dir(option: &DirOption) -> PolicyDir {
     PolicyDir::find(option.policies.as_deref())
 }
 
-fn attach(placement: &Placement, out: &mut impl Write) -> Outcome {
-    let Placed { cgroup, policy, tunables } = Placed::check(placement)?;
-    Policies::open()?.attach(&cgroup, &policy, &tunables)?;
-    let name = &policy.manifest.name;
+fn attach(attachment: Attachment, out: &mut impl Write) -> Outcome {
+    let Attachment { cgroup, policy, object, settings, max_entries, watch, dir } = attachment;
+    let (cgroup, name) = if let Some(path) = object {
+        let globals = Setting::parse_all(&settings)?;
+        let max_entries = Setting::parse_all(&max_entries)?;
+        let cgroup = Cgroup::open(&cgroup.dir)?;
+        let file = ObjectFile { path, globals, max_entries, watch };
+        let name = Policies::open()?.attach_object(&cgroup, &file)?;
+        (cgroup, name)
+    } else {
+        let policy = policy.unwrap_or_default();
+        let placement = Placement { cgroup, policy, settings, dir };
+        let Placed { cgroup, policy, tunables } = Placed::check(&placement)?;
+        Policies::open()?.attach(&cgroup, &policy, &tunables)?;
+        (cgroup, policy.manifest.name)
+    };
     Ok(writeln!(out, "{}: policy {name} attached", cgroup.path.display())?)
 }
 
