@@ -158,7 +158,7 @@ def benchmarks() -> list[Example]:
 def of_policies_in_a_machine(page: str) -> list[Example]:
     """What takes the patched kernel, in one page: tests/kernel/test_docs_commands.py."""
     patterns = (rf"{PROGRAM}policy ", r"cat /sys/fs/cgroup", r"echo max ", r"mkdir /sys/fs/cgroup")
-    more = (r"head -c ", r"sh -c ")
+    more = (r"head -c ", r"sh -c ", r"clang-19 ")
     found = _matching("|".join((*patterns, *more)))
     return [one for one in found if one.is_of(page)]
 
@@ -168,7 +168,13 @@ def doctors() -> list[Example]:
     return _matching(rf"{PROGRAM}doctor\b")
 
 
-IN_A_MACHINE = ("docs/commands.md", "docs/kernel.md", "docs/operating.md", NEW_POLICY)
+IN_A_MACHINE = (
+    "docs/commands.md",
+    "docs/kernel.md",
+    "docs/operating.md",
+    "docs/published_policies.md",
+    NEW_POLICY,
+)
 
 
 def machines() -> list[Example]:

@@ -23,15 +23,14 @@ fn build() -> Result<(), String> {
     println!("cargo::rerun-if-changed={}", policies.display());
     println!("cargo::rerun-if-changed={}", include.display());
     let compiler = env::var("CLANG").ok().or_else(compiler).ok_or("clang is not installed")?;
-    for folder in [&policies, &policies.join("unbounded")] {
-        let entries = fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-        for path in entries.flatten().map(|entry| entry.path()) {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if let Some(policy) = name.strip_suffix(".bpf.c") {
-                let object = out.join(format!("{policy}.bpf.o"));
-                compile(&compiler, &path, &[&include, &policies], &object)?;
-            }
-        }
+    let flags = include.join("clang.flags");
+    let compat = include.join("compat");
+    for (folder, headers) in [
+        (policies.clone(), vec![include.clone(), policies.clone()]),
+        (policies.join("unbounded"), vec![include, policies.clone()]),
+        (policies.join("compat"), vec![compat]),
+    ] {
+        compile_all(&compiler, &flags, &folder, &headers, &out)?;
     }
     println!("cargo::rustc-env=TEST_POLICIES={}", out.display());
     Ok(())
@@ -42,13 +41,33 @@ fn compiler() -> Option<String> {
     COMPILERS.iter().find(works).map(|name| (*name).to_string())
 }
 
-fn compile(compiler: &str, source: &Path, include: &[&Path], object: &Path) -> Result<(), String> {
+/// Compiles every policy of a folder.
+fn compile_all(
+    compiler: &str,
+    flags: &Path,
+    folder: &Path,
+    headers: &[PathBuf],
+    out: &Path,
+) -> Result<(), String> {
+    let entries = fs::read_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if let Some(policy) = name.strip_suffix(".bpf.c") {
+            compile(compiler, flags, &path, headers, &out.join(format!("{policy}.bpf.o")))?;
+        }
+    }
+    Ok(())
+}
+
+fn compile(
+    compiler: &str,
+    flags: &Path,
+    source: &Path,
+    include: &[PathBuf],
+    object: &Path,
+) -> Result<(), String> {
     let mut command = Command::new(compiler);
-    command
-        .arg(format!("@{}", include[0].join("clang.flags").display()))
-        .args(["-c", "-o"])
-        .arg(object)
-        .arg(source);
+    command.arg(format!("@{}", flags.display())).args(["-c", "-o"]).arg(object).arg(source);
     for folder in include {
         command.arg("-I").arg(folder);
     }

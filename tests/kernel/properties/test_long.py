@@ -51,6 +51,12 @@ def test_ten_minutes_of_zipf_reads_with_lfu(
     print(run_long(run_guest, replace(MACHINE, cpus=cpus), case, seconds(600)))
 
 
+def test_ten_minutes_of_zipf_reads_with_each_published_policy(
+    run_guest: RunGuest, seconds: Seconds
+) -> None:
+    print(run_long(run_guest, MACHINE, "published_policies_hit_like_ours", seconds(600)))
+
+
 def test_every_case_on_the_debug_kernel(boot: str, finish_debug: Finish) -> None:
     outcome = finish_debug(boot)
     failed = {case: report.detail for case, report in outcome.reports.items() if not report.ok}

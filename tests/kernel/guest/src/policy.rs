@@ -39,8 +39,14 @@ pub struct Attached {
     policy: Policy,
 }
 
+/// Where the compiled policy of the tests is.
+#[must_use]
+pub fn object(name: &str) -> PathBuf {
+    PathBuf::from(env!("TEST_POLICIES")).join(format!("{name}.bpf.o"))
+}
+
 fn open(name: &str) -> Result<OpenObject> {
-    let test = PathBuf::from(env!("TEST_POLICIES")).join(format!("{name}.bpf.o"));
+    let test = object(name);
     let shipped = SHIPPED.get().map(|dir| dir.join(format!("{name}.bpf.o")));
     let path = if test.exists() { test } else { shipped.unwrap_or(test) };
     ObjectBuilder::default().open_file(&path).context(|| format!("opening {}", path.display()))

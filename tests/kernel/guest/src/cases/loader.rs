@@ -70,7 +70,11 @@ fn agent_command(lab: &Lab, cgroup: &Cgroup, arguments: &[&str]) -> Command {
     command
 }
 
-fn run_agent(lab: &Lab, cgroup: &Cgroup, arguments: &[&str]) -> Result<()> {
+/// A command of the agent about the policy of a cgroup.
+///
+/// # Errors
+/// What it says.
+pub fn run_agent(lab: &Lab, cgroup: &Cgroup, arguments: &[&str]) -> Result<()> {
     let output = agent_command(lab, cgroup, arguments).stderr(Stdio::piped()).output();
     let output = output.context(|| lab.agent.display().to_string())?;
     ensure!(

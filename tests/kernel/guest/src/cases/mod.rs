@@ -13,6 +13,7 @@ mod loader;
 mod long;
 mod memory;
 mod nodes;
+mod published;
 mod reclaim;
 mod rights;
 mod swap;
@@ -150,6 +151,7 @@ pub fn of(set: Set) -> impl Iterator<Item = &'static Case> {
         admission::CASES,
         swap::CASES,
         loader::CASES,
+        published::CASES,
         memory::CASES,
         charges::CASES,
         long::CASES,
