@@ -4,25 +4,34 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, scan
 from experiments.control_loop.world import World
 from worlds import SIZES, fooled, hungry, liar, looping, sated, settles, until
 
 from cachepilot.api.shapes.questions import Pin
 from cachepilot.domain.objectives.objective import Objective
+from cachepilot.node.acting.on_trial import OnTrial
+from cachepilot.node.deciding.wish import Wish
 from cachepilot.v1 import session_pb2 as wire
 
 TTL_MS = 40_000
 
 
+KINDS = ("policy", "limit_bytes")
+
+
 @dataclass
 class Waits:
-    """The part of an agent that keeps what waits and undoes it, before a plant."""
+    """The part of an agent that keeps what waits and undoes it, before a plant.
+
+    `changes` and `undone` are by cgroup and setting.
+    """
 
     plant: Plant
-    waiting: dict[str, wire.Action] = field(default_factory=dict)
-    deadlines_s: dict[str, float] = field(default_factory=dict)
-    undone: set[str] = field(default_factory=set)
+    changes: dict[tuple[str, str], wire.Action] = field(default_factory=dict)
+    deadlines_s: dict[tuple[str, str], float] = field(default_factory=dict)
+    undone: set[tuple[str, str]] = field(default_factory=set)
     plans: list[wire.Plan] = field(default_factory=list)
     deaf: bool = False
     """Whether plans are lost."""
@@ -32,44 +41,63 @@ class Waits:
         self.plant.apply = self.apply  # type: ignore[method-assign]
         self.plant.snapshot = self.snapshot  # type: ignore[method-assign]
 
-    def _until(self, action: wire.Action) -> float:
-        return self.plant.time_s + action.ttl_ms / 1000
+    @property
+    def waiting(self) -> dict[str, wire.Action]:
+        """By cgroup, what would be undone first, or was undone."""
+        keys = sorted(self.changes, key=lambda key: (key in self.undone, self.deadlines_s[key]))
+        return {cgroup: self.changes[cgroup, kind] for cgroup, kind in reversed(keys)}
 
     def apply(self, plan: wire.Plan) -> wire.Ack:
         if self.deaf:
             return wire.Ack(epoch=plan.epoch)
         self.plans.append(plan)
         for one in plan.actions:
-            known = self.waiting.get(one.cgroup)
-            if one.HasField("revert_to"):
-                self.waiting[one.cgroup], self.deadlines_s[one.cgroup] = one, self._until(one)
-                self.undone.discard(one.cgroup)
-            elif one.HasField("policy") or one.HasField("limit_bytes"):
-                self.waiting.pop(one.cgroup, None)
-            elif known is not None and known.change_epoch == one.change_epoch:
-                self.deadlines_s[one.cgroup] = self._until(one)
-                if not one.ttl_ms:
-                    del self.waiting[one.cgroup]
+            for key in ((one.cgroup, kind) for kind in KINDS):
+                self._take(one, key)
         return self._apply(plan)
 
+    def _take(self, one: wire.Action, key: tuple[str, str]) -> None:
+        known, kind = self.changes.get(key), key[1]
+        sets_nothing = not any(one.HasField(name) for name in KINDS)
+        if one.HasField(kind) and one.revert_to.HasField(kind):
+            self.changes[key] = one
+            self.undone.discard(key)
+        elif one.HasField(kind):
+            self.changes.pop(key, None)
+        elif not sets_nothing or known is None or known.change_epoch != one.change_epoch:
+            return
+        elif not one.ttl_ms:
+            del self.changes[key]
+        self.deadlines_s[key] = self.plant.time_s + one.ttl_ms / 1000
+
+    def _undo(self) -> None:
+        for key, one in self.changes.items():
+            if key in self.undone or self.plant.time_s < self.deadlines_s[key]:
+                continue
+            self.undone.add(key)
+            back, tenant = one.revert_to, self.plant.of(one.cgroup)
+            if key[1] == "policy":
+                tenant.swap(back.policy)
+            else:
+                tenant.limit_bytes = tenant.target_bytes = back.limit_bytes
+
     def snapshot(self) -> wire.Snapshot:
-        for cgroup, one in self.waiting.items():
-            if cgroup not in self.undone and self.plant.time_s >= self.deadlines_s[cgroup]:
-                self.undone.add(cgroup)
-                back, tenant = one.revert_to, self.plant.of(cgroup)
-                if back.HasField("policy"):
-                    tenant.swap(back.policy)
-                if back.HasField("limit_bytes"):
-                    tenant.limit_bytes = tenant.target_bytes = back.limit_bytes
+        self._undo()
         found = self._snapshot()
+        waiting = self.waiting
         for tenant_seen in found.tenants:
-            one_waits = self.waiting.get(tenant_seen.cgroup)
-            if one_waits is not None:
-                back = wire.Setting(policy=tenant_seen.policy, limit_bytes=tenant_seen.limit_bytes)
-                back.MergeFrom(one_waits.revert_to)
-                told = wire.Unconfirmed(epoch=one_waits.change_epoch, revert_to=back)
-                told.undone = tenant_seen.cgroup in self.undone
-                tenant_seen.unconfirmed.CopyFrom(told)
+            first = waiting.get(tenant_seen.cgroup)
+            if first is None:
+                continue
+            limit = tenant_seen.target_limit_bytes or tenant_seen.limit_bytes
+            back = wire.Setting(policy=tenant_seen.policy, limit_bytes=limit)
+            told = wire.Unconfirmed(epoch=first.change_epoch, revert_to=back)
+            for kind in KINDS:
+                one = self.changes.get((tenant_seen.cgroup, kind))
+                if one is not None and one.change_epoch == first.change_epoch:
+                    setattr(told.revert_to, kind, getattr(one.revert_to, kind))
+                    told.undone = (tenant_seen.cgroup, kind) in self.undone
+            tenant_seen.unconfirmed.CopyFrom(told)
         return found
 
     def actions(self, since: int = 0) -> list[wire.Action]:
@@ -219,3 +247,39 @@ def test_what_the_node_undid_ends_the_trial(tmp_path: Path) -> None:
     assert here.events("/hungry") == ["trial", "abandoned"]
     assert "for want of plans" in here.service.history("/hungry")[0].why
     assert not waits.waiting
+
+
+MOVES = wire.Action(cgroup="/scan", limit_bytes=96 * MIB)
+POLICY = wire.Setting(policy="default", limit_bytes=128 * MIB)
+LIMIT = wire.Setting(policy="mru", limit_bytes=160 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("told", "is_judged", "moves", "expected"),
+    [
+        (POLICY, True, False, [TTL_MS]),
+        (POLICY, True, True, [TTL_MS]),
+        (POLICY, False, True, [0]),
+        (LIMIT, True, False, [0]),
+        (LIMIT, True, True, []),
+    ],
+)
+def test_a_policy_and_a_limit_on_trial_wait_each_for_itself(
+    tmp_path: Path, told: wire.Setting, is_judged: bool, moves: bool, expected: list[int]
+) -> None:
+    """The limit may move while the policy is judged, and is confirmed, and the other way round."""
+    here, waits = world(tmp_path, looping())
+    until(here, lambda: waits.waiting, 150)
+    here.run(1)
+    report, state = here.loop.report, here.loop._decider.state
+    assert report is not None and state.memory.change is None
+    seen, known = report.collected.seen["/scan"], state.tenants["/scan"]
+    assert seen.tenant.policy == "mru" and known.policy.trial is not None
+    if not is_judged:
+        known.policy.trial = None
+    seen.wire.unconfirmed.CopyFrom(wire.Unconfirmed(epoch=known.changes[-1], revert_to=told))
+    wish = Wish(limit_bytes=96 * MIB) if moves else Wish()
+    found = OnTrial(state, {}, TTL_MS).about(
+        report.collected, {"/scan": wish}, {"/scan": MOVES} if moves else {}
+    )
+    assert [one.ttl_ms for one in found] == expected

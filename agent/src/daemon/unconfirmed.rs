@@ -7,6 +7,7 @@
 use crate::wire;
 use crate::wire::result::Outcome;
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// The most that a change may wait without being renewed: a day.
@@ -295,30 +296,34 @@ impl Unconfirmed {
         }
     }
 
-    /// What is told of a tenant: what waits, else what was undone; the newest of them.
+    /// What is told of a tenant: what waits and would be undone first, else what was undone last.
+    /// Of two that wait, what is renewed is no longer the first: so each is told in turn.
     #[must_use]
     pub fn told(&self, tenant: &wire::Tenant, now_ms: u64) -> Option<wire::Unconfirmed> {
         let of = self.changes.get(&tenant.cgroup_id)?;
         let of = || of.iter().filter(|change| change.cgroup == tenant.cgroup);
-        let newest = of().max_by_key(|change| (!change.undone, change.name))?;
+        let waiting = of().filter(|change| !change.undone);
+        let first = waiting
+            .min_by_key(|change| (change.deadline_ms, Reverse(change.name)))
+            .or_else(|| of().max_by_key(|change| change.name))?;
         let limit = match tenant.target_limit_bytes {
             0 => tenant.limit_bytes,
             target => target,
         };
         let mut back =
             wire::Setting { policy: Some(tenant.policy.clone()), limit_bytes: Some(limit) };
-        let alike = |change: &&Change| change.name == newest.name && change.undone == newest.undone;
+        let alike = |change: &&Change| change.name == first.name && change.undone == first.undone;
         for change in of().filter(alike) {
             let wire::Setting { policy, limit_bytes } = change.revert_to();
             back.policy = policy.or(back.policy);
             back.limit_bytes = limit_bytes.or(back.limit_bytes);
         }
-        let left_ms = newest.deadline_ms.saturating_sub(now_ms).min(newest.ttl_ms);
+        let left_ms = first.deadline_ms.saturating_sub(now_ms).min(first.ttl_ms);
         Some(wire::Unconfirmed {
-            epoch: newest.name,
+            epoch: first.name,
             revert_to: Some(back),
-            left_ms: if newest.undone { 0 } else { left_ms },
-            undone: newest.undone,
+            left_ms: if first.undone { 0 } else { left_ms },
+            undone: first.undone,
         })
     }
 }

@@ -275,5 +275,20 @@ fn the_whole_way_back_of_what_waits_is_told() {
     assert_eq!(told, expected);
     did(&mut unconfirmed, &limit(of("/a", 1), 64, 32), Outcome::Applied);
     let told = unconfirmed.told(&seen()[0], NOW).unwrap();
-    assert_eq!((told.epoch, told.revert_to), (8, setting("lfu", 32)), "the newest");
+    assert_eq!((told.epoch, told.revert_to), (8, setting("lfu", 32)), "the newer of two alike");
+}
+
+#[test]
+fn of_two_that_wait_each_is_told_in_turn_as_the_other_is_renewed() {
+    let mut unconfirmed = nothing();
+    did(&mut unconfirmed, &policy(7, 1_000), Outcome::Applied);
+    did(&mut unconfirmed, &limit(of("/a", 1), 64, 32), Outcome::Applied);
+    let mut names = Vec::new();
+    for passed_ms in (100..5_000).step_by(100) {
+        assert_eq!(unconfirmed.overdue(&seen(), NOW + passed_ms), []);
+        let told = unconfirmed.told(&seen()[0], NOW + passed_ms).unwrap();
+        answer(&mut unconfirmed, about(told.epoch, 1_000), NOW + passed_ms);
+        names.push(told.epoch);
+    }
+    assert_eq!(names[..4], [8, 7, 8, 7]);
 }

@@ -6,13 +6,16 @@ renewed in every cycle while its trial runs, and confirmed once that has ended, 
 node says that it waits: a message that is lost is sent again with the next plan.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from typing import Literal
 
 from cachepilot.node.deciding.decider import NodeState
 from cachepilot.node.deciding.wish import NO_WISH, Wish
 from cachepilot.sense.collect import Collected, Seen
 from cachepilot.sizes import pages_up
 from cachepilot.v1 import session_pb2 as wire
+
+SettingName = Literal["policy", "limit_bytes"]
 
 
 class OnTrial:
@@ -57,12 +60,15 @@ class OnTrial:
         self,
         collected: Collected,
         wishes: Mapping[str, Wish],
-        changing: Collection[str],
+        changing: Mapping[str, wire.Action],
     ) -> list[wire.Action]:
-        """What renews and what confirms, for tenants but those that are `changing` now."""
+        """What renews and what confirms, but of settings that are `changing` now."""
         found = []
         for cgroup, seen in collected.seen.items():
-            if not seen.wire.HasField("unconfirmed") or cgroup in changing:
+            if not seen.wire.HasField("unconfirmed"):
+                continue
+            now = changing.get(cgroup)
+            if now is not None and any(now.HasField(one) for one in _settings_back(seen)):
                 continue
             ttl = self._waits_for(seen, wishes.get(cgroup, NO_WISH))
             if ttl is not None:
@@ -75,14 +81,33 @@ class OnTrial:
     def _waits_for(self, seen: Seen, wish: Wish) -> int | None:
         """For how long a change goes on waiting, 0 if it is confirmed; None if nothing is said."""
         cgroup, told = seen.tenant.cgroup, seen.wire.unconfirmed
-        backs = self._policy_back(cgroup), self._limit_back(cgroup, seen)
-        if backs != (None, None):
+        if self._is_on_trial(seen):
             # Of what was undone the trial ends first; what is not known is not prolonged.
             is_known = told.epoch in self._states[cgroup].changes
             return self._ttl_ms if is_known and not told.undone else None
         if told.undone:
             return 0
-        here = seen.wire.target_limit_bytes or seen.wire.limit_bytes
-        is_set = wish.policy in (None, seen.tenant.policy) and wish.limit_bytes in (None, here)
+        here = {"policy": seen.tenant.policy, "limit_bytes": _here_bytes(seen)}
+        is_set = all(getattr(wish, one) in (None, here[one]) for one in _settings_back(seen))
         # On its way back, by order of the decider or of an operator, nothing is confirmed.
         return 0 if is_set and told.epoch in self._states[cgroup].changes else None
+
+    def _is_on_trial(self, seen: Seen) -> bool:
+        """Whether a setting that would go back is on trial; each of a tenant waits by itself."""
+        cgroup, settings = seen.tenant.cgroup, _settings_back(seen)
+        policy = "policy" in settings and self._policy_back(cgroup) is not None
+        return policy or ("limit_bytes" in settings and self._limit_back(cgroup, seen) is not None)
+
+
+def _here_bytes(seen: Seen) -> int:
+    return seen.wire.target_limit_bytes or seen.wire.limit_bytes
+
+
+def _settings_back(seen: Seen) -> tuple[SettingName, ...]:
+    """Which settings of a tenant would go back; both where none is other than now."""
+    back = seen.wire.unconfirmed.revert_to
+    of_policy = back.policy != seen.tenant.policy
+    of_limit = back.limit_bytes != _here_bytes(seen)
+    if of_policy == of_limit:
+        return ("policy", "limit_bytes")
+    return ("policy",) if of_policy else ("limit_bytes",)
