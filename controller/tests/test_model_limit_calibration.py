@@ -55,6 +55,11 @@ def test_a_few_seconds_count_for_little() -> None:
     assert short == pytest.approx(0.4 / (1 + PRIOR_S), abs=0.01) and long > 0.35
 
 
+def test_a_low_miss_ratio_scatters_less_and_is_believed_sooner() -> None:
+    parts = [learnt(64, miss, miss / 2, 10).shifts()[0][1] / (miss / 2) for miss in (0.5, 0.06)]
+    assert parts == pytest.approx([2 / 3, 0.9], abs=0.05)
+
+
 def test_a_cliff_just_below_a_limit_is_learnt_beside_what_is_known_of_the_limit() -> None:
     found = learnt(16, 0.05, 0.05)
     learn(found, 15.4, 0.4, 0.06, 60)

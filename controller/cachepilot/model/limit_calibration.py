@@ -64,11 +64,17 @@ class Anchor:
     def variance(self) -> float:
         """Of `off`: that of a share of so many accesses, and of a workload that varies by itself.
 
-        By the latter `PRIOR_S` seconds tell no more of a curve than that it is trusted.
+        By the latter `PRIOR_S` seconds tell no more of a curve than that it is trusted, where half
+        of the accesses miss; a miss ratio that is nearly 0 or 1 varies less, as a share does.
         """
-        missed = (self.misses + 1) / (self.accesses + 2)
         by_time = PRIOR_S * LEVEL_SD**2 / self.seconds
-        return missed * (1 - missed) / (self.accesses + 2) + by_time
+        return self.spread * (0.25 / (self.accesses + 2) + by_time)
+
+    @property
+    def spread(self) -> float:
+        """The variance of one access, of that where half of them miss."""
+        missed = (self.misses + 1) / (self.accesses + 2)
+        return 4 * missed * (1 - missed)
 
 
 @dataclass
@@ -143,7 +149,8 @@ def _smoothed(known: Sequence[Anchor]) -> list[float]:
     for i in range(len(known) - 2, -1, -1):
         means[i] += after[i] / before[i + 1] * (means[i + 1] - means[i])
     seconds = sum(one.seconds for one in known)
-    return [mean * seconds / (seconds + PRIOR_S) for mean in means]
+    prior_s = PRIOR_S * max((one.spread for one in known), default=1.0)
+    return [mean * seconds / (seconds + prior_s) for mean in means]
 
 
 def _walk(seen: Sequence[tuple[float, float, float]]) -> float:
