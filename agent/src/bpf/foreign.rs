@@ -23,6 +23,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 const OPS_STRUCT: &str = "cache_ext_ops";
+/// What policies written for the published kernel count on, as `flags` of their table: requests that
+/// come one after another, and the right to leave one to the kernel.
+const AS_PUBLISHED: u64 = 1 | 2;
 const SECTIONS: [&str; 3] = [".rodata", ".data", ".bss"];
 /// The inodes that a published policy is for, and what tells it that there are any; see
 /// `bpf/include/compat/dir_watcher.bpf.h`.
@@ -130,8 +133,8 @@ fn try_load(file: &ObjectFile, cgroup: &Cgroup) -> libbpf_rs::Result<ForeignPoli
     Ok(ForeignPolicy { object: open.load()?, name })
 }
 
-/// Tells the table of hooks which cgroup it is for, and its own name unless it has another;
-/// returns that.
+/// Tells the table of hooks which cgroup it is for, how it wants to be asked, and its own name unless
+/// it has another; returns that.
 fn set_table(open: &mut OpenObject, types: &Btf<'_>, cgroup_id: u64) -> libbpf_rs::Result<String> {
     let missing = |what| io::Error::other(format!("{what} (see docs/published_policies.md)"));
     let ops: Struct<'_> =
@@ -146,8 +149,12 @@ fn set_table(open: &mut OpenObject, types: &Btf<'_>, cgroup_id: u64) -> libbpf_r
     let value = table.initial_value_mut().unwrap_or_default();
     let value = value.get_mut(..ops.size()).ok_or_else(|| missing("its table is too small"))?;
     value[id..id + size_of::<u64>()].copy_from_slice(&cgroup_id.to_ne_bytes());
-    // The name is the last member, its final byte the terminator.
-    let room = &mut value[name..ops.size() - 1];
+    let flags = place("flags");
+    if let Some(flags) = flags {
+        value[flags..flags + size_of::<u64>()].copy_from_slice(&AS_PUBLISHED.to_ne_bytes());
+    }
+    // Only flags follow the name, whose final byte is the terminator.
+    let room = &mut value[name..flags.unwrap_or(ops.size()) - 1];
     if room.iter().all(|&byte| byte == 0) {
         let bytes = called.len().min(room.len());
         room[..bytes].copy_from_slice(&called.as_bytes()[..bytes]);

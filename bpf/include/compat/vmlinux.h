@@ -175,8 +175,9 @@ struct cache_ext_ops {
 	void (*folio_accessed)(struct folio *folio, bool first);
 	void (*folio_removed)(struct folio *folio, bool evicted);
 	bool (*admit_folio)(u64 page_key);
-	u64 cgroup_id; /* set by the loader before the table is registered */
+	u64 cgroup_id; /* set by the loader before the table is registered, like the flags */
 	char name[32];
+	u64 flags;
 };
 
 #pragma clang attribute pop

@@ -11,6 +11,7 @@ use crate::ensure;
 use crate::error::{Context, Error, Result};
 use crate::files::{SCRATCH, TestFile};
 use crate::load::Load;
+use crate::parameter::{Parameter, WATCHDOG_SHORT};
 use crate::policy;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use std::fs;
@@ -20,6 +21,8 @@ pub const CASES: &[Case] = &[
     case("a_published_policy_is_attached_by_its_object", &[Once], attached),
     case("published_policies_hit_like_ours", &[Ext4, Long], hits),
     case("a_published_policy_keeps_to_a_directory", &[Once], watched),
+    case("published_policies_are_asked_one_request_at_a_time", &[Once], alone),
+    case("published_policies_may_leave_requests_to_the_kernel", &[Once], declined),
 ];
 
 const THREADS: usize = 4;
@@ -126,4 +129,38 @@ fn watched(lab: &Lab) -> Outcome {
     ensure!(failures(&cgroup)? == 0, "{} failures", failures(&cgroup)?);
     run_agent(lab, &cgroup, &["detach"])?;
     Ok(format!("{} reclaimed", after.get("reclaimed_pages")))
+}
+
+fn alone(lab: &Lab) -> Outcome {
+    let cgroup = Cgroup::create("alone", Some(8 * MIB))?;
+    let file = TestFile::create("alone", 4 * 8 * PAGES_PER_MIB)?;
+    attach(lab, &cgroup, "published_alone", &[])?;
+    measure(&cgroup, &file, WARMING)?;
+    let stat = cgroup.stat()?;
+    check_served(&stat)?;
+    ensure!(failures(&cgroup)? == 0, "{} at the same time", failures(&cgroup)?);
+    run_agent(lab, &cgroup, &["detach"])?;
+    Ok(format!("{} requests", stat.get("requests")))
+}
+
+/// One that looks at nothing is not ejected, one that looks and finds nothing is.
+fn declined(lab: &Lab) -> Outcome {
+    let cgroup = Cgroup::create("declined", Some(8 * MIB))?;
+    let file = TestFile::create("declined", 4 * 8 * PAGES_PER_MIB)?;
+    let few = Parameter::set(WATCHDOG_SHORT, "32")?;
+    attach(lab, &cgroup, "published_alone", &["--set", "declines=1"])?;
+    child::run(&cgroup, || file.read_all())?;
+    let stat = cgroup.stat()?;
+    ensure!(stat.text("state") == "running" && stat.get("requests") > 64, "ejected: {stat:?}");
+    ensure!(stat.get("fallback_pages") > 0, "the kernel did not step in: {stat:?}");
+    run_agent(lab, &cgroup, &["detach"])?;
+    let dir = format!("{SCRATCH}/nothing");
+    fs::create_dir_all(&dir).context(|| dir.clone())?;
+    attach(lab, &cgroup, "published_fifo", &["--watch", &dir])?;
+    child::run(&cgroup, || file.read_all())?;
+    drop(few);
+    let idle = cgroup.stat()?;
+    ensure!(idle.text("state") == "ejected", "it was not ejected: {idle:?}");
+    run_agent(lab, &cgroup, &["detach"])?;
+    Ok(format!("{} requests left to the kernel", stat.get("requests")))
 }
