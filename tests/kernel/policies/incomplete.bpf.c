@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A policy without folio_added. The kernel must not attach it. */
+/* A policy that only creates a list. The kernel must not attach it. */
 #include "test_policy.h"
 
 struct incomplete_state {
@@ -14,11 +14,4 @@ CACHE_EXT_HOOK(s32, incomplete_init, struct mem_cgroup *memcg)
 	return STATE->list ? 0 : -ENOMEM;
 }
 
-CACHE_EXT_HOOK(void, incomplete_evict_folios, struct cache_ext_eviction_ctx *request,
-	       struct mem_cgroup *memcg)
-{
-	evict_oldest(STATE->list, request);
-}
-
-CACHE_EXT_OPS(incomplete, .init = HOOK(incomplete_init),
-	      .evict_folios = HOOK(incomplete_evict_folios));
+CACHE_EXT_OPS(incomplete, .init = HOOK(incomplete_init));

@@ -4,6 +4,7 @@
 mod admission;
 mod charges;
 mod children;
+mod filtering;
 mod hooks;
 mod hooks_removal;
 mod hostile;
@@ -149,6 +150,7 @@ pub fn of(set: Set) -> impl Iterator<Item = &'static Case> {
         verifier::CASES,
         rights::CASES,
         admission::CASES,
+        filtering::CASES,
         swap::CASES,
         loader::CASES,
         published::CASES,

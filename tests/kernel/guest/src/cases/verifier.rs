@@ -16,7 +16,7 @@ pub const CASES: &[Case] = &[
     case("what_repeats_instructions_uncounted_is_refused", &[Once], uncounted),
     case("a_hook_of_very_many_instructions_is_refused", &[Once], long_hook),
     case("shipped_policies_are_short_enough", &[Once], shipped),
-    case("a_policy_needs_its_hooks", &[Once], incomplete),
+    case("a_policy_needs_a_hook_that_does_something", &[Once], incomplete),
     case("a_failing_init_attaches_nothing", &[Once], failing_init),
     case("a_cgroup_that_is_not_there_is_refused", &[Once], no_cgroup),
     case("a_second_policy_is_refused", &[Once], second),
@@ -110,7 +110,7 @@ fn shipped(lab: &Lab) -> Outcome {
 
 fn incomplete(_: &Lab) -> Outcome {
     let cgroup = Cgroup::create("incomplete", None)?;
-    attach_refused(policy::load("incomplete", &cgroup)?, &cgroup, "a policy without folio_added")
+    attach_refused(policy::load("incomplete", &cgroup)?, &cgroup, "a policy with init alone")
 }
 
 fn failing_init(_: &Lab) -> Outcome {
