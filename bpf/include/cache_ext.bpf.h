@@ -7,7 +7,7 @@
  * cache. docs/adding_a_policy.md walks through a policy; this file is the reference.
  *
  * A policy declares, in this order:
- *   POLICY_STATE(struct NAME_state)    state of one instance, reached as STATE->field, zero at init
+ *   POLICY_STATE(struct NAME_state)    optional state of one instance, STATE->field, zero at init
  *   POLICY_FOLIO_STATE(struct X)       optional state of one folio, FOLIO_STATE(folio)->field,
  *                                      zero when the folio is added; its size is in policy.toml
  *   CACHE_EXT_HOOK(ret, name, args...) one function per hook it implements (no argument of a hook
@@ -59,12 +59,15 @@ struct cache_ext_iter_opts {
 };
 
 /*
- * Hooks, all optional but init, evict_folios and folio_added:
+ * Hooks. All are optional, one beside init and exit is needed:
  *   s32  init(struct mem_cgroup *memcg)        create lists; 0 or a negative errno
  *   void exit(struct mem_cgroup *memcg)
  *   void evict_folios(struct cache_ext_eviction_ctx *request, struct mem_cgroup *memcg)
  *                                              propose request->nr_requested candidates
- *   void folio_added(struct folio *folio)      put it on a list
+ *            Without it eviction is the kernel's, as if there were no policy. Such a policy may filter
+ *            or watch. It has no use for lists and ghosts, and the build refuses them: in simulation
+ *            those are kernel_lru's, which evicts in the kernel's place.
+ *   void folio_added(struct folio *folio)      put it on a list; needed with evict_folios
  *   void folio_accessed(struct folio *folio, bool first)
  *            first: the access that brought the folio in, or the first use after readahead;
  *            it is not a re-reference

@@ -2,9 +2,20 @@
 //! What a policy folder must hold for the build to accept it. Shared with the tests, hence without
 //! a dependency on the build script.
 
-use crate::manifest::{HOOKS, Manifest, REQUIRED_HOOKS};
+use crate::manifest::{HOOKS, LIST_HOOKS, Manifest};
 use std::fs;
 use std::path::Path;
+
+/// Functions, by the beginnings of their names, that order pages for eviction.
+const FOR_EVICTION: [&str; 4] = [
+    "bpf_cache_ext_list_",
+    "bpf_cache_ext_folio_list",
+    "bpf_cache_ext_ghost_",
+    "bpf_cache_ext_propose",
+];
+
+/// Hooks that decide nothing and are told of no page.
+const FRAME_HOOKS: [&str; 2] = ["init", "exit"];
 
 /// Reads `policy.toml` of a folder and compares it with the code beside it.
 ///
@@ -38,9 +49,7 @@ fn check_code(code: &str, manifest: &Manifest) -> Result<(), String> {
             return Err(format!("hook {hook} is in the {has}, not in the {lacks}"));
         }
     }
-    if let Some(hook) = REQUIRED_HOOKS.iter().find(|r| !manifest.hooks.iter().any(|h| h == *r)) {
-        return Err(format!("hook {hook} is missing"));
-    }
+    check_eviction(code, manifest)?;
     let declared = |name: &str| manifest.tunables.iter().any(|t| t.name == name);
     let mut used = code.split("TUNABLE(").skip(1).map(|rest| {
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
@@ -51,6 +60,25 @@ fn check_code(code: &str, manifest: &Manifest) -> Result<(), String> {
     }
     match manifest.tunables.iter().find(|t| !code.contains(&format!("TUNABLE({})", t.name))) {
         Some(t) => Err(format!("tunable {} of policy.toml is never read", t.name)),
+        None => Ok(()),
+    }
+}
+
+/// A policy that evicts keeps lists. One that does not keeps none: in simulation, pages stand on the
+/// lists of what evicts in its place.
+fn check_eviction(code: &str, manifest: &Manifest) -> Result<(), String> {
+    let has = |hook: &str| manifest.hooks.iter().any(|h| h == hook);
+    if manifest.evicts() {
+        return match LIST_HOOKS.iter().find(|hook| !has(hook)) {
+            Some(hook) => Err(format!("hook {hook} is missing: evict_folios needs it")),
+            None => Ok(()),
+        };
+    }
+    if manifest.hooks.iter().all(|hook| FRAME_HOOKS.contains(&hook.as_str())) {
+        return Err(format!("no hook but {}", FRAME_HOOKS.join(" and ")));
+    }
+    match FOR_EVICTION.iter().find(|function| code.contains(**function)) {
+        Some(function) => Err(format!("{function} is for policies with evict_folios")),
         None => Ok(()),
     }
 }

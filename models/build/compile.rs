@@ -2,6 +2,7 @@
 //! The two compilations of a policy.
 
 use crate::Policy;
+use crate::manifest::KERNEL_MODEL;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,14 +18,41 @@ fn clang() -> Option<String> {
     })
 }
 
+fn write(file: &Path, text: &str) -> Result<(), String> {
+    fs::write(file, text).map_err(|e| format!("{}: {e}", file.display()))
+}
+
 /// Writes `policy_manifest.h` into a folder of its own and returns that folder.
 fn generated_dir(policy: &Policy, out: &Path) -> Result<PathBuf, String> {
     let dir = out.join("policies").join(&policy.manifest.name);
     fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
-    let header = dir.join("policy_manifest.h");
-    fs::write(&header, policy.manifest.header())
-        .map_err(|e| format!("{}: {e}", header.display()))?;
+    write(&dir.join("policy_manifest.h"), &policy.manifest.header())?;
     Ok(dir)
+}
+
+fn code_of(policy: &Policy) -> Result<PathBuf, String> {
+    let code = policy.dir.join("policy.bpf.c");
+    code.canonicalize().map_err(|e| format!("{}: {e}", code.display()))
+}
+
+/// The unit that simulates a policy: its code, the loop, and before both what evicts in its place if
+/// it does not. Generated headers go to `dir`.
+fn simulator(policy: &Policy, policies: &[Policy], dir: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    if !policy.manifest.evicts() {
+        let layer = policies.iter().find(|p| p.manifest.name == KERNEL_MODEL).ok_or_else(|| {
+            format!(
+                "policy {} has no evict_folios: {KERNEL_MODEL} is missing",
+                policy.manifest.name
+            )
+        })?;
+        write(&dir.join("layer_manifest.h"), &layer.manifest.layer_header())?;
+        let code = code_of(layer)?;
+        text =
+            format!("#define CX_LAYER_CODE \"{}\"\n#include \"native/layer.h\"\n", code.display());
+    }
+    let code = code_of(policy)?;
+    Ok(format!("{text}#include \"{}\"\n#include \"native/simulate.h\"\n", code.display()))
 }
 
 /// Compiles each policy with the simulation loop into one static library.
@@ -34,10 +62,7 @@ pub fn native(policies: &[Policy], include: &Path, out: &Path) -> Result<(), Str
         let name = &policy.manifest.name;
         let dir = generated_dir(policy, out)?;
         let source = dir.join("simulator.c");
-        let code = policy.dir.join("policy.bpf.c");
-        let code = code.canonicalize().map_err(|e| format!("{}: {e}", code.display()))?;
-        let text = format!("#include \"{}\"\n#include \"native/simulate.h\"\n", code.display());
-        fs::write(&source, text).map_err(|e| format!("{}: {e}", source.display()))?;
+        write(&source, &simulator(policy, policies, &dir)?)?;
         let mut build = cc::Build::new();
         if let (Err(_), Some(compiler)) = (env::var("CC"), clang()) {
             build.compiler(compiler);

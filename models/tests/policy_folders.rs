@@ -113,14 +113,50 @@ fn hooks_are_declared_and_implemented() {
     assert!(unknown.contains("folio_moved"), "{unknown}");
 }
 
+/// A folder with these hooks alone.
+fn folder_with(hooks: &[&str]) -> (TempDir, PathBuf) {
+    let (root, dir) = folder("sample", "", "");
+    let quoted: Vec<String> = hooks.iter().map(|hook| format!("{hook:?}")).collect();
+    let manifest = MANIFEST
+        .replace(r#"["init", "evict_folios", "folio_added"]"#, &format!("[{}]", quoted.join(", ")));
+    let table: String =
+        hooks.iter().map(|hook| format!(", .{hook} = HOOK(sample_{hook})")).collect();
+    let (functions, _) = CODE.split_once("CACHE_EXT_OPS").unwrap();
+    fs::write(dir.join("policy.toml"), manifest).unwrap();
+    fs::write(dir.join("policy.bpf.c"), format!("{functions}CACHE_EXT_OPS(sample{table});\n"))
+        .unwrap();
+    (root, dir)
+}
+
 #[test]
-fn a_policy_that_proposes_nothing_is_refused() {
-    let (_root, dir) = folder("sample", r#""evict_folios", "#, "");
-    let file = dir.join("policy.bpf.c");
-    let code = fs::read_to_string(&file).unwrap();
-    fs::write(&file, code.replace(".evict_folios = HOOK(sample_evict_folios),", "")).unwrap();
+fn a_policy_that_evicts_keeps_lists() {
+    for (hooks, missing) in
+        [(["init", "evict_folios"], "folio_added"), (["evict_folios", "folio_added"], "init")]
+    {
+        let (_root, dir) = folder_with(&hooks);
+        let message = check::read_manifest(&dir).unwrap_err();
+        let expected = format!("hook {missing} is missing: evict_folios needs it");
+        assert!(message.ends_with(&expected), "{message}");
+    }
+}
+
+#[test]
+fn a_policy_that_does_not_evict_keeps_no_lists() {
+    let (_root, dir) = folder_with(&["init", "folio_added"]);
     let message = check::read_manifest(&dir).unwrap_err();
-    assert!(message.ends_with("hook evict_folios is missing"), "{message}");
+    assert!(
+        message.ends_with("bpf_cache_ext_list_ is for policies with evict_folios"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_policy_without_a_hook_that_does_something_is_refused() {
+    for hooks in [&[][..], &["init"]] {
+        let (_root, dir) = folder_with(hooks);
+        let message = check::read_manifest(&dir).unwrap_err();
+        assert!(message.ends_with("no hook but init and exit"), "{message}");
+    }
 }
 
 #[test]

@@ -5,25 +5,37 @@
 
 #include "page_cache.h"
 
+/* What belongs to the code that is being compiled: the policy's, or that of the layer below it. */
+#define CX_OWN(name) cx_##name
+
+#ifndef CX_LAYERED
+#define cx_STATE_WORD 0 /* where the state begins */
+#endif
+
+/* Zero unless POLICY_STATE follows. */
+static const u64 cx_state_bytes;
+
 /*
  * State lies in memory that holds other types at other times: like the kernel, the native build is
  * compiled with -fno-strict-aliasing.
  */
 #define POLICY_STATE(type)                                                                         \
-	typedef type cx_state_t;                                                                   \
+	typedef type CX_OWN(state_t);                                                              \
+	static const u64 CX_OWN(state_bytes) = sizeof(type);                                       \
 	_Static_assert(_Alignof(type) <= 8, "state is aligned to 8 bytes")
-#define STATE ((cx_state_t *)cx_self->state)
+#define STATE ((CX_OWN(state_t) *)(cx_self->state + CX_OWN(STATE_WORD)))
 #define POLICY_FOLIO_STATE(type)                                                                   \
-	typedef type cx_folio_state_t;                                                             \
-	_Static_assert(sizeof(type) == CACHE_EXT_FOLIO_STATE_BYTES,                                \
+	typedef type CX_OWN(folio_state_t);                                                        \
+	_Static_assert(sizeof(type) == CX_OWN(FOLIO_STATE_BYTES),                                  \
 		       "folio_state_bytes in policy.toml differs from the code");                  \
 	_Static_assert(_Alignof(type) <= 4, "folio state is aligned to 4 bytes")
-#define FOLIO_STATE(folio) ((cx_folio_state_t *)(void *)(folio)->state)
-#define TUNABLE(field) (cx_self->tunables.field)
+#define FOLIO_STATE(folio)                                                                         \
+	((CX_OWN(folio_state_t) *)(void *)((folio)->state + CX_OWN(FOLIO_STATE_AT)))
+#define TUNABLE(field) (cx_self->CX_OWN(tunables).field)
 
 #define CACHE_EXT_HOOK(ret, name, args...) static __always_inline ret name(args)
 #define CACHE_EXT_OPS(policy, hooks...)                                                            \
-	static const struct cache_ext_ops cx_ops = {.name = #policy, hooks}
+	static const struct cache_ext_ops CX_OWN(table) = {.name = #policy, hooks}
 #define HOOK(name) (name)
 
 #define cache_ext_folio_pages(folio) ((void)(folio), 1u)

@@ -58,9 +58,9 @@ static __always_inline int bpf_cache_ext_ghost_add(u64 ghost, struct folio *foli
 {
 	bpf_cache_ext_list_del(folio);
 	cx_link(ghost, folio, true);
-#if CACHE_EXT_GHOST_VALUE_BYTES > 2
+#if CX_GHOST_VALUE_BYTES > 2
 	*(u32 *)(void *)folio->state = value;
-#elif CACHE_EXT_GHOST_VALUE_BYTES > 0
+#elif CX_GHOST_VALUE_BYTES > 0
 	*(u16 *)(void *)folio->state = (u16)value;
 #else
 	(void)value;
@@ -71,9 +71,9 @@ static __always_inline int bpf_cache_ext_ghost_add(u64 ghost, struct folio *foli
 
 static __always_inline u32 cx_ghost_value(const struct folio *folio)
 {
-#if CACHE_EXT_GHOST_VALUE_BYTES > 2
+#if CX_GHOST_VALUE_BYTES > 2
 	return *(const u32 *)(const void *)folio->state;
-#elif CACHE_EXT_GHOST_VALUE_BYTES > 0
+#elif CX_GHOST_VALUE_BYTES > 0
 	return *(const u16 *)(const void *)folio->state;
 #else
 	(void)folio;

@@ -50,6 +50,16 @@ static void cx_destroy(struct cx_sim *sim)
 	cx_release_sim(sim);
 }
 
+/* Those of a layer below follow the policy's own. */
+static void cx_set_tunables(struct cx_sim *sim, const u32 *tunables)
+{
+	memcpy(&sim->cx_tunables, tunables, CACHE_EXT_TUNABLE_WORDS * sizeof(u32));
+#ifdef CX_LAYERED
+	memcpy(&sim->cx_layer_tunables, tunables + CACHE_EXT_TUNABLE_WORDS,
+	       CX_LAYER_TUNABLE_WORDS * sizeof(u32));
+#endif
+}
+
 static struct cx_sim *cx_create(u64 capacity, u32 batch, u64 seed, const u32 *tunables)
 {
 	struct cx_sim *sim = cx_allocate_sim();
@@ -61,7 +71,7 @@ static struct cx_sim *cx_create(u64 capacity, u32 batch, u64 seed, const u32 *tu
 	sim->random = cx_hash(seed) | 1;
 	sim->refusal_random = cx_hash(~seed) | 1;
 	sim->fresh = CX_ANCHORS;
-	memcpy(&sim->tunables, tunables, CACHE_EXT_TUNABLE_WORDS * sizeof(u32));
+	cx_set_tunables(sim, tunables);
 	cx_self = sim;
 	if (cx_ops.init && cx_ops.init(NULL))
 		goto fail;
@@ -139,11 +149,6 @@ static int cx_resize(struct cx_sim *sim, u64 capacity, u32 batch)
 	return 0;
 }
 
-static void cx_set_tunables(struct cx_sim *sim, const u32 *tunables)
-{
-	memcpy(&sim->tunables, tunables, CACHE_EXT_TUNABLE_WORDS * sizeof(u32));
-}
-
 static void cx_set_refusals(struct cx_sim *sim, u32 per_million)
 {
 	sim->refused_per_million = per_million;
@@ -162,7 +167,7 @@ static void cx_get_stats(const struct cx_sim *sim, struct cx_stats *stats)
 	stats->resident = sim->resident;
 	for (u32 i = 0; i < sim->nr_ghosts; i++)
 		stats->ghosts += sim->len[CX_LISTS + i];
-	stats->state_bytes = cx_state_bytes(sim);
+	stats->state_bytes = cx_state_memory(sim);
 	stats->bytes = sizeof(*sim) + stats->state_bytes + sim->node_count * sizeof(struct folio) +
 		       cx_index_bytes(&sim->index);
 }

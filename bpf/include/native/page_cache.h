@@ -16,12 +16,7 @@
 #define CX_ANCHORS 40
 #define CX_IS_GHOST(list) ((list) >= CX_LISTS)
 
-/* A node has room for the folio's state while resident and for the ghost's value afterwards. */
-#if CACHE_EXT_FOLIO_STATE_BYTES > CACHE_EXT_GHOST_VALUE_BYTES
-#define CX_NODE_STATE_BYTES CACHE_EXT_FOLIO_STATE_BYTES
-#else
-#define CX_NODE_STATE_BYTES CACHE_EXT_GHOST_VALUE_BYTES
-#endif
+#include "node_state.h"
 
 #define CX_PROPOSED 1 /* a candidate of the eviction request being served, or on its way in */
 #define CX_INDEXED 2  /* in the index: resident, ghost, or on the way between them */
@@ -109,8 +104,11 @@ struct cx_sim {
 	u64 log_capacity;
 	u64 logged; /* since it was last taken; those beyond the capacity are lost */
 	struct cx_stats stats;
-	struct policy_tunables tunables;
-	u64 state[]; /* POLICY_STATE */
+	struct policy_tunables cx_tunables;
+#ifdef CX_LAYERED
+	struct cx_layer_tunables cx_layer_tunables;
+#endif
+	u64 state[]; /* POLICY_STATE, that of a layer below first */
 };
 
 /*

@@ -10,6 +10,12 @@
 
 #include "page_cache.h"
 
+#ifdef CX_LAYERED
+#include "layered.h"
+#else
+#define cx_ops cx_table
+#endif
+
 #define CX_BLOCK 512	 /* requests hashed at a time */
 #define CX_SLOT_AHEAD 20 /* requests between the prefetch of a slot and its use */
 #define CX_NODE_AHEAD 10 /* likewise for the node that the slot names */

@@ -11,7 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define CX_SIM_BYTES (sizeof(struct cx_sim) + sizeof(cx_state_t))
+#define CX_STATE_BYTES (cx_STATE_WORD * sizeof(u64) + cx_state_bytes)
+#define CX_SIM_BYTES (sizeof(struct cx_sim) + CX_STATE_BYTES)
 /* From this size on it is mapped: below, whole pages would cost more than they save. */
 #define CX_MAPPED_BYTES (64u << 10)
 #define CX_LEAST_PAGE_BYTES 4096
@@ -46,14 +47,14 @@ static void cx_release_sim(struct cx_sim *sim)
 }
 
 /* Bytes of the state; of a mapped one, those in memory. */
-static u64 cx_state_bytes(const struct cx_sim *sim)
+static u64 cx_state_memory(const struct cx_sim *sim)
 {
 	u8 in_memory[CX_SIM_BYTES / CX_LEAST_PAGE_BYTES + 1];
 	u64 page_bytes = (u64)sysconf(_SC_PAGESIZE);
 	u64 bytes = 0;
 
 	if (!cx_sim_is_mapped() || mincore((void *)sim, CX_SIM_BYTES, in_memory))
-		return sizeof(cx_state_t);
+		return CX_STATE_BYTES;
 	for (u64 page = 0; page * page_bytes < CX_SIM_BYTES; page++)
 		bytes += in_memory[page] & 1 ? page_bytes : 0;
 	return bytes > sizeof(*sim) ? bytes - sizeof(*sim) : 0;

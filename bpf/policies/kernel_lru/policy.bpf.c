@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The kernel's active and inactive file lists with refault distances. Head: oldest. */
+/*
+ * The kernel's active and inactive file lists with refault distances. Head: oldest.
+ *
+ * In simulation this also evicts below policies without evict_folios, in one unit with their code:
+ * what it defines carries its name, or klru for short.
+ */
 #include "cache_ext.bpf.h"
 
-#define DEF_PRIORITY 12
-#define CLUSTER_PAGES 32
-#define GIGABYTE_PAGES 262144
-#define MAX_GIGABYTES 65536
+#define KLRU_DEF_PRIORITY 12
+#define KLRU_CLUSTER_PAGES 32
+#define KLRU_GIGABYTE_PAGES 262144
+#define KLRU_MAX_GIGABYTES 65536
 
 /* Steps of the non-resident age in one capacity: what fits into a ghost, with room to wrap. */
-#define AGE_STEPS_SHIFT 13
-#define AGE_MASK 0xffff
+#define KLRU_AGE_STEPS_SHIFT 13
+#define KLRU_AGE_MASK 0xffff
 
 /* Fraction bits of the active pages owed to the scan. */
-#define CREDIT_SHIFT 10
+#define KLRU_CREDIT_SHIFT 10
 
 /* What reclaim knows of the lists: the kernel flushes these statistics every other second. */
-struct seen {
+struct klru_seen {
 	u64 inactive;
 	u64 active;
 	u64 refaults;
@@ -32,7 +37,7 @@ struct kernel_lru_state {
 	u64 scan_credit;
 	u64 accesses;
 	u64 seen_at;
-	struct seen seen;
+	struct klru_seen seen;
 };
 
 struct kernel_lru_folio {
@@ -50,7 +55,7 @@ CACHE_EXT_HOOK(s32, kernel_lru_init, struct mem_cgroup *memcg)
 	return STATE->inactive && STATE->active && STATE->shadows ? 0 : -ENOMEM;
 }
 
-static struct seen *statistics(void)
+static struct klru_seen *klru_statistics(void)
 {
 	if (STATE->accesses - STATE->seen_at >= TUNABLE(stats_interval)) {
 		STATE->seen_at = STATE->accesses;
@@ -61,17 +66,17 @@ static struct seen *statistics(void)
 	return &STATE->seen;
 }
 
-static u64 age_step_pages(void)
+static u64 klru_age_step_pages(void)
 {
-	u64 pages = bpf_cache_ext_capacity(STATE->inactive) >> AGE_STEPS_SHIFT;
+	u64 pages = bpf_cache_ext_capacity(STATE->inactive) >> KLRU_AGE_STEPS_SHIFT;
 
 	return pages ? pages : 1;
 }
 
 /* workingset_age_nonresident() */
-static void age_nonresident(u64 pages)
+static void klru_age_nonresident(u64 pages)
 {
-	u64 step = age_step_pages();
+	u64 step = klru_age_step_pages();
 
 	STATE->age_fraction += pages;
 	while (STATE->age_fraction >= step) {
@@ -81,23 +86,23 @@ static void age_nonresident(u64 pages)
 }
 
 /* workingset_refault() */
-static bool refaults_near(struct folio *folio)
+static bool klru_refaults_near(struct folio *folio)
 {
 	s64 shadow = bpf_cache_ext_ghost_take(STATE->shadows, folio);
-	u64 distance = (STATE->age - (u64)shadow) & AGE_MASK;
+	u64 distance = (STATE->age - (u64)shadow) & KLRU_AGE_MASK;
 
-	return shadow >= 0 && distance * age_step_pages() <= statistics()->active;
+	return shadow >= 0 && distance * klru_age_step_pages() <= klru_statistics()->active;
 }
 
 CACHE_EXT_HOOK(void, kernel_lru_folio_added, struct folio *folio)
 {
-	if (!refaults_near(folio)) {
+	if (!klru_refaults_near(folio)) {
 		bpf_cache_ext_list_add(STATE->inactive, folio, true);
 		return;
 	}
 	bpf_cache_ext_list_add(STATE->active, folio, true);
 	STATE->refaults++;
-	age_nonresident(cache_ext_folio_pages(folio));
+	klru_age_nonresident(cache_ext_folio_pages(folio));
 }
 
 /* folio_mark_accessed(), called by the read that brought the folio in, too */
@@ -113,7 +118,7 @@ CACHE_EXT_HOOK(void, kernel_lru_folio_accessed, struct folio *folio, bool first)
 	} else if (bpf_cache_ext_folio_list(folio) == STATE->inactive) {
 		bpf_cache_ext_list_move(STATE->active, folio, true);
 		state->referenced = 0;
-		age_nonresident(cache_ext_folio_pages(folio));
+		klru_age_nonresident(cache_ext_folio_pages(folio));
 	}
 }
 
@@ -122,11 +127,11 @@ CACHE_EXT_HOOK(void, kernel_lru_folio_removed, struct folio *folio, bool evicted
 {
 	if (!evicted)
 		return;
-	bpf_cache_ext_ghost_add(STATE->shadows, folio, STATE->age & AGE_MASK);
-	age_nonresident(cache_ext_folio_pages(folio));
+	bpf_cache_ext_ghost_add(STATE->shadows, folio, STATE->age & KLRU_AGE_MASK);
+	klru_age_nonresident(cache_ext_folio_pages(folio));
 }
 
-static u64 square_root(u64 x)
+static u64 klru_square_root(u64 x)
 {
 	u64 root = 0;
 
@@ -137,14 +142,15 @@ static u64 square_root(u64 x)
 }
 
 /* inactive_is_low() */
-static bool inactive_is_low(const struct seen *seen)
+static bool klru_inactive_is_low(const struct klru_seen *seen)
 {
 	u64 unit = TUNABLE(gigabyte_pages);
 	u64 gigabytes = unit ? (seen->inactive + seen->active) / unit : 0;
 	u64 ratio = 1;
 
 	if (gigabytes)
-		ratio = square_root(10 * (gigabytes < MAX_GIGABYTES ? gigabytes : MAX_GIGABYTES));
+		ratio = klru_square_root(
+			10 * (gigabytes < KLRU_MAX_GIGABYTES ? gigabytes : KLRU_MAX_GIGABYTES));
 	return seen->inactive * ratio < seen->active;
 }
 
@@ -153,43 +159,43 @@ static bool inactive_is_low(const struct seen *seen)
  * lists doubles, until a cluster is reclaimed. Returns how many active pages that scans for
  * `pages` reclaimed ones, in the proportions of lists at the scale of gigabyte_pages.
  */
-static u64 active_scan_pages(u64 pages)
+static u64 klru_active_scan_pages(u64 pages)
 {
 	u64 unit = TUNABLE(gigabyte_pages);
-	u64 inactive = bpf_cache_ext_list_len(STATE->inactive) * GIGABYTE_PAGES;
-	u64 active = bpf_cache_ext_list_len(STATE->active) * GIGABYTE_PAGES;
+	u64 inactive = bpf_cache_ext_list_len(STATE->inactive) * KLRU_GIGABYTE_PAGES;
+	u64 active = bpf_cache_ext_list_len(STATE->active) * KLRU_GIGABYTE_PAGES;
 	u64 inactive_scanned = 0, active_scanned = 0;
 
 	inactive = unit ? inactive / unit : 0;
 	active = unit ? active / unit : 0;
-	for (int shift = DEF_PRIORITY; shift >= 0; shift--) {
+	for (int shift = KLRU_DEF_PRIORITY; shift >= 0; shift--) {
 		u64 share = active >> shift;
 
-		if (inactive >> shift >= CLUSTER_PAGES) {
-			inactive_scanned += CLUSTER_PAGES;
-			active_scanned += share < CLUSTER_PAGES ? share : CLUSTER_PAGES;
+		if (inactive >> shift >= KLRU_CLUSTER_PAGES) {
+			inactive_scanned += KLRU_CLUSTER_PAGES;
+			active_scanned += share < KLRU_CLUSTER_PAGES ? share : KLRU_CLUSTER_PAGES;
 			break;
 		}
 		inactive_scanned += inactive >> shift;
 		active_scanned += share;
-		if (inactive_scanned >= CLUSTER_PAGES)
+		if (inactive_scanned >= KLRU_CLUSTER_PAGES)
 			break;
 	}
 	if (!inactive_scanned)
 		return pages;
-	STATE->scan_credit += ((pages * active_scanned) << CREDIT_SHIFT) / inactive_scanned;
-	pages = STATE->scan_credit >> CREDIT_SHIFT;
-	STATE->scan_credit -= pages << CREDIT_SHIFT;
+	STATE->scan_credit += ((pages * active_scanned) << KLRU_CREDIT_SHIFT) / inactive_scanned;
+	pages = STATE->scan_credit >> KLRU_CREDIT_SHIFT;
+	STATE->scan_credit -= pages << KLRU_CREDIT_SHIFT;
 	return pages;
 }
 
-static s64 deactivate(struct folio *folio, void *data)
+static s64 klru_deactivate(struct folio *folio, void *data)
 {
 	return CACHE_EXT_MOVE;
 }
 
 /* shrink_active_list(): unmapped folios keep their referenced flag */
-static void shrink_active(struct cache_ext_eviction_ctx *request, u64 pages)
+static void klru_shrink_active(struct cache_ext_eviction_ctx *request, u64 pages)
 {
 	struct cache_ext_iter_opts opts = {
 		.mode = CACHE_EXT_ITER_SIMPLE,
@@ -198,35 +204,35 @@ static void shrink_active(struct cache_ext_eviction_ctx *request, u64 pages)
 	};
 
 	if (opts.max_scan)
-		bpf_cache_ext_list_iterate(STATE->active, request, deactivate, NULL, &opts);
+		bpf_cache_ext_list_iterate(STATE->active, request, klru_deactivate, NULL, &opts);
 }
 
-static s64 reclaim(struct folio *folio, void *data)
+static s64 klru_reclaim(struct folio *folio, void *data)
 {
 	return CACHE_EXT_EVICT;
 }
 
 /* shrink_inactive_list(): folio_check_references() reclaims unmapped clean folios in any case */
-static void shrink_inactive(struct cache_ext_eviction_ctx *request)
+static void klru_shrink_inactive(struct cache_ext_eviction_ctx *request)
 {
 	struct cache_ext_iter_opts opts = {.mode = CACHE_EXT_ITER_SIMPLE};
 
-	bpf_cache_ext_list_iterate(STATE->inactive, request, reclaim, NULL, &opts);
+	bpf_cache_ext_list_iterate(STATE->inactive, request, klru_reclaim, NULL, &opts);
 }
 
 /* The active list goes first because iterations end with the request; the lists' ends differ. */
 CACHE_EXT_HOOK(void, kernel_lru_evict_folios, struct cache_ext_eviction_ctx *request,
 	       struct mem_cgroup *memcg)
 {
-	const struct seen *seen = statistics();
+	const struct klru_seen *seen = klru_statistics();
 	u64 pages = request->nr_requested;
 
-	if (seen->refaults != STATE->refaults_snapshot || inactive_is_low(seen))
-		shrink_active(request, active_scan_pages(pages));
-	shrink_inactive(request);
+	if (seen->refaults != STATE->refaults_snapshot || klru_inactive_is_low(seen))
+		klru_shrink_active(request, klru_active_scan_pages(pages));
+	klru_shrink_inactive(request);
 	if (!request->nr_proposed) { /* force_deactivate of do_try_to_free_pages() */
-		shrink_active(request, pages);
-		shrink_inactive(request);
+		klru_shrink_active(request, pages);
+		klru_shrink_inactive(request);
 	}
 	STATE->refaults_snapshot = seen->refaults;
 }

@@ -4,7 +4,7 @@
 use crate::count_correction::CountCorrection;
 use crate::error::Result;
 use crate::policy::{
-    Candidate, Instance, InstanceConfig, KERNEL_BATCH, Policy, Requests, Stats, Tunable,
+    Candidate, Instance, InstanceConfig, KERNEL_BATCH, Manifest, Policy, Requests, Stats, Tunable,
 };
 use std::cell::RefCell;
 
@@ -206,9 +206,18 @@ fn scaled_batch(rate: f64) -> u32 {
     ((f64::from(KERNEL_BATCH) * rate).round() as u32).clamp(1, KERNEL_BATCH)
 }
 
-/// Tunables in pages shrink with the cache.
+/// Tunables in pages shrink with the cache, and so do those of a layer below.
 fn scaled_tunables(policy: &Policy, values: &[u32], rate: f64) -> Vec<u32> {
-    let tunables = policy.manifest.tunables.iter();
+    let mut scaled = scaled_values(&policy.manifest, values, rate);
+    if let Some(layer) = policy.layer() {
+        let manifest = &layer.manifest;
+        scaled.extend(scaled_values(manifest, &manifest.tunable_defaults(), rate));
+    }
+    scaled
+}
+
+fn scaled_values(manifest: &Manifest, values: &[u32], rate: f64) -> Vec<u32> {
+    let tunables = manifest.tunables.iter();
     let words = tunables.flat_map(|tunable| (0..tunable.length).map(move |_| tunable));
     let scaled = |(tunable, &value): (&Tunable, &u32)| match tunable.unit.as_str() {
         "pages" => ((f64::from(value) * rate).round() as u32).clamp(tunable.min, tunable.max),

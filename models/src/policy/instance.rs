@@ -102,7 +102,8 @@ pub struct InstanceConfig {
     pub batch: u32,
     /// Seed of the policy's random numbers.
     pub seed: u64,
-    /// Values of all tunables, in the order of the manifest; empty for the defaults.
+    /// Values of all tunables, in the order of the manifest; empty for the defaults. Those of the
+    /// layer below ([`Policy::layer`]) may follow.
     pub tunables: Vec<u32>,
 }
 
@@ -155,13 +156,13 @@ impl Instance {
     pub fn new(policy: &'static Policy, config: &InstanceConfig) -> Result<Self> {
         check_shape(config.capacity_pages, config.batch)?;
         let defaults = policy.manifest.tunable_defaults();
-        let tunables = if config.tunables.is_empty() { &defaults } else { &config.tunables };
-        if tunables.len() != defaults.len() {
-            let message = format!("{} values given, {} declared", tunables.len(), defaults.len());
-            return Err(Error::argument("tunables", message));
-        }
+        let given = if config.tunables.is_empty() { &defaults } else { &config.tunables };
+        let tunables = policy.simulated_values(given).ok_or_else(|| {
+            let message = format!("{} values given, {} declared", given.len(), defaults.len());
+            Error::argument("tunables", message)
+        })?;
         let batch = effective_batch(config.batch, config.capacity_pages);
-        // SAFETY: `tunables` has as many words as the C side copies, by the check above.
+        // SAFETY: `tunables` has as many words as the C side copies.
         let sim = unsafe {
             (policy.vtable.get().create)(
                 config.capacity_pages,
@@ -238,16 +239,16 @@ impl Instance {
         unsafe { (self.policy.vtable.get().set_refusals)(self.sim.as_ptr(), per_million) }
     }
 
-    /// Sets all tunables of the running policy.
+    /// Sets all tunables of the running policy, as [`InstanceConfig::tunables`].
     ///
     /// # Errors
     /// [`Error::Argument`] on the wrong number of values.
     pub fn set_tunables(&mut self, tunables: &[u32]) -> Result<()> {
-        if tunables.len() != self.policy.manifest.tunable_words() {
-            return Err(Error::argument("tunables", format!("{} values given", tunables.len())));
-        }
-        // SAFETY: the C side copies as many words as the check above demands.
-        unsafe { (self.policy.vtable.get().set_tunables)(self.sim.as_ptr(), tunables.as_ptr()) }
+        let values = self.policy.simulated_values(tunables).ok_or_else(|| {
+            Error::argument("tunables", format!("{} values given", tunables.len()))
+        })?;
+        // SAFETY: `values` has as many words as the C side copies.
+        unsafe { (self.policy.vtable.get().set_tunables)(self.sim.as_ptr(), values.as_ptr()) }
         Ok(())
     }
 

@@ -16,8 +16,16 @@ pub const HOOKS: [&str; 7] = [
     "admit_folio",
 ];
 
-/// Those that it must implement: the page cache calls them without asking.
-pub const REQUIRED_HOOKS: [&str; 3] = ["init", "evict_folios", "folio_added"];
+/// The hook of policies that evict; without it that is left to the kernel.
+pub const EVICTION_HOOK: &str = "evict_folios";
+
+/// Those that a policy with [`EVICTION_HOOK`] must implement, too: it chooses from lists, which one
+/// makes and the other fills.
+pub const LIST_HOOKS: [&str; 2] = ["init", "folio_added"];
+
+/// The policy that evicts, in simulation, below one that leaves it to the kernel: a model of what the
+/// kernel does.
+pub const KERNEL_MODEL: &str = "kernel_lru";
 
 /// Kernel features beyond lists that a policy may need.
 pub const NEEDS: [&str; 7] =
@@ -126,6 +134,12 @@ impl Manifest {
         self.validate_variants()
     }
 
+    /// Whether it chooses what is evicted, or leaves that to the kernel.
+    #[must_use]
+    pub fn evicts(&self) -> bool {
+        self.hooks.iter().any(|hook| hook == EVICTION_HOOK)
+    }
+
     /// Number of 32-bit words that all tunables take together.
     #[must_use]
     pub fn tunable_words(&self) -> usize {
@@ -141,10 +155,7 @@ impl Manifest {
     /// Text of the generated `policy_manifest.h`.
     #[must_use]
     pub fn header(&self) -> String {
-        let fields: String = self.tunables.iter().map(Tunable::field).collect();
         let defaults: Vec<String> = self.tunables.iter().map(Tunable::initializer).collect();
-        // A struct needs a member even where there is nothing to tune.
-        let fields = if fields.is_empty() { "\tu32 none;\n".into() } else { fields };
         format!(
             "/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */\n\
              /* Generated from policy.toml. */\n#pragma once\n\
@@ -160,7 +171,32 @@ impl Manifest {
             ghost = self.ghost_value_bytes,
             words = self.tunable_words(),
             defaults = defaults.join(", "),
+            fields = self.fields(),
         )
+    }
+
+    /// Text of the generated `layer_manifest.h` of policies that are simulated above this one.
+    #[must_use]
+    pub fn layer_header(&self) -> String {
+        format!(
+            "/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */\n\
+             /* Generated from the policy.toml of {name}. */\n#pragma once\n\
+             #define cx_layer_FOLIO_STATE_BYTES {state}\n\
+             #define CX_LAYER_GHOST_VALUE_BYTES {ghost}\n\
+             #define CX_LAYER_TUNABLE_WORDS {words}\n\
+             struct cx_layer_tunables {{\n{fields}}};\n",
+            name = self.name,
+            state = self.folio_state_bytes,
+            ghost = self.ghost_value_bytes,
+            words = self.tunable_words(),
+            fields = self.fields(),
+        )
+    }
+
+    /// Members of the struct of tunables, which needs one even where there is nothing to tune.
+    fn fields(&self) -> String {
+        let fields: String = self.tunables.iter().map(Tunable::field).collect();
+        if fields.is_empty() { "\tu32 none;\n".into() } else { fields }
     }
 }
 

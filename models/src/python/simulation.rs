@@ -80,7 +80,7 @@ fn job(
 ) -> Result<Job> {
     let given = given.into_iter().flatten().map(|(key, &value)| (key.as_str(), value.into()));
     let policy = candidate.policy;
-    let tunables = policy.manifest.with_tunables(candidate.tunables.clone(), given);
+    let tunables = candidate.values_with(given);
     let tunables = tunables.map_err(|message| Error::argument("tunable", message))?;
     Ok(Job { policy, config: InstanceConfig { capacity_pages, batch, seed, tunables } })
 }
