@@ -60,6 +60,11 @@ class Policy:
     variants: tuple[Variant, ...] = ()
 
     @property
+    def evicts(self) -> bool:
+        """Whether it chooses what is evicted, or leaves that to the kernel."""
+        return "evict_folios" in self.hooks
+
+    @property
     def kind(self) -> str:
         """Where the policy can run."""
         return "simulation" if self.simulation_only else "kernel"

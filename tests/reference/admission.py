@@ -1,30 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LRU behind an admission filter by task (Zussman et al.: cache_ext, SOSP 2025)."""
+"""An admission filter by task (Zussman et al.: cache_ext, SOSP 2025) before the kernel's LRU."""
 
 from collections.abc import Sequence
 
+from tests.reference import kernel_lru
 
-class Reference:
-    """Pages in order of their last access; misses of filtered tasks change nothing."""
+
+class Reference(kernel_lru.Reference):
+    """Misses of filtered tasks change nothing; all other requests are the kernel's."""
 
     def __init__(
         self, capacity_pages: int, batch: int, filtered_tasks: Sequence[int] | int = ()
     ) -> None:
-        self.capacity_pages = capacity_pages
-        self.batch = min(batch, max(1, capacity_pages // 16))
+        super().__init__(capacity_pages, batch)
         tasks = [filtered_tasks] if isinstance(filtered_tasks, int) else filtered_tasks
         self.filtered_tasks = set(tasks) - {0}
-        self.pages: list[int] = []
 
     def access(self, key: int, task: int = 0) -> bool:
         """Serve one request; True for a hit."""
-        if key in self.pages:
-            self.pages.remove(key)
-            self.pages.append(key)
-            return True
-        if task in self.filtered_tasks:
+        cached = key in self.inactive or key in self.active
+        if not cached and task in self.filtered_tasks:
             return False
-        if len(self.pages) >= self.capacity_pages:
-            del self.pages[: self.batch]
-        self.pages.append(key)
-        return False
+        return super().access(key, task)

@@ -64,9 +64,10 @@ mod tests {
 
     /// A loop over 80 pages by task 1, which fit, and ever new ones by task 7, with which they do
     /// not.
-    fn feed(tenant: &mut TenantCurves, part: u64) {
-        let key =
-            |i: u64| if i.is_multiple_of(2) { 1_000_000 + part * 5000 + i } else { i / 2 % 80 };
+    fn feed(tenant: &mut TenantCurves, part: u64, first: u64) {
+        let key = |i: u64| {
+            if i.is_multiple_of(2) { 1_000_000 + part * 5000 + i } else { first + i / 2 % 80 }
+        };
         let keys: Vec<u64> = (0..5000).map(key).collect();
         let tasks: Vec<u32> = (0..5000).map(|i| if i % 2 == 0 { 7 } else { 1 }).collect();
         let requests = Requests { keys: &keys, tasks: &tasks, times_ns: &[] };
@@ -86,25 +87,25 @@ mod tests {
         let mut tenant = TenantCurves::new(&CurvesConfig::default()).unwrap();
         let told = tenant.counterfactuals("default", SIZE).unwrap().unwrap();
         assert!(!told.policies.contains(&"admission".into()), "{:?}", told.policies);
-        (0..4).for_each(|part| feed(&mut tenant, part));
+        (0..4).for_each(|part| feed(&mut tenant, part, 0));
         let (curves, before) = (tenant.curves().unwrap(), told.generation);
 
         tenant.set_tasks(Some(&[7])).unwrap();
         assert!(tenant.curves().is_none() && tenant.generation() == 0, "they begin anew");
         misses(&mut tenant);
-        (4..8).for_each(|part| feed(&mut tenant, part));
+        (4..8).for_each(|part| feed(&mut tenant, part, 0));
         let admission = misses(&mut tenant);
         assert!((10_000.0..=10_080.0).contains(&admission), "task 7 misses: {admission}");
         assert!(tenant.curves().unwrap().generation > curves.generation);
         let told = tenant.counterfactuals("default", SIZE).unwrap().unwrap();
         assert!(told.generation > before);
 
-        // The other task is named instead.
+        // The other task is named instead. What it had cached would serve it still.
         tenant.set_tasks(Some(&[1])).unwrap();
         let told = tenant.counterfactuals("default", SIZE).unwrap().unwrap();
         let generation = told.generation;
         let before = misses(&mut tenant);
-        feed(&mut tenant, 8);
+        feed(&mut tenant, 8, 500);
         let after = misses(&mut tenant);
         assert!(after - before > 4000.0, "task 1 is filtered, so all misses: {}", after - before);
         let told = tenant.counterfactuals("default", SIZE).unwrap().unwrap();
