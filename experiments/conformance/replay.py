@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from cachepilot import _models
+from cachepilot import _models, manifest
 
 from .plays import Play
 
@@ -18,12 +18,20 @@ def capacity_pages(play: Play) -> int:
     return round(play.resident_pages + BATCH / 2)
 
 
+def _interval_tunable(policy: str) -> str | None:
+    """The name of `stats_interval` where the model of the kernel's default LRU evicts."""
+    if policy == "default":
+        return "stats_interval"
+    known = manifest.policies().get(policy)
+    return None if known is None or known.evicts else "kernel_lru.stats_interval"
+
+
 def miss_ratio(play: Play, keys: "np.ndarray[tuple[int], np.dtype[np.uint64]]") -> float:
     """Simulated miss ratio of the accesses after the warm-up."""
     tunables = None
-    if play.policy == "default":
-        interval = round(STATISTICS_SECONDS * play.accesses_per_second)
-        tunables = {"stats_interval": interval}
+    name = _interval_tunable(play.policy)
+    if name is not None:
+        tunables = {name: round(STATISTICS_SECONDS * play.accesses_per_second)}
     policy = MODELS.get(play.policy, play.policy)
     hits = _models.simulate_hits(
         keys,
