@@ -23,25 +23,22 @@ def may_stay(objective: Objective, policy: str) -> bool:
     return allowed and objective.fixed is None and not objective.has_slo
 
 
-def _is_certain(tenant: Tenant, objective: Objective) -> bool:
-    """Whether a tenant is planned by what is certain of it."""
-    return tenant.certain is not None and may_stay(objective, tenant.policy)
-
-
 def _curves(tenant: Tenant, objective: Objective) -> Curves:
-    certain = tenant.certain if _is_certain(tenant, objective) else None
-    return certain or tenant.curves or NO_CURVES
+    """What a tenant is planned by: what is certain of it, its curves, or `NO_CURVES`."""
+    if tenant.certain is not None and may_stay(objective, tenant.policy):
+        return tenant.certain
+    return tenant.curves or NO_CURVES
 
 
 def _held(tenant: Tenant, objective: Objective) -> Held:
     if objective.mode is Mode.OBSERVE and objective.fixed is None:
         return Held.OBSERVE
-    if tenant.curves is None and not _is_certain(tenant, objective):
+    curves = _curves(tenant, objective)
+    if curves is NO_CURVES:
         return Held.NO_CURVES
     pinned = (objective.fixed or NOTHING_FIXED).policy
-    if not tenant.trust.trusted and not _is_certain(tenant, objective):
+    if not tenant.trust.trusted and curves is not tenant.certain:
         return Held.UNTRUSTED
-    curves = _curves(tenant, objective)
     if not {tenant.policy, pinned or tenant.policy} <= set(curves.policies):
         return Held.UNKNOWN_POLICY
     return Held(objective.mode) if objective.mode is not Mode.AUTO else Held.NOT
