@@ -6,24 +6,8 @@
 #ifndef CACHEPILOT_SAMPLER_KERNEL_TYPES_H
 #define CACHEPILOT_SAMPLER_KERNEL_TYPES_H
 
-typedef unsigned char __u8;
-typedef unsigned short __u16;
-typedef unsigned int __u32;
-typedef unsigned long long __u64;
-typedef signed char __s8;
-typedef short __s16;
-typedef int __s32;
-typedef long long __s64;
-typedef __u16 __be16;
-typedef __u32 __be32;
-typedef __u32 __wsum;
-typedef __u32 u32;
-typedef __u64 u64;
-typedef __s64 s64;
-typedef _Bool bool;
+#include "../include/integers.h"
 
-#define true 1
-#define false 0
 #define NULL ((void *)0)
 
 enum bpf_map_type {

@@ -7,26 +7,8 @@
 #ifndef __VMLINUX_H__
 #define __VMLINUX_H__
 
-typedef unsigned char __u8;
-typedef unsigned short __u16;
-typedef unsigned int __u32;
-typedef unsigned long long __u64;
-typedef signed char __s8;
-typedef short __s16;
-typedef int __s32;
-typedef long long __s64;
-typedef __u16 __be16;
-typedef __u32 __be32;
-typedef __u64 __be64;
-typedef __u32 __wsum;
-typedef __u8 u8;
-typedef __u16 u16;
-typedef __u32 u32;
-typedef __u64 u64;
-typedef __s8 s8;
-typedef __s16 s16;
-typedef __s32 s32;
-typedef __s64 s64;
+#include "../integers.h"
+
 typedef u8 uint8_t;
 typedef u16 uint16_t;
 typedef u32 uint32_t;
@@ -40,12 +22,6 @@ typedef long long loff_t;
 typedef int pid_t;
 typedef u32 dev_t;
 typedef unsigned short umode_t;
-typedef _Bool bool;
-
-enum {
-	false = 0,
-	true = 1
-};
 
 /* The numbers of these are those of the system's interface. */
 enum bpf_map_type {
