@@ -31,12 +31,13 @@ def worth(limit_mib: float, knee_mib: float) -> float:
 
 @dataclass
 class Tenant:
-    """`knee_mib` is true, `told_mib` what its curve says."""
+    """`knee_mib` is true, `told_mib` what its curve says; with `needs_mib` it lacks nothing."""
 
     knee_mib: float
     told_mib: float
     limit_mib: float = 128.0
     planned_mib: float = 128.0
+    needs_mib: float = 1000.0
     changes: dict[str, object] = field(default_factory=dict)
 
     def seen(self, noise: float) -> MemoryTenant:
@@ -55,6 +56,8 @@ class Tenant:
             reread_s=max(0.0, self.limit_mib - self.planned_mib) * 256 * 500e-6,
             measured=reading,
             predicted=reading,
+            predicted_at=lambda limit: Reading(float(limit), 0.5),
+            lacks_at=lambda limit: max(0.0, 1 - limit / MIB / self.needs_mib),
         )
         return replace(found, **self.changes)  # type: ignore[arg-type]
 
@@ -173,6 +176,22 @@ def test_a_donor_without_budget_gives_nothing_but_to_an_slo() -> None:
     taker.changes = {"is_short": True, "reached": 0.8, "reached_planned": 1.0, "priority": 1}
     assert node.run(1) == [Event.LIVE]
     assert node.run(20) == [Event.CONFIRMED]
+
+
+def test_an_slo_takes_what_it_needs_and_the_rest_of_the_plan_waits_for_evidence() -> None:
+    taker, donor = pair()
+    taker.changes = {"is_short": True, "reached": 0.8, "reached_planned": 1.0, "priority": 1}
+    taker.needs_mib = 135.0
+    donor.changes = {"can_afford": False}
+    node = Node(taker, donor)
+    assert node.run(1) == [Event.LIVE]
+    assert [one.member.predicted.ops for one in node.told] == [136 * MIB, 120 * MIB]
+    taker.changes = {"reached_planned": 1.0, "priority": 1}
+    assert node.run(100) == [Event.CONFIRMED]
+    assert (taker.limit_mib, donor.limit_mib) == (136, 120)
+    donor.changes = {}
+    assert node.run(100) == [Event.LIVE, Event.CONFIRMED]
+    assert (taker.limit_mib, donor.limit_mib) == (192, 64)
 
 
 def test_an_slo_takes_nothing_from_one_of_a_higher_priority_that_then_misses_its_own() -> None:

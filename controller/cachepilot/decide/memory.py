@@ -9,6 +9,7 @@ limits of before, by curves calibrated there, and the change is confirmed or und
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from cachepilot.decide import memory_rollout as rollout
 from cachepilot.decide.config import DecideConfig
@@ -21,7 +22,10 @@ from cachepilot.decide.memory_state import (
     MemoryState,
     MemoryTenant,
 )
-from cachepilot.sizes import human_bytes
+from cachepilot.sizes import PAGE_BYTES, human_bytes
+
+PARTS = 16
+"""Of the way to the plan's limits: how finely what an SLO needs of it is told."""
 
 
 def step(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list[MemoryOutcome]:
@@ -46,11 +50,13 @@ def _decide(
     state: MemoryState, seen: MemoryInterval, movers: list[str], config: DecideConfig
 ) -> list[MemoryOutcome]:
     tenants = [seen.tenants[name] for name in movers]
-    if seen.is_forced or _serves_slo(tenants, config):
+    if seen.is_forced:
         return _begin(state, seen, movers, forced=True)
+    if _serves_slo(tenants, config):
+        return _begin_needed(state, seen, movers, forced=True)
     if _is_owed(state, seen, tenants, config):
         # Of a change that is under way it is a correction, by which that goes on to be judged.
-        return _begin(state, seen, movers, forced=state.change is None)
+        return _begin_needed(state, seen, movers, forced=state.change is None)
     if state.change is not None or rollout.is_going_back(state, seen.time_s):
         return []
     return _weigh(state, seen, movers, config)
@@ -70,6 +76,38 @@ def _serves_slo(tenants: Sequence[MemoryTenant], config: DecideConfig) -> bool:
     if abs(nearer) < config.least_gain:
         nearer = sum(math.log(one.aimed_planned / one.aimed) for one in peers)
     return nearer >= config.least_gain
+
+
+def _needed(seen: MemoryInterval, movers: list[str]) -> MemoryInterval:
+    """The plan, as far on the way to it as those need who lack what comes first.
+
+    What it moves beyond that gains something at best: it begins by evidence and is judged by what
+    it gains, as any other change.
+    """
+    tenants = dict(seen.tenants)
+    growing = [tenants[name] for name in movers if tenants[name].grows]
+    lacking = [one for one in growing if _is_lacking(one, 0.0)]
+    parts = (step / PARTS for step in range(1, PARTS))
+    enough = (part for part in parts if not any(_is_lacking(one, part) for one in lacking))
+    part = next(enough, 1.0)
+    tenants.update((name, _on_the_way(tenants[name], part)) for name in movers)
+    return replace(seen, tenants=tenants)
+
+
+def _is_lacking(one: MemoryTenant, part: float) -> bool:
+    return one.lacks_at(_limit_at(one, part)) > one.lacks_planned
+
+
+def _limit_at(one: MemoryTenant, part: float) -> int:
+    moved = round(part * (one.planned_bytes - one.limit_bytes) / PAGE_BYTES)
+    return one.limit_bytes + moved * PAGE_BYTES if part < 1 else one.planned_bytes
+
+
+def _on_the_way(one: MemoryTenant, part: float) -> MemoryTenant:
+    if part >= 1:
+        return one
+    limit_bytes = _limit_at(one, part)
+    return replace(one, planned_bytes=limit_bytes, predicted=one.predicted_at(limit_bytes))
 
 
 def _owed_rate(tenants: Sequence[MemoryTenant], config: DecideConfig) -> float:
@@ -146,6 +184,13 @@ def _weigh(
     if sure < least or not is_affordable or evidence < cost(tenants) + state.lost:
         return []
     return _begin(state, seen, movers, forced=False)
+
+
+def _begin_needed(
+    state: MemoryState, seen: MemoryInterval, movers: list[str], forced: bool
+) -> list[MemoryOutcome]:
+    needed = _needed(seen, movers)
+    return _begin(state, needed, [one for one in movers if needed.tenants[one].is_step], forced)
 
 
 def _begin(

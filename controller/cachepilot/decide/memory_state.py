@@ -52,6 +52,10 @@ class MemoryTenant:
     Without an SLO `below` and `below_planned` are the parts of what it keeps that it is predicted
     not to have.
 
+    Of a limit under the policy in force and the load that is planned, `predicted_at` tells what is
+    predicted, and `lacks_at` the part that is missing of its SLO with the margin, or of what it
+    keeps, where the curve is wrong by a standard error.
+
     `is_free` says that its limit may be changed now, `stays` that it is no longer the decider's to
     change, `is_ordered` that an operator pinned it; `can_afford` that its budget allows for a
     change that turns out wrong. `is_filling` says that its page cache has yet to read what its
@@ -71,6 +75,8 @@ class MemoryTenant:
     reread_s: float
     measured: Reading
     predicted: Reading
+    predicted_at: Callable[[int], Reading]
+    lacks_at: Callable[[int], float]
     priority: int = 0
     has_slo: bool = False
     reached: float = 1.0
@@ -92,6 +98,11 @@ class MemoryTenant:
     def grows(self) -> bool:
         """Whether it gets memory."""
         return self.planned_bytes > self.limit_bytes
+
+    @property
+    def lacks_planned(self) -> float:
+        """What the plan leaves missing of what `lacks_at` tells."""
+        return 1 - self.aimed_planned if self.has_slo else self.below_planned
 
     @property
     def is_step(self) -> bool:

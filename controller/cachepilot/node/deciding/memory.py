@@ -103,10 +103,22 @@ class _Worth:
             return limit_bytes / self._budget
         return self._weight * (ops if self._goal is Goal.TOTAL_THROUGHPUT else 1.0)
 
-    def at(self, limit_bytes: int) -> float:
+    def reading_at(self, limit_bytes: int) -> Measured:
         miss = miss_at(self._seen, self._state, limit_bytes)
         miss = self._seen.tenant.indicators.miss_ratio if miss is None else miss
-        return self.of(self.ops(miss), limit_bytes)
+        return Measured(self.ops(miss), miss)
+
+    def sure_at(self, limit_bytes: int) -> Measured:
+        """With a miss ratio a standard error higher than told; error bars hold 95%."""
+        told, measured = self.reading_at(limit_bytes), self._seen.measured
+        if measured is None or self._seen.tenant.certain is not None:
+            return told
+        here, policy = self._seen.limit_bytes, self._seen.tenant.policy
+        miss = min(1.0, told.miss_ratio + measured.error_between(policy, here, limit_bytes) / 2)
+        return Measured(self.ops(miss), miss)
+
+    def at(self, limit_bytes: int) -> float:
+        return self.of(self.reading_at(limit_bytes).ops, limit_bytes)
 
     def error(self, action: Action) -> float:
         """By how much less the plan may be worth: a miss ratio a quarter of an error bar higher.
@@ -183,6 +195,8 @@ def _tenant(
         reread_s=reread_s,
         measured=Measured(tenant.indicators.throughput_ops, tenant.indicators.miss_ratio),
         predicted=Measured(then.throughput_ops, then.miss_ratio),
+        predicted_at=worth.reading_at,
+        lacks_at=partial(_lacks_at, cycle, action, seen, worth),
         priority=objective.priority,
         has_slo=objective.has_slo,
         reached=_reached(objective, seen, now),
@@ -191,7 +205,7 @@ def _tenant(
         aimed_planned=_reached(aims, seen, then),
         is_short=action.cgroup in cycle.short,
         is_left_out=action.cgroup in cycle.left_out,
-        below=max(_below(action, now), _unprotected(cycle, action)),
+        below=max(_below(action, now), _unprotected(cycle, action, now.limit_bytes)),
         below_planned=_below(action, then),
         is_free=action.held is Held.NOT and action.cgroup not in cycle.busy,
         stays=objective.mode is not Mode.AUTO or action.cgroup in cycle.ordered,
@@ -225,11 +239,22 @@ def _below(action: Action, setting: Action | Setting) -> float:
     return max(0.0, 1 - setting.throughput_ops / action.kept_ops)
 
 
-def _unprotected(cycle: MemoryCycle, action: Action) -> float:
-    """The part of its protected memory that a tenant lacks and is to get back."""
+def _unprotected(cycle: MemoryCycle, action: Action, limit_bytes: int) -> float:
+    """The part of its protected memory that a tenant lacks at a limit and is to get back."""
     if action.cgroup not in cycle.restored:
         return 0.0
-    return max(0.0, 1 - action.present.limit_bytes / max(action.limit_bytes, PAGE_BYTES))
+    return max(0.0, 1 - limit_bytes / max(action.limit_bytes, PAGE_BYTES))
+
+
+def _lacks_at(
+    cycle: MemoryCycle, action: Action, seen: Seen, worth: _Worth, limit_bytes: int
+) -> float:
+    """The part missing at a limit: of the SLO with its margin, or of what it keeps."""
+    told, objective = worth.sure_at(limit_bytes), cycle.objectives.of(action.cgroup)
+    setting = Setting(seen.tenant.policy, limit_bytes, told.miss_ratio, told.ops)
+    if objective.has_slo:
+        return 1 - _reached(objective.aims, seen, setting)
+    return max(_below(action, setting), _unprotected(cycle, action, limit_bytes))
 
 
 def _is_forced(cycle: MemoryCycle) -> bool:
