@@ -64,6 +64,20 @@ fn refused_candidates_stay_and_others_are_asked_for() {
     }
 }
 
+/// What is refused is asked for again, so that most requests are small.
+#[test]
+fn small_requests_let_no_pages_of_a_loop_into_the_main_part_of_wtinylfu() {
+    let keys: Vec<u64> = (0..60_000).map(|i| i % 1_000).collect();
+    let misses = |per_million: u32| {
+        let mut instance = Instance::new(find("wtinylfu").unwrap(), &config(500, KERNEL_BATCH)).unwrap();
+        instance.set_refusals(per_million);
+        instance.run(Requests::of_keys(&keys), None).unwrap();
+        instance.stats().misses as f64
+    };
+    let (whole, small) = (misses(0), misses(100_000));
+    assert!(small < 1.08 * whole, "{small} misses, {whole} where requests are whole");
+}
+
 #[test]
 fn a_kernel_that_refuses_everything_chooses_by_itself() {
     for (instance, name) in refused(1_000_000) {

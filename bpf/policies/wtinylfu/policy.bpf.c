@@ -250,7 +250,11 @@ static void bound_protected(struct cache_ext_eviction_ctx *request)
 		walk(STATE->protected, request, move_oldest, NULL, length - target);
 }
 
-/* Pages that must leave the window for it to have its share after as many came as leave now. */
+/*
+ * Pages that must leave the window for it to have its share after as many came as leave now. A
+ * request may be smaller than what came, so a page that it is too small for waits for the next one;
+ * only what the window has above its share by then goes on probation without a comparison.
+ */
 static u64 bound_window(struct cache_ext_eviction_ctx *request)
 {
 	u64 target = window_target();
@@ -260,10 +264,11 @@ static u64 bound_window(struct cache_ext_eviction_ctx *request)
 	leaving = leaving > target ? leaving - target : 0;
 	if (leaving > length)
 		leaving = length;
-	if (leaving <= request->nr_requested)
-		return leaving;
-	walk(STATE->window, request, move_oldest, NULL, leaving - request->nr_requested);
-	return request->nr_requested;
+	if (leaving > request->nr_requested)
+		leaving = request->nr_requested;
+	if (length - leaving > target)
+		walk(STATE->window, request, move_oldest, NULL, length - leaving - target);
+	return leaving;
 }
 
 /* The oldest `candidates` of the window leave the cache or move on; the pages that they beat. */
