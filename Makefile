@@ -69,9 +69,11 @@ bench-models: build ## Compare simulators and curves with libcachesim: experimen
 bench-kernel: build kernel ## Measure policies and the patched kernel in a virtual machine: experiments/kernel_*
 	@kernel/build counted-stock
 	@kernel/build counted
+	@kernel/build scaling
 	@experiments/conformance/run
 	@experiments/kernel_overhead/run
 	@experiments/kernel_policies/run
+	@experiments/kernel_scaling/run
 
 scorecard: build ## Print every result in experiments/, those short of their goal first
 	@.venv/bin/cachepilot scorecard

@@ -10,6 +10,9 @@ from experiments.conformance.plays import Play
 from experiments.kernel_guest import streams
 from experiments.kernel_overhead import measure
 from experiments.kernel_policies import swap
+from experiments.kernel_scaling import locks
+from experiments.kernel_scaling import measure as scaling
+from experiments.kernel_scaling.__main__ import rows_of
 
 from cachepilot import _models
 from cachepilot.results import read_results
@@ -97,7 +100,64 @@ def test_overhead_is_taken_at_the_same_misses() -> None:
     assert overhead[125] == pytest.approx([0.0, 1.0, 2.0])
 
 
-@pytest.mark.parametrize("name", ["conformance", "kernel_overhead", "kernel_policies"])
+LOCK_STAT = """\
+lock_stat version 0.4
+  class name  con-bounces  contentions  waittime-min  waittime-max
+  &registry->lock:  3  5  0.10  9.99 \
+  12.00  2.40  100  900  0.05  80.00 \
+  1200.00  1.33
+  &registry->lock  5  [<0000000000000000>] cx_find+0x1/0x2
+  &registry->lock/1:  0  0  0.00  0.00 \
+  0.00  0.00  0  7  0.05  1.00 \
+  2.00  0.28
+  &rq->__lock:  1  2  0.10  0.20 \
+  0.30  0.15  4  444  0.05  1.00 \
+  99.00  0.22
+"""
+
+
+def test_locks_are_those_that_the_patches_add(tmp_path: Path) -> None:
+    patch = tmp_path / "0001-a.patch"
+    patch.write_text(
+        "+\tspin_lock_init(&registry->lock);\n+static DEFINE_MUTEX(cx_mutex);\n"
+        "-static DEFINE_SPINLOCK(gone);\n \tmutex_init(&kept->lock);\n"
+    )
+    assert locks.of_series([patch]) == {"&registry->lock", "cx_mutex"}
+
+
+def test_locks_are_counted_with_their_subclasses_and_no_others() -> None:
+    assert locks.counted(LOCK_STAT, ["&registry->lock"]) == locks.Counts(907, 5)
+    assert locks.counted(LOCK_STAT, ["cx_mutex"]) == locks.Counts()
+
+
+def test_every_run_of_the_program_is_read() -> None:
+    line = '{"threads":%d,"reads":100,"ns":2000000000}\n'
+    text = f"{line % 1}{LOCK_STAT}  &a{{b}}->c:  1\nend\n{line % 8}end\n"
+    found = scaling.runs_of(text, frozenset({"&registry->lock"}))
+    assert [(run.threads, run.locks.contentions) for run in found] == [(1, 5), (8, 0)]
+    assert found[0].reads_per_second == 50
+
+
+def test_a_policy_is_judged_by_its_worst_number_of_threads() -> None:
+    told = [(1, 100, 10, 0), (8, 800, 400, 3)]
+    plain, fifo = (
+        [
+            scaling.Run(n, reads, seconds, locks.Counts(taken, waited))
+            for n, reads, taken, waited in told
+        ]
+        for seconds in (1.0, 2.0)
+    )
+    sizes = scaling.Sizes(threads=(1, 8), repeats=1)
+    rows = {row.metric: row for row in rows_of({scaling.NO_POLICY: plain, "fifo": fifo}, sizes)}
+    assert rows["kernel.scaling.acquisitions_per_hit.fifo"].value == 0.5
+    assert rows["kernel.scaling.contended"].value == 3
+    assert rows["kernel.scaling.speedup.fifo"].value == 8
+    assert f"kernel.scaling.contended.{scaling.NO_POLICY}" not in rows
+
+
+@pytest.mark.parametrize(
+    "name", ["conformance", "kernel_overhead", "kernel_policies", "kernel_scaling"]
+)
 def test_committed_results_are_rows(name: str) -> None:
     path = Path(__file__).resolve().parents[1] / "experiments" / name / "results.json"
     assert read_results(path)

@@ -13,6 +13,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "play_stream": ("-static",),
     "get_scan": ("-static",),
     "count_cost": ("-static",),
+    "hit_threads": ("-static",),
     "rocksdb_reads": ("-lrocksdb",),
     # Loaded by QEMU, not by the guest.
     "count_blocks": ("-shared", "-fPIC", "-fvisibility=hidden"),

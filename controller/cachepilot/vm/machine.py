@@ -8,7 +8,7 @@ from pathlib import Path
 from cachepilot.errors import InputError
 
 MIB = 1 << 20
-VARIANTS = ("patched", "stock", "counted", "counted-stock", "debug", "debian")
+VARIANTS = ("patched", "stock", "counted", "counted-stock", "debug", "scaling", "debian")
 FILESYSTEMS = ("ext4", "xfs", "none")
 MAX_CPUS = 16
 """CONFIG_NR_CPUS of kernel/config/vm.config."""
