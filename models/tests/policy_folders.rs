@@ -169,7 +169,7 @@ fn a_tunable_that_the_code_never_reads_is_refused() {
 fn values_outside_their_range_are_refused() {
     for (from, to, key) in [
         ("default = 5", "default = 10", "tunables.limit: default 10 is not in 1..=9"),
-        ("folio_state_bytes = 1", "folio_state_bytes = 17", "folio_state_bytes: 17"),
+        ("folio_state_bytes = 1", "folio_state_bytes = 9", "folio_state_bytes: 9"),
         (r#"["folio_state"]"#, r#"["magic"]"#, "needs: \"magic\""),
         ("production = false", "produktion = false", "produktion"),
         ("name = \"sample\"", "name = \"other\"", "name: \"other\" differs from the folder"),

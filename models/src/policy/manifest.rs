@@ -119,8 +119,8 @@ impl Manifest {
         if !is_identifier(&self.name) {
             return Err(format!("name: {:?} is not of the form [a-z][a-z0-9_]*", self.name));
         }
-        if self.folio_state_bytes > 16 {
-            return Err(format!("folio_state_bytes: {} is not 0 to 16", self.folio_state_bytes));
+        if self.folio_state_bytes > 8 {
+            return Err(format!("folio_state_bytes: {} is not 0 to 8", self.folio_state_bytes));
         }
         if ![0, 2, 4].contains(&self.ghost_value_bytes) {
             return Err(format!("ghost_value_bytes: {} is not 0, 2 or 4", self.ghost_value_bytes));

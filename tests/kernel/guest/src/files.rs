@@ -4,6 +4,7 @@
 use crate::ensure;
 use crate::error::{Context, Result, checked};
 use std::fs::{self, File, OpenOptions};
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
@@ -69,6 +70,32 @@ impl TestFile {
         }
         made.uncache()?;
         Ok(made)
+    }
+
+    /// A file of so many pages that takes no room on disk: it reads as zeros, and fast.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn sparse(name: &str, pages: u64) -> Result<Self> {
+        let made = Self { path: PathBuf::from(SCRATCH).join(name), pages };
+        let what = || made.path.display().to_string();
+        let file = File::create(&made.path).context(what)?;
+        file.set_len(pages * PAGE as u64).context(what)?;
+        Ok(made)
+    }
+
+    /// Reads pages of it in order, whatever they say, without readahead.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn skim(&self, pages: Range<u64>) -> Result<()> {
+        let file = self.open_random()?;
+        let mut content = [0; PAGE];
+        for page in pages {
+            file.read_exact_at(&mut content, page * PAGE as u64)
+                .context(|| format!("page {page}"))?;
+        }
+        Ok(())
     }
 
     /// Writes it back and takes it out of the page cache.

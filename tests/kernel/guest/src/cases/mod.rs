@@ -14,6 +14,7 @@ mod loader;
 mod long;
 mod memory;
 mod nodes;
+mod parts;
 mod published;
 mod reclaim;
 mod rights;
@@ -145,6 +146,7 @@ pub fn of(set: Set) -> impl Iterator<Item = &'static Case> {
         children::CASES,
         lifetime::CASES,
         nodes::CASES,
+        parts::CASES,
         hostile::CASES,
         watchdog::CASES,
         verifier::CASES,

@@ -27,8 +27,17 @@ fn interleave() -> Result<()> {
     Ok(())
 }
 
+/// Has new memory of this process come from one node.
+pub fn stay_on_node(node: u32) -> Result<()> {
+    let nodes = 1_u64 << node;
+    // SAFETY: the mask has 64 bits.
+    let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, 2, &raw const nodes, 64) };
+    checked(result, "set_mempolicy")?;
+    Ok(())
+}
+
 /// Bytes of file pages of the cgroup on each node.
-fn file_bytes(cgroup: &Cgroup) -> Result<Vec<u64>> {
+pub fn file_bytes(cgroup: &Cgroup) -> Result<Vec<u64>> {
     let text = cgroup.read("memory.numa_stat")?;
     let line = text.lines().find_map(|line| line.strip_prefix("file "));
     let line = line.ok_or_else(|| Error::Check("memory.numa_stat has no file pages".into()))?;
@@ -81,7 +90,7 @@ fn migration(_: &Lab) -> Outcome {
     Ok(format!("{:?}", after.watched))
 }
 
-fn machine_pages() -> Result<u64> {
+pub fn machine_pages() -> Result<u64> {
     let text = read_text("/proc/meminfo")?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
@@ -117,10 +126,7 @@ fn one_node(_: &Lab) -> Outcome {
     let cgroup = Cgroup::create("oneside", None)?;
     let attached = counts::attach(&cgroup, &file)?;
     child::run(&cgroup, || {
-        let node: u64 = 0b01;
-        // SAFETY: the mask has 64 bits.
-        let result = unsafe { libc::syscall(libc::SYS_set_mempolicy, 2, &raw const node, 64) };
-        checked(result, "set_mempolicy")?;
+        stay_on_node(0)?;
         file.read_all()
     })?;
     counts::of(attached.policy())?.check_sane()?;
