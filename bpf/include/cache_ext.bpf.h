@@ -51,6 +51,14 @@ enum cache_ext_iter_mode {
 	CACHE_EXT_ITER_SCORE,
 };
 
+/* What an application said of a folio's pages, by posix_fadvise() or the call beside it. */
+enum cache_ext_advice {
+	CACHE_EXT_ADVICE_WILLNEED = 1, /* will be read soon */
+	CACHE_EXT_ADVICE_NOREUSE,      /* will be read once */
+	CACHE_EXT_ADVICE_DONTNEED,     /* was to go, but is dirty, mapped or otherwise held */
+	CACHE_EXT_ADVICE_KEEP,	       /* shall stay, if that can be */
+};
+
 struct cache_ext_iter_opts {
 	u32 mode;	 /* enum cache_ext_iter_mode */
 	u32 max_scan;	 /* most folios to look at; 0: all that were listed at the start */
@@ -75,6 +83,10 @@ struct cache_ext_iter_opts {
  *            evicted: by reclaim, not by truncation; the folio is taken off its list afterwards,
  *            and a ghost entry may be left here
  *   bool admit_folio(u64 page_key)             false: serve the miss without caching it
+ *   void folio_advised(struct folio *folio, u32 advice)
+ *            an application of the cgroup said something of the folio, enum cache_ext_advice; never
+ *            in simulation, as traces say nothing of it. Without this hook what is to be kept counts
+ *            as accessed once more, and other advice is the kernel's alone.
  *
  * Lists (ids are never 0):
  *   u64  bpf_cache_ext_list_create(memcg)                      0 when out of memory

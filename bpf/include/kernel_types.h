@@ -53,6 +53,8 @@ struct cache_ext_ops {
 	bool (*admit_folio)(u64 page_key);
 	u64 cgroup_id; /* set by the loader before the table is registered */
 	char name[32];
+	u64 flags; /* as those of policies published with cache_ext, see compat/ */
+	void (*folio_advised)(struct folio *folio, u32 advice);
 };
 
 #pragma clang attribute pop

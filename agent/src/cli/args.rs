@@ -39,6 +39,8 @@ pub enum Command {
     },
     /// Record the page cache accesses of a cgroup and those below it, all of them, as a trace.
     Record(RecordOptions),
+    /// Evict, keep or prefetch pages of a file, of those that are charged to the caller's cgroup.
+    Advise(AdviseOptions),
     /// Prove that everything that the agent needs works on this host, by a live canary.
     Doctor(DoctorOptions),
     /// The canary's own process.
@@ -59,6 +61,32 @@ pub struct DoctorOptions {
     /// Print JSON on stdout.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What is to become of the pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum AdviceOption {
+    /// Evict what is clean and not mapped; what is dirty begins to be written.
+    Evict,
+    /// Have the cgroup's policy keep what is cached, as far as it can.
+    Keep,
+    /// Read what is not cached, without waiting for it.
+    Prefetch,
+}
+
+#[derive(Debug, Args)]
+pub struct AdviseOptions {
+    /// What is to become of the pages.
+    #[arg(value_enum)]
+    pub advice: AdviceOption,
+    /// A file that the caller may read.
+    pub file: PathBuf,
+    /// First byte.
+    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
+    pub offset: i64,
+    /// So many bytes; 0: up to the end of the file.
+    #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
+    pub length: i64,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command line: what can be asked, and how the answer looks.
 
+mod advise;
 mod args;
 mod daemon;
 mod doctor;
@@ -57,6 +58,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Metrics => daemon::metrics(&mut out),
         Command::Run { config, log_level } => daemon::run(&config.file, log_level),
         Command::Record(options) => record::run(&options, &mut out),
+        Command::Advise(options) => advise::run(&options),
         Command::Doctor(options) => doctor::run(&options, &mut out),
         Command::DoctorCanary { file } => doctor::canary(&file),
     };

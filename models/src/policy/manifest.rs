@@ -6,7 +6,7 @@ use super::variants::Variant;
 use serde::{Deserialize, Serialize};
 
 /// Names of the hooks that a policy may implement.
-pub const HOOKS: [&str; 7] = [
+pub const HOOKS: [&str; 8] = [
     "init",
     "exit",
     "evict_folios",
@@ -14,6 +14,7 @@ pub const HOOKS: [&str; 7] = [
     "folio_accessed",
     "folio_removed",
     "admit_folio",
+    "folio_advised",
 ];
 
 /// The hook of policies that evict; without it that is left to the kernel.

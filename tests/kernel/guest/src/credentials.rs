@@ -26,18 +26,30 @@ struct Data {
     inheritable: u32,
 }
 
+/// Becomes nobody, with no privilege at all.
+///
+/// # Errors
+/// What the system says.
+pub fn become_nobody() -> Result<()> {
+    // SAFETY: these take numbers only, and an empty list.
+    unsafe {
+        checked(libc::setgroups(0, std::ptr::null()), "setgroups")?;
+        checked(libc::setresgid(NOBODY, NOBODY, NOBODY), "setresgid")?;
+        checked(libc::setresuid(NOBODY, NOBODY, NOBODY), "setresuid")?;
+    }
+    Ok(())
+}
+
 /// Becomes nobody, who may load programs into the kernel and nothing else.
 ///
 /// # Errors
 /// What the system says.
 pub fn become_loader() -> Result<()> {
-    // SAFETY: these take numbers only, and an empty list.
+    // SAFETY: takes numbers only.
     unsafe {
         checked(libc::prctl(libc::PR_SET_KEEPCAPS, 1, 0, 0, 0), "keeping capabilities")?;
-        checked(libc::setgroups(0, std::ptr::null()), "setgroups")?;
-        checked(libc::setresgid(NOBODY, NOBODY, NOBODY), "setresgid")?;
-        checked(libc::setresuid(NOBODY, NOBODY, NOBODY), "setresuid")?;
     }
+    become_nobody()?;
     let high = 1 << (CAP_PERFMON - 32) | 1 << (CAP_BPF - 32);
     let header = Header { version: VERSION_3, pid: 0 };
     let data = [Data::default(), Data { effective: high, permitted: high, inheritable: 0 }];

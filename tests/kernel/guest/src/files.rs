@@ -183,13 +183,20 @@ impl Drop for TestFile {
     }
 }
 
+/// Says something of a range of bytes; the error's number, or 0.
+#[must_use]
+pub fn fadvise(file: &File, offset: u64, length: u64, advice: i32) -> i32 {
+    let (offset, length) = (offset.cast_signed(), length.cast_signed());
+    // SAFETY: takes numbers only.
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, length, advice) }
+}
+
 /// Tells the kernel how the file will be read.
 ///
 /// # Errors
 /// What the system says.
 pub fn advise(file: &File, advice: i32) -> Result<()> {
-    // SAFETY: takes numbers only.
-    let error = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, advice) };
+    let error = fadvise(file, 0, 0, advice);
     ensure!(error == 0, "posix_fadvise: error {error}");
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! Every case, and the sets that they run in.
 
 mod admission;
+mod advice;
 mod charges;
 mod children;
 mod filtering;
@@ -152,6 +153,7 @@ pub fn of(set: Set) -> impl Iterator<Item = &'static Case> {
         verifier::CASES,
         rights::CASES,
         admission::CASES,
+        advice::CASES,
         filtering::CASES,
         swap::CASES,
         loader::CASES,
