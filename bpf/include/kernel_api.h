@@ -34,6 +34,9 @@ extern u32 bpf_cache_ext_folio_pages(struct folio *folio) __ksym;
  */
 extern u8 *bpf_cache_ext_folio_state(struct folio *folio, const u64 rdwr_buf_size) __ksym;
 
+/* Not for hooks but for programs of type syscall, which may sleep: the pages that went, or an error. */
+extern s64 bpf_cache_ext_reclaim(u64 cgroup_id, u64 nr_pages) __ksym;
+
 #define POLICY_STATE(type) type cache_ext_state
 #define STATE (&cache_ext_state)
 #define POLICY_FOLIO_STATE(type)                                                                   \

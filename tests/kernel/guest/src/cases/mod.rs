@@ -16,6 +16,7 @@ mod long;
 mod memory;
 mod nodes;
 mod parts;
+mod programs;
 mod published;
 mod reclaim;
 mod rights;
@@ -157,6 +158,7 @@ pub fn of(set: Set) -> impl Iterator<Item = &'static Case> {
         filtering::CASES,
         swap::CASES,
         loader::CASES,
+        programs::CASES,
         published::CASES,
         memory::CASES,
         charges::CASES,

@@ -11,12 +11,14 @@ use crate::ensure;
 use crate::error::Result;
 use crate::files::TestFile;
 use crate::load::Load;
+use crate::mapping::Mapping;
 use crate::policy;
 use std::thread;
 
 pub const CASES: &[Case] = &[
     case("a_child_is_asked_past_a_hundred_thousand_folios", &[Ext4], past_siblings),
     case("a_node_is_asked_past_the_folios_of_another", &[Nodes], past_nodes),
+    case("folios_that_moved_to_a_node_are_reclaimed_there", &[Nodes], moved_there),
     case("a_parent_takes_from_its_children_in_the_order_of_the_list", &[Ext4], in_order),
     case("a_swap_hands_over_the_folios_of_children_in_order", &[Ext4], handed_over),
     case("what_a_removed_child_left_is_reclaimed_from_its_parent", &[Ext4], orphans),
@@ -75,6 +77,31 @@ fn past_nodes(_: &Lab) -> Outcome {
     })?;
     let bytes = file_bytes(&parent)?;
     Ok(format!("{}; bytes {bytes:?}", check_scanned(&parent.stat()?)?))
+}
+
+/// A request of node 0 finds what has come from node 1, and before what was read later.
+fn moved_there(_: &Lab) -> Outcome {
+    const MOVED: u64 = 1024;
+    let pages = machine_pages()? * 3 / 4;
+    let file = TestFile::create("moved", MOVED)?;
+    let later = TestFile::sparse("later", pages)?;
+    let cgroup = Cgroup::create("moved", None)?;
+    let _attached = policy::attach("fifo", &cgroup)?;
+    child::run(&cgroup, || {
+        stay_on_node(1)?;
+        let mapping = Mapping::of_file(&file.open()?, MOVED)?;
+        mapping.check_pages(0..MOVED)?;
+        let moved = mapping.move_to_node(MOVED, 0)?;
+        ensure!(moved > MOVED * 9 / 10, "{moved} of {MOVED} pages moved");
+        Ok(())
+    })?;
+    child::run(&cgroup, || {
+        stay_on_node(0)?;
+        later.skim(0..pages)
+    })?;
+    let (left, stat) = (file.cached_pages()?, cgroup.stat()?);
+    ensure!(left <= MOVED / 10, "{left} of {MOVED} pages that moved are left: {stat:?}");
+    check_served(&stat)
 }
 
 /// Children that read their files one after the other.
