@@ -83,6 +83,11 @@ struct mem_cgroup {
 	struct cgroup_subsys_state css;
 };
 
+/* The field is there in kernels with cache_ext. */
+struct mem_cgroup___cache_ext {
+	void *cache_ext;
+};
+
 /* The first words of a folio lie on those of its first page in all these kernels. */
 struct page {
 	unsigned long flags;

@@ -9,6 +9,7 @@
 #define VM_FAULT_NOPAGE 0x100
 #define VM_FAULT_LOCKED 0x200
 #define MEMCG_DATA_FLAGS 0x3UL
+#define MEMCG_DATA_NOTES 0x7ffUL /* the same and the notes of cache_ext */
 #define S_IFMT 0170000
 #define S_IFBLK 0060000
 #define MAX_ERRNO 4095
@@ -310,9 +311,11 @@ int BPF_PROG(folio_added, void *folio)
 /* The counts of the cgroup that a folio is charged to: reclaim runs in anyone's context. */
 static __always_inline struct tenant_counts *counts_of_owner(void *folio)
 {
-	u64 memcg = BPF_CORE_READ((struct page *)folio, memcg_data) & ~MEMCG_DATA_FLAGS;
+	bool notes = bpf_core_field_exists(struct mem_cgroup___cache_ext, cache_ext);
+	u64 memcg = BPF_CORE_READ((struct page *)folio, memcg_data);
 	struct cgroup_entry *entry;
 
+	memcg &= notes ? ~MEMCG_DATA_NOTES : ~MEMCG_DATA_FLAGS;
 	if (!memcg)
 		return NULL;
 	entry = entry_of(BPF_CORE_READ((struct mem_cgroup *)memcg, css.cgroup, kn, id));

@@ -39,7 +39,9 @@ static __always_inline void cx_both_added(struct folio *folio)
 
 static __always_inline void cx_both_accessed(struct folio *folio, bool first)
 {
-	if (cx_table.folio_accessed)
+	if (!first && cx_table.folio_counted)
+		cx_table.folio_counted(folio, 1);
+	else if (cx_table.folio_accessed)
 		cx_table.folio_accessed(folio, first);
 	if (cx_layer_table.folio_accessed)
 		cx_layer_table.folio_accessed(folio, first);

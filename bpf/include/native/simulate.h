@@ -271,6 +271,15 @@ static __always_inline bool cx_miss(u64 key, u64 hash, u32 number)
 	return true;
 }
 
+/* The kernel counts re-references and tells them later: whoever looks at the folio sees the same. */
+static __always_inline void cx_hit(struct folio *folio)
+{
+	if (cx_ops.folio_counted)
+		cx_ops.folio_counted(folio, 1);
+	else if (cx_ops.folio_accessed)
+		cx_ops.folio_accessed(folio, false);
+}
+
 static __always_inline int cx_run_block(const u64 *keys, const u64 *hashes, u64 count, u64 ahead,
 					u8 *hits)
 {
@@ -294,8 +303,7 @@ static __always_inline int cx_run_block(const u64 *keys, const u64 *hashes, u64 
 		if (hits)
 			hits[i] = hit;
 		if (likely(hit)) {
-			if (cx_ops.folio_accessed)
-				cx_ops.folio_accessed(&sim->nodes[number], false);
+			cx_hit(&sim->nodes[number]);
 		} else if (unlikely(!cx_miss(keys[i], hashes[i], number))) {
 			return -ENOMEM;
 		}

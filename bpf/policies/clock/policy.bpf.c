@@ -27,12 +27,15 @@ CACHE_EXT_HOOK(void, clock_folio_added, struct folio *folio)
 	bpf_cache_ext_list_add(STATE->pages, folio, true);
 }
 
-CACHE_EXT_HOOK(void, clock_folio_accessed, struct folio *folio, bool first)
+CACHE_EXT_HOOK(void, clock_folio_counted, struct folio *folio, u32 accesses)
 {
 	struct clock_folio *state = FOLIO_STATE(folio);
+	u32 most = TUNABLE(max_references);
 
-	if (state && !first && state->references < TUNABLE(max_references))
-		state->references++;
+	if (!state)
+		return;
+	accesses += state->references;
+	state->references = accesses < most ? accesses : most;
 }
 
 static s64 second_chance(struct folio *folio, void *data)
@@ -59,4 +62,4 @@ CACHE_EXT_HOOK(void, clock_evict_folios, struct cache_ext_eviction_ctx *request,
 }
 
 CACHE_EXT_OPS(clock, .init = HOOK(clock_init), .evict_folios = HOOK(clock_evict_folios),
-	      .folio_added = HOOK(clock_folio_added), .folio_accessed = HOOK(clock_folio_accessed));
+	      .folio_added = HOOK(clock_folio_added), .folio_counted = HOOK(clock_folio_counted));

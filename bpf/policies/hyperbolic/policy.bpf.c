@@ -34,12 +34,22 @@ CACHE_EXT_HOOK(void, hyperbolic_folio_added, struct folio *folio)
 	bpf_cache_ext_list_add(STATE->pages, folio, true);
 }
 
-CACHE_EXT_HOOK(void, hyperbolic_folio_accessed, struct folio *folio, bool first)
+static void count(struct folio *folio, u32 accesses)
 {
 	struct hyperbolic_folio *state = FOLIO_STATE(folio);
 
-	if (state && state->accesses != ~0u)
-		state->accesses++;
+	if (state)
+		state->accesses += accesses < ~state->accesses ? accesses : ~state->accesses;
+}
+
+CACHE_EXT_HOOK(void, hyperbolic_folio_accessed, struct folio *folio, bool first)
+{
+	count(folio, 1);
+}
+
+CACHE_EXT_HOOK(void, hyperbolic_folio_counted, struct folio *folio, u32 accesses)
+{
+	count(folio, accesses);
 }
 
 /*
@@ -73,4 +83,5 @@ CACHE_EXT_HOOK(void, hyperbolic_evict_folios, struct cache_ext_eviction_ctx *req
 CACHE_EXT_OPS(hyperbolic, .init = HOOK(hyperbolic_init),
 	      .evict_folios = HOOK(hyperbolic_evict_folios),
 	      .folio_added = HOOK(hyperbolic_folio_added),
-	      .folio_accessed = HOOK(hyperbolic_folio_accessed));
+	      .folio_accessed = HOOK(hyperbolic_folio_accessed),
+	      .folio_counted = HOOK(hyperbolic_folio_counted));

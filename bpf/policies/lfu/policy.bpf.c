@@ -24,12 +24,22 @@ CACHE_EXT_HOOK(void, lfu_folio_added, struct folio *folio)
 	bpf_cache_ext_list_add(STATE->pages, folio, true);
 }
 
-CACHE_EXT_HOOK(void, lfu_folio_accessed, struct folio *folio, bool first)
+static void count(struct folio *folio, u32 accesses)
 {
 	struct lfu_folio *state = FOLIO_STATE(folio);
 
-	if (state && state->accesses != ~0u)
-		state->accesses++;
+	if (state)
+		state->accesses += accesses < ~state->accesses ? accesses : ~state->accesses;
+}
+
+CACHE_EXT_HOOK(void, lfu_folio_accessed, struct folio *folio, bool first)
+{
+	count(folio, 1);
+}
+
+CACHE_EXT_HOOK(void, lfu_folio_counted, struct folio *folio, u32 accesses)
+{
+	count(folio, accesses);
 }
 
 static s64 frequency(struct folio *folio, void *data)
@@ -52,4 +62,5 @@ CACHE_EXT_HOOK(void, lfu_evict_folios, struct cache_ext_eviction_ctx *request,
 }
 
 CACHE_EXT_OPS(lfu, .init = HOOK(lfu_init), .evict_folios = HOOK(lfu_evict_folios),
-	      .folio_added = HOOK(lfu_folio_added), .folio_accessed = HOOK(lfu_folio_accessed));
+	      .folio_added = HOOK(lfu_folio_added), .folio_accessed = HOOK(lfu_folio_accessed),
+	      .folio_counted = HOOK(lfu_folio_counted));

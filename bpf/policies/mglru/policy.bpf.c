@@ -99,12 +99,24 @@ CACHE_EXT_HOOK(void, mglru_folio_added, struct folio *folio)
 	bpf_cache_ext_list_add(generation_of(seq), folio, true);
 }
 
-CACHE_EXT_HOOK(void, mglru_folio_accessed, struct folio *folio, bool first)
+static void count(struct folio *folio, u32 accesses)
 {
 	struct mglru_folio *state = FOLIO_STATE(folio);
 
-	if (state && state->accesses < MAX_ACCESSES)
-		state->accesses++;
+	if (!state)
+		return;
+	accesses += state->accesses;
+	state->accesses = accesses < MAX_ACCESSES ? accesses : MAX_ACCESSES;
+}
+
+CACHE_EXT_HOOK(void, mglru_folio_accessed, struct folio *folio, bool first)
+{
+	count(folio, 1);
+}
+
+CACHE_EXT_HOOK(void, mglru_folio_counted, struct folio *folio, u32 accesses)
+{
+	count(folio, accesses);
 }
 
 CACHE_EXT_HOOK(void, mglru_folio_removed, struct folio *folio, bool evicted)
@@ -251,4 +263,4 @@ CACHE_EXT_HOOK(void, mglru_evict_folios, struct cache_ext_eviction_ctx *request,
 
 CACHE_EXT_OPS(mglru, .init = HOOK(mglru_init), .evict_folios = HOOK(mglru_evict_folios),
 	      .folio_added = HOOK(mglru_folio_added), .folio_accessed = HOOK(mglru_folio_accessed),
-	      .folio_removed = HOOK(mglru_folio_removed));
+	      .folio_removed = HOOK(mglru_folio_removed), .folio_counted = HOOK(mglru_folio_counted));

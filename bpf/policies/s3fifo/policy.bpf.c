@@ -56,12 +56,14 @@ CACHE_EXT_HOOK(void, s3fifo_folio_added, struct folio *folio)
 	bpf_cache_ext_list_add(queue, folio, true);
 }
 
-CACHE_EXT_HOOK(void, s3fifo_folio_accessed, struct folio *folio, bool first)
+CACHE_EXT_HOOK(void, s3fifo_folio_counted, struct folio *folio, u32 accesses)
 {
 	struct s3fifo_folio *state = FOLIO_STATE(folio);
 
-	if (state && !first && state->accesses < MAX_ACCESSES)
-		state->accesses++;
+	if (!state)
+		return;
+	accesses += state->accesses;
+	state->accesses = accesses < MAX_ACCESSES ? accesses : MAX_ACCESSES;
 }
 
 CACHE_EXT_HOOK(void, s3fifo_folio_removed, struct folio *folio, bool evicted)
@@ -132,5 +134,5 @@ CACHE_EXT_HOOK(void, s3fifo_evict_folios, struct cache_ext_eviction_ctx *request
 
 CACHE_EXT_OPS(s3fifo, .init = HOOK(s3fifo_init), .evict_folios = HOOK(s3fifo_evict_folios),
 	      .folio_added = HOOK(s3fifo_folio_added),
-	      .folio_accessed = HOOK(s3fifo_folio_accessed),
-	      .folio_removed = HOOK(s3fifo_folio_removed));
+	      .folio_removed = HOOK(s3fifo_folio_removed),
+	      .folio_counted = HOOK(s3fifo_folio_counted));

@@ -35,11 +35,11 @@ CACHE_EXT_HOOK(void, sieve_folio_added, struct folio *folio)
 	bpf_cache_ext_list_add(STATE->lists[STATE->ahead & 1], folio, true);
 }
 
-CACHE_EXT_HOOK(void, sieve_folio_accessed, struct folio *folio, bool first)
+CACHE_EXT_HOOK(void, sieve_folio_counted, struct folio *folio, u32 accesses)
 {
 	struct sieve_folio *state = FOLIO_STATE(folio);
 
-	if (state && !first)
+	if (state)
 		state->visited = 1;
 }
 
@@ -82,4 +82,4 @@ CACHE_EXT_HOOK(void, sieve_evict_folios, struct cache_ext_eviction_ctx *request,
 }
 
 CACHE_EXT_OPS(sieve, .init = HOOK(sieve_init), .evict_folios = HOOK(sieve_evict_folios),
-	      .folio_added = HOOK(sieve_folio_added), .folio_accessed = HOOK(sieve_folio_accessed));
+	      .folio_added = HOOK(sieve_folio_added), .folio_counted = HOOK(sieve_folio_counted));

@@ -6,7 +6,7 @@ use super::variants::Variant;
 use serde::{Deserialize, Serialize};
 
 /// Names of the hooks that a policy may implement.
-pub const HOOKS: [&str; 8] = [
+pub const HOOKS: [&str; 9] = [
     "init",
     "exit",
     "evict_folios",
@@ -14,6 +14,7 @@ pub const HOOKS: [&str; 8] = [
     "folio_accessed",
     "folio_removed",
     "admit_folio",
+    "folio_counted",
     "folio_advised",
 ];
 

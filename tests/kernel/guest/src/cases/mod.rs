@@ -5,6 +5,7 @@ mod admission;
 mod advice;
 mod charges;
 mod children;
+mod counted;
 mod filtering;
 mod hooks;
 mod hooks_removal;
@@ -143,6 +144,7 @@ pub fn of(set: Set) -> impl Iterator<Item = &'static Case> {
     let lists = [
         hooks::CASES,
         hooks_removal::CASES,
+        counted::CASES,
         limits::CASES,
         reclaim::CASES,
         children::CASES,

@@ -51,6 +51,8 @@ fn oldest_first(_: &Lab) -> Outcome {
     let mut attached = policy::attach("lru", &cgroup)?;
     let order: Vec<u64> = (0..PAGES).map(|i| i * 7 % PAGES).collect();
     child::run(&cgroup, || {
+        // What hits ask to be moved is moved in the order of each processor.
+        child::stay_on_one_cpu()?;
         file.read_all()?;
         read_pages(&file.open_random()?, order.iter().copied())
     })?;

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* FIFO that has re-references counted by the kernel, and notes when it is told of them. */
+#include "test_policy.h"
+
+/* Known to tests/kernel/guest/src/cases/counted.rs. */
+struct tallying_state {
+	u64 list;
+	u64 first;
+	u64 calls;
+	u64 accesses;
+	u64 shown;
+	u64 shown_accesses; /* of the folios that were shown, told before */
+	u64 removed_accesses;
+};
+
+struct tallying_folio {
+	u64 accesses;
+};
+
+POLICY_STATE(struct tallying_state);
+POLICY_FOLIO_STATE(struct tallying_folio);
+
+static u64 accesses_of(struct folio *folio)
+{
+	struct tallying_folio *state = FOLIO_STATE(folio);
+
+	return state ? state->accesses : 0;
+}
+
+CACHE_EXT_HOOK(s32, tallying_init, struct mem_cgroup *memcg)
+{
+	STATE->list = bpf_cache_ext_list_create(memcg);
+	return STATE->list ? 0 : -ENOMEM;
+}
+
+static s64 show(struct folio *folio, void *data)
+{
+	cache_ext_add(&STATE->shown, 1);
+	cache_ext_add(&STATE->shown_accesses, accesses_of(folio));
+	return CACHE_EXT_EVICT;
+}
+
+CACHE_EXT_HOOK(void, tallying_evict_folios, struct cache_ext_eviction_ctx *request,
+	       struct mem_cgroup *memcg)
+{
+	struct cache_ext_iter_opts opts = {.mode = CACHE_EXT_ITER_SIMPLE};
+
+	bpf_cache_ext_list_iterate(STATE->list, request, show, NULL, &opts);
+}
+
+CACHE_EXT_HOOK(void, tallying_folio_added, struct folio *folio)
+{
+	bpf_cache_ext_list_add(STATE->list, folio, true);
+}
+
+CACHE_EXT_HOOK(void, tallying_folio_accessed, struct folio *folio, bool first)
+{
+	/* A re-reference here would be one too many, and be seen as such. */
+	cache_ext_add(&STATE->first, first ? 1 : 1 << 20);
+}
+
+CACHE_EXT_HOOK(void, tallying_folio_counted, struct folio *folio, u32 accesses)
+{
+	struct tallying_folio *state = FOLIO_STATE(folio);
+
+	cache_ext_add(&STATE->calls, 1);
+	cache_ext_add(&STATE->accesses, accesses);
+	if (state)
+		state->accesses += accesses;
+}
+
+CACHE_EXT_HOOK(void, tallying_folio_removed, struct folio *folio, bool evicted)
+{
+	cache_ext_add(&STATE->removed_accesses, accesses_of(folio));
+}
+
+CACHE_EXT_OPS(tallying, .init = HOOK(tallying_init), .evict_folios = HOOK(tallying_evict_folios),
+	      .folio_added = HOOK(tallying_folio_added),
+	      .folio_accessed = HOOK(tallying_folio_accessed),
+	      .folio_removed = HOOK(tallying_folio_removed),
+	      .folio_counted = HOOK(tallying_folio_counted));
