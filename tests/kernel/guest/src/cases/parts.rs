@@ -20,6 +20,7 @@ pub const CASES: &[Case] = &[
     case("a_node_is_asked_past_the_folios_of_another", &[Nodes], past_nodes),
     case("folios_that_moved_to_a_node_are_reclaimed_there", &[Nodes], moved_there),
     case("a_parent_takes_from_its_children_in_the_order_of_the_list", &[Ext4], in_order),
+    case("folios_without_a_part_of_their_own_are_reclaimed_too", &[Ext4], common_parts),
     case("a_swap_hands_over_the_folios_of_children_in_order", &[Ext4], handed_over),
     case("what_a_removed_child_left_is_reclaimed_from_its_parent", &[Ext4], orphans),
     case("children_are_removed_while_their_parent_is_reclaimed", &[Ext4], removed_under_reclaim),
@@ -158,6 +159,43 @@ fn in_order(_: &Lab) -> Outcome {
     let said = family.check_order(20 * EACH)?;
     check_scanned(&family.parent.stat()?)?;
     Ok(said)
+}
+
+/// The children on sixteen lists take more parts than there may be.
+fn common_parts(_: &Lab) -> Outcome {
+    const EACH: u64 = 16;
+    const MANY: u64 = 140;
+    let parent = Cgroup::create("common", None)?;
+    let _attached = policy::attach("spreading", &parent)?;
+    let (mut children, mut files) = (Vec::new(), Vec::new());
+    for number in 0..MANY {
+        let child = parent.child(&format!("child{number}"), None)?;
+        let file = TestFile::sparse(&format!("common{number}"), EACH)?;
+        child::run(&child, || file.skim(0..EACH))?;
+        children.push(child);
+        files.push(file);
+    }
+    let stat = parent.stat()?;
+    ensure!(stat.get("parts_lost") > 0, "all found a part: {stat:?}");
+    // The last one has none of its own.
+    if let Some((child, file)) = children.last().zip(files.last()) {
+        child.write("memory.reclaim", &(EACH * 4096).to_string())?;
+        let left = file.cached_pages()?;
+        ensure!(left == 0, "{left} of {EACH} pages of the last child are left");
+    }
+    let before: u64 = files.iter().map(TestFile::cached_pages).sum::<Result<_>>()?;
+    ensure!(before == (MANY - 1) * EACH, "others gave some: {before} pages are left");
+    parent.write("memory.reclaim", &(MANY / 2 * EACH * 4096).to_string())?;
+    let after: u64 = files.iter().map(TestFile::cached_pages).sum::<Result<_>>()?;
+    let stat = parent.stat()?;
+    ensure!(before - after >= MANY / 2 * EACH, "{} pages went: {stat:?}", before - after);
+    // A child that has given all that it has leaves the rest of a request to the kernel.
+    let (chosen, gone) = (stat.get("reclaimed_pages"), stat.get("evicted"));
+    ensure!(
+        stat.text("state") == "running" && chosen * 10 >= gone * 9,
+        "the policy chose {chosen} of {gone} pages: {stat:?}"
+    );
+    Ok(format!("parts_lost {}; {chosen} of {gone} pages", stat.get("parts_lost")))
 }
 
 /// The next policy adopts what the children have on the list of the last one, oldest first.
