@@ -11,7 +11,7 @@ from experiments.kernel_guest.guest_run import say
 from experiments.shared import table
 from experiments.shared.rows import ROOT, Row, commit, machine, merge
 
-from . import measure, noop_policy, registry
+from . import hits, measure, noop_policy, registry
 from .measure import STOCK, UNATTACHED, Sizes
 
 EXPERIMENT = Path(__file__).resolve().parent
@@ -70,10 +70,11 @@ def _cpu_time(sizes: Sizes) -> list[Row]:
     return _overhead_rows("kernel.overhead_cpu_pct", costs, "nanoseconds of CPU", goals=False)
 
 
-PARTS: dict[str, Callable[[Sizes], list[Row]]] = {
-    "instructions": _instructions,
-    "cpu_time": _cpu_time,
-    "registry": lambda _: registry.run(),
+PARTS: dict[str, Callable[[Sizes, str], list[Row]]] = {
+    "instructions": lambda sizes, _: _instructions(sizes),
+    "cpu_time": lambda sizes, _: _cpu_time(sizes),
+    "registry": lambda _, _kernel: registry.run(),
+    "hits": hits.run,
 }
 
 
@@ -83,6 +84,12 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument(
         "--repeats", type=int, default=Sizes.repeats, help=f"runs of each kind ({Sizes.repeats})"
+    )
+    parser.add_argument(
+        "--kernel",
+        default=measure.KERNEL,
+        choices=(measure.KERNEL, "patched"),
+        help="of the part `hits`; patched: static branches read their keys from memory",
     )
     parser.add_argument("--quick", action="store_true", help="small; written to build/")
     arguments = parser.parse_args()
@@ -96,10 +103,13 @@ def main() -> int:
         sizes = Sizes(reads_per_job=1000, repeats=1)
     folder = ROOT / "build" / "kernel-overhead" / "quick" if arguments.quick else EXPERIMENT
     folder.mkdir(parents=True, exist_ok=True)
-    origin = {"command": COMMAND, "commit": commit(), "machine": machine()}
+    command = COMMAND
+    if arguments.kernel != measure.KERNEL:
+        command = f"experiments/kernel_overhead/run hits --kernel {arguments.kernel}"
+    origin = {"command": command, "commit": commit(), "machine": machine()}
     for name in arguments.names or PARTS:
         say(name)
-        results = merge(folder / "results.json", PARTS[name](sizes), origin)
+        results = merge(folder / "results.json", PARTS[name](sizes, arguments.kernel), origin)
         table.write(folder / "table.md", HEAD, results)
         for result in results:
             say(f"{result.metric} {result.value:.4g} {result.unit}")

@@ -3,6 +3,7 @@
 # Functions of the guest for this experiment; used after experiments/kernel_guest/guest.sh.
 
 DISK=/mnt/memory_disk
+ELSEWHERE=/sys/fs/cgroup/elsewhere
 
 # A disk in memory whose requests take 100 microseconds of the guest's clock: with -icount every
 # run is interrupted at the same instructions.
@@ -78,4 +79,15 @@ profile() {
 attach_noop() {
 	echo 4294967295 >/sys/module/cache_ext/parameters/max_short_requests
 	"$AGENT" policy attach --cgroup "$BENCH" --policy noop --policies "$1" >&2
+}
+
+# attach_elsewhere OBJECTS: the same, to a cgroup that nothing runs in.
+attach_elsewhere() {
+	mkdir -p "$ELSEWHERE"
+	"$AGENT" policy attach --cgroup "$ELSEWHERE" --policy noop --policies "$1" >&2
+}
+
+# What a step left attached elsewhere goes before the next one.
+detach_elsewhere() {
+	[ ! -d "$ELSEWHERE" ] || "$AGENT" policy detach --cgroup "$ELSEWHERE" >&2 || true
 }

@@ -56,6 +56,11 @@ def noop(policies: Path) -> Mode:
     return Mode("noop", KERNEL, f"attach_noop {policies}")
 
 
+def elsewhere(policies: Path) -> Mode:
+    """The patched kernel with the no-op policy attached to a cgroup in which nothing reads."""
+    return Mode("elsewhere", KERNEL, f"attach_elsewhere {policies}")
+
+
 def guest(kernel: str, icount: bool, sizes: Sizes) -> Guest:
     """The machine of a kernel, with the file that is read."""
     file_bytes = sizes.file_mib * MIB
@@ -83,7 +88,8 @@ def step(mode: Mode, percent: int, command: str, sizes: Sizes, suffix: str = "")
     """The command in a cgroup that holds `percent` of the file, in that mode."""
     return Step(
         f"{mode.name}.{percent}{suffix}",
-        f"fresh_cgroup {sizes.cgroup_bytes(percent)}\nnative_lru default\n{mode.attach}\n{command}",
+        f"detach_elsewhere\nfresh_cgroup {sizes.cgroup_bytes(percent)}\nnative_lru default\n"
+        f"{mode.attach}\n{command}",
     )
 
 

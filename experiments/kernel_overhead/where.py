@@ -86,9 +86,16 @@ def per_read(prefix: Path, first: int, symbols: Symbols, reads: int) -> dict[str
     return {name: count / reads for name, count in long.items() if count}
 
 
-def profiles(
-    kernel: str, modes: Sequence[Mode], sizes: Sizes
-) -> dict[tuple[str, int], dict[str, float]]:
+# By mode and size of the cgroup: instructions per read of each function.
+Profiles = dict[tuple[str, int], dict[str, float]]
+
+
+def printed(kernel: str, mode: Mode, percent: int) -> str:
+    """What the guest printed when that mode and size were counted last."""
+    return (OUT / f"{kernel}-guest" / f"{mode.name}.{percent}.out").read_text("utf-8")
+
+
+def profiles(kernel: str, modes: Sequence[Mode], sizes: Sizes) -> Profiles:
     """By mode and size of the cgroup: instructions per read of each function."""
     symbols = Symbols.of(kernel)
     OUT.mkdir(parents=True, exist_ok=True)

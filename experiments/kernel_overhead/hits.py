@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The series' own instructions on a read that finds its page cached, and on one that misses.
+
+Counted by function, so that what else differs between two runs is not in it: all functions that the
+series adds, the programs of the policy, and what it adds to functions that were there before.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from experiments.shared.rows import Row
+
+from cachepilot import manifest
+
+from . import measure, noop_policy, where
+from .measure import STOCK, UNATTACHED, Mode, Sizes
+
+# Functions of the series, and the programs of policies.
+OWN_PREFIXES = ("__cache_ext_", "cache_ext_", "cx_", "bpf_cache_ext_")
+PROGRAMS = "(bpf)"
+# Of those that a read of a cached page passes, the ones that the series changes.
+CHANGED = ("filemap_get_pages", "filemap_read", "folio_mark_accessed")
+LOCKS = ("_raw_spin_lock", "_raw_spin_trylock", "queued_spin_lock_slowpath")
+# A hit of one kind executes the same instructions each time.
+READS_PER_JOB = 1000
+ALL_CACHED_PCT = 125
+FEW_CACHED_PCT = 25
+
+GOAL_UNATTACHED = 5
+GOAL_HIT = 40
+GOAL_MISS = 420
+# A timer interrupt takes locks, too: what is less than this per read is its.
+GOAL_LOCKS = 0.5
+
+Profile = Mapping[str, float]
+
+
+def _with_prefix(profile: Profile, prefixes: tuple[str, ...]) -> float:
+    return sum(count for name, count in profile.items() if name.startswith(prefixes))
+
+
+def own_functions(profile: Profile) -> float:
+    """Per read: functions of the series and programs."""
+    return _with_prefix(profile, OWN_PREFIXES) + profile.get(PROGRAMS, 0)
+
+
+def own_instructions(profile: Profile, stock: Profile) -> float:
+    """Per read that hits: the same, and what functions that were there before execute more."""
+    changed = sum(profile.get(name, 0) - stock.get(name, 0) for name in CHANGED)
+    return own_functions(profile) + changed
+
+
+def lock_instructions(profile: Profile, unattached: Profile) -> float:
+    """Per read, in spinlocks, beyond those of reads without a policy."""
+    return _with_prefix(profile, LOCKS) - _with_prefix(unattached, LOCKS)
+
+
+def _modes() -> list[tuple[Mode, float | None]]:
+    """What is counted, and its goal."""
+    policies = noop_policy.build()
+    modes: list[tuple[Mode, float | None]] = [
+        (UNATTACHED, GOAL_UNATTACHED),
+        (measure.elsewhere(policies), GOAL_UNATTACHED),
+        (measure.noop(policies), GOAL_HIT),
+    ]
+    for name, policy in manifest.policies().items():
+        if not policy.simulation_only:
+            goal = GOAL_HIT if "folio_counted" in policy.hooks else None
+            modes.append((Mode(name, measure.KERNEL, f"policy {name}"), goal))
+    return modes
+
+
+def misses_per_read(text: str, reads: int) -> float:
+    """Of the long run beyond those of the short one, from what `profile` in guest.sh printed."""
+    short, long = map(json.loads, text.splitlines()[-2:])
+    return float(long["block_reads"] - short["block_reads"]) / reads
+
+
+def _hits(found: where.Profiles, base_name: str, base: Profile) -> list[Row]:
+    return [
+        Row(
+            f"kernel.hit_instructions.{mode.name}",
+            own_instructions(found[mode.name, ALL_CACHED_PCT], base),
+            "instructions",
+            goal=goal,
+            reference=f"{base_name}, guest instructions per read that hits",
+            reference_value=sum(base.values()),
+        )
+        for mode, goal in _modes()
+        if mode.name != base_name
+    ]
+
+
+def _locks(found: where.Profiles) -> Row:
+    base = found[UNATTACHED.name, ALL_CACHED_PCT]
+    locks = {
+        name: lock_instructions(found[name, ALL_CACHED_PCT], base)
+        for name in manifest.policies()
+        if (name, ALL_CACHED_PCT) in found
+    }
+    worst = max(locks, key=lambda name: locks[name])
+    return Row(
+        "kernel.hit_lock_instructions.worst",
+        locks[worst],
+        "instructions",
+        goal=GOAL_LOCKS,
+        reference=f"in spinlocks per read that hits; the shipped policy with most: {worst}",
+        runs=len(locks),
+        spread=(min(locks.values()), locks[worst]),
+    )
+
+
+def _miss(kernel: str, sizes: Sizes, hit: float) -> Row:
+    """A read that misses costs a hit, and what is counted here."""
+    noop = measure.noop(noop_policy.build())
+    sizes = replace(sizes, cgroup_pct=(FEW_CACHED_PCT,))
+    profile = where.profiles(kernel, [noop], sizes)[noop.name, FEW_CACHED_PCT]
+    text = where.printed(kernel, noop, FEW_CACHED_PCT)
+    misses = misses_per_read(text, measure.JOBS * sizes.reads_per_job)
+    return Row(
+        "kernel.miss_instructions.noop",
+        (own_functions(profile) - hit) / misses,
+        "instructions",
+        goal=GOAL_MISS,
+        reference="beyond those of a hit, without those in spinlocks and in allocating memory",
+    )
+
+
+def run(sizes: Sizes, kernel: str) -> list[Row]:
+    """`kernel.hit_instructions.*`, `kernel.hit_lock_instructions` and `kernel.miss_instructions`.
+
+    Another kernel than the one for counting is compared with itself, unattached.
+    """
+    reads = min(sizes.reads_per_job, READS_PER_JOB)
+    sizes = replace(sizes, cgroup_pct=(ALL_CACHED_PCT,), reads_per_job=reads)
+    found = where.profiles(kernel, [mode for mode, _ in _modes()], sizes)
+    base_name, base = UNATTACHED.name, found[UNATTACHED.name, ALL_CACHED_PCT]
+    if kernel == measure.KERNEL:
+        stock = where.profiles(STOCK.kernel, [STOCK], sizes)
+        base_name, base = STOCK.name, stock[STOCK.name, ALL_CACHED_PCT]
+    hit = own_functions(found["noop", ALL_CACHED_PCT])
+    return [*_hits(found, base_name, base), _locks(found), _miss(kernel, sizes, hit)]
