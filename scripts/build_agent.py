@@ -39,15 +39,16 @@ def compiled_objects() -> Path:
 
 def collect(objects: Path) -> None:
     """Makes `build/bpf` hold exactly the files of `objects`; unchanged ones stay as they are."""
-    OBJECTS.mkdir(parents=True, exist_ok=True)
-    for source in objects.iterdir():
-        target = OBJECTS / source.name
+    files = [path.relative_to(objects) for path in objects.rglob("*") if path.is_file()]
+    for file in files:
+        source, target = objects / file, OBJECTS / file
+        target.parent.mkdir(parents=True, exist_ok=True)
         if not target.exists() or target.read_bytes() != source.read_bytes():
-            part = OBJECTS / f".{source.name}.part"
+            part = target.parent / f".{source.name}.part"
             shutil.copyfile(source, part)
             part.replace(target)
-    for old in OBJECTS.iterdir():
-        if not (objects / old.name).exists():
+    for old in OBJECTS.rglob("*"):
+        if old.is_file() and old.relative_to(OBJECTS) not in files:
             old.unlink()
 
 

@@ -2,7 +2,7 @@
 //! What a policy folder must hold for the build to accept it. Shared with the tests, hence without
 //! a dependency on the build script.
 
-use crate::manifest::{HOOKS, LIST_HOOKS, Manifest};
+use crate::manifest::{HOOKS, LIST_HOOKS, Manifest, PREFETCH_HOOKS};
 use std::fs;
 use std::path::Path;
 
@@ -22,12 +22,35 @@ const FRAME_HOOKS: [&str; 2] = ["init", "exit"];
 /// # Errors
 /// One line that names the file and what is wrong with it.
 pub fn read_manifest(dir: &Path) -> Result<Manifest, String> {
+    let (manifest, code) = read_folder(dir, Manifest::parse)?;
+    let checked = check_hooks(&code, &manifest, &HOOKS)
+        .and_then(|()| check_eviction(&code, &manifest))
+        .and_then(|()| check_tunables(&code, &manifest));
+    finish(dir, manifest, checked)
+}
+
+/// The same for a readahead policy.
+///
+/// # Errors
+/// As [`read_manifest`].
+pub fn read_prefetch_manifest(dir: &Path) -> Result<Manifest, String> {
+    let (manifest, code) = read_folder(dir, Manifest::parse_prefetch)?;
+    let checked = check_hooks(&code, &manifest, &PREFETCH_HOOKS)
+        .and_then(|()| check_tunables(&code, &manifest));
+    finish(dir, manifest, checked)
+}
+
+type Parse = fn(&str, &str) -> Result<Manifest, String>;
+
+fn read_folder(dir: &Path, parse: Parse) -> Result<(Manifest, String), String> {
     let file = dir.join("policy.toml");
     let folder = dir.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-    let manifest =
-        Manifest::parse(&read(&file)?, folder).map_err(|e| format!("{}: {e}", file.display()))?;
-    let code = dir.join("policy.bpf.c");
-    check_code(&read(&code)?, &manifest).map_err(|e| format!("{}: {e}", code.display()))?;
+    let manifest = parse(&read(&file)?, folder).map_err(|e| format!("{}: {e}", file.display()))?;
+    Ok((manifest, read(&dir.join("policy.bpf.c"))?))
+}
+
+fn finish(dir: &Path, manifest: Manifest, checked: Result<(), String>) -> Result<Manifest, String> {
+    checked.map_err(|e| format!("{}: {e}", dir.join("policy.bpf.c").display()))?;
     if !dir.join("README.md").is_file() {
         return Err(format!("{}: README.md is missing", dir.display()));
     }
@@ -38,10 +61,10 @@ fn read(file: &Path) -> Result<String, String> {
     fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))
 }
 
-/// The manifest and the code must name the same hooks and tunables. (Sizes are compared by the
-/// compiler, through the generated header.)
-fn check_code(code: &str, manifest: &Manifest) -> Result<(), String> {
-    for hook in HOOKS {
+/// The manifest and the code must name the same hooks. (Sizes are compared by the compiler, through
+/// the generated header.)
+fn check_hooks(code: &str, manifest: &Manifest, hooks: &[&str]) -> Result<(), String> {
+    for hook in hooks {
         let declared = manifest.hooks.iter().any(|h| h == hook);
         let used = code.contains(&format!(".{hook} = HOOK("));
         if declared != used {
@@ -49,7 +72,11 @@ fn check_code(code: &str, manifest: &Manifest) -> Result<(), String> {
             return Err(format!("hook {hook} is in the {has}, not in the {lacks}"));
         }
     }
-    check_eviction(code, manifest)?;
+    Ok(())
+}
+
+/// So must they the same tunables.
+fn check_tunables(code: &str, manifest: &Manifest) -> Result<(), String> {
     let declared = |name: &str| manifest.tunables.iter().any(|t| t.name == name);
     let mut used = code.split("TUNABLE(").skip(1).map(|rest| {
         let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The two compilations of a policy.
 
-use crate::Policy;
 use crate::manifest::KERNEL_MODEL;
+use crate::{Kind, Policy};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,9 +22,18 @@ fn write(file: &Path, text: &str) -> Result<(), String> {
     fs::write(file, text).map_err(|e| format!("{}: {e}", file.display()))
 }
 
-/// Writes `policy_manifest.h` into a folder of its own and returns that folder.
+/// The folder of what is generated for a policy.
+fn generated_path(policy: &Policy, out: &Path) -> PathBuf {
+    let kind = match policy.kind {
+        Kind::Eviction => "policies",
+        Kind::Readahead => "prefetch",
+    };
+    out.join(kind).join(&policy.manifest.name)
+}
+
+/// Writes `policy_manifest.h` there and returns that folder.
 fn generated_dir(policy: &Policy, out: &Path) -> Result<PathBuf, String> {
-    let dir = out.join("policies").join(&policy.manifest.name);
+    let dir = generated_path(policy, out);
     fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     write(&dir.join("policy_manifest.h"), &policy.manifest.header())?;
     Ok(dir)
@@ -38,6 +47,13 @@ fn code_of(policy: &Policy) -> Result<PathBuf, String> {
 /// The unit that simulates a policy: its code, the loop, and before both what evicts in its place if
 /// it does not. Generated headers go to `dir`.
 fn simulator(policy: &Policy, policies: &[Policy], dir: &Path) -> Result<String, String> {
+    if policy.kind == Kind::Readahead {
+        let code = code_of(policy)?;
+        return Ok(format!(
+            "#include \"{}\"\n#include \"native/prefetch_table.h\"\n",
+            code.display()
+        ));
+    }
     let mut text = String::new();
     if !policy.manifest.evicts() {
         let layer = policies.iter().find(|p| p.manifest.name == KERNEL_MODEL).ok_or_else(|| {
@@ -79,10 +95,17 @@ pub fn native(policies: &[Policy], include: &Path, out: &Path) -> Result<(), Str
             build.opt_level(3);
         }
         build
-            .try_compile(&format!("policy_{name}"))
+            .try_compile(&library_name(policy))
             .map_err(|e| first_error(&build, &source).unwrap_or(format!("policy {name}: {e}")))?;
     }
     Ok(())
+}
+
+fn library_name(policy: &Policy) -> String {
+    match policy.kind {
+        Kind::Eviction => format!("policy_{}", policy.manifest.name),
+        Kind::Readahead => format!("prefetch_{}", policy.manifest.name),
+    }
 }
 
 /// The first error of the compiler about a source that it refused, in one line; its other messages
@@ -95,7 +118,7 @@ fn first_error(build: &cc::Build, source: &Path) -> Option<String> {
 }
 
 /// Compiles each policy to BPF, into one folder that a loader can be given: `NAME.bpf.o`, and its
-/// manifest beside it as `NAME.toml`. Without clang this is skipped, unless `CACHEPILOT_REQUIRE_BPF` is
+/// manifest beside it as `NAME.toml`; readahead policies are in `prefetch` below. Without clang this is skipped, unless `CACHEPILOT_REQUIRE_BPF` is
 /// set: simulation from a source package needs only a C compiler.
 pub fn bpf_objects(policies: &[Policy], include: &Path, out: &Path) -> Result<(), String> {
     let Some(clang) = clang() else {
@@ -107,9 +130,14 @@ pub fn bpf_objects(policies: &[Policy], include: &Path, out: &Path) -> Result<()
     };
     let objects = out.join("bpf");
     recreate(&objects)?;
+    recreate(&objects.join("prefetch"))?;
     for policy in policies.iter().filter(|p| !p.manifest.simulation_only) {
         let name = &policy.manifest.name;
-        let object = objects.join(format!("{name}.bpf.o"));
+        let folder = match policy.kind {
+            Kind::Eviction => objects.clone(),
+            Kind::Readahead => objects.join("prefetch"),
+        };
+        let object = folder.join(format!("{name}.bpf.o"));
         let output = bpf_command(&clang, policy, include, out, &object)
             .output()
             .map_err(|e| format!("{clang}: {e}"))?;
@@ -117,7 +145,7 @@ pub fn bpf_objects(policies: &[Policy], include: &Path, out: &Path) -> Result<()
             let text = String::from_utf8_lossy(&output.stderr);
             return Err(format!("policy {name} for BPF:\n{text}"));
         }
-        let manifest = objects.join(format!("{name}.toml"));
+        let manifest = folder.join(format!("{name}.toml"));
         fs::copy(policy.dir.join("policy.toml"), &manifest)
             .map_err(|e| format!("{}: {e}", manifest.display()))?;
     }
@@ -143,7 +171,7 @@ fn bpf_command(clang: &str, policy: &Policy, include: &Path, out: &Path, object:
         .arg("-I")
         .arg(include)
         .arg("-I")
-        .arg(out.join("policies").join(&policy.manifest.name))
+        .arg(generated_path(policy, out))
         .arg(policy.dir.join("policy.bpf.c"));
     command
 }

@@ -15,6 +15,7 @@ pub mod minisim;
 pub mod opt;
 pub mod page_index;
 pub mod policy;
+pub mod prefetch;
 #[cfg(feature = "python")]
 mod python;
 pub mod rank_bitmap;

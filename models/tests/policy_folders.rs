@@ -222,3 +222,33 @@ fn a_variant_sets_tunables_that_there_are_to_values_of_their_own() {
         assert!(message.ends_with(&expected), "{message}");
     }
 }
+
+const PREFETCH_CODE: &str = r#"
+#include "prefetch.bpf.h"
+CACHE_EXT_HOOK(s32, sample_decide_window, struct cache_ext_window_ctx *window)
+{
+	return window->nr_wanted > TUNABLE(limit);
+}
+CACHE_EXT_PREFETCH_OPS(sample, .decide_window = HOOK(sample_decide_window));
+"#;
+
+#[test]
+fn the_folder_of_a_readahead_policy_is_compared_with_its_code() {
+    let (_root, dir) = folder(
+        "sample",
+        "hooks = [\"init\", \"evict_folios\", \"folio_added\"]",
+        "hooks = [\"decide_window\"]",
+    );
+    let code = dir.join("policy.bpf.c");
+    fs::write(&code, PREFETCH_CODE).unwrap();
+    assert_eq!(check::read_prefetch_manifest(&dir).unwrap().hooks, ["decide_window"]);
+    assert!(check::read_manifest(&dir).unwrap_err().contains("decide_window"));
+    for (from, to, said) in [
+        ("TUNABLE(limit)", "TUNABLE(limt)", "tunable limt is in the code"),
+        (".decide_window", ".page_used", "hook decide_window is in the policy.toml"),
+    ] {
+        fs::write(&code, PREFETCH_CODE.replace(from, to)).unwrap();
+        let message = check::read_prefetch_manifest(&dir).unwrap_err();
+        assert!(message.contains(said), "{message}");
+    }
+}

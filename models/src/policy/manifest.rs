@@ -18,6 +18,12 @@ pub const HOOKS: [&str; 9] = [
     "folio_advised",
 ];
 
+/// Names of the hooks that a readahead policy may implement.
+pub const PREFETCH_HOOKS: [&str; 2] = [WINDOW_HOOK, "page_used"];
+
+/// The hook that every readahead policy needs.
+pub const WINDOW_HOOK: &str = "decide_window";
+
 /// The hook of policies that evict; without it that is left to the kernel.
 pub const EVICTION_HOOK: &str = "evict_folios";
 
@@ -109,12 +115,28 @@ impl Manifest {
     /// # Errors
     /// One line that names the key and what is allowed.
     pub fn parse(text: &str, folder: &str) -> Result<Self, String> {
-        let manifest: Self = toml::from_str(text).map_err(|e| one_line(&e.to_string()))?;
-        manifest.validate(folder)?;
+        Self::parse_with(text, folder, &HOOKS)
+    }
+
+    /// The same of a readahead policy.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_prefetch(text: &str, folder: &str) -> Result<Self, String> {
+        let manifest = Self::parse_with(text, folder, &PREFETCH_HOOKS)?;
+        if !manifest.hooks.iter().any(|hook| hook == WINDOW_HOOK) {
+            return Err(format!("hooks: {WINDOW_HOOK} is missing"));
+        }
         Ok(manifest)
     }
 
-    fn validate(&self, folder: &str) -> Result<(), String> {
+    fn parse_with(text: &str, folder: &str, hooks: &[&str]) -> Result<Self, String> {
+        let manifest: Self = toml::from_str(text).map_err(|e| one_line(&e.to_string()))?;
+        manifest.validate(folder, hooks)?;
+        Ok(manifest)
+    }
+
+    fn validate(&self, folder: &str, hooks: &[&str]) -> Result<(), String> {
         if self.name != folder {
             return Err(format!("name: {:?} differs from the folder {folder:?}", self.name));
         }
@@ -130,7 +152,7 @@ impl Manifest {
         if self.autopilot && self.simulation_only {
             return Err("autopilot: a policy that is simulation_only cannot be chosen".into());
         }
-        check_words("hooks", &self.hooks, &HOOKS)?;
+        check_words("hooks", &self.hooks, hooks)?;
         check_words("needs", &self.needs, &NEEDS)?;
         self.tunables.iter().try_for_each(Tunable::validate)?;
         self.validate_variants()
