@@ -10,6 +10,7 @@ pub mod daemon;
 pub mod doctor;
 pub mod error;
 pub mod exporter;
+pub mod kind;
 pub mod node;
 pub mod overview;
 pub mod pins;

@@ -16,9 +16,6 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Where pins of policies are.
-pub const ROOT: &str = "/sys/fs/bpf/cachepilot";
-
 const BPF_FS_MAGIC: u32 = 0xcafe_4a11;
 const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 const LOCK_RETRY: Duration = Duration::from_millis(20);

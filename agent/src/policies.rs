@@ -16,7 +16,8 @@ use crate::bpf::support;
 use crate::bpf::tunables::TunableWords;
 use crate::cgroup::{self, Cgroup};
 use crate::error::{Error, Result};
-use crate::pins::{CgroupPins, Lock, PinRoot, ROOT};
+use crate::kind::Kind;
+use crate::pins::{CgroupPins, Lock, PinRoot};
 use crate::policy_dir::{PolicyDir, PolicyFile};
 use crate::settings::{Setting, changes};
 use crate::stats::CgroupStats;
@@ -36,20 +37,29 @@ pub struct Attached {
     pub registered: Registered,
 }
 
-/// The policies of this machine.
+/// The policies of this machine, of one kind.
 #[derive(Debug)]
 pub struct Policies {
+    kind: Kind,
     pins: PinRoot,
     layout: OpsLayout,
 }
 
 impl Policies {
-    /// Access to the policies of this machine.
+    /// Access to the eviction policies of this machine.
     ///
     /// # Errors
     /// When this process or this kernel cannot load policies.
     pub fn open() -> Result<Self> {
-        Ok(Self { layout: support::check()?, pins: PinRoot::new(ROOT) })
+        Self::open_kind(Kind::Eviction)
+    }
+
+    /// Access to the policies of a kind.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_kind(kind: Kind) -> Result<Self> {
+        Ok(Self { kind, layout: support::check_kind(kind)?, pins: PinRoot::new(kind.pin_root()) })
     }
 
     /// Every cgroup with pins.
@@ -278,7 +288,7 @@ impl Policies {
         {
             return Err(Error::AlreadyAttached { path: cgroup.path.clone(), policy });
         }
-        refuse_foreign(cgroup)?;
+        self.refuse_foreign(cgroup)?;
         pins.remove()?;
         Ok(pins)
     }
@@ -288,8 +298,18 @@ impl Policies {
         if let Some(attached) = self.attached(pins)? {
             return Ok(attached);
         }
-        refuse_foreign(cgroup)?;
+        self.refuse_foreign(cgroup)?;
         Err(Error::NotAttached(cgroup.path.clone()))
+    }
+
+    fn refuse_foreign(&self, cgroup: &Cgroup) -> Result<()> {
+        let stats = CgroupStats::read(cgroup)?;
+        match stats.policy_of(self.kind) {
+            Some((policy, owner)) if owner == cgroup.id => {
+                Err(Error::Foreign { path: cgroup.path.clone(), policy: policy.into() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Keeps other processes out, and removes pins of cgroups that are gone and those without effect.
@@ -308,22 +328,12 @@ impl Policies {
 }
 
 fn strange() -> io::Error {
-    io::Error::other("its table is not one of cache_ext_ops")
+    io::Error::other("its table is not one of policies of this kind")
 }
 
 fn open_tunables(pins: &CgroupPins, of: &Attached, manifest: &Manifest) -> Result<TunableWords> {
     let file = pins.tunables(of.table_id);
     TunableWords::open(&file, manifest.tunable_words()).map_err(Error::io(&file))
-}
-
-fn refuse_foreign(cgroup: &Cgroup) -> Result<()> {
-    let stats = CgroupStats::read(cgroup)?;
-    match stats.policy() {
-        Some(policy) if stats.owner() == cgroup.id => {
-            Err(Error::Foreign { path: cgroup.path.clone(), policy: policy.into() })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Pins the maps of a policy and returns the id of its table.

@@ -3,6 +3,7 @@
 //! list of policies; nothing else names them.
 
 use crate::error::{Error, Result};
+use crate::kind::Kind;
 use cachepilot_models::policy::{Manifest, policy_of};
 use std::env;
 use std::fs;
@@ -14,9 +15,12 @@ const INSTALLED: &str = "/usr/lib/cachepilot/bpf";
 const VARIABLE: &str = "CACHEPILOT_BPF_DIR";
 const OBJECT_SUFFIX: &str = ".bpf.o";
 
-/// A folder of compiled policies.
+/// A folder of compiled policies of one kind.
 #[derive(Debug, Clone)]
-pub struct PolicyDir(PathBuf);
+pub struct PolicyDir {
+    path: PathBuf,
+    kind: Kind,
+}
 
 /// A compiled policy.
 #[derive(Debug, Clone)]
@@ -33,7 +37,13 @@ impl PolicyDir {
     pub fn find(option: Option<&Path>) -> Self {
         let variable = env::var_os(VARIABLE).filter(|v| !v.is_empty());
         let dir = option.map(PathBuf::from).or_else(|| variable.map(PathBuf::from));
-        Self(dir.unwrap_or_else(|| PathBuf::from(INSTALLED)))
+        Self { path: dir.unwrap_or_else(|| PathBuf::from(INSTALLED)), kind: Kind::Eviction }
+    }
+
+    /// That of the policies of another kind, which is below it.
+    #[must_use]
+    pub fn of(&self, kind: Kind) -> Self {
+        Self { path: self.path.join(kind.folder()), kind }
     }
 
     /// Names of all policies, sorted.
@@ -41,12 +51,12 @@ impl PolicyDir {
     /// # Errors
     /// When the folder cannot be read or holds none.
     pub fn names(&self) -> Result<Vec<String>> {
-        let entries = fs::read_dir(&self.0).map_err(Error::io(&self.0))?;
+        let entries = fs::read_dir(&self.path).map_err(Error::io(&self.path))?;
         let files = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned());
         let mut names: Vec<String> =
             files.filter_map(|f| f.strip_suffix(OBJECT_SUFFIX).map(Into::into)).collect();
         names.sort();
-        if names.is_empty() { Err(Error::NoPolicies(self.0.clone())) } else { Ok(names) }
+        if names.is_empty() { Err(Error::NoPolicies(self.path.clone())) } else { Ok(names) }
     }
 
     /// Names of all policies and of their variants, sorted. A policy whose manifest is refused has
@@ -72,7 +82,7 @@ impl PolicyDir {
         let file = self.policy(policy_of(name))?;
         let values = file.manifest.values_of(name).map_err(|_| Error::UnknownPolicy {
             name: name.into(),
-            dir: self.0.clone(),
+            dir: self.path.clone(),
             known: file.manifest.names().collect::<Vec<_>>().join(", "),
         })?;
         Ok((file, values))
@@ -85,13 +95,13 @@ impl PolicyDir {
     pub fn policy(&self, name: &str) -> Result<PolicyFile> {
         let names = self.names()?;
         if !names.iter().any(|n| n == name) {
-            let (name, dir, known) = (name.into(), self.0.clone(), names.join(", "));
+            let (name, dir, known) = (name.into(), self.path.clone(), names.join(", "));
             return Err(Error::UnknownPolicy { name, dir, known });
         }
-        let file = self.0.join(format!("{name}.toml"));
+        let file = self.path.join(format!("{name}.toml"));
         let text = fs::read_to_string(&file).map_err(Error::io(&file))?;
-        let manifest = Manifest::parse(&text, name).map_err(|e| Error::format(&file, e))?;
-        Ok(PolicyFile { object: self.0.join(format!("{name}{OBJECT_SUFFIX}")), manifest })
+        let manifest = self.kind.parse(&text, name).map_err(|e| Error::format(&file, e))?;
+        Ok(PolicyFile { object: self.path.join(format!("{name}{OBJECT_SUFFIX}")), manifest })
     }
 }
 
@@ -117,6 +127,21 @@ mod tests {
         let (_dir, policies) =
             folder(&[("b.bpf.o", ""), ("a.bpf.o", ""), ("c.toml", ""), ("d.o", "")]);
         assert_eq!(policies.names().unwrap(), ["a", "b"]);
+    }
+
+    #[test]
+    fn those_of_readahead_are_below_with_hooks_of_their_own() {
+        let (dir, policies) = folder(&[("sample.bpf.o", ""), ("sample.toml", MANIFEST)]);
+        let below = dir.path().join("prefetch");
+        fs::create_dir(&below).unwrap();
+        let manifest = MANIFEST.replace("'init'", "'decide_window'").replace("sample", "ahead");
+        fs::write(below.join("ahead.bpf.o"), "").unwrap();
+        fs::write(below.join("ahead.toml"), manifest).unwrap();
+        let readahead = policies.of(Kind::Readahead);
+        assert_eq!(policies.names().unwrap(), ["sample"]);
+        assert_eq!(readahead.names().unwrap(), ["ahead"]);
+        assert_eq!(readahead.policy("ahead").unwrap().object, below.join("ahead.bpf.o"));
+        assert!(policies.of(Kind::Eviction).policy("sample").is_ok());
     }
 
     #[test]

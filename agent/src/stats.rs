@@ -4,13 +4,14 @@
 
 use crate::cgroup::Cgroup;
 use crate::error::{Error, Result};
+use crate::kind::Kind;
 use serde_json::{Map, Value};
 use std::fs;
 
 /// Value of `policy` where there is none.
 const NO_POLICY: &str = "none";
 /// Keys whose value is text; every other value that is a number is taken for one.
-const TEXT_KEYS: [&str; 3] = ["policy", "state", "reason"];
+const TEXT_KEYS: [&str; 4] = ["policy", "state", "reason", "prefetch_policy"];
 
 /// What the kernel says of the policy that decides for a cgroup, in the order of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +84,14 @@ impl CgroupStats {
         self.text("policy").filter(|&p| p != NO_POLICY)
     }
 
+    /// The policy of a kind that decides here, if there is one, and the cgroup that has it.
+    #[must_use]
+    pub fn policy_of(&self, kind: Kind) -> Option<(&str, u64)> {
+        let [policy, owner] = kind.stat_keys();
+        let policy = self.text(policy).filter(|&p| p != NO_POLICY)?;
+        Some((policy, self.number(owner).unwrap_or(0)))
+    }
+
     /// Id of the cgroup to which that policy is attached; 0 for none.
     #[must_use]
     pub fn owner(&self) -> u64 {
@@ -120,6 +129,18 @@ mod tests {
             "{\"policy\":\"lfu\",\"owner\":42,\"state\":\"ejected\",\
              \"reason\":\"took 12 ms too long\",\"resident_pages\":4096,\"new_key\":\"0x7\"}"
         );
+    }
+
+    #[test]
+    fn each_kind_has_a_policy_and_an_owner() {
+        let both = format!("{FILE}prefetch_policy leap\nprefetch_owner 7\n");
+        let stats = CgroupStats::parse(&both).unwrap();
+        assert_eq!(stats.policy_of(Kind::Eviction), Some(("lfu", 42)));
+        assert_eq!(stats.policy_of(Kind::Readahead), Some(("leap", 7)));
+        let none = CgroupStats::parse(&format!("{FILE}prefetch_policy none\n")).unwrap();
+        assert_eq!(none.policy_of(Kind::Readahead), None);
+        let older = CgroupStats::parse(FILE).unwrap();
+        assert_eq!(older.policy_of(Kind::Readahead), None, "a kernel without them");
     }
 
     #[test]

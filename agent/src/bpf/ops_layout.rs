@@ -10,10 +10,10 @@ use libbpf_rs::btf::{Btf, TypeId};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 
-const OPS_STRUCT: &str = "cache_ext_ops";
-const VALUE_STRUCT: &str = "bpf_struct_ops_cache_ext_ops";
+/// What precedes the name of a struct of hooks in that of the value of its map.
+const VALUE_PREFIX: &str = "bpf_struct_ops_";
 
-/// Where the members of `struct cache_ext_ops` are in the value of its map.
+/// Where the members of a struct of hooks are in the value of its map.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpsLayout {
     value_bytes: usize,
@@ -34,11 +34,12 @@ pub struct Registered {
 }
 
 impl OpsLayout {
-    /// The layout by the kernel's types, or `None` for a kernel that knows no such struct.
+    /// The layout of `ops_struct` by the kernel's types, or `None` for a kernel that knows no such
+    /// struct.
     #[must_use]
-    pub fn of(types: &Btf<'_>) -> Option<Self> {
-        let value: Struct<'_> = types.type_by_name(VALUE_STRUCT)?;
-        let ops: Struct<'_> = types.type_by_name(OPS_STRUCT)?;
+    pub fn of(types: &Btf<'_>, ops_struct: &str) -> Option<Self> {
+        let value: Struct<'_> = types.type_by_name(&format!("{VALUE_PREFIX}{ops_struct}"))?;
+        let ops: Struct<'_> = types.type_by_name(ops_struct)?;
         let (_, start) = members(&value).find(|(name, _)| *name == "data")?;
         let offsets: BTreeMap<String, usize> =
             members(&ops).map(|(name, at)| (name.to_owned(), start + at)).collect();

@@ -3,6 +3,7 @@
 
 use crate::bpf::ops_layout::OpsLayout;
 use crate::error::{Error, Result};
+use crate::kind::Kind;
 use libbpf_rs::btf::Btf;
 use std::path::Path;
 
@@ -11,6 +12,14 @@ use std::path::Path;
 /// # Errors
 /// [`Error::NotRoot`] or [`Error::NoCacheExt`].
 pub fn check() -> Result<OpsLayout> {
+    check_kind(Kind::Eviction)
+}
+
+/// The same for policies of a kind.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_kind(kind: Kind) -> Result<OpsLayout> {
     // SAFETY: the call has no arguments and cannot fail.
     if unsafe { libc::geteuid() } != 0 {
         return Err(Error::NotRoot);
@@ -20,5 +29,8 @@ pub fn check() -> Result<OpsLayout> {
     }
     let types = Btf::from_vmlinux()
         .map_err(|_| Error::NoCacheExt("its types (/sys/kernel/btf/vmlinux) cannot be read"))?;
-    OpsLayout::of(&types).ok_or(Error::NoCacheExt("struct cache_ext_ops is not among its types"))
+    OpsLayout::of(&types, kind.ops_struct()).ok_or(Error::NoCacheExt(match kind {
+        Kind::Eviction => "struct cache_ext_ops is not among its types",
+        Kind::Readahead => "struct cache_ext_prefetch_ops is not among its types",
+    }))
 }

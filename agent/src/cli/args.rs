@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What can be asked.
 
+use cachepilot_agent::kind::Kind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -159,6 +160,8 @@ pub enum PolicyCommand {
     Detach {
         #[command(flatten)]
         cgroup: CgroupOption,
+        #[command(flatten)]
+        kind: KindOption,
     },
     /// Change tunables of the policy that a cgroup has.
     Set {
@@ -169,6 +172,8 @@ pub enum PolicyCommand {
         settings: Vec<String>,
         #[command(flatten)]
         dir: DirOption,
+        #[command(flatten)]
+        kind: KindOption,
     },
     /// Show the policies of cgroups and what the kernel counts about them.
     Stat {
@@ -203,7 +208,7 @@ pub struct Attachment {
     #[arg(long, value_name = "NAME", required_unless_present = "object")]
     pub policy: Option<String>,
     /// Instead: an object with a table of hooks, like those of policies published with cache_ext.
-    #[arg(long, value_name = "FILE", conflicts_with = "policy")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "kind"])]
     pub object: Option<PathBuf>,
     /// A tunable and its value, or a global variable of the object; one element of an array of
     /// tunables is KEY.ELEMENT=VALUE.
@@ -217,6 +222,8 @@ pub struct Attachment {
     pub watch: Option<PathBuf>,
     #[command(flatten)]
     pub dir: DirOption,
+    #[command(flatten)]
+    pub kind: KindOption,
 }
 
 /// A policy for a cgroup.
@@ -232,6 +239,16 @@ pub struct Placement {
     pub settings: Vec<String>,
     #[command(flatten)]
     pub dir: DirOption,
+    #[command(flatten)]
+    pub kind: KindOption,
+}
+
+/// What the policy decides: a cgroup may have one of each kind.
+#[derive(Debug, Args)]
+pub struct KindOption {
+    /// What the policy decides.
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Kind::Eviction)]
+    pub kind: Kind,
 }
 
 #[derive(Debug, Args)]

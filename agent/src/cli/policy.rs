@@ -2,7 +2,7 @@
 //! `policy ...`. Input is checked before the machine is asked for anything.
 
 use super::Failure;
-use super::args::{Attachment, CgroupOption, DirOption, Placement, PolicyCommand};
+use super::args::{Attachment, CgroupOption, DirOption, KindOption, Placement, PolicyCommand};
 use super::tables;
 use cachepilot_agent::cgroup::Cgroup;
 use cachepilot_agent::check_kernel;
@@ -23,8 +23,10 @@ pub fn run(command: PolicyCommand, out: &mut impl Write) -> Outcome {
     match command {
         PolicyCommand::Attach(attachment) => attach(attachment, out),
         PolicyCommand::Swap(placement) => swap(&placement, out),
-        PolicyCommand::Detach { cgroup } => detach(&cgroup, out),
-        PolicyCommand::Set { cgroup, settings, dir } => set(&cgroup, &settings, &dir, out),
+        PolicyCommand::Detach { cgroup, kind } => detach(&cgroup, &kind, out),
+        PolicyCommand::Set { cgroup, settings, dir, kind } => {
+            set(&cgroup, &settings, &find_dir(&dir).of(kind.kind), &kind, out)
+        }
         PolicyCommand::Stat { cgroup, json, dir } => stat(&cgroup, json, &dir, out),
         PolicyCommand::Verify { policy, json, dir } => verify_policies(&policy, json, &dir, out),
     }
@@ -40,7 +42,8 @@ struct Placed {
 impl Placed {
     fn check(placement: &Placement) -> Result<Self, Failure> {
         let settings = Setting::parse_all(&placement.settings)?;
-        let (policy, values) = find_dir(&placement.dir).resolve(&placement.policy)?;
+        let (policy, values) =
+            find_dir(&placement.dir).of(placement.kind.kind).resolve(&placement.policy)?;
         let tunables = changed_words(&policy.manifest, values, &settings)?;
         Ok(Self { cgroup: Cgroup::open(&placement.cgroup.dir)?, policy, tunables })
     }
@@ -51,7 +54,7 @@ fn find_dir(option: &DirOption) -> PolicyDir {
 }
 
 fn attach(attachment: Attachment, out: &mut impl Write) -> Outcome {
-    let Attachment { cgroup, policy, object, settings, max_entries, watch, dir } = attachment;
+    let Attachment { cgroup, policy, object, settings, max_entries, watch, dir, kind } = attachment;
     let (cgroup, name) = if let Some(path) = object {
         let globals = Setting::parse_all(&settings)?;
         let max_entries = Setting::parse_all(&max_entries)?;
@@ -61,9 +64,9 @@ fn attach(attachment: Attachment, out: &mut impl Write) -> Outcome {
         (cgroup, name)
     } else {
         let policy = policy.unwrap_or_default();
-        let placement = Placement { cgroup, policy, settings, dir };
+        let placement = Placement { cgroup, policy, settings, dir, kind };
         let Placed { cgroup, policy, tunables } = Placed::check(&placement)?;
-        Policies::open()?.attach(&cgroup, &policy, &tunables)?;
+        Policies::open_kind(placement.kind.kind)?.attach(&cgroup, &policy, &tunables)?;
         (cgroup, policy.manifest.name)
     };
     Ok(writeln!(out, "{}: policy {name} attached", cgroup.path.display())?)
@@ -71,26 +74,27 @@ fn attach(attachment: Attachment, out: &mut impl Write) -> Outcome {
 
 fn swap(placement: &Placement, out: &mut impl Write) -> Outcome {
     let Placed { cgroup, policy, tunables } = Placed::check(placement)?;
-    let old = Policies::open()?.swap(&cgroup, &policy, &tunables)?;
+    let old = Policies::open_kind(placement.kind.kind)?.swap(&cgroup, &policy, &tunables)?;
     let name = &policy.manifest.name;
     Ok(writeln!(out, "{}: policy {name} instead of {old}", cgroup.path.display())?)
 }
 
-fn detach(cgroup: &CgroupOption, out: &mut impl Write) -> Outcome {
+fn detach(cgroup: &CgroupOption, kind: &KindOption, out: &mut impl Write) -> Outcome {
     let cgroup = Cgroup::open(&cgroup.dir)?;
-    let old = Policies::open()?.detach(&cgroup)?;
+    let old = Policies::open_kind(kind.kind)?.detach(&cgroup)?;
     Ok(writeln!(out, "{}: policy {old} detached", cgroup.path.display())?)
 }
 
 fn set(
     cgroup: &CgroupOption,
     settings: &[String],
-    dir: &DirOption,
+    dir: &PolicyDir,
+    kind: &KindOption,
     out: &mut impl Write,
 ) -> Outcome {
     let parsed = Setting::parse_all(settings)?;
     let cgroup = Cgroup::open(&cgroup.dir)?;
-    let policy = Policies::open()?.set(&cgroup, &find_dir(dir), &parsed)?;
+    let policy = Policies::open_kind(kind.kind)?.set(&cgroup, dir, &parsed)?;
     let settings = settings.join(" ");
     Ok(writeln!(out, "{}: policy {policy} set to {settings}", cgroup.path.display())?)
 }

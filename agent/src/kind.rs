@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a policy decides. A cgroup may have one policy of each kind, and each comes and goes by itself.
+
+use cachepilot_models::policy::Manifest;
+
+/// What is done differently for policies of readahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Kind {
+    /// What is evicted, or admitted.
+    #[default]
+    Eviction,
+    /// What is read ahead.
+    Readahead,
+}
+
+impl Kind {
+    /// The struct of the kernel that is its table of hooks.
+    pub(crate) fn ops_struct(self) -> &'static str {
+        match self {
+            Self::Eviction => "cache_ext_ops",
+            Self::Readahead => "cache_ext_prefetch_ops",
+        }
+    }
+
+    /// Where its pins are.
+    pub(crate) fn pin_root(self) -> &'static str {
+        match self {
+            Self::Eviction => "/sys/fs/bpf/cachepilot",
+            Self::Readahead => "/sys/fs/bpf/cachepilot_prefetch",
+        }
+    }
+
+    /// Keys of `memory.cache_ext` for the policy that decides, and for the cgroup that it is of.
+    pub(crate) fn stat_keys(self) -> [&'static str; 2] {
+        match self {
+            Self::Eviction => ["policy", "owner"],
+            Self::Readahead => ["prefetch_policy", "prefetch_owner"],
+        }
+    }
+
+    /// Its folder below that of compiled policies; none for those in the folder itself.
+    pub(crate) fn folder(self) -> &'static str {
+        match self {
+            Self::Eviction => "",
+            Self::Readahead => "prefetch",
+        }
+    }
+
+    /// Parses the manifest of one in the folder `name`.
+    pub(crate) fn parse(self, text: &str, name: &str) -> Result<Manifest, String> {
+        match self {
+            Self::Eviction => Manifest::parse(text, name),
+            Self::Readahead => Manifest::parse_prefetch(text, name),
+        }
+    }
+}
