@@ -155,15 +155,15 @@ impl TestFile {
     /// # Errors
     /// What the system says.
     pub fn cached_pages(&self) -> Result<u64> {
-        let file = self.open()?;
-        let range = [0_u64; 2];
-        let mut found = [0_u64; 5];
-        // SAFETY: struct cachestat_range is two and struct cachestat five 64-bit numbers.
-        let result = unsafe {
-            libc::syscall(CACHESTAT, file.as_raw_fd(), range.as_ptr(), found.as_mut_ptr(), 0)
-        };
-        checked(result, "cachestat")?;
-        Ok(found[0])
+        cached_in(&self.open()?, [0, 0])
+    }
+
+    /// Whether a page of it, which is open, is cached now.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn is_cached(open: &File, page: u64) -> Result<bool> {
+        Ok(cached_in(open, [page * PAGE as u64, PAGE as u64])? > 0)
     }
 
     /// Reads every page once, from the first to the last, without readahead.
@@ -174,6 +174,17 @@ impl TestFile {
         let file = self.open_random()?;
         read_pages(&file, 0..self.pages)
     }
+}
+
+/// Cached pages of a range, of all for a length of 0.
+fn cached_in(file: &File, range: [u64; 2]) -> Result<u64> {
+    let mut found = [0_u64; 5];
+    // SAFETY: struct cachestat_range is two and struct cachestat five 64-bit numbers.
+    let result = unsafe {
+        libc::syscall(CACHESTAT, file.as_raw_fd(), range.as_ptr(), found.as_mut_ptr(), 0)
+    };
+    checked(result, "cachestat")?;
+    Ok(found[0])
 }
 
 impl Drop for TestFile {

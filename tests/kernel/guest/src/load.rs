@@ -7,6 +7,7 @@ use crate::ensure;
 use crate::error::{Error, Result};
 use crate::files::{TestFile, read_page};
 use crate::mapping::Mapping;
+use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -46,7 +47,7 @@ impl Window {
 }
 
 /// SplitMix64.
-fn next_random(state: &mut u64) -> u64 {
+pub fn next_random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut x = *state;
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -87,13 +88,16 @@ impl Zipf {
     }
 }
 
-fn read_until_stopped(file: &TestFile, threads: usize, shared: &Shared) -> Result<()> {
+/// How a thread opens the file, which says how the kernel reads ahead of it.
+pub type Open = fn(&TestFile) -> Result<File>;
+
+fn read_until_stopped(file: &TestFile, threads: usize, open: Open, shared: &Shared) -> Result<()> {
     let zipf = Zipf::new(file.pages);
     thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
             .map(|thread| {
                 let zipf = &zipf;
-                scope.spawn(move || walk(file, zipf, thread as u64, shared))
+                scope.spawn(move || walk(&open(file)?, zipf, thread as u64, shared))
             })
             .collect();
         workers.into_iter().try_for_each(|worker| {
@@ -102,24 +106,37 @@ fn read_until_stopped(file: &TestFile, threads: usize, shared: &Shared) -> Resul
     })
 }
 
-fn walk(file: &TestFile, zipf: &Zipf, seed: u64, shared: &Shared) -> Result<()> {
-    let descriptor = file.open_random()?;
+fn walk(file: &File, zipf: &Zipf, seed: u64, shared: &Shared) -> Result<()> {
     let mut state = scatter(seed, u64::MAX);
     while shared.stop.load(Ordering::Relaxed) == 0 {
-        read_page(&descriptor, zipf.draw(&mut state))?;
+        read_page(file, zipf.draw(&mut state))?;
         shared.reads.fetch_add(1, Ordering::Relaxed);
     }
     Ok(())
 }
 
 impl Load {
-    /// Starts threads that read the file in the cgroup, and waits until they do.
+    /// Starts threads that read the file in the cgroup without readahead, and waits until they do.
     ///
     /// # Errors
     /// What the system says.
     pub fn start(cgroup: &Cgroup, file: &TestFile, threads: usize) -> Result<Self> {
+        Self::start_advised(cgroup, file, threads, TestFile::open_random)
+    }
+
+    /// The same with a file that is opened as told.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn start_advised(
+        cgroup: &Cgroup,
+        file: &TestFile,
+        threads: usize,
+        open: Open,
+    ) -> Result<Self> {
         let memory = Mapping::shared(size_of::<Shared>())?;
-        let child = child::spawn(cgroup, || read_until_stopped(file, threads, shared(&memory)))?;
+        let work = || read_until_stopped(file, threads, open, shared(&memory));
+        let child = child::spawn(cgroup, work)?;
         let load = Self { child, memory };
         let start = Instant::now();
         while load.reads() == 0 {

@@ -15,6 +15,8 @@ use std::sync::OnceLock;
 
 /// Bytes before `cgroup_id` in `struct cache_ext_ops` of bpf/include/kernel_types.h: seven hooks.
 const CGROUP_ID_AT: usize = 7 * size_of::<u64>();
+/// The same in `struct cache_ext_prefetch_ops` of bpf/include/prefetch.bpf.h: two hooks.
+const PREFETCH_CGROUP_ID_AT: usize = 2 * size_of::<u64>();
 
 /// Section of a policy's variables, and the one that POLICY_STATE declares.
 const BSS: &str = ".bss";
@@ -45,9 +47,10 @@ pub fn object(name: &str) -> PathBuf {
     PathBuf::from(env!("TEST_POLICIES")).join(format!("{name}.bpf.o"))
 }
 
-fn open(name: &str) -> Result<OpenObject> {
+/// Those of a kind are in the same folder of the shipped ones.
+fn open(name: &str, kind: &str) -> Result<OpenObject> {
     let test = object(name);
-    let shipped = SHIPPED.get().map(|dir| dir.join(format!("{name}.bpf.o")));
+    let shipped = SHIPPED.get().map(|dir| dir.join(kind).join(format!("{name}.bpf.o")));
     let path = if test.exists() { test } else { shipped.unwrap_or(test) };
     ObjectBuilder::default().open_file(&path).context(|| format!("opening {}", path.display()))
 }
@@ -65,11 +68,22 @@ pub fn load(name: &str, cgroup: &Cgroup) -> Result<Policy> {
 /// # Errors
 /// When the verifier refuses it.
 pub fn load_for_id(name: &str, cgroup_id: u64) -> Result<Policy> {
-    let mut open = open(name)?;
+    load_open(name, open(name, "")?, CGROUP_ID_AT, cgroup_id)
+}
+
+/// Loads a readahead policy for a cgroup.
+///
+/// # Errors
+/// When the verifier refuses it.
+pub fn load_prefetch(name: &str, cgroup: &Cgroup) -> Result<Policy> {
+    load_open(name, open(name, "prefetch")?, PREFETCH_CGROUP_ID_AT, cgroup.id()?)
+}
+
+fn load_open(name: &str, mut open: OpenObject, id_at: usize, cgroup_id: u64) -> Result<Policy> {
     let mut tables = open.maps_mut().filter(|map| map.map_type() == MapType::StructOps);
     if let Some(mut table) = tables.next() {
         let value = table.initial_value_mut().unwrap_or_default();
-        let place = value.get_mut(CGROUP_ID_AT..CGROUP_ID_AT + size_of::<u64>());
+        let place = value.get_mut(id_at..id_at + size_of::<u64>());
         place
             .ok_or_else(|| Error::Check(format!("{name}: its table is too small")))?
             .copy_from_slice(&cgroup_id.to_ne_bytes());
@@ -98,7 +112,7 @@ pub fn attach(name: &str, cgroup: &Cgroup) -> Result<Attached> {
 /// What it returned, as an error of the system.
 pub fn run_program(object: &str, program: &str, number: u64) -> Result<()> {
     let what = || format!("{object}: {program}");
-    let object = open(object)?.load().context(what)?;
+    let object = open(object, "")?.load().context(what)?;
     let found = object.progs_mut().find(|one| one.name() == program);
     let found = found.ok_or_else(|| Error::Check(format!("{} is not there", what())))?;
     let mut context = number.to_ne_bytes();

@@ -18,6 +18,8 @@ mod memory;
 mod nodes;
 mod parts;
 mod programs;
+mod prefetch;
+mod prefetch_shipped;
 mod published;
 mod reclaim;
 mod rights;
@@ -162,6 +164,8 @@ pub fn of(set: Set) -> impl Iterator<Item = &'static Case> {
         loader::CASES,
         programs::CASES,
         published::CASES,
+        prefetch::CASES,
+        prefetch_shipped::CASES,
         memory::CASES,
         charges::CASES,
         long::CASES,
