@@ -263,4 +263,5 @@ CACHE_EXT_HOOK(void, mglru_evict_folios, struct cache_ext_eviction_ctx *request,
 
 CACHE_EXT_OPS(mglru, .init = HOOK(mglru_init), .evict_folios = HOOK(mglru_evict_folios),
 	      .folio_added = HOOK(mglru_folio_added), .folio_accessed = HOOK(mglru_folio_accessed),
-	      .folio_removed = HOOK(mglru_folio_removed), .folio_counted = HOOK(mglru_folio_counted));
+	      .folio_removed = HOOK(mglru_folio_removed),
+	      .folio_counted = HOOK(mglru_folio_counted));

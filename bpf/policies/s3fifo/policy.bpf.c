@@ -133,6 +133,5 @@ CACHE_EXT_HOOK(void, s3fifo_evict_folios, struct cache_ext_eviction_ctx *request
 }
 
 CACHE_EXT_OPS(s3fifo, .init = HOOK(s3fifo_init), .evict_folios = HOOK(s3fifo_evict_folios),
-	      .folio_added = HOOK(s3fifo_folio_added),
-	      .folio_removed = HOOK(s3fifo_folio_removed),
+	      .folio_added = HOOK(s3fifo_folio_added), .folio_removed = HOOK(s3fifo_folio_removed),
 	      .folio_counted = HOOK(s3fifo_folio_counted));
