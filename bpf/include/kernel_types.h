@@ -51,11 +51,11 @@ struct cache_ext_ops {
 	void (*folio_accessed)(struct folio *folio, bool first);
 	void (*folio_removed)(struct folio *folio, bool evicted);
 	bool (*admit_folio)(u64 page_key);
-	void (*folio_counted)(struct folio *folio, u32 accesses);
 	u64 cgroup_id; /* set by the loader before the table is registered */
 	char name[32];
 	u64 flags; /* as those of policies published with cache_ext, see compat/ */
 	void (*folio_advised)(struct folio *folio, u32 advice);
+	void (*folio_counted)(struct folio *folio, u32 accesses);
 };
 
 #pragma clang attribute pop
