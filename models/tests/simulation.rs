@@ -69,7 +69,8 @@ fn refused_candidates_stay_and_others_are_asked_for() {
 fn small_requests_let_no_pages_of_a_loop_into_the_main_part_of_wtinylfu() {
     let keys: Vec<u64> = (0..60_000).map(|i| i % 1_000).collect();
     let misses = |per_million: u32| {
-        let mut instance = Instance::new(find("wtinylfu").unwrap(), &config(500, KERNEL_BATCH)).unwrap();
+        let mut instance =
+            Instance::new(find("wtinylfu").unwrap(), &config(500, KERNEL_BATCH)).unwrap();
         instance.set_refusals(per_million);
         instance.run(Requests::of_keys(&keys), None).unwrap();
         instance.stats().misses as f64

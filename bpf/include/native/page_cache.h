@@ -51,7 +51,8 @@ struct cache_ext_ops {
 	void (*folio_removed)(struct folio *folio, bool evicted);
 	bool (*admit_folio)(u64 page_key);
 	void (*folio_counted)(struct folio *folio, u32 accesses);
-	void (*folio_advised)(struct folio *folio, u32 advice); /* never called: traces have no advice */
+	void (*folio_advised)(struct folio *folio,
+			      u32 advice); /* never called: traces have no advice */
 	const char *name;
 };
 
