@@ -100,6 +100,22 @@ def test_overhead_is_taken_at_the_same_misses() -> None:
     assert overhead[125] == pytest.approx([0.0, 1.0, 2.0])
 
 
+def test_own_instructions_are_those_of_the_series_and_what_it_adds_to_others() -> None:
+    stock = {"folio_mark_accessed": 10.0, "filemap_read": 300.0, "schedule": 5.0}
+    profile = {
+        "folio_mark_accessed": 14.0,
+        "filemap_read": 300.0,
+        "schedule": 9.0,
+        "__cache_ext_folio_accessed": 20.0,
+        "cx_make_moves": 1.0,
+        "bpf_cache_ext_list_move": 2.0,
+        "(bpf)": 8.0,
+        "_raw_spin_lock_irqsave": 3.0,
+    }
+    assert hits.own_instructions(profile, stock) == 35.0
+    assert hits.lock_instructions(profile, {"_raw_spin_trylock": 1.0}) == 2.0
+
+
 LOCK_STAT = """\
 lock_stat version 0.4
   class name  con-bounces  contentions  waittime-min  waittime-max
@@ -158,23 +174,6 @@ def test_a_policy_is_judged_by_its_worst_number_of_threads() -> None:
 @pytest.mark.parametrize(
     "name", ["conformance", "kernel_overhead", "kernel_policies", "kernel_scaling"]
 )
-def test_own_instructions_are_those_of_the_series_and_what_it_adds_to_others() -> None:
-    stock = {"folio_mark_accessed": 10.0, "filemap_read": 300.0, "schedule": 5.0}
-    profile = {
-        "folio_mark_accessed": 14.0,
-        "filemap_read": 300.0,
-        "schedule": 9.0,
-        "__cache_ext_folio_accessed": 20.0,
-        "cx_make_moves": 1.0,
-        "bpf_cache_ext_list_move": 2.0,
-        "(bpf)": 8.0,
-        "_raw_spin_lock_irqsave": 3.0,
-    }
-    assert hits.own_instructions(profile, stock) == 35.0
-    assert hits.lock_instructions(profile, {"_raw_spin_trylock": 1.0}) == 2.0
-
-
-@pytest.mark.parametrize("name", ["conformance", "kernel_overhead", "kernel_policies"])
 def test_committed_results_are_rows(name: str) -> None:
     path = Path(__file__).resolve().parents[1] / "experiments" / name / "results.json"
     assert read_results(path)
