@@ -43,7 +43,10 @@ impl PolicyDir {
     /// That of the policies of another kind, which is below it.
     #[must_use]
     pub fn of(&self, kind: Kind) -> Self {
-        Self { path: self.path.join(kind.folder()), kind }
+        let folder = kind.folder();
+        // To join nothing would end the path in a slash.
+        let path = if folder.is_empty() { self.path.clone() } else { self.path.join(folder) };
+        Self { path, kind }
     }
 
     /// Names of all policies, sorted.

@@ -173,6 +173,7 @@ IN_A_MACHINE = (
     "docs/kernel.md",
     "docs/operating.md",
     "docs/published_policies.md",
+    "docs/readahead_policies.md",
     NEW_POLICY,
 )
 
