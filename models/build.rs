@@ -28,6 +28,16 @@ enum Kind {
     Readahead,
 }
 
+impl Kind {
+    /// Its folder below `bpf`, and the name of what is generated for it.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::Eviction => "policies",
+            Self::Readahead => "prefetch",
+        }
+    }
+}
+
 /// A policy folder and what its manifest says.
 struct Policy {
     dir: PathBuf,
@@ -46,9 +56,9 @@ fn build() -> Result<(), String> {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").map_err(|e| e.to_string())?).join("..");
     let out = PathBuf::from(env::var("OUT_DIR").map_err(|e| e.to_string())?);
     let bpf = root.join("bpf");
-    let policies =
-        env::var("CACHEPILOT_POLICIES").map_or_else(|_| bpf.join("policies"), PathBuf::from);
-    let prefetchers = bpf.join("prefetch");
+    let policies = env::var("CACHEPILOT_POLICIES")
+        .map_or_else(|_| bpf.join(Kind::Eviction.folder()), PathBuf::from);
+    let prefetchers = bpf.join(Kind::Readahead.folder());
     for watched in [&bpf.join("include"), &policies, &prefetchers] {
         println!("cargo::rerun-if-changed={}", watched.display());
     }

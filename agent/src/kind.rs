@@ -39,10 +39,10 @@ impl Kind {
     }
 
     /// Its folder below that of compiled policies; none for those in the folder itself.
-    pub(crate) fn folder(self) -> &'static str {
+    pub(crate) fn folder(self) -> Option<&'static str> {
         match self {
-            Self::Eviction => "",
-            Self::Readahead => "prefetch",
+            Self::Eviction => None,
+            Self::Readahead => Some("prefetch"),
         }
     }
 

@@ -43,10 +43,14 @@ impl PolicyDir {
     /// That of the policies of another kind, which is below it.
     #[must_use]
     pub fn of(&self, kind: Kind) -> Self {
-        let folder = kind.folder();
-        // To join nothing would end the path in a slash.
-        let path = if folder.is_empty() { self.path.clone() } else { self.path.join(folder) };
+        let path = kind.folder().map_or_else(|| self.path.clone(), |name| self.path.join(name));
         Self { path, kind }
+    }
+
+    /// What its policies decide.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// Names of all policies, sorted.

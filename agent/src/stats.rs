@@ -81,7 +81,7 @@ impl CgroupStats {
     /// The policy that decides here, if there is one: attached here or to a cgroup above.
     #[must_use]
     pub fn policy(&self) -> Option<&str> {
-        self.text("policy").filter(|&p| p != NO_POLICY)
+        self.policy_of(Kind::Eviction).map(|(policy, _)| policy)
     }
 
     /// The policy of a kind that decides here, if there is one, and the cgroup that has it.

@@ -24,11 +24,7 @@ fn write(file: &Path, text: &str) -> Result<(), String> {
 
 /// The folder of what is generated for a policy.
 fn generated_path(policy: &Policy, out: &Path) -> PathBuf {
-    let kind = match policy.kind {
-        Kind::Eviction => "policies",
-        Kind::Readahead => "prefetch",
-    };
-    out.join(kind).join(&policy.manifest.name)
+    out.join(policy.kind.folder()).join(&policy.manifest.name)
 }
 
 /// Writes `policy_manifest.h` there and returns that folder.
@@ -47,12 +43,10 @@ fn code_of(policy: &Policy) -> Result<PathBuf, String> {
 /// The unit that simulates a policy: its code, the loop, and before both what evicts in its place if
 /// it does not. Generated headers go to `dir`.
 fn simulator(policy: &Policy, policies: &[Policy], dir: &Path) -> Result<String, String> {
+    let code = code_of(policy)?;
+    let code = code.display();
     if policy.kind == Kind::Readahead {
-        let code = code_of(policy)?;
-        return Ok(format!(
-            "#include \"{}\"\n#include \"native/prefetch_table.h\"\n",
-            code.display()
-        ));
+        return Ok(format!("#include \"{code}\"\n#include \"native/prefetch_table.h\"\n"));
     }
     let mut text = String::new();
     if !policy.manifest.evicts() {
@@ -63,12 +57,11 @@ fn simulator(policy: &Policy, policies: &[Policy], dir: &Path) -> Result<String,
             )
         })?;
         write(&dir.join("layer_manifest.h"), &layer.manifest.layer_header())?;
-        let code = code_of(layer)?;
-        text =
-            format!("#define CX_LAYER_CODE \"{}\"\n#include \"native/layer.h\"\n", code.display());
+        let below = code_of(layer)?;
+        let below = below.display();
+        text = format!("#define CX_LAYER_CODE \"{below}\"\n#include \"native/layer.h\"\n");
     }
-    let code = code_of(policy)?;
-    Ok(format!("{text}#include \"{}\"\n#include \"native/simulate.h\"\n", code.display()))
+    Ok(format!("{text}#include \"{code}\"\n#include \"native/simulate.h\"\n"))
 }
 
 /// Compiles each policy with the simulation loop into one static library.
@@ -95,17 +88,10 @@ pub fn native(policies: &[Policy], include: &Path, out: &Path) -> Result<(), Str
             build.opt_level(3);
         }
         build
-            .try_compile(&library_name(policy))
+            .try_compile(&format!("{}_{name}", policy.kind.folder()))
             .map_err(|e| first_error(&build, &source).unwrap_or(format!("policy {name}: {e}")))?;
     }
     Ok(())
-}
-
-fn library_name(policy: &Policy) -> String {
-    match policy.kind {
-        Kind::Eviction => format!("policy_{}", policy.manifest.name),
-        Kind::Readahead => format!("prefetch_{}", policy.manifest.name),
-    }
 }
 
 /// The first error of the compiler about a source that it refused, in one line; its other messages
@@ -118,8 +104,9 @@ fn first_error(build: &cc::Build, source: &Path) -> Option<String> {
 }
 
 /// Compiles each policy to BPF, into one folder that a loader can be given: `NAME.bpf.o`, and its
-/// manifest beside it as `NAME.toml`; readahead policies are in `prefetch` below. Without clang this is skipped, unless `CACHEPILOT_REQUIRE_BPF` is
-/// set: simulation from a source package needs only a C compiler.
+/// manifest beside it as `NAME.toml`; readahead policies are in a folder below. Without clang this is
+/// skipped, unless `CACHEPILOT_REQUIRE_BPF` is set: simulation from a source package needs only a C
+/// compiler.
 pub fn bpf_objects(policies: &[Policy], include: &Path, out: &Path) -> Result<(), String> {
     let Some(clang) = clang() else {
         if env::var("CACHEPILOT_REQUIRE_BPF").is_ok() {
@@ -130,12 +117,13 @@ pub fn bpf_objects(policies: &[Policy], include: &Path, out: &Path) -> Result<()
     };
     let objects = out.join("bpf");
     recreate(&objects)?;
-    recreate(&objects.join("prefetch"))?;
+    let readahead = objects.join(Kind::Readahead.folder());
+    recreate(&readahead)?;
     for policy in policies.iter().filter(|p| !p.manifest.simulation_only) {
         let name = &policy.manifest.name;
         let folder = match policy.kind {
-            Kind::Eviction => objects.clone(),
-            Kind::Readahead => objects.join("prefetch"),
+            Kind::Eviction => &objects,
+            Kind::Readahead => &readahead,
         };
         let object = folder.join(format!("{name}.bpf.o"));
         let output = bpf_command(&clang, policy, include, out, &object)

@@ -25,7 +25,7 @@ pub fn run(command: PolicyCommand, out: &mut impl Write) -> Outcome {
         PolicyCommand::Swap(placement) => swap(&placement, out),
         PolicyCommand::Detach { cgroup, kind } => detach(&cgroup, &kind, out),
         PolicyCommand::Set { cgroup, settings, dir, kind } => {
-            set(&cgroup, &settings, &find_dir(&dir).of(kind.kind), &kind, out)
+            set(&cgroup, &settings, &find_dir(&dir).of(kind.kind), out)
         }
         PolicyCommand::Stat { cgroup, json, dir } => stat(&cgroup, json, &dir, out),
         PolicyCommand::Verify { policy, json, dir } => verify_policies(&policy, json, &dir, out),
@@ -89,12 +89,11 @@ fn set(
     cgroup: &CgroupOption,
     settings: &[String],
     dir: &PolicyDir,
-    kind: &KindOption,
     out: &mut impl Write,
 ) -> Outcome {
     let parsed = Setting::parse_all(settings)?;
     let cgroup = Cgroup::open(&cgroup.dir)?;
-    let policy = Policies::open_kind(kind.kind)?.set(&cgroup, dir, &parsed)?;
+    let policy = Policies::open_kind(dir.kind())?.set(&cgroup, dir, &parsed)?;
     let settings = settings.join(" ");
     Ok(writeln!(out, "{}: policy {policy} set to {settings}", cgroup.path.display())?)
 }

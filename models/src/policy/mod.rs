@@ -14,4 +14,5 @@ pub use instance::{
 };
 pub use manifest::{Manifest, Tunable};
 pub use registry::{Candidate, Policy, find, manifests_json, policies, resolve};
+pub(crate) use registry::{compiled, named};
 pub use variants::{SEPARATOR, Variant, policy_of};

@@ -107,10 +107,31 @@ pub fn manifests_json() -> &'static str {
 pub fn policies() -> &'static [Policy] {
     static POLICIES: OnceLock<Vec<Policy>> = OnceLock::new();
     POLICIES.get_or_init(|| {
-        // The build script wrote this text from validated manifests.
-        let manifests: Vec<Manifest> = serde_json::from_str(MANIFESTS_JSON).unwrap_or_default();
-        let rows = manifests.into_iter().zip(VTABLES);
+        let rows = compiled(MANIFESTS_JSON, VTABLES);
         rows.map(|(manifest, vtable)| Policy { manifest, vtable }).collect()
+    })
+}
+
+/// The manifests in a text of the build script, each with its table in the same order.
+pub(crate) fn compiled<V>(
+    manifests_json: &str,
+    vtables: impl IntoIterator<Item = V>,
+) -> impl Iterator<Item = (Manifest, V)> {
+    // The build script wrote this text from validated manifests.
+    let manifests: Vec<Manifest> = serde_json::from_str(manifests_json).unwrap_or_default();
+    manifests.into_iter().zip(vtables)
+}
+
+/// The one of that name; `what` says of an error what was asked for.
+pub(crate) fn named<'a, P>(
+    all: &'a [P],
+    manifest: fn(&P) -> &Manifest,
+    what: &'static str,
+    name: &str,
+) -> Result<&'a P> {
+    all.iter().find(|&one| manifest(one).name == name).ok_or_else(|| {
+        let known: Vec<&str> = all.iter().map(|one| manifest(one).name.as_str()).collect();
+        Error::argument(what, format!("{name:?} is none of {}", known.join(", ")))
     })
 }
 
@@ -119,10 +140,7 @@ pub fn policies() -> &'static [Policy] {
 /// # Errors
 /// [`Error::Argument`] that lists the known names.
 pub fn find(name: &str) -> Result<&'static Policy> {
-    policies().iter().find(|p| p.manifest.name == name).ok_or_else(|| {
-        let known: Vec<&str> = policies().iter().map(|p| p.manifest.name.as_str()).collect();
-        Error::argument("policy", format!("{name:?} is none of {}", known.join(", ")))
-    })
+    named(policies(), |policy| &policy.manifest, "policy", name)
 }
 
 /// What the name of a policy or of a variant stands for.

@@ -3,10 +3,16 @@
 
 use super::native::WindowContext;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Most pages that are looked for around an index, as in the kernel.
 const MAX_LOOK: u64 = 512;
 const NONE: usize = usize::MAX;
+
+/// Distances from an index that the kernel looks at.
+fn looked_at(window: &WindowContext) -> Range<u64> {
+    1..u64::from(window.max_pages).clamp(1, MAX_LOOK)
+}
 
 /// File and index.
 pub(super) type Key = (u64, u64);
@@ -95,16 +101,14 @@ impl PageCache {
 
     /// Cached pages right before the index, of as many as the kernel looks at.
     pub(super) fn cached_before(&self, window: &WindowContext) -> u64 {
-        let look = u64::from(window.max_pages).clamp(1, MAX_LOOK);
         let cached = |back: &u64| self.holds((window.file, window.index - back));
-        (1..look).take_while(|back| *back <= window.index).take_while(cached).count() as u64
+        looked_at(window).take_while(|back| *back <= window.index).take_while(cached).count() as u64
     }
 
     /// Cached pages right behind it.
     pub(super) fn cached_after(&self, window: &WindowContext) -> u64 {
-        let look = u64::from(window.max_pages).clamp(1, MAX_LOOK);
         let cached = |ahead: &u64| self.holds((window.file, window.index + ahead));
-        (1..look).take_while(cached).count() as u64
+        looked_at(window).take_while(cached).count() as u64
     }
 
     fn unlink(&mut self, place: usize) {

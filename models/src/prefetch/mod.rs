@@ -8,5 +8,5 @@ mod registry;
 mod simulator;
 mod window;
 
-pub use registry::{KERNEL_MODEL, Prefetcher, find, manifests_json, prefetchers};
+pub use registry::{KERNEL_MODEL, Prefetcher, find, prefetchers};
 pub use simulator::{Access, PrefetchConfig, PrefetchStats, Simulator};
