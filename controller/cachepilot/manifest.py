@@ -117,6 +117,11 @@ def policies() -> dict[str, Policy]:
     return {raw["name"]: _policy(raw) for raw in manifests_json()}
 
 
+def attachable() -> list[str]:
+    """Names of the policies that the kernel can have, in the order of the extension."""
+    return [one.name for one in policies().values() if not one.simulation_only]
+
+
 def _with_variants() -> dict[str, Policy]:
     """Every policy by its name and by those of its variants."""
     known = policies()

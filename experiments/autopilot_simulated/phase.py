@@ -14,7 +14,7 @@ from experiments.shared.side_by_side import side_by_side
 
 from cachepilot import _models
 from cachepilot.domain.objectives.objective import Objective, Objectives
-from cachepilot.manifest import policies
+from cachepilot.manifest import attachable
 
 PAGES = 60_000
 LOOP_PAGES = 24_000
@@ -35,8 +35,7 @@ def good_policies() -> frozenset[str]:
     keys = np.tile(np.arange(LOOP_PAGES, dtype=np.uint64), 8)
     late = LOOP_PAGES * 4
     found = {}
-    attachable = (one.name for one in policies().values() if not one.simulation_only)
-    for name in attachable:
+    for name in attachable():
         hits = _models.simulate_hits(keys, name, LIMIT_PAGES)[late:]
         found[name] = 1.0 - float(hits.mean())
     best = min(found.values())

@@ -23,8 +23,7 @@ QUICK = streams.Shape(pages=8192, accesses=40_000)
 
 
 def _policies() -> list[str]:
-    known = manifest.policies().values()
-    return [*NATIVE, *(policy.name for policy in known if not policy.simulation_only)]
+    return [*NATIVE, *manifest.attachable()]
 
 
 def _arguments() -> argparse.Namespace:

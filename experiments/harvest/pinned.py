@@ -12,8 +12,7 @@ import numpy as np
 from experiments.harvest.loads import Load
 from numpy.typing import NDArray
 
-from cachepilot import _models
-from cachepilot.manifest import policies
+from cachepilot import _models, manifest
 
 SERVICE_US = 20.0
 READ_US = 500.0
@@ -30,13 +29,12 @@ Missed = NDArray[np.bool_]
 
 def may_choose() -> list[str]:
     """Policies that the autopilot may choose."""
-    return [one.name for one in policies().values() if one.autopilot]
+    return [one.name for one in manifest.policies().values() if one.autopilot]
 
 
 def attachable() -> list[str]:
     """The kernel's default, and all policies that the kernel can have instead."""
-    known = policies().values()
-    return [KERNEL_DEFAULT, *(one.name for one in known if not one.simulation_only)]
+    return [KERNEL_DEFAULT, *manifest.attachable()]
 
 
 @dataclass

@@ -6,7 +6,7 @@ series adds, the programs of the policy, and what it adds to functions that were
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from experiments.shared.rows import Row
@@ -58,16 +58,15 @@ def lock_instructions(profile: Profile, unattached: Profile) -> float:
 
 def _modes() -> list[tuple[Mode, float | None]]:
     """What is counted, and its goal."""
-    policies = noop_policy.build()
+    objects = noop_policy.build()
     modes: list[tuple[Mode, float | None]] = [
         (UNATTACHED, GOAL_UNATTACHED),
-        (measure.elsewhere(policies), GOAL_UNATTACHED),
-        (measure.noop(policies), GOAL_HIT),
+        (measure.elsewhere(objects), GOAL_UNATTACHED),
+        (measure.noop(objects), GOAL_HIT),
     ]
-    for name, policy in manifest.policies().items():
-        if not policy.simulation_only:
-            goal = GOAL_HIT if "folio_counted" in policy.hooks else None
-            modes.append((Mode(name, measure.KERNEL, f"policy {name}"), goal))
+    for name in manifest.attachable():
+        goal = GOAL_HIT if "folio_counted" in manifest.find(name).hooks else None
+        modes.append((Mode(name, measure.KERNEL, f"policy {name}"), goal))
     return modes
 
 
@@ -77,7 +76,12 @@ def misses_per_read(text: str, reads: int) -> float:
     return float(long["block_reads"] - short["block_reads"]) / reads
 
 
-def _hits(found: where.Profiles, base_name: str, base: Profile) -> list[Row]:
+def _hits(
+    found: where.Profiles,
+    modes: Sequence[tuple[Mode, float | None]],
+    base_name: str,
+    base: Profile,
+) -> list[Row]:
     return [
         Row(
             f"kernel.hit_instructions.{mode.name}",
@@ -87,7 +91,7 @@ def _hits(found: where.Profiles, base_name: str, base: Profile) -> list[Row]:
             reference=f"{base_name}, guest instructions per read that hits",
             reference_value=sum(base.values()),
         )
-        for mode, goal in _modes()
+        for mode, goal in modes
         if mode.name != base_name
     ]
 
@@ -95,9 +99,7 @@ def _hits(found: where.Profiles, base_name: str, base: Profile) -> list[Row]:
 def _locks(found: where.Profiles) -> Row:
     base = found[UNATTACHED.name, ALL_CACHED_PCT]
     locks = {
-        name: lock_instructions(found[name, ALL_CACHED_PCT], base)
-        for name in manifest.policies()
-        if (name, ALL_CACHED_PCT) in found
+        name: lock_instructions(found[name, ALL_CACHED_PCT], base) for name in manifest.attachable()
     }
     worst = max(locks, key=lambda name: locks[name])
     return Row(
@@ -111,9 +113,8 @@ def _locks(found: where.Profiles) -> Row:
     )
 
 
-def _miss(kernel: str, sizes: Sizes, hit: float) -> Row:
+def _miss(kernel: str, noop: Mode, sizes: Sizes, hit: float) -> Row:
     """A read that misses costs a hit, and what is counted here."""
-    noop = measure.noop(noop_policy.build())
     sizes = replace(sizes, cgroup_pct=(FEW_CACHED_PCT,))
     profile = where.profiles(kernel, [noop], sizes)[noop.name, FEW_CACHED_PCT]
     text = where.printed(kernel, noop, FEW_CACHED_PCT)
@@ -134,10 +135,16 @@ def run(sizes: Sizes, kernel: str) -> list[Row]:
     """
     reads = min(sizes.reads_per_job, READS_PER_JOB)
     sizes = replace(sizes, cgroup_pct=(ALL_CACHED_PCT,), reads_per_job=reads)
-    found = where.profiles(kernel, [mode for mode, _ in _modes()], sizes)
+    modes = _modes()
+    by_name = {mode.name: mode for mode, _ in modes}
+    found = where.profiles(kernel, list(by_name.values()), sizes)
     base_name, base = UNATTACHED.name, found[UNATTACHED.name, ALL_CACHED_PCT]
     if kernel == measure.KERNEL:
         stock = where.profiles(STOCK.kernel, [STOCK], sizes)
         base_name, base = STOCK.name, stock[STOCK.name, ALL_CACHED_PCT]
     hit = own_functions(found["noop", ALL_CACHED_PCT])
-    return [*_hits(found, base_name, base), _locks(found), _miss(kernel, sizes, hit)]
+    return [
+        *_hits(found, modes, base_name, base),
+        _locks(found),
+        _miss(kernel, by_name["noop"], sizes, hit),
+    ]

@@ -23,7 +23,7 @@ def _counts(text: str) -> dict[str, int]:
 
 def run() -> list[Row]:
     """`kernel.registry_pct` of the policy that needs most, and with its ghosts."""
-    names = [name for name, policy in manifest.policies().items() if not policy.simulation_only]
+    names = manifest.attachable()
     command = f"""
 	fresh_cgroup {CGROUP_MIB * MIB}
 	policy NAME

@@ -12,26 +12,20 @@ from experiments.kernel_guest.guest_run import say
 from experiments.shared import table
 from experiments.shared.rows import ROOT, Row, as_json, commit, machine, merge
 
+from cachepilot import manifest
+
 from . import locks
 from .measure import NO_POLICY, Run, Sizes, measure
 
 EXPERIMENT = Path(__file__).resolve().parent
 COMMAND = "make bench-kernel"
-POLICIES = ROOT / "bpf" / "policies"
 PATCHES = ROOT / "kernel" / "patches"
-# The simulator's model of the kernel's own lists: no program for the kernel.
-MODEL = "kernel_lru"
 QUICK = Sizes(file_mib=4, threads=(1, 8), reads_per_thread=200, repeats=1)
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 # Locks taken by hits: results
 
 Written by `make bench-kernel` from `results.json`; README.md says what is measured and how.
 """
-
-
-def shipped() -> list[str]:
-    """The policies that can be attached, by name."""
-    return sorted(path.name for path in POLICIES.iterdir() if path.name != MODEL)
 
 
 def _worst(metric: str, values: Sequence[float], unit: str, reference: str) -> Row:
@@ -92,16 +86,17 @@ def rows_of(found: dict[str, list[Run]], sizes: Sizes) -> list[Row]:
 
 def main() -> int:
     """0 when every policy was measured."""
+    shipped = manifest.attachable()
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="POLICY", help=", ".join(shipped()))
+    parser.add_argument("names", nargs="*", metavar="POLICY", help=", ".join(shipped))
     parser.add_argument("--quick", action="store_true", help="small; written to build/")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     arguments = parser.parse_args()
     for name in arguments.names:
-        if name not in shipped():
-            parser.error(f"unknown policy {name!r} (known: {', '.join(shipped())})")
+        if name not in shipped:
+            parser.error(f"unknown policy {name!r} (known: {', '.join(shipped)})")
     sizes = QUICK if arguments.quick else Sizes()
-    policies = arguments.names or shipped()
+    policies = arguments.names or shipped
     names = locks.of_series(PATCHES.glob("*.patch"))
     say(f"locks of the series: {', '.join(sorted(names))}")
     found = measure(policies, names, sizes)

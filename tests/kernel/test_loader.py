@@ -16,7 +16,7 @@ from cachepilot.vm import Machine, Result, run
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent
-POLICIES = [policy.name for policy in manifest.policies().values() if not policy.simulation_only]
+POLICIES = manifest.attachable()
 FILE_PAGES = 8192
 MIB = 1 << 20
 

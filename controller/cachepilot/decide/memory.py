@@ -25,7 +25,7 @@ from cachepilot.decide.memory_state import (
 from cachepilot.sizes import PAGE_BYTES, human_bytes
 
 PARTS = 16
-"""Of the way to the plan's limits: how finely what an SLO needs of it is told."""
+"""Of the way to the plan's limits: how finely what is needed of it is told."""
 
 
 def step(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list[MemoryOutcome]:
