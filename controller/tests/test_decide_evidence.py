@@ -126,27 +126,45 @@ def test_an_error_that_lasts_counts_as_one_look_and_new_ones_as_many(count: int)
         climb_on(lasting, same)
         climb_on(changing, random.normal(4, 1, (1, GROUPS)))
     of = Climbs.of([lasting, changing])
-    looks = of.looks(of.variances())
+    looks = of.looks()
     assert looks[0] == pytest.approx([1.0])
     assert looks[1, 0] > count / 2.5
     assert of.variances()[1] == pytest.approx(changing.white, rel=0.8)
 
 
+@pytest.mark.parametrize("leads", [{}, {"lru": (60.0, 1.0), "mru": (60.0, 1.0)}])
 @pytest.mark.parametrize("lasts", [0.0, 0.95, 1.0])
-def test_noise_of_any_duration_counts_no_oftener_than_may_be_lost(lasts: float) -> None:
-    """At one time; two policies together, after as many intervals of the regime."""
+def test_noise_of_any_duration_counts_no_oftener_than_may_be_lost(
+    lasts: float, leads: dict[str, tuple[float, float]]
+) -> None:
+    """At one time; two policies together, after as many intervals of the regime, or of the lead."""
     random = np.random.default_rng(4)
     cost, found = 200.0, 0
     for _ in range(300):
         climb, error = Climb(), random.standard_normal((3, GROUPS))
         climb.restart(3, GROUPS)
+        state = PolicyState(policies=list(NAMES), climb=climb, leads=leads, lead_s=40.0)
         for _ in range(40):
             new = random.standard_normal((3, GROUPS))
             error = lasts * error + np.sqrt(1 - lasts * lasts) * new
             known = climb_on(climb, error)
-        sure = evidence._sure(known, np.zeros(1), np.full((1, 3), cost), np.array([0.05 * cost]))
+        looks, may_lose = evidence._looks([state], known, 1.0), np.array([0.05 * cost])
+        sure = evidence._sure(known, looks, np.zeros(1), np.full((1, 3), cost), may_lose)
         found += bool((sure[0, 1:] > 0).any())
     assert found / 300 <= 0.05 + 2 * np.sqrt(0.05 / 300)
+
+
+def test_of_a_policy_that_is_known_to_return_the_looks_of_one_lead_count() -> None:
+    saved = np.arange(GROUPS) - 4.0
+    error = np.sqrt(GROUPS * saved.var(ddof=1) * (1 - RATE))
+    for leads, looks in (({}, 101.0), ({"lru": (60.0, 1.0)}, 5 / 2)):
+        state = PolicyState()
+        for _ in range(100):
+            take(state, plain())
+        state.leads, state.lead_s = dict(leads), 4.0
+        noise = bound(COST, looks) * error
+        sure = max(0.0, 1 - (noise / saved.sum()) ** 2)
+        assert take(state, scattered(saved)).lead[1] == pytest.approx(saved.sum() * sure, rel=0.01)
 
 
 def test_a_gain_within_the_sampling_error_counts_nothing_and_a_loss_counts_whole() -> None:

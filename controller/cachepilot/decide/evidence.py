@@ -118,7 +118,8 @@ def take_all(
     saved += ((cpu[rows, index][:, None] - cpu) / groups)[:, :, None]
     climbs = _climbed(states, intervals, saved)
     cost, default_rate = _cost(told, config), calibrations.rate[:, 0] * factors[:, 0]
-    sure = _sure(climbs, rate, cost, config.false_loss_s * default_rate)
+    looks = _looks(states, climbs, elapsed_s)
+    sure = _sure(climbs, looks, rate, cost, config.false_loss_s * default_rate)
     debts = _debts(states, _counted(saved.sum(axis=2), sure, index), cost, index)
     excess, default_cost = _keep_ledger(
         calibrations, states, missed + cpu[rows, index], predicted[:, 0], factors[:, 0]
@@ -230,18 +231,32 @@ def _calibrate(
     calibrations.take(index, missed - anew, due, elapsed_s, config.calibration_half_life_s)
 
 
-def _sure(climbs: Climbs, rate: Floats, cost: Floats, may_lose: Floats) -> Floats:
+def _looks(states: Sequence[PolicyState], climbs: Climbs, elapsed_s: float) -> Floats:
+    """Among how many sums noise has a chance to exceed the bound, shape (tenants, policies).
+
+    All other policies, at all independent looks of the regime (Bonferroni). Of one that was
+    confirmed and is known to return it is not asked whether it ever gains, but whether its time has
+    come again: the chance is that of one lead, and shared among policies that are known so.
+    """
+    looked = climbs.looks()
+    others = max(1, looked.shape[1] - 1)
+    found: Floats = others * looked
+    for i, state in enumerate(states):
+        known = [at for at, name in enumerate(state.policies) if at and name in state.leads]
+        share = min(1.0, state.lead_s / max(elapsed_s * state.climb.looked, elapsed_s))
+        found[i, known] = len(known) * np.maximum(1.0, share * looked[i, known])
+    return found
+
+
+def _sure(climbs: Climbs, looks: Floats, rate: Floats, cost: Floats, may_lose: Floats) -> Floats:
     """The share of what each policy saved that is not noise, shape (tenants, policies).
 
     A sum counts by the share of its square that exceeds the square of a bound (the non-negative
-    garrotte, Breiman 1995). What noise alone exceeds it may cost `may_lose` pages on average: the
-    cheaper a change, the less is asked for. The bound is one for all policies and for as many
-    independent looks as there were (Bonferroni).
+    garrotte, Breiman 1995). What noise alone exceeds it may cost `may_lose` pages on average, which
+    is shared among `looks`: the cheaper a change, the less is asked for.
     """
     total, variances = climbs.saved.sum(axis=2), climbs.variances()
-    others = max(1, total.shape[1] - 1)
-    chance = np.minimum(0.5, may_lose[:, None] / np.maximum(cost, 1e-9))
-    chance /= others * climbs.looks(variances)
+    chance = np.minimum(0.5, may_lose[:, None] / np.maximum(cost, 1e-9)) / looks
     rises = total > 0
     noise = quantiles(chance[rises], climbs.saved.shape[2]) ** 2 * variances[rises]
     noise *= np.broadcast_to(np.maximum(0.0, 1.0 - rate)[:, None], total.shape)[rises]
