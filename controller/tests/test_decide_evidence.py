@@ -157,7 +157,7 @@ def test_noise_of_any_duration_counts_no_oftener_than_may_be_lost(
 def test_of_a_policy_that_is_known_to_return_the_looks_of_one_lead_count() -> None:
     saved = np.arange(GROUPS) - 4.0
     error = np.sqrt(GROUPS * saved.var(ddof=1) * (1 - RATE))
-    for leads, looks in (({}, 101.0), ({"lru": (60.0, 1.0)}, 5 / 2)):
+    for leads, looks in (({}, 101.0), ({"lru": (60.0, 1.0)}, 5.0)):
         state = PolicyState()
         for _ in range(100):
             take(state, plain())

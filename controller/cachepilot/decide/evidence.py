@@ -236,16 +236,15 @@ def _looks(states: Sequence[PolicyState], climbs: Climbs, elapsed_s: float) -> F
 
     All other policies, at all independent looks of the regime (Bonferroni). Of one that was
     confirmed and is known to return it is not asked whether it ever gains, but whether its time has
-    come again: the chance is that of one lead, and shared among policies that are known so.
+    come again: the looks are those since the present one became the best.
     """
-    looked = climbs.looks()
-    others = max(1, looked.shape[1] - 1)
-    found: Floats = others * looked
-    for i, state in enumerate(states):
+    found = climbs.looks()
+    others = max(1, found.shape[1] - 1)
+    for looks, state in zip(found, states, strict=True):
         known = [at for at, name in enumerate(state.policies) if at and name in state.leads]
         share = min(1.0, state.lead_s / max(elapsed_s * state.climb.looked, elapsed_s))
-        found[i, known] = len(known) * np.maximum(1.0, share * looked[i, known])
-    return found
+        looks[known] = np.maximum(1.0, share * looks[known])
+    return np.asarray(others * found)
 
 
 def _sure(climbs: Climbs, looks: Floats, rate: Floats, cost: Floats, may_lose: Floats) -> Floats:
