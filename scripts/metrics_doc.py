@@ -30,6 +30,7 @@ from cachepilot.node.timing import CYCLE_SECONDS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "metrics.md"
+READAHEAD = "cachepilot_tenant_prefetch_"
 UNITS = ("seconds", "bytes", "ratio", "per_second")
 HEADER = "| metric | kind | unit | labels | series | meaning |\n|---|---|---|---|---:|---|"
 OPENING = """\
@@ -42,8 +43,8 @@ Written by `scripts/metrics_doc.py` from the code; do not edit. Names follow Pro
 The controller answers `GET /metrics` on its HTTP address, each agent on its own
 (`metrics` in its configuration). Scrape both: what is said of a tenant is in one of them only. A
 tenant has at most **{tenant} series**: {controller} of the controller, with three objectives, and
-{agent} of its agent. Rules and alerts are in `configs/prometheus/`, dashboards in
-`configs/grafana/`.
+{agent} of its agent. One with a readahead policy of its own has {readahead} more. Rules and
+alerts are in `configs/prometheus/`, dashboards in `configs/grafana/`.
 """
 
 
@@ -130,14 +131,21 @@ def _of_tenants(rows: Iterable[Row]) -> list[Row]:
     return [row for row in rows if "cgroup" in row.labels]
 
 
+def _series_of_tenants(controller: Iterable[Row], agents: Iterable[Row]) -> dict[str, int]:
+    """How many one tenant has, by who shows them; those of its readahead policy apart."""
+    of_agent = _of_tenants(agents)
+    readahead = sum(row.series for row in of_agent if row.name.startswith(READAHEAD))
+    found = {
+        "controller": sum(row.series for row in _of_tenants(controller)),
+        "agent": sum(row.series for row in of_agent) - readahead,
+    }
+    return {**found, "tenant": sum(found.values()), "readahead": readahead}
+
+
 def document() -> str:
     """The whole page."""
     controller, agents = controller_rows(FAMILIES), agent_rows()
-    of_tenant = {
-        "controller": sum(row.series for row in _of_tenants(controller)),
-        "agent": sum(row.series for row in _of_tenants(agents)),
-    }
-    of_tenant["tenant"] = sum(of_tenant.values())
+    of_tenant = _series_of_tenants(controller, agents)
     others = [row for row in controller if "cgroup" not in row.labels]
     parts = [
         OPENING.format(**of_tenant),

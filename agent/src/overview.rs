@@ -3,6 +3,7 @@
 
 use crate::cgroup::{self, Cgroup};
 use crate::error::Result;
+use crate::kind::Kind;
 use crate::policies::Policies;
 use crate::policy_dir::PolicyDir;
 use crate::stats::CgroupStats;
@@ -37,6 +38,15 @@ impl Row {
         Ok(Self { cgroup: Some(cgroup.path.clone()), id: cgroup.id, pinned, stats, tunables })
     }
 
+    /// Whether a policy of either kind is attached to this very cgroup.
+    fn has_own(&self) -> bool {
+        let own = |stats: &CgroupStats, kind| {
+            stats.policy_of(kind).is_some_and(|(_, owner)| owner == self.id)
+        };
+        let kinds = [Kind::Eviction, Kind::Readahead];
+        self.stats.as_ref().is_some_and(|stats| kinds.into_iter().any(|kind| own(stats, kind)))
+    }
+
     /// All that is known as one flat object; keys of the kernel's file are as they are there.
     #[must_use]
     pub fn to_json(&self) -> Value {
@@ -52,8 +62,8 @@ impl Row {
     }
 }
 
-/// Every cgroup that has a policy of its own, or pins of one. One that is removed meanwhile is
-/// left out.
+/// Every cgroup that has a policy of its own, of either kind, or pins of an eviction policy. One that
+/// is removed meanwhile is left out.
 ///
 /// # Errors
 /// What the kernel says.
@@ -66,8 +76,7 @@ pub fn all(policies: &Policies, dir: &PolicyDir) -> Result<Vec<Row>> {
             Err(_) if !cgroup.path.exists() => continue,
             row => row?,
         };
-        let own = row.stats.as_ref().is_some_and(|s| s.policy().is_some() && s.owner() == row.id);
-        if pinned.remove(&row.id) || own {
+        if pinned.remove(&row.id) || row.has_own() {
             rows.push(row);
         }
     }
@@ -76,4 +85,26 @@ pub fn all(policies: &Policies, dir: &PolicyDir) -> Result<Vec<Row>> {
         rows.push(Row { cgroup: None, id, pinned, stats: None, tunables: None });
     }
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cgroup_with_a_policy_of_either_kind_is_listed() {
+        let has_own = |owner: u64, prefetch_owner: u64| {
+            let name = |owner| if owner == 0 { "none" } else { "lru" };
+            let text = format!(
+                "policy {}\nowner {owner}\nstate -\nprefetch_policy {}\n\
+                 prefetch_owner {prefetch_owner}\n",
+                name(owner),
+                name(prefetch_owner)
+            );
+            let stats = Some(CgroupStats::parse(&text).unwrap());
+            Row { cgroup: None, id: 7, pinned: None, stats, tunables: None }.has_own()
+        };
+        assert!(has_own(7, 0) && has_own(0, 7) && has_own(3, 7));
+        assert!(!has_own(0, 0) && !has_own(3, 0) && !has_own(0, 3));
+    }
 }

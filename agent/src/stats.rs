@@ -5,6 +5,7 @@
 use crate::cgroup::Cgroup;
 use crate::error::{Error, Result};
 use crate::kind::Kind;
+use crate::wire::{Readahead, readahead::Pages};
 use serde_json::{Map, Value};
 use std::fs;
 
@@ -98,6 +99,22 @@ impl CgroupStats {
         self.number("owner").unwrap_or(0)
     }
 
+    /// The readahead policy that decides for the cgroup with this id, whose file it is. Counts are
+    /// those of the policy: they are this cgroup's when it is attached here.
+    #[must_use]
+    pub fn readahead(&self, cgroup_id: u64) -> Option<Readahead> {
+        let (policy, owner) = self.policy_of(Kind::Readahead)?;
+        let pages = || {
+            Some(Pages {
+                ahead_total: self.number("prefetch_ahead_pages")?,
+                used_total: self.number("prefetch_used_pages")?,
+                wasted_total: self.number("prefetch_wasted_pages")?,
+            })
+        };
+        let pages = (owner == cgroup_id).then(pages).flatten();
+        Some(Readahead { policy: policy.into(), pages })
+    }
+
     /// All keys with their values, numbers as numbers.
     #[must_use]
     pub fn to_json(&self) -> Map<String, Value> {
@@ -141,6 +158,22 @@ mod tests {
         assert_eq!(none.policy_of(Kind::Readahead), None);
         let older = CgroupStats::parse(FILE).unwrap();
         assert_eq!(older.policy_of(Kind::Readahead), None, "a kernel without them");
+    }
+
+    #[test]
+    fn pages_read_ahead_are_those_of_the_cgroup_with_the_policy() {
+        let text = format!(
+            "{FILE}prefetch_policy leap\nprefetch_owner 7\nprefetch_ahead_pages 100\n\
+             prefetch_used_pages 60\nprefetch_wasted_pages 30\nprefetch_truncated_pages 1\n"
+        );
+        let stats = CgroupStats::parse(&text).unwrap();
+        let pages = Pages { ahead_total: 100, used_total: 60, wasted_total: 30 };
+        let of = |pages| Some(Readahead { policy: "leap".into(), pages });
+        assert_eq!(stats.readahead(7), of(Some(pages)));
+        assert_eq!(stats.readahead(8), of(None), "a cgroup below");
+        let text = text.replace("policy leap", "policy none").replace("owner 7", "owner 0");
+        assert_eq!(CgroupStats::parse(&text).unwrap().readahead(7), None);
+        assert_eq!(CgroupStats::parse(FILE).unwrap().readahead(42), None, "an older kernel");
     }
 
     #[test]

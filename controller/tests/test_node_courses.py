@@ -11,6 +11,7 @@ from cachepilot.api.shapes.courses import CourseView
 from cachepilot.domain.course import Span
 from cachepilot.domain.objectives.objective import Objective
 from cachepilot.node.shown.courses import POINTS
+from cachepilot.v1 import session_pb2 as wire
 
 SIZES = tuple(MIB * size for size in (16, 64, 128, 256))
 
@@ -36,6 +37,27 @@ def test_points_follow_the_node(tmp_path: Path) -> None:
     measured, predicted = course.throughput_ops[-1], course.predicted_ops[-1]
     assert measured is not None and predicted is not None
     assert 0.5 < predicted / measured < 2
+
+
+def test_readahead_is_known_while_the_tenant_has_a_policy_of_its_own(tmp_path: Path) -> None:
+    found = world(tmp_path)
+    tenant = found.plant.of("/a")
+    found.run(1)
+    tenant.readahead = wire.Readahead(policy="leap")
+    found.run(1)
+    for ahead, used, wasted in ((100, 40, 0), (180, 90, 10), (180, 95, 10)):
+        pages = wire.Readahead.Pages(ahead_total=ahead, used_total=used, wasted_total=wasted)
+        tenant.readahead = wire.Readahead(policy="leap", pages=pages)
+        found.run(1)
+    assert found.service.tenant("/a", None).tenant.readahead_policy == "leap"
+    tenant.readahead = None
+    found.run(1)
+    course = found.service.course("/a", None, Span.RECENT)
+    assert course.ahead_pages_per_s == [None, None, None, 80, 0, None]
+    assert course.ahead_used_per_s == [None, None, None, 50, 5, None]
+    assert course.ahead_wasted_per_s == [None, None, None, 10, 0, None]
+    assert found.service.tenant("/a", None).tenant.readahead_policy is None
+    assert found.service.tenant("/b", None).tenant.readahead_policy is None
 
 
 def test_a_change_of_policy_is_seen_where_it_was_made(tmp_path: Path) -> None:

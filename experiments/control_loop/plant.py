@@ -69,6 +69,7 @@ class PlantTenant:
     generation: int = 1
     seen_generation: int = 0
     totals: wire.Counters = field(default_factory=wire.Counters)
+    readahead: wire.Readahead | None = None
     parts: dict[str, float] = field(default_factory=dict)
     missed: dict[str, np.ndarray] = field(default_factory=dict)
     """By policy and group: what it would have missed so far, as told."""
@@ -298,6 +299,7 @@ class Plant:
                 trusted=not one.distrust,
                 distrust=one.distrust,
                 phase=one.phase,
+                readahead=one.readahead,
             )
             if one.is_sampled:
                 told.counterfactuals.CopyFrom(self._counterfactuals(one))

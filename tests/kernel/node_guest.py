@@ -18,6 +18,7 @@ from typing import Any, Self
 
 MOUNT = Path("/sys/fs/cgroup")
 PINS = Path("/sys/fs/bpf/cachepilot")
+AGENT = os.environ["CACHEPILOT_AGENT"]
 FILES = {name: Path("/mnt/scratch") / name for name in ("t-a", "t-b")}
 MIB = 1 << 20
 FILE_MIB = 48
@@ -119,6 +120,24 @@ def cost(node: Node) -> None:
     tell("cost", seen=seen)
 
 
+def reads_ahead(node: Node) -> None:
+    """A readahead policy of /t-a comes, serves a sequential reader, and goes."""
+
+    def command(name: str, *options: str) -> None:
+        of = ("--kind", "readahead", "--cgroup", str(MOUNT / "t-a"))
+        subprocess.run([AGENT, "policy", name, *of, *options], check=True, stdout=sys.stderr)
+
+    before = node.ask("observe")
+    command("attach", "--policy", "linux")
+    read_in("t-a")
+    during = node.ask("observe")
+    lines = (MOUNT / "t-a" / "memory.cache_ext").read_text().splitlines()
+    kernel = dict(line.split(" ", 1) for line in lines)
+    counts = [int(kernel[f"prefetch_{name}_pages"]) for name in ("ahead", "used", "wasted")]
+    command("detach")
+    tell("ahead", before=before, during=during, counts=counts, after=node.ask("observe"))
+
+
 def lower(node: Node) -> None:
     """A limit on its way down, until it is there."""
     tell("lower", asked=node.ask(f"apply /t-a - {24 * MIB}"), seen=node.ask("observe"))
@@ -154,6 +173,7 @@ def steer(program: str, state: Path) -> None:
             read_in("t-a")
             tell("policy", wanted=name, asked=asked, policy=policy("t-a"))
         cost(node)
+        reads_ahead(node)
         (MOUNT / "t-a" / "memory.high").write_text(str(30 * MIB))
         tell("interference", seen=node.ask("observe"), after=node.ask("observe"))
         (MOUNT / "t-b").rmdir()

@@ -36,7 +36,8 @@ def node() -> Path:
 
 
 def guest(*command: object, seconds: float = 600) -> Result:
-    environment = agent.environment_for(agent.find(os.environ), os.environ)
+    program = agent.find(os.environ)
+    environment = agent.environment_for(program, os.environ) | {agent.BINARY_VARIABLE: str(program)}
     machine = Machine(
         cpus=1, disk_bytes=256 * MIB, environment=environment, timeout_seconds=seconds
     )
@@ -101,6 +102,23 @@ def test_policies_follow_one_another(steps: dict[str, Told], policy: str) -> Non
     told = steps[f"policy{policy}"]
     assert told["asked"]["outcome"] == "APPLIED"
     assert told["policy"] == policy
+
+
+def test_pages_that_a_readahead_policy_had_read_are_told_while_it_is_there(
+    steps: dict[str, Told],
+) -> None:
+    told = steps["ahead"]
+    readahead = {
+        when: {name: one["readahead"] for name, one in told[when]["tenants"].items()}
+        for when in ("before", "during", "after")
+    }
+    assert readahead["before"] == readahead["after"] == {"/t-a": None, "/t-b": None}
+    assert readahead["during"] == {
+        "/t-a": {"policy": "linux", "pages": told["counts"]},
+        "/t-b": None,
+    }
+    ahead, used, wasted = told["counts"]
+    assert used > 0 and used + wasted <= ahead
 
 
 def test_the_cpu_time_of_a_policy_is_measured_and_there_is_none_without_one(

@@ -61,10 +61,27 @@ const COLUMNS: [(&str, &str); 8] = [
     ("registry_bytes", "bytes"),
 ];
 
+/// Columns of a table in which a cgroup has a readahead policy.
+const READAHEAD: [&str; 4] = ["readahead", "ahead", "used", "wasted"];
+
+/// Of a readahead policy; counts are there when it is attached to the cgroup itself.
+fn readahead_cells(row: &Row) -> [String; 4] {
+    let policy = row.stats.as_ref().and_then(|stats| stats.readahead(row.id));
+    let pages = policy.as_ref().and_then(|policy| policy.pages);
+    let counts =
+        pages.map(|p| [p.ahead_total, p.used_total, p.wasted_total].map(|n| n.to_string()));
+    let [ahead, used, wasted] = counts.unwrap_or_else(|| ["-"; 3].map(String::from));
+    [policy.map_or("-".into(), |policy| policy.policy), ahead, used, wasted]
+}
+
 /// Many cgroups, a line for each; counts are pages.
 pub fn overview(rows: &[Row]) -> String {
+    let reads_ahead = rows.iter().any(|row| readahead_cells(row)[0] != "-");
     let mut lines = vec![vec!["cgroup".into(), "policy".into(), "state".into()]];
     lines[0].extend(COLUMNS.map(|(_, title)| title.to_owned()));
+    if reads_ahead {
+        lines[0].extend(READAHEAD.map(String::from));
+    }
     for row in rows {
         let stat = |key| row.stats.as_ref().and_then(|s| s.text(key)).unwrap_or("-").to_owned();
         let removed = || format!("(removed, {})", row.id);
@@ -73,6 +90,9 @@ pub fn overview(rows: &[Row]) -> String {
         let policy = policy.or_else(|| row.pinned.clone()).unwrap_or("-".into());
         let mut line = vec![cgroup, policy, stat("state")];
         line.extend(COLUMNS.map(|(key, _)| stat(key)));
+        if reads_ahead {
+            line.extend(readahead_cells(row));
+        }
         lines.push(line);
     }
     let mut text = align(&lines, 3);
@@ -131,6 +151,24 @@ mod tests {
         assert_eq!(lines[1].find(" 5 ").unwrap() + 2, lines[2].find(" 1234 ").unwrap() + 5);
         assert!(lines[3].starts_with("(removed, 7)  lru     -"), "{text}");
         assert_eq!(lines[4..], ["/c/b: too slow"]);
+    }
+
+    #[test]
+    fn readahead_policies_have_columns_where_there_are_any() {
+        let evicts = "policy lfu\nstate running\nowner 42\nreason -\n";
+        let alone = overview(&[row("/c/a", evicts)]);
+        assert!(!alone.contains("readahead"), "{alone}");
+        let reads = "policy none\nstate none\nowner 0\nreason -\nprefetch_policy leap\n";
+        let counts = "prefetch_ahead_pages 9\nprefetch_used_pages 5\nprefetch_wasted_pages 3\n";
+        let own = format!("{reads}prefetch_owner 42\n{counts}");
+        let inherited = format!("{reads}prefetch_owner 1\n{counts}");
+        let rows = [row("/c/a", evicts), row("/c/b", &own), row("/c/c", &inherited)];
+        let text = overview(&rows);
+        let ends: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().rev().take(4).collect()).collect();
+        assert_eq!(ends[0], ["wasted", "used", "ahead", "readahead"]);
+        assert_eq!(ends[1..3], [["-"; 4].to_vec(), vec!["3", "5", "9", "leap"]]);
+        assert_eq!(ends[3], ["-", "-", "-", "leap"], "counts are of the cgroup above");
     }
 
     #[test]

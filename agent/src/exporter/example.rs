@@ -4,7 +4,8 @@
 
 use super::Shared;
 use crate::node::Observation;
-use crate::wire::{Counters, LATENCY_BUCKETS, Tenant, result::Outcome};
+use crate::wire::readahead::Pages;
+use crate::wire::{Counters, LATENCY_BUCKETS, Readahead, Tenant, result::Outcome};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +37,7 @@ pub fn example() -> Result<String, std::fmt::Error> {
         policy: "lru".into(),
         counters: Some(counters),
         policy_cpu_us_per_access: Some(0.0),
+        readahead: Some(Readahead { policy: "linux".into(), pages: Some(Pages::default()) }),
         ..Default::default()
     };
     let observation = Observation { tenants: vec![tenant], ..Default::default() };

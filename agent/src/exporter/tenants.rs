@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was seen of each tenant: 30 series for one. The limit, what is in use and whether curves
-//! are trusted are among the controller's metrics, once for the whole fleet.
+//! What was seen of each tenant: 31 series for one, 3 more with a readahead policy of its own. The
+//! limit, what is in use and whether curves are trusted are among the controller's metrics, once for
+//! the whole fleet.
 
 use super::encode::Families;
 use crate::node::Observation;
+use crate::wire::readahead::Pages;
 use crate::wire::{Counters, Tenant};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
@@ -36,6 +38,19 @@ const TOTALS: [Total; 7] = [
 const STALLS: [Total; 2] = [
     ("memory_stall", "Time in which a task waited for memory", |c| c.memory_stall_us_total),
     ("io_stall", "Time in which a task waited for input or output", |c| c.io_stall_us_total),
+];
+
+type Ahead = (&'static str, &'static str, fn(&Pages) -> u64);
+
+/// Counters of pages that the readahead policy had read, where the tenant has one of its own.
+const AHEAD: [Ahead; 3] = [
+    ("ahead", "Pages that its readahead policy had read before they were asked for", |p| {
+        p.ahead_total
+    }),
+    ("used", "Of the pages that its readahead policy had read, accessed since", |p| p.used_total),
+    ("wasted", "Of the pages that its readahead policy had read, evicted without an access", |p| {
+        p.wasted_total
+    }),
 ];
 
 type Amount = (&'static str, &'static str, fn(&Tenant) -> u64);
@@ -85,17 +100,30 @@ impl Collector for Tenants {
         let costs =
             tenants.iter().filter_map(|t| Some((labels(t), t.policy_cpu_us_per_access? / 1e6)));
         families.gauge((name, help, Some(&Unit::Seconds)), costs)?;
+        ahead(&mut families, tenants)?;
         policies(&mut families, tenants)
     }
 }
 
-/// The policy is a label: 1 for the one that decides.
+/// Absent where no policy says what became of them, which is not the same as none.
+fn ahead(families: &mut Families<'_>, tenants: &[Tenant]) -> fmt::Result {
+    for (name, help, value) in AHEAD {
+        let name = format!("cachepilot_tenant_prefetch_{name}_pages");
+        let pages = |t: &Tenant| t.readahead.as_ref().and_then(|policy| policy.pages);
+        let values = tenants.iter().filter_map(|t| Some((labels(t), value(&pages(t)?))));
+        families.counter((&name, help, None), values)?;
+    }
+    Ok(())
+}
+
+/// The policies are labels: 1 for those that decide.
 fn policies(families: &mut Families<'_>, tenants: &[Tenant]) -> fmt::Result {
     let name = "cachepilot_tenant_policy";
-    let help = "The policy that decides";
+    let help = "The policy that decides, and its readahead policy where there is one";
     let mut family = families.0.encode_descriptor(name, help, None, MetricType::Info)?;
     for tenant in tenants {
-        let labels = [("cgroup", tenant.cgroup.as_str()), ("policy", tenant.policy.as_str())];
+        let mut labels = vec![("cgroup", &tenant.cgroup), ("policy", &tenant.policy)];
+        labels.extend(tenant.readahead.iter().map(|policy| ("readahead", &policy.policy)));
         family.encode_info(&labels)?;
     }
     Ok(())

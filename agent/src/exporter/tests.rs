@@ -2,7 +2,10 @@
 //! The pages as a scraper sees them.
 
 use super::*;
-use crate::wire::{Counters, Curves, Device, Loss, Tenant, latency_bucket, result::Outcome};
+use crate::wire::readahead::Pages;
+use crate::wire::{
+    Counters, Curves, Device, Loss, Readahead, Tenant, latency_bucket, result::Outcome,
+};
 use std::collections::HashMap;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -105,11 +108,38 @@ fn read_latency_is_a_histogram_in_seconds() {
     assert_eq!(values[series("sum{cgroup=\"/a\"}".into()).as_str()], "2.5");
 }
 
+/// The page with a readahead policy of tenant `/a`, and the number of series of that tenant.
+fn reading_ahead(pages: Option<Pages>) -> (String, usize) {
+    let readahead = Some(Readahead { policy: "leap".into(), pages });
+    let tenants = vec![Tenant { readahead, ..tenant("/a") }, tenant("/b")];
+    let shared = shared();
+    let observation = Observation { tenants, ..Default::default() };
+    shared.saw(Arc::new(observation), Duration::from_secs(1));
+    let text = shared.text().unwrap();
+    let series = values(&text).into_keys().filter(|series| series.contains("cgroup=\"/a\""));
+    let count = series.count();
+    (text, count)
+}
+
+#[test]
+fn a_readahead_policy_has_its_name_and_the_pages_that_it_had_read() {
+    let pages = Pages { ahead_total: 9, used_total: 5, wasted_total: 3 };
+    let (text, _) = reading_ahead(Some(pages));
+    let values = values(&text);
+    for (name, value) in [("ahead", "9"), ("used", "5"), ("wasted", "3")] {
+        let of = |cgroup| {
+            format!("cachepilot_tenant_prefetch_{name}_pages_total{{cgroup=\"{cgroup}\"}}")
+        };
+        assert_eq!(values.get(of("/a").as_str()), Some(&value), "{text}");
+        assert_eq!(values.get(of("/b").as_str()), None, "not known is not 0: {text}");
+    }
+    assert!(text.contains("policy=\"s3fifo\",readahead=\"leap\"} 1"), "{text}");
+}
+
 #[test]
 fn a_tenant_has_so_many_series() {
-    let text = shared().text().unwrap();
-    let series = values(&text).into_keys().filter(|series| series.contains("cgroup=\"/a\""));
-    assert_eq!(series.count(), 31);
+    assert_eq!(reading_ahead(None).1, 31);
+    assert_eq!(reading_ahead(Some(Pages::default())).1, 34);
 }
 
 #[test]

@@ -154,6 +154,7 @@ fn without_curves(tenant: &wire::Tenant) -> wire::Tenant {
         counterfactuals: tenant.counterfactuals.clone(),
         unconfirmed: tenant.unconfirmed.clone(),
         policy_cpu_us_per_access: tenant.policy_cpu_us_per_access,
+        readahead: tenant.readahead.clone(),
     }
 }
 

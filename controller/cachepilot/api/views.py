@@ -87,6 +87,7 @@ def tenant_view(node: str, report: Report, cgroup: str) -> TenantView:
         decisions_total=report.decisions.get(cgroup, {}),
         file_bytes=told.file_bytes,
         initial_limit_bytes=told.initial_limit_bytes,
+        readahead_policy=told.readahead.policy if told.HasField("readahead") else None,
     )
 
 

@@ -18,6 +18,7 @@ pub mod limits;
 pub mod memory;
 pub mod policy;
 mod policy_cost;
+mod readahead;
 pub mod sampling;
 mod tasks;
 pub mod tenant;

@@ -18,14 +18,23 @@ struct Kernel(
     Arc<Mutex<u64>>,
 );
 
+/// What decides where nothing was set.
+fn untouched() -> Deciding {
+    Deciding { name: "default".into(), ejected: None, readahead: None }
+}
+
 impl Kernel {
     fn tasks_of(&self, id: u64) -> Vec<u32> {
         self.1.lock().unwrap().get(&id).cloned().unwrap_or_default()
     }
 
     fn set(&self, id: u64, name: &str, ejected: Option<&str>) {
-        let deciding = Deciding { name: name.into(), ejected: ejected.map(Into::into) };
-        self.0.lock().unwrap().insert(id, deciding);
+        let mut deciding = self.0.lock().unwrap();
+        let deciding = deciding.entry(id).or_insert_with(untouched);
+        (deciding.name, deciding.ejected) = (name.into(), ejected.map(Into::into));
+    }
+    fn reads_ahead(&self, id: u64, readahead: Option<wire::Readahead>) {
+        self.0.lock().unwrap().entry(id).or_insert_with(untouched).readahead = readahead;
     }
     fn of(&self, id: u64) -> String {
         self.0.lock().unwrap().get(&id).map_or("default".into(), |d| d.name.clone())
@@ -38,8 +47,7 @@ impl PolicyControl for Kernel {
     }
     fn deciding(&self, cgroup: &Cgroup) -> Result<Deciding> {
         fs::metadata(&cgroup.path).map_err(Error::io(&cgroup.path))?;
-        let default = || Deciding { name: "default".into(), ejected: None };
-        Ok(self.0.lock().unwrap().get(&cgroup.id).cloned().unwrap_or_else(default))
+        Ok(self.0.lock().unwrap().get(&cgroup.id).cloned().unwrap_or_else(untouched))
     }
     fn change(&self, cgroup: &Cgroup, policy: &str, tasks: &[u32]) -> Result<()> {
         self.set(cgroup.id, policy, None);
@@ -380,3 +388,6 @@ fn a_refused_write_is_told_with_its_file() {
 
 #[path = "node_cost_tests.rs"]
 mod cost;
+
+#[path = "node_readahead_tests.rs"]
+mod readahead;

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::policies::Policies;
 use crate::policy_dir::PolicyDir;
 use crate::stats::CgroupStats;
-use crate::wire::DEFAULT_POLICY;
+use crate::wire::{DEFAULT_POLICY, Readahead};
 use cachepilot_models::policy::Manifest;
 
 const EJECTED: &str = "ejected";
@@ -19,6 +19,8 @@ pub struct Deciding {
     pub name: String,
     /// Why the kernel threw out the policy that was attached; `default` decides since.
     pub ejected: Option<String>,
+    /// The readahead policy, if there is one.
+    pub readahead: Option<Readahead>,
 }
 
 /// The kernel counts until it is dropped.
@@ -111,13 +113,15 @@ impl PolicyControl for CacheExt {
     fn deciding(&self, cgroup: &Cgroup) -> Result<Deciding> {
         let stats = CgroupStats::read(cgroup)?;
         let default = || DEFAULT_POLICY.to_owned();
+        let readahead = stats.readahead(cgroup.id);
         if stats.text("state") == Some(EJECTED) {
             let policy = stats.policy().unwrap_or("a policy");
             let reason = stats.text("reason").unwrap_or("for no known reason");
-            return Ok(Deciding { name: default(), ejected: Some(format!("{policy}: {reason}")) });
+            let ejected = Some(format!("{policy}: {reason}"));
+            return Ok(Deciding { name: default(), ejected, readahead });
         }
         let name = stats.policy().map_or_else(default, |policy| self.variant(cgroup, policy));
-        Ok(Deciding { name, ejected: None })
+        Ok(Deciding { name, ejected: None, readahead })
     }
 
     fn change(&self, cgroup: &Cgroup, policy: &str, tasks: &[u32]) -> Result<()> {

@@ -6,6 +6,7 @@ use super::ledger::Initial;
 use super::limits::{Limit, Steering, Verdict};
 use super::memory::Usage;
 use super::policy::{Deciding, PolicyControl};
+use super::readahead::ReadaheadTotals;
 use super::tenants::Found;
 use crate::bpf::sampler_layout::Counts;
 use crate::cgroup::Cgroup;
@@ -28,6 +29,7 @@ pub struct Tenant {
     pub tasks: Option<Vec<u32>>,
     policy: String,
     policy_remark: String,
+    readahead: ReadaheadTotals,
 }
 
 impl Tenant {
@@ -50,6 +52,7 @@ impl Tenant {
             tasks: None,
             policy: DEFAULT_POLICY.into(),
             policy_remark: String::new(),
+            readahead: ReadaheadTotals::default(),
         };
         if let Some(policies) = policies {
             tenant.policy = policies.deciding(&tenant.as_cgroup(fs))?.name;
@@ -88,12 +91,13 @@ impl Tenant {
         self.limit.bytes() != initial.high_bytes || self.policy != initial.policy
     }
 
-    /// Looks whether someone else changed the policy.
+    /// Looks whether someone else changed the policy, and what the readahead policy did.
     ///
     /// # Errors
     /// What the system says.
     pub fn check_policy(&mut self, fs: &CgroupFs, policies: &dyn PolicyControl) -> Result<()> {
-        let Deciding { name, ejected } = policies.deciding(&self.as_cgroup(fs))?;
+        let Deciding { name, ejected, readahead } = policies.deciding(&self.as_cgroup(fs))?;
+        self.readahead.take(readahead);
         if name == self.policy {
             return Ok(());
         }
@@ -112,7 +116,8 @@ impl Tenant {
     pub fn reread(&mut self, fs: &CgroupFs, policies: Option<&dyn PolicyControl>) {
         let found = Found { cgroup: self.cgroup.clone(), id: self.id, members: Vec::new() };
         if let Ok(now) = Self::read(fs, policies, &found) {
-            *self = Self { tasks: self.tasks.take(), ..now };
+            let readahead = std::mem::take(&mut self.readahead);
+            *self = Self { tasks: self.tasks.take(), readahead, ..now };
         }
     }
 
@@ -146,6 +151,7 @@ impl Tenant {
             mapped_bytes: usage.mapped,
             counters: Some(counters),
             interference: remarks.join("; "),
+            readahead: self.readahead.shown(),
             ..wire::Tenant::default()
         }
     }

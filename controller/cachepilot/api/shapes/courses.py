@@ -19,7 +19,9 @@ class CourseView(Shape):
     An outage of the node or of the controller's session is one point with nothing but nulls.
 
     All is measured but `predicted_ops`: what the model gives for the policy and the limit that
-    held. Stalls are shares of time in which some task of the cgroup waited (PSI).
+    held. Stalls are shares of time in which some task of the cgroup waited (PSI). Pages that the
+    tenant's own readahead policy had read ahead, and of them those accessed since or evicted
+    without an access, are known only while there is such a policy.
     """
 
     node: str
@@ -38,4 +40,7 @@ class CourseView(Shape):
     evictions_per_s: list[float | None]
     memory_stall_share: list[float | None]
     io_stall_share: list[float | None]
+    ahead_pages_per_s: list[float | None]
+    ahead_used_per_s: list[float | None]
+    ahead_wasted_per_s: list[float | None]
     latency: LatencyView | None

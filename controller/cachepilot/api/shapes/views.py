@@ -116,6 +116,8 @@ class TenantView(Shape):
     """The page cache's part of `current_bytes`."""
     initial_limit_bytes: int | None = None
     """The limit before the autopilot came; 0 for none."""
+    readahead_policy: str | None = None
+    """The readahead policy that decides; null where there is none."""
 
 
 class CurvesView(Shape):

@@ -111,6 +111,8 @@ def _head(detail: TenantDetail) -> Iterator[RenderableType]:
         f"mode {tenant.mode}, weight {tenant.weight:g}, priority {tenant.priority}"
     )
     yield Text(f"why: {detail.why}")
+    if tenant.readahead_policy is not None:
+        yield Text(f"readahead policy {tenant.readahead_policy}")
     if tenant.pinned_policy or tenant.pinned_limit_bytes:
         policy = tenant.pinned_policy or "any"
         yield Text(f"pinned: policy {policy}, limit {formats.limit(tenant.pinned_limit_bytes)}")

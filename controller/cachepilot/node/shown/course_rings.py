@@ -50,14 +50,16 @@ def grown(array: npt.NDArray[T], rows: int) -> npt.NDArray[T]:
 class Ring:
     """The last POINTS points of every row. With a step, each is the mean of what was seen in it.
 
-    An outage is one point of which nothing is known, half way through it.
+    An outage is one point of which nothing is known, half way through it. A value that was never
+    known of any row takes no memory.
     """
 
     def __init__(self, width: int, interval_s: float, step_s: float = 0.0) -> None:
         self._step_s = step_s
         self._gap_s = max(2 * interval_s, 2 * step_s, GAP_S)
         self._times: FloatArray = np.full(POINTS, NAN)
-        self._codes: Codes = np.zeros((0, POINTS, width), np.uint16)
+        self._codes: list[Codes | None] = [None] * width
+        """By value, of shape (rows, POINTS)."""
         self._policies: Codes = np.zeros((0, POINTS), np.uint16)
         self._since: IntArray = np.zeros(0, np.int64)
         self._policy: Codes = np.zeros(0, np.uint16)
@@ -69,7 +71,8 @@ class Ring:
 
     def grow(self, rows: int) -> None:
         """Makes room for so many rows."""
-        for name in ("_codes", "_policies", "_since", "_policy", "_sums", "_known"):
+        self._codes = [None if one is None else grown(one, rows) for one in self._codes]
+        for name in ("_policies", "_since", "_policy", "_sums", "_known"):
             setattr(self, name, grown(getattr(self, name), rows))
 
     def take(
@@ -109,15 +112,23 @@ class Ring:
         at = self._count % POINTS
         self._times[at] = time_s
         self._policies[rows, at] = self._policy[rows]
-        self._codes[rows, at] = encoded(values)
+        for value, codes in enumerate(encoded(values).T):
+            kept = self._codes[value]
+            if kept is None and (codes != NOT_KNOWN).any():
+                kept = self._codes[value] = np.full(self._policies.shape, NOT_KNOWN, np.uint16)
+            if kept is not None:
+                kept[rows, at] = codes
         self._count += 1
 
     def points(self, row: int) -> tuple[list[float], list[int], npt.NDArray[np.float32]]:
         """Times, policies and values of one row, the oldest first."""
         first = max(self._count - POINTS, int(self._since[row]))
         order = np.arange(first, self._count) % POINTS
+        unknown = np.full(len(order), NOT_KNOWN, np.uint16)
         return (
             self._times[order].tolist(),
             self._policies[row, order].tolist(),
-            decoded(self._codes[row, order]),
+            decoded(
+                np.stack([unknown if one is None else one[row, order] for one in self._codes], 1)
+            ),
         )

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How tenants did of late: two rings of points per tenant, in memory; a restart begins anew.
 
-`recent` has every interval, `day` the means of five minutes. A tenant takes 16 KiB at most.
+`recent` has every interval, `day` the means of five minutes. A tenant takes 16 KiB at most,
+24 KiB on a node with readahead policies.
 """
 
 import math
@@ -19,6 +20,7 @@ from cachepilot.node.shown.course_rings import NAN, POINTS, Ring, grown
 from cachepilot.node.shown.report import Report
 from cachepilot.sense.collect import Seen
 from cachepilot.sense.latency import lower_bound_us
+from cachepilot.v1 import session_pb2 as wire
 
 __all__ = ["POINTS", "Courses"]
 DAY_STEP_S = 300.0
@@ -43,10 +45,13 @@ class _Values(NamedTuple):
     evictions_per_s: float
     memory_stall_share: float
     io_stall_share: float
+    ahead_pages_per_s: float
+    ahead_used_per_s: float
+    ahead_wasted_per_s: float
 
 
-COUNTED_PER = np.array([1.0, 1.0, US_PER_S, US_PER_S])
-"""Units of the totals that the last four values are rates of."""
+COUNTED_PER = np.array([1.0, 1.0, US_PER_S, US_PER_S, 1.0, 1.0, 1.0])
+"""Units of the totals that the last values are rates of."""
 
 
 def _values(seen: Seen, predicted_ops: float | None) -> tuple[float, ...]:
@@ -70,7 +75,16 @@ def _values(seen: Seen, predicted_ops: float | None) -> tuple[float, ...]:
         counters.evictions_total,
         counters.memory_stall_us_total,
         counters.io_stall_us_total,
+        *_read_ahead(told),
     )
+
+
+def _read_ahead(told: wire.Tenant) -> tuple[float, float, float]:
+    """Totals of the tenant's own readahead policy."""
+    if not told.readahead.HasField("pages"):
+        return NAN, NAN, NAN
+    pages = told.readahead.pages
+    return pages.ahead_total, pages.used_total, pages.wasted_total
 
 
 class _Looks:

@@ -96,6 +96,7 @@ export interface Tenant {
   trial: Trial | null;
   last_decision: string;
   last_decision_s: number | null;
+  readahead_policy: string | null;
 }
 
 export interface Curves {
@@ -141,6 +142,9 @@ export interface Course {
   evictions_per_s: Column;
   memory_stall_share: Column;
   io_stall_share: Column;
+  ahead_pages_per_s: Column;
+  ahead_used_per_s: Column;
+  ahead_wasted_per_s: Column;
   latency: { elapsed_s: number; lower_bounds_us: number[]; counts: number[] } | null;
 }
 

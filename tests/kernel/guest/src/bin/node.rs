@@ -156,6 +156,10 @@ fn observed(node: &mut KernelNode) -> Result<Value, Error> {
             "evictions_total": counters.evictions_total,
             "block_reads_total": counters.block_reads_total,
             "policy_cpu_us_per_access": tenant.policy_cpu_us_per_access,
+            "readahead": tenant.readahead.as_ref().map(|policy| json!({
+                "policy": policy.policy,
+                "pages": policy.pages.map(|p| [p.ahead_total, p.used_total, p.wasted_total]),
+            })),
         });
         (tenant.cgroup.clone(), value)
     });
