@@ -82,6 +82,10 @@ def test_a_cache_says_of_each_read_whether_it_hit() -> None:
     assert (result.reads, result.misses, result.miss_ratio) == (6, 2, 2 / 6)
     assert cache.read(indices(1), file=2).tolist() == [False], "another file"
     assert cache.result().reads == 7
+    assert cache.read(indices(100, 108), file=3, pages=8).tolist() == [False, False]
+    assert (cache.result().reads, cache.result().waits) == (23, 5)
+    with pytest.raises(_models.ModelsError, match="pages: 0"):
+        cache.read(indices(1), pages=0)
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,9 @@ class Curve:
 class ReadaheadResult:
     """What one readahead policy did, over the cache of one eviction policy.
 
-    A miss is a read of a page that was not cached, which its reader waits for; `disk_reads` are
-    runs of pages that came from the disk in one piece. `ahead_pages` were read before they were
+    A miss is a page of a read that was not cached, which its reader waits for, and `waits` is how
+    often one did: mostly once for all pages of a read. `disk_reads` are runs of pages that came
+    from the disk in one piece. `ahead_pages` were read before they were
     asked for, and each of them was accessed since (`used_pages`), evicted without an access
     (`wasted_pages`), or is cached and waits (`pending_pages`). Those that the policy itself
     decided, and not the model of the kernel to which it left a decision, are `own_...`: the kernel
@@ -93,6 +94,7 @@ class ReadaheadResult:
     reads: int
     writes: int
     misses: int
+    waits: int
     disk_reads: int
     disk_pages: int
     ahead_pages: int
@@ -129,8 +131,10 @@ class ReadaheadCache:
         seed: int = 1,
         tunables: Mapping[str, int] | None = None,
     ) -> None: ...
-    def read(self, indices: NDArray[np.uint64], file: int = 1, task: int = 0) -> NDArray[np.bool_]:
-        """Reads pages of a file one by one; which of them hit."""
+    def read(
+        self, indices: NDArray[np.uint64], file: int = 1, task: int = 0, pages: int = 1
+    ) -> NDArray[np.bool_]:
+        """Reads so many pages of a file at a time, from each index; which reads did not wait."""
     def result(self) -> ReadaheadResult:
         """What was counted so far."""
 
@@ -230,6 +234,7 @@ def simulate_readahead(
     """Every readahead policy over a recording, each with a cache of its own.
 
     `path` is a `.cptrace[.zst]` file, which has files, pages and tasks; other traces are refused.
+    Neighbouring pages that one task accessed at one time are one read.
     A file ends with its last page that is accessed.
     """
 

@@ -201,6 +201,35 @@ fn a_mark_on_the_page_that_is_asked_for_is_met_at_once() {
 }
 
 #[test]
+fn a_read_of_many_pages_waits_once_and_goes_on_from_its_window() {
+    let policy = find("linux").unwrap();
+    let mut simulator = Simulator::new(policy, config(policy, "lru", CAPACITY)).unwrap();
+    let read = |index| Access { file: 1, index, pages: 16, ..Access::default() };
+    // At random: what is wanted and no more.
+    simulator.run([read(5000)]).unwrap();
+    let stats = simulator.stats();
+    assert_eq!((stats.reads, stats.misses, stats.waits, stats.ahead.pages), (16, 16, 1, 0));
+    // The start of a file: a window of twice as much, and at its mark, on page 16, the next one.
+    simulator.run([read(0), read(16)]).unwrap();
+    let stats = simulator.stats();
+    check(&stats);
+    assert_eq!((stats.misses, stats.waits), (32, 2));
+    assert_eq!((stats.ahead.pages, stats.ahead.used), (16 + 32, 16));
+    assert_eq!(stats.disk_reads, 3);
+}
+
+#[test]
+fn a_read_of_more_than_a_window_is_read_by_what_a_device_takes() {
+    let policy = find("linux").unwrap();
+    let mut simulator = Simulator::new(policy, config(policy, "lru", CAPACITY)).unwrap();
+    simulator.run([Access { file: 1, index: 1000, pages: 600, ..Access::default() }]).unwrap();
+    let stats = simulator.stats();
+    check(&stats);
+    assert_eq!((stats.reads, stats.misses + stats.ahead.used), (600, 600));
+    assert!(stats.waits <= 2, "{stats:?}");
+}
+
+#[test]
 fn writes_wait_for_nothing_and_use_what_was_read_ahead() {
     let policy = find("linux").unwrap();
     let mut simulator = Simulator::new(policy, config(policy, "lru", CAPACITY)).unwrap();
@@ -232,12 +261,13 @@ fn what_is_evicted_unread_depends_on_the_policy_that_evicts() {
 
 /// Runs of reads at a distance, and writes among them.
 fn stretches() -> impl Strategy<Value = Vec<Access>> {
-    let stretch = (0..3u64, 0..FILE_PAGES, 0..40u64, 1..60u64, 0..3u32, prop::bool::weighted(0.1));
-    prop::collection::vec(stretch, 1..40).prop_map(|stretches| {
-        let of = |(file, first, step, count, task, write)| {
+    let place = (0..3u64, 0..FILE_PAGES, 0..40u64, 1..60u64);
+    let how = (prop_oneof![4 => Just(1u64), 1 => 2..50u64], 0..3u32, prop::bool::weighted(0.1));
+    prop::collection::vec((place, how), 1..40).prop_map(|stretches| {
+        let of = |((file, first, step, count), (pages, task, write))| {
             (0..count).map(move |i| {
                 let index = (first + i * step) % FILE_PAGES;
-                Access { file, index, task, write, time_ns: Some(i) }
+                Access { file, index, pages, task, write, time_ns: Some(i) }
             })
         };
         stretches.into_iter().flat_map(of).collect()

@@ -16,7 +16,7 @@ fn instance(policy: &str) -> Instance {
 
 /// Half of them to few pages, of tasks of which one is often kept out.
 fn requests() -> (Vec<u64>, Vec<u32>, Vec<u64>) {
-    let key = |i: u64| page_hash(i) % if i % 2 == 0 { 60 } else { 2000 };
+    let key = |i: u64| page_hash(i) % if i.is_multiple_of(2) { 60 } else { 2000 };
     let keys = (0..20_000).map(key).collect();
     let tasks = (0..20_000).map(|i| 1 + i % 3).collect();
     let times_ns = (0..20_000).map(|i| i * 700 + page_hash(i) % 300).collect();
@@ -41,7 +41,7 @@ fn a_miss_in_steps_is_a_miss_in_one() {
                 stepwise.add_page(key, false).unwrap();
             }
             stepwise.access_page(key);
-            stepwise.end_request();
+            stepwise.end_request(1);
         }
         stepwise.check().unwrap();
         assert_eq!(stepwise.stats(), whole.stats(), "{name}");
@@ -57,7 +57,7 @@ fn the_first_access_to_a_page_that_was_read_ahead_is_no_second_one() {
         cache.add_page(0, true).unwrap();
         (0..accesses).for_each(|_| cache.access_page(0));
         (1..=CAPACITY_PAGES).for_each(|key| cache.add_page(key, true).unwrap());
-        cache.end_request();
+        cache.end_request(1);
         cache.check().unwrap();
         cache.holds(0)
     };
@@ -76,7 +76,7 @@ fn a_page_that_is_not_admitted_goes_with_its_first_reader() {
         cache.add_page(key, true).unwrap();
         assert!(cache.holds(key));
         cache.access_page(key);
-        cache.end_request();
+        cache.end_request(1);
         assert_eq!(cache.holds(key), stays);
         cache.check().unwrap();
     }
@@ -95,7 +95,7 @@ fn pages_read_ahead_and_not_used_are_spared_by_a_policy_that_asks() {
                 cache.access_page(key);
             }
         }
-        cache.end_request();
+        cache.end_request(1);
         (CAPACITY_PAGES - 8..CAPACITY_PAGES).filter(|&key| cache.holds(key)).count()
     };
     assert!(left_of_newest(true) > left_of_newest(false));

@@ -28,7 +28,7 @@ struct cx_vtable {
 	int (*log_evictions)(struct cx_sim *sim, u64 capacity);
 	const struct cx_eviction *(*take_evictions)(struct cx_sim *sim, u64 *count);
 	void (*begin_request)(struct cx_sim *sim, u32 task, const u64 *time_ns);
-	void (*end_request)(struct cx_sim *sim);
+	void (*end_request)(struct cx_sim *sim, u64 pages);
 	bool (*holds)(struct cx_sim *sim, u64 key);
 	int (*add_page)(struct cx_sim *sim, u64 key, bool ahead);
 	void (*access_page)(struct cx_sim *sim, u64 key);

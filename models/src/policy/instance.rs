@@ -44,7 +44,7 @@ pub(super) struct Vtable {
     pub(super) log_evictions: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
     pub(super) take_evictions: unsafe extern "C" fn(*mut c_void, *mut u64) -> *const Eviction,
     pub(super) begin_request: unsafe extern "C" fn(*mut c_void, u32, *const u64),
-    pub(super) end_request: unsafe extern "C" fn(*mut c_void),
+    pub(super) end_request: unsafe extern "C" fn(*mut c_void, u64),
     pub(super) holds: unsafe extern "C" fn(*mut c_void, u64) -> bool,
     pub(super) add_page: unsafe extern "C" fn(*mut c_void, u64, bool) -> c_int,
     pub(super) access_page: unsafe extern "C" fn(*mut c_void, u64),

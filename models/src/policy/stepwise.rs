@@ -15,10 +15,10 @@ impl Instance {
         unsafe { (self.policy.vtable.get().begin_request)(self.sim.as_ptr(), task, time_ns) }
     }
 
-    /// Ends the request, which counts from now on.
-    pub fn end_request(&mut self) {
+    /// Ends the request, which counts as one for each of its pages.
+    pub fn end_request(&mut self, pages: u64) {
         // SAFETY: as above.
-        unsafe { (self.policy.vtable.get().end_request)(self.sim.as_ptr()) }
+        unsafe { (self.policy.vtable.get().end_request)(self.sim.as_ptr(), pages) }
     }
 
     /// Whether the page is resident.

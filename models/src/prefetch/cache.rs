@@ -69,9 +69,9 @@ impl PageCache {
         self.instance.begin_request(task, time_ns);
     }
 
-    /// Ends it.
-    pub(super) fn end(&mut self) {
-        self.instance.end_request();
+    /// Ends it, which was of so many pages.
+    pub(super) fn end(&mut self, pages: u64) {
+        self.instance.end_request(pages);
     }
 
     /// Pages that were read ahead and not accessed yet, and those among them that the policy decided.
@@ -108,7 +108,12 @@ impl PageCache {
         Ok(())
     }
 
-    /// Whether the page has the mark of a window, which it has no more afterwards.
+    /// Whether the page has the mark of a window.
+    pub(super) fn has_mark(&self, key: u64) -> bool {
+        self.noted.get(&key).is_some_and(|noted| noted.marked)
+    }
+
+    /// The same; the page has it no more afterwards.
     pub(super) fn take_mark(&mut self, key: u64) -> bool {
         self.noted.get_mut(&key).is_some_and(|noted| std::mem::take(&mut noted.marked))
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Accesses to single pages through a cache with a readahead policy.
+//! Reads and writes through a cache with a readahead policy.
 
 use super::cache::{PageCache, Reason, page_key};
 use super::config::PrefetchConfig;
@@ -10,6 +10,7 @@ use super::window::{self, Window};
 use crate::error::Result;
 use crate::policy;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// `enum cache_ext_trigger`.
 const MISS: u32 = 0;
@@ -17,19 +18,48 @@ const MARK: u32 = 1;
 /// `prev_index` of a file that was not read from yet.
 const NEVER: u64 = u64::MAX;
 
-/// One access to a page.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// Pages that the kernel looks up at a time in a read (`PAGEVEC_SIZE`).
+const BATCH_PAGES: u64 = 31;
+/// Pages that a device takes in one request unless it says otherwise: 1280 KiB. A read of more than
+/// the largest window is read by as many.
+const DEVICE_PAGES: u64 = 320;
+
+/// One read, or one write, of pages of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
     /// Any number that stands for the file; in traces [`crate::trace::Record::file_key`].
     pub file: u64,
-    /// The page.
+    /// The first page.
     pub index: u64,
-    /// Who accesses it; 0 where that is not known. Each task has each file open once.
+    /// How many pages from there.
+    pub pages: u64,
+    /// Who accesses them; 0 where that is not known. Each task has each file open once.
     pub task: u32,
     /// When, in nanoseconds, if that is known.
     pub time_ns: Option<u64>,
-    /// Whether it is a write of the whole page.
+    /// Whether it is a write of whole pages.
     pub write: bool,
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Self { file: 0, index: 0, pages: 1, task: 0, time_ns: None, write: false }
+    }
+}
+
+impl Access {
+    /// The first page behind it.
+    pub(super) fn end(&self) -> u64 {
+        self.index.saturating_add(self.pages)
+    }
+}
+
+/// Why a policy is asked: at which page, of which the reader wants so many from there on.
+#[derive(Debug, Clone, Copy)]
+struct Cause {
+    index: u64,
+    wanted: u64,
+    trigger: u32,
 }
 
 /// What the kernel keeps with an open file.
@@ -102,35 +132,71 @@ impl Simulator {
         } else {
             self.read(access)?
         };
-        let key = page_key(access.file, access.index);
-        if self.cache.access(key) == Reason::Policy {
-            self.policy.used(&self.cache, access.task, access.file, access.index);
-        }
-        self.cache.end();
+        self.cache.end(access.pages);
         Ok(hit)
     }
 
     fn write(&mut self, access: Access) -> Result<()> {
-        let key = page_key(access.file, access.index);
-        self.stats.writes += 1;
-        if self.cache.holds(key) { Ok(()) } else { self.cache.add(key, Reason::Demand, false) }
+        self.stats.writes += access.pages;
+        for index in access.index..access.end() {
+            let key = page_key(access.file, index);
+            if !self.cache.holds(key) {
+                self.cache.add(key, Reason::Demand, false)?;
+            }
+            self.touch(access, index);
+        }
+        Ok(())
     }
 
-    /// A miss, and then the mark that its window may have put there, as `filemap_get_pages()` looks.
-    fn read(&mut self, access: Access) -> Result<bool> {
-        let key = page_key(access.file, access.index);
-        let hit = self.cache.holds(key);
-        self.stats.reads += 1;
-        if !hit {
-            self.stats.misses += 1;
-            self.read_ahead(access, MISS)?;
+    fn touch(&mut self, access: Access, index: u64) {
+        if self.cache.access(page_key(access.file, index)) == Reason::Policy {
+            self.policy.used(&self.cache, access.task, access.file, index);
         }
-        if self.cache.take_mark(key) {
-            self.read_ahead(access, MARK)?;
+    }
+
+    /// What `filemap_read()` does: runs of pages that are cached, and before one that is not,
+    /// readahead. A run ends with a page that has a mark.
+    fn read(&mut self, access: Access) -> Result<bool> {
+        let (mut at, end) = (access.index, access.end());
+        let waits = self.stats.waits;
+        self.stats.reads += access.pages;
+        while at < end {
+            // Pages that were just read, though the policy that evicts may not have admitted them.
+            let mut there = at;
+            if !self.cache.holds(page_key(access.file, at)) {
+                self.stats.waits += 1;
+                let cause = Cause { index: at, wanted: end - at, trigger: MISS };
+                there = self.read_ahead(access, cause)?;
+            }
+            let run = self.run_of(access.file, at, there, end);
+            let last = run.end - 1;
+            if self.cache.take_mark(page_key(access.file, last)) {
+                let cause = Cause { index: last, wanted: end - last, trigger: MARK };
+                self.read_ahead(access, cause)?;
+            }
+            at = run.end;
+            run.for_each(|index| self.touch(access, index));
         }
         // Where the read ended: the kernel keeps the first byte that was not read.
-        self.open_file(access).prev_index = access.index.saturating_add(1);
-        Ok(hit)
+        self.open_file(access).prev_index = end;
+        Ok(self.stats.waits == waits)
+    }
+
+    /// Pages from `at` that are looked up at a time: those before `there` in any case.
+    fn run_of(&self, file: u64, at: u64, there: u64, end: u64) -> Range<u64> {
+        let most = end.min(at.saturating_add(BATCH_PAGES));
+        let mut until = at;
+        while until < most {
+            let key = page_key(file, until);
+            if until > at && until >= there && !self.cache.holds(key) {
+                break;
+            }
+            until += 1;
+            if self.cache.has_mark(key) {
+                break;
+            }
+        }
+        at..until
     }
 
     fn open_file(&mut self, access: Access) -> &mut OpenFile {
@@ -138,27 +204,31 @@ impl Simulator {
         self.open.entry((access.file, access.task)).or_insert(fresh)
     }
 
-    fn context(&mut self, access: Access, trigger: u32) -> WindowContext {
+    fn context(&mut self, access: Access, cause: Cause) -> WindowContext {
         let open = *self.open_file(access);
+        let window = u64::from(self.config.max_window_pages);
+        let whole = cause.wanted.min(DEVICE_PAGES).max(window);
         WindowContext {
             file: access.file,
-            index: access.index,
-            nr_wanted: 1,
-            file_pages: self.config.file_pages.of(access.file, access.index),
+            index: cause.index,
+            nr_wanted: cause.wanted,
+            file_pages: self.config.file_pages.of(access.file, access.end() - 1),
             prev_index: open.prev_index,
             last_start: open.start,
             last_size: open.size,
             last_async_size: open.async_size,
-            max_pages: self.config.max_window_pages,
-            trigger,
+            max_pages: whole as u32,
+            trigger: cause.trigger,
             folio_pages: 1,
             ..WindowContext::default()
         }
     }
 
-    fn read_ahead(&mut self, access: Access, trigger: u32) -> Result<()> {
+    /// Asks the policy and reads what it said, and first what is wanted of a miss. Returns the end
+    /// of what was read of that.
+    fn read_ahead(&mut self, access: Access, cause: Cause) -> Result<u64> {
         let capacity = self.config.cache.capacity_pages;
-        let context = self.context(access, trigger);
+        let context = self.context(access, cause);
         let mut asked = context;
         let mut queue = Requests::new();
         let mut reason = Reason::Policy;
@@ -170,9 +240,15 @@ impl Simulator {
             self.kernel.decide(&self.cache, access.task, &mut asked, &mut Requests::new());
         }
         let window = Window::bounded(&asked, capacity);
-        let demand = (trigger == MISS).then_some(access.index);
-        if demand.is_some() && !window.covers(access.index) {
-            self.fetch(access.file, std::iter::once((access.index, false)), demand, reason)?;
+        let wanted = match cause.trigger {
+            MISS => cause.index..cause.index + cause.wanted,
+            _ => 0..0,
+        };
+        let mut there = window.start.saturating_add(window.size);
+        if !wanted.is_empty() && !window.covers(cause.index) {
+            there = cause.index + cause.wanted.min(u64::from(context.max_pages));
+            let pages = (cause.index..there).map(|page| (page, false));
+            self.fetch(access.file, pages, &wanted, reason)?;
         }
         if window.times == 1 {
             let open = self.open_file(access);
@@ -180,23 +256,23 @@ impl Simulator {
             open.size = window.size as u32;
             open.async_size = window.async_size as u32;
         }
-        self.fetch(access.file, window.pages(context.file_pages), demand, reason)?;
+        self.fetch(access.file, window.pages(context.file_pages), &wanted, reason)?;
         for (start, size) in queue {
             let most = size.min(window::most_pages(&context, capacity));
             let end = start.saturating_add(most).min(context.file_pages);
             let pages = (start..end).map(|page| (page, false));
-            self.fetch(access.file, pages, None, Reason::Policy)?;
+            self.fetch(access.file, pages, &(0..0), Reason::Policy)?;
         }
-        Ok(())
+        Ok(there)
     }
 
-    /// Brings what is not cached of some pages, of which `demand` was asked for; runs of neighbours
-    /// are one read of the disk.
+    /// Brings what is not cached of some pages, of which the `wanted` were asked for; runs of
+    /// neighbours are one read of the disk.
     fn fetch(
         &mut self,
         file: u64,
         pages: impl Iterator<Item = (u64, bool)>,
-        demand: Option<u64>,
+        wanted: &Range<u64>,
         ahead: Reason,
     ) -> Result<()> {
         let mut after = None;
@@ -205,7 +281,8 @@ impl Simulator {
             if self.cache.holds(key) {
                 continue;
             }
-            let reason = if Some(page) == demand { Reason::Demand } else { ahead };
+            let reason = if wanted.contains(&page) { Reason::Demand } else { ahead };
+            self.stats.misses += u64::from(reason == Reason::Demand);
             self.cache.add(key, reason, marked)?;
             self.stats.disk_pages += 1;
             self.stats.disk_reads += u64::from(after != Some(page));

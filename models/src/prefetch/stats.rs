@@ -22,8 +22,10 @@ pub struct PrefetchStats {
     pub reads: u64,
     /// Pages that were written by them. A write waits for no page, and nothing is read ahead for it.
     pub writes: u64,
-    /// Reads of pages that were not cached, which a reader waits for.
+    /// Of the pages that were read, those that were not cached, which a reader waits for.
     pub misses: u64,
+    /// How often a reader waited: a read of many pages mostly waits for all of them at once.
+    pub waits: u64,
     /// Runs of pages that came from the disk in one piece.
     pub disk_reads: u64,
     /// Pages that came from the disk: `misses` and `ahead.pages`.

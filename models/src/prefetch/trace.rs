@@ -75,6 +75,15 @@ fn for_each(
     }
 }
 
+/// Records of one read or write each: neighbouring pages, accessed by one task at one time. Without
+/// times every record is a call of its own.
+fn calls(records: &[Record], has_times: bool) -> impl Iterator<Item = &[Record]> {
+    records.chunk_by(move |one, next| {
+        let expected = Record { index: one.index.wrapping_add(1), ..*one };
+        has_times && next.index != 0 && *next == expected
+    })
+}
+
 /// Pages of every file of a trace as far as they are known: up to the last one that was accessed.
 ///
 /// # Errors
@@ -112,18 +121,44 @@ pub fn simulate(
     let mut first_ns = None;
     for_each(path, progress, |records, has_times| {
         let first = *first_ns.get_or_insert(records.first().map_or(0, |record| record.time_ns));
-        let accesses: Vec<Access> = records
-            .iter()
-            .map(|record| Access {
-                file: record.file_key(),
-                index: record.index,
-                task: record.task,
-                time_ns: has_times.then(|| record.time_ns.saturating_sub(first)),
-                write: record.write,
+        let accesses: Vec<Access> = calls(records, has_times)
+            .map(|call| {
+                let record = &call[0];
+                Access {
+                    file: record.file_key(),
+                    index: record.index,
+                    pages: call.len() as u64,
+                    task: record.task,
+                    time_ns: has_times.then(|| record.time_ns.saturating_sub(first)),
+                    write: record.write,
+                }
             })
             .collect();
         pool.install(|| running.par_iter_mut().try_for_each(|one| one.run(&accesses)))
     })?;
     let outcome = |one: &Running| PrefetchOutcome { stats: one.simulator.stats(), time: one.time };
     Ok(running.iter().map(outcome).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbouring_pages_of_one_task_at_one_time_are_one_call() {
+        let record = |index, time_ns, task| Record { index, time_ns, task, ..Record::default() };
+        let records = [
+            record(5, 1, 1),
+            record(6, 1, 1),
+            record(7, 1, 1),
+            record(8, 2, 1),
+            record(9, 2, 2),
+            record(11, 2, 2),
+            record(u64::MAX, 3, 2),
+            record(0, 3, 2),
+        ];
+        let lengths = |has_times| calls(&records, has_times).map(<[_]>::len).collect::<Vec<_>>();
+        assert_eq!(lengths(true), [3, 1, 1, 1, 1, 1]);
+        assert_eq!(lengths(false), [1; 8]);
+    }
 }

@@ -21,6 +21,9 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate_readahead, module)?)
 }
 
+/// Pages of the largest read: a gibibyte.
+const MAX_CALL_PAGES: u64 = 1 << 18;
+
 type Tunables = HashMap<String, u32>;
 
 #[pyfunction]
@@ -37,6 +40,7 @@ struct ReadaheadResult {
     reads: u64,
     writes: u64,
     misses: u64,
+    waits: u64,
     disk_reads: u64,
     disk_pages: u64,
     ahead_pages: u64,
@@ -77,6 +81,7 @@ impl ReadaheadResult {
             reads: stats.reads,
             writes: stats.writes,
             misses: stats.misses,
+            waits: stats.waits,
             disk_reads: stats.disk_reads,
             disk_pages: stats.disk_pages,
             ahead_pages: pages,
@@ -203,18 +208,24 @@ impl ReadaheadCache {
         Ok(Self { simulator, machine, policy, time: Duration::ZERO })
     }
 
-    #[pyo3(signature = (indices, file=1, task=0))]
+    #[pyo3(signature = (indices, file=1, task=0, pages=1))]
     fn read<'py>(
         &mut self,
         py: Python<'py>,
         indices: PyReadonlyArray1<'_, u64>,
         file: u64,
         task: u32,
+        pages: u64,
     ) -> PyResult<Bound<'py, PyArray1<bool>>> {
         let indices = indices.as_slice().map_err(|e| ModelsError::new_err(e.to_string()))?;
+        if !(1..=MAX_CALL_PAGES).contains(&pages) {
+            let message = format!("{pages} is not in 1..={MAX_CALL_PAGES}");
+            return Err(Error::argument("pages", message).into());
+        }
         let (simulator, start) = (&mut self.simulator, Instant::now());
-        let read =
-            |&index: &u64| simulator.access(Access { file, index, task, ..Access::default() });
+        let read = |&index: &u64| {
+            simulator.access(Access { file, index, pages, task, ..Access::default() })
+        };
         let hits = py.detach(|| indices.iter().map(read).collect::<Result<Vec<bool>>>())?;
         self.time += start.elapsed();
         Ok(hits.into_pyarray(py))

@@ -25,6 +25,7 @@ FIELDS = (
     "writes",
     "misses",
     "miss_ratio",
+    "waits",
     "disk_reads",
     "disk_pages",
     "ahead_pages",
@@ -115,7 +116,7 @@ def _print_table(title: str, results: Sequence[_models.ReadaheadResult]) -> None
     table = tables.new_table(title)
     tables.add_columns(table, ["policy"], "left")
     out = tables.console()
-    names = ["miss ratio", "misses", "ahead", "used", "wasted", "pending", "disk reads", "pages"]
+    names = ["miss ratio", "waits", "ahead", "used", "wasted", "pending", "disk reads", "pages"]
     tables.add_columns(table, names if out.width >= tables.WIDE_COLUMNS else names[:6])
     least = min(result.miss_ratio for result in results)
     for row in sorted(results, key=lambda result: result.miss_ratio):
@@ -123,7 +124,7 @@ def _print_table(title: str, results: Sequence[_models.ReadaheadResult]) -> None
         cells: list[str | Text] = [
             tables.best(row.policy, is_best),
             tables.best(f"{row.miss_ratio:.5f}", is_best),
-            f"{row.misses:,}",
+            f"{row.waits:,}",
             f"{row.ahead_pages:,}",
             f"{row.used_pages:,}",
             f"{row.wasted_pages:,}",
