@@ -134,7 +134,7 @@ class ReadaheadCache:
     def read(
         self, indices: NDArray[np.uint64], file: int = 1, task: int = 0, pages: int = 1
     ) -> NDArray[np.bool_]:
-        """Reads so many pages of a file at a time, from each index; which reads did not wait."""
+        """Reads so many pages of a file at a time, from each index; which found all cached."""
     def result(self) -> ReadaheadResult:
         """What was counted so far."""
 

@@ -275,6 +275,8 @@ fn stretches() -> impl Strategy<Value = Vec<Access>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn every_page_that_is_read_ahead_is_used_wasted_or_pending(
         accesses in stretches(),

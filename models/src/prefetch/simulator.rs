@@ -120,7 +120,7 @@ impl Simulator {
         }
     }
 
-    /// Serves one access; false if it is a read that had to wait.
+    /// Serves one access; false if it is a read that found some of its pages not cached.
     ///
     /// # Errors
     /// As [`Self::run`].
@@ -158,7 +158,7 @@ impl Simulator {
     /// readahead. A run ends with a page that has a mark.
     fn read(&mut self, access: Access) -> Result<bool> {
         let (mut at, end) = (access.index, access.end());
-        let waits = self.stats.waits;
+        let hit = (at..end).all(|index| self.cache.holds(page_key(access.file, index)));
         self.stats.reads += access.pages;
         while at < end {
             // Pages that were just read, though the policy that evicts may not have admitted them.
@@ -179,7 +179,7 @@ impl Simulator {
         }
         // Where the read ended: the kernel keeps the first byte that was not read.
         self.open_file(access).prev_index = end;
-        Ok(self.stats.waits == waits)
+        Ok(hit)
     }
 
     /// Pages from `at` that are looked up at a time: those before `there` in any case.
