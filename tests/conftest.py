@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cachepilot import _models
+
 COMMAND = [sys.executable, "-m", "cachepilot.cli"]
 
 
@@ -50,4 +52,17 @@ def trace(tmp_path: Path) -> Path:
     path = tmp_path / "small.u64"
     keys = np.random.default_rng(1).zipf(1.2, 4000) % 500
     keys.astype("<u8").tofile(path)
+    return path
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    """A `.cptrace` of two files: one is read in order, of the other every eleventh page is."""
+    pages = [(7, index) for index in range(2000)] + [(8, 11 * index) for index in range(500)]
+    records = np.zeros(len(pages), dtype=_models.record_dtype())
+    records["inode"], records["index"] = np.array(pages).T
+    records["task"], records["device"] = 42, 1
+    records["time_ns"] = 1000 * np.arange(len(pages))
+    path = tmp_path / "recording.cptrace"
+    _models.write_records(str(path), records)
     return path

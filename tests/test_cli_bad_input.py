@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cachepilot import _models
+
 TRACE = "small.u64"
 SIM = ("sim", TRACE, "--policy", "lru")
+READAHEAD = ("readahead", "files.cptrace")
 MRC = ("mrc", TRACE, "--policy", "lru")
 VM = ("vm", "run")
 
@@ -39,6 +42,26 @@ COMMAND_LINES: list[tuple[str, ...]] = [
     ("sim", TRACE, "--policy", "nope"),
     ("sim", TRACE, "--policy", ""),
     ("policies", "nope"),
+    ("policies", "lru", "--kind", "readahead"),
+    ("policies", "--kind", "nope"),
+    ("readahead",),
+    ("readahead", "missing.cptrace"),
+    ("readahead", TRACE),
+    ("readahead", "keys.cptrace", "--policy", "linux"),
+    (*READAHEAD, "--policy", "lru"),
+    (*READAHEAD, "--policy", "opt"),
+    (*READAHEAD, "--policy", ""),
+    (*READAHEAD, "--evict", "stride"),
+    (*READAHEAD, "--evict", "opt"),
+    (*READAHEAD, "--size", "3"),
+    (*READAHEAD, "--size", "0.0001"),
+    (*READAHEAD, "--size", "9999"),
+    (*READAHEAD, "--window", "0"),
+    (*READAHEAD, "--window", "9999999"),
+    (*READAHEAD, "--set", "linux.nope=1"),
+    (*READAHEAD, "--policy", "linux", "--set", "stride.matches=2"),
+    (*READAHEAD, "--set", "stride.matches=0"),
+    (*READAHEAD, "--set", "lru.nope=1"),
     (*SIM, "--size", "4096"),
     (*SIM, "--size", "16GiB"),
     (*SIM, "--size", "0"),
@@ -110,7 +133,9 @@ def snapshot(folder: Path) -> dict[str, bytes | None]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, trace: Path) -> Path:
+def folder(tmp_path: Path, trace: Path, recording: Path) -> Path:
+    recording.rename(tmp_path / "files.cptrace")
+    _models.trace_convert(str(trace), str(tmp_path / "keys.cptrace"))
     (tmp_path / "small.what").write_bytes(trace.read_bytes())
     (tmp_path / "empty.u64").write_bytes(b"")
     (tmp_path / "truncated.u64").write_bytes(trace.read_bytes()[:-3])
@@ -143,5 +168,9 @@ def test_the_line_names_what_is_allowed(folder: Path, run_cli: Callable[..., Any
     assert "arc, " in run_cli("sim", TRACE, "--policy", "nope").stderr
     assert "out.what" in run_cli("trace", "convert", TRACE, "out.what").stderr
     assert "row 1: missing" in run_cli("scorecard", "--experiments", "broken").stderr
+    assert "leap, linux, stride, all" in run_cli(*READAHEAD, "--policy", "lru").stderr
+    assert "4 or more" in run_cli(*READAHEAD, "--size", "3").stderr
+    assert "file and the index" in run_cli("readahead", "keys.cptrace").stderr
+    assert "expected .cptrace" in run_cli("readahead", TRACE).stderr
     for name in ("empty.u64", "truncated.u64", "small.what", "missing.u64"):
         assert name in run_cli("sim", name).stderr

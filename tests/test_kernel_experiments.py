@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from experiments.conformance import replay, report
+from experiments.conformance import readahead, replay, report
 from experiments.conformance.plays import Play
 from experiments.kernel_guest import streams
 from experiments.kernel_overhead import hits, measure
@@ -42,8 +42,9 @@ def test_the_kernels_default_is_held_against_its_model() -> None:
 
 def test_cells_of_a_later_run_replace_those_of_the_same_play(tmp_path: Path) -> None:
     path = tmp_path / "cells.json"
-    report.merge_cells(path, [cell("lru", "zipf", 0.2, 0.2), cell("lru", "loop", 1.0, 1.0)])
-    merged = report.merge_cells(path, [cell("lru", "zipf", 0.3, 0.2)])
+    earlier = [cell("lru", "zipf", 0.2, 0.2), cell("lru", "loop", 1.0, 1.0)]
+    report.merge_cells(path, earlier, report.Cell)
+    merged = report.merge_cells(path, [cell("lru", "zipf", 0.3, 0.2)], report.Cell)
     assert [(c.stream, c.kernel) for c in merged] == [("loop", 1.0), ("zipf", 0.3)]
 
 
@@ -53,6 +54,41 @@ def test_the_replay_counts_what_comes_after_the_warm_up() -> None:
     hits = _models.simulate_hits(keys, "lru", 100, 32)
     expected = 1 - float(hits[1000:].mean())
     assert replay.miss_ratio(play, keys) == pytest.approx(expected)
+
+
+def ahead_cell(policy: str, stream: str, kernel: float, wasted: float) -> readahead.Cell:
+    return readahead.Cell(policy, stream, kernel, 0.5, 0.4, 0.4, wasted, 0.1, 8000, 1000)
+
+
+def test_readahead_has_a_row_of_misses_and_one_of_pages() -> None:
+    cells = [ahead_cell("leap", "random", 0.51, 0.1), ahead_cell("leap", "strided", 0.47, 0.14)]
+    misses, pages = readahead.rows(cells, ["random", "strided"])
+    assert misses.metric == "kernel.readahead_conformance_max.leap"
+    assert misses.value == pytest.approx(0.03)
+    assert pages.metric == "kernel.readahead_pages_conformance_max.leap"
+    assert pages.value == pytest.approx(0.04)
+    assert readahead.rows(cells[:1], ["random", "strided"]) == []
+    (kernel,) = readahead.rows([ahead_cell("none", "random", 0.5, 0.0)], ["random"])
+    assert kernel.metric == "kernel.readahead_conformance_max.kernel"
+
+
+def test_readahead_is_replayed_after_the_warm_up() -> None:
+    pages = streams.strided(streams.Shape(pages=2000, accesses=3000))
+    counts = readahead.Counts(misses=700, ahead=1500, used=1300, wasted=100)
+    play = readahead.Play("stride", "strided", 2000, counts, resident_pages=484.0)
+    model = readahead.simulated(play, pages, file_pages=2000)
+    whole = _models.ReadaheadCache("stride", "lru", 500, 2000)
+    hits = whole.read(pages)
+    assert model.misses == 2000 - int(hits[1000:].sum())
+    large = streams.large_reads(streams.Shape(pages=4000, accesses=24_000))
+    reads = readahead.Play("linux", "large_reads", 2000, counts, resident_pages=484.0)
+    of_large = _models.ReadaheadCache("linux", "lru", 500, 4000)
+    hits = of_large.read(large, pages=streams.LARGE_READ_PAGES)
+    assert readahead.simulated(reads, large, file_pages=4000).misses == int((~hits[1000:]).sum())
+    assert 0 < model.used < whole.result().own_used_pages
+    compared = readahead.cell(play, pages, file_pages=2000)
+    assert (compared.kernel, compared.cache_pages) == (0.35, 500)
+    assert compared.simulated == pytest.approx(model.misses / 2000)
 
 
 def test_refused_candidates_are_replayed_too() -> None:

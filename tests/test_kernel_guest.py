@@ -2,6 +2,7 @@
 """What the kernel experiments run in the guest and how they read it, on the host."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -14,12 +15,16 @@ from experiments.kernel_guest.guest_run import GuestError, Lines
 SHAPE = streams.Shape(pages=400, accesses=3000)
 
 
-@pytest.mark.parametrize("name", streams.STREAMS)
+EVERY_STREAM = {**streams.STREAMS, **streams.READAHEAD_STREAMS}
+
+
+@pytest.mark.parametrize("name", EVERY_STREAM)
 def test_streams_are_the_same_every_time_and_repeat_no_page(name: str) -> None:
-    pages = streams.STREAMS[name](SHAPE)
-    assert np.array_equal(pages, streams.STREAMS[name](SHAPE))
-    assert len(pages) == SHAPE.accesses
-    assert int(pages.max()) < SHAPE.pages
+    pages = EVERY_STREAM[name](SHAPE)
+    assert np.array_equal(pages, EVERY_STREAM[name](SHAPE))
+    read_pages = streams.LARGE_READ_PAGES if name == "large_reads" else 1
+    assert len(pages) == SHAPE.accesses // read_pages
+    assert int(pages.max()) + read_pages <= SHAPE.pages
     assert not (pages[1:] == pages[:-1]).any()
 
 
@@ -41,6 +46,17 @@ def test_a_third_of_scan_zipf_is_one_scan_in_order() -> None:
     pages = streams.scan_zipf(SHAPE)
     third_run = pages[128:192].astype(np.int64)
     assert int((np.diff(third_run) == 1).sum()) > 50
+
+
+def test_runs_of_strided_reads_have_one_distance_each() -> None:
+    pages = streams.strided(SHAPE).astype(np.int64)
+    steps = np.diff(pages[: streams.STRIDED_RUN_READS]) % SHAPE.pages
+    assert len(np.unique(steps)) == 1
+
+
+def test_each_interleaved_stream_stays_in_its_quarter() -> None:
+    quarters = streams.interleaved(SHAPE).astype(np.int64) // (SHAPE.pages // 4)
+    assert np.array_equal(quarters, np.arange(SHAPE.accesses) % 4)
 
 
 @pytest.fixture
@@ -91,6 +107,29 @@ def test_the_player_refuses_a_warm_up_as_long_as_the_stream(played: Path) -> Non
     done = play(played, "--warmup", "3000")
     assert done.returncode == 1
     assert "3000 accesses, not more than --warmup" in done.stderr
+
+
+def test_reads_of_pages_that_are_not_cached_are_counted_with_readahead(played: Path) -> None:
+    with (played / "pages").open("rb+") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    done = play(played, "--readahead", "--warmup", "1000")
+    if "cachestat: Function not implemented" in done.stderr:
+        pytest.skip("a kernel before 6.5")
+    assert done.returncode == 0, done.stderr
+    lines = Lines.parse(done.stdout, "zipf")
+    assert lines.start["uncached_reads"] == 0
+    distinct = len(np.unique(streams.zipf(SHAPE)))
+    kind = subprocess.check_output(["stat", "-f", "-c", "%T", played], text=True).strip()
+    # On a file system in memory pages stay.
+    assert kind == "tmpfs" or 0 < lines.warm["uncached_reads"] <= distinct
+    assert lines.measured(lambda line: line["uncached_reads"]) <= lines.warm["uncached_reads"]
+    assert "uncached_reads" not in play(played, "--warmup", "1000").stdout
+    last = int(streams.zipf(SHAPE).max())
+    os.truncate(played / "pages", (last + 1) * 4096)
+    large = play(played, "--readahead", "--warmup", "1000", "--read-pages", "2")
+    assert f"page {last}" in large.stderr, "the second page of that read is beyond the file"
+    assert "--read-pages: 1 to 64" in play(played, "--read-pages", "0").stderr
 
 
 def test_a_page_beyond_the_file_is_an_error(played: Path) -> None:

@@ -75,9 +75,75 @@ class Curve:
     def error_bar(self) -> NDArray[np.float64]:
         """Half-width of the interval that holds the true miss ratio at 90% of points."""
 
+@final
+class ReadaheadResult:
+    """What one readahead policy did, over the cache of one eviction policy.
+
+    A miss is a page of a read that was not cached, which its reader waits for, and `waits` is how
+    often one did: mostly once for all pages of a read. `disk_reads` are runs of pages that came
+    from the disk in one piece. `ahead_pages` were read before they were
+    asked for, and each of them was accessed since (`used_pages`), evicted without an access
+    (`wasted_pages`), or is cached and waits (`pending_pages`). Those that the policy itself
+    decided, and not the model of the kernel to which it left a decision, are `own_...`: the kernel
+    counts these.
+    """
+
+    policy: str
+    eviction: str
+    size_pages: int
+    reads: int
+    writes: int
+    misses: int
+    waits: int
+    disk_reads: int
+    disk_pages: int
+    ahead_pages: int
+    used_pages: int
+    wasted_pages: int
+    pending_pages: int
+    own_ahead_pages: int
+    own_used_pages: int
+    own_wasted_pages: int
+    own_pending_pages: int
+    asked: int
+    declined: int
+    seconds: float
+    @property
+    def miss_ratio(self) -> float:
+        """Misses of all reads."""
+
+@final
+class ReadaheadCache:
+    """A cache with a readahead policy and an eviction policy; of one thread.
+
+    All files have `file_pages` pages, and `max_window_pages` is the device's readahead. Raises
+    ModelsError for a policy that does not exist or a number that is out of range.
+    """
+
+    def __init__(
+        self,
+        policy: str,
+        eviction: str,
+        size_pages: int,
+        file_pages: int,
+        max_window_pages: int = 32,
+        batch: int = 32,
+        seed: int = 1,
+        tunables: Mapping[str, int] | None = None,
+    ) -> None: ...
+    def read(
+        self, indices: NDArray[np.uint64], file: int = 1, task: int = 0, pages: int = 1
+    ) -> NDArray[np.bool_]:
+        """Reads so many pages of a file at a time, from each index; which found all cached."""
+    def result(self) -> ReadaheadResult:
+        """What was counted so far."""
+
 def version() -> str: ...
 def policies_json() -> str:
     """The manifests of every policy folder, as a JSON array."""
+
+def readahead_policies_json() -> str:
+    """The manifests of every folder of a readahead policy, as a JSON array."""
 
 def trace_info_json(path: str, column: str | None = None, progress: Progress | None = None) -> str:
     """JSON object: format, requests, distinct_pages, one_hit_ratio, and what the format knows."""
@@ -151,6 +217,25 @@ def simulate_hits(
 
     So many in a million candidates are refused at random, as the kernel refuses pages that
     something else holds at that moment; it asks again for as many.
+    """
+
+def simulate_readahead(
+    path: str,
+    policies: Sequence[str],
+    eviction: str,
+    size_pages: int,
+    max_window_pages: int = 32,
+    batch: int = 32,
+    seed: int = 1,
+    tunables: Tunables | None = None,
+    threads: int = 0,
+    progress: Progress | None = None,
+) -> list[ReadaheadResult]:
+    """Every readahead policy over a recording, each with a cache of its own.
+
+    `path` is a `.cptrace[.zst]` file, which has files, pages and tasks; other traces are refused.
+    Neighbouring pages that one task accessed at one time are one read.
+    A file ends with its last page that is accessed.
     """
 
 def mrc_exact(

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the policy folders say of themselves, and the choice of policies by name.
 
-The manifests are compiled into the extension from `bpf/policies/*/policy.toml`, so the names here
-are exactly the folders it was built from.
+The manifests are compiled into the extension from `bpf/policies/*/policy.toml`, and those of
+readahead policies from `bpf/prefetch/*/policy.toml`, so the names here are exactly the folders it
+was built from.
 """
 
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 from typing import Any
 
@@ -16,6 +18,13 @@ from cachepilot.errors import InputError
 
 OPT = "opt"
 VARIANT_SEPARATOR = ":"
+
+
+class Kind(StrEnum):
+    """What a policy decides."""
+
+    EVICTION = "eviction"
+    READAHEAD = "readahead"
 
 
 @dataclass(frozen=True)
@@ -70,9 +79,11 @@ class Policy:
         return "simulation" if self.simulation_only else "kernel"
 
 
-def manifests_json() -> list[dict[str, Any]]:
-    """Every manifest as plain JSON values, in the order of the extension."""
-    manifests: list[dict[str, Any]] = json.loads(_models.policies_json())
+def manifests_json(kind: Kind = Kind.EVICTION) -> list[dict[str, Any]]:
+    """Every manifest of a kind as plain JSON values, in the order of the extension."""
+    is_readahead = kind is Kind.READAHEAD
+    text = _models.readahead_policies_json() if is_readahead else _models.policies_json()
+    manifests: list[dict[str, Any]] = json.loads(text)
     return manifests
 
 
@@ -112,9 +123,9 @@ def _policy(raw: dict[str, Any]) -> Policy:
 
 
 @cache
-def policies() -> dict[str, Policy]:
-    """Every policy by name, in the order of the extension."""
-    return {raw["name"]: _policy(raw) for raw in manifests_json()}
+def policies(kind: Kind = Kind.EVICTION) -> dict[str, Policy]:
+    """Every policy of a kind by name, in the order of the extension."""
+    return {raw["name"]: _policy(raw) for raw in manifests_json(kind)}
 
 
 def attachable() -> list[str]:
@@ -122,46 +133,51 @@ def attachable() -> list[str]:
     return [one.name for one in policies().values() if not one.simulation_only]
 
 
-def _with_variants() -> dict[str, Policy]:
-    """Every policy by its name and by those of its variants."""
-    known = policies()
+def _with_variants(kind: Kind) -> dict[str, Policy]:
+    """Every policy of a kind by its name and by those of its variants."""
+    known = policies(kind)
     variants = {one.name: policy for policy in known.values() for one in policy.variants}
     return known | variants
 
 
-def find(name: str) -> Policy:
+def find(name: str, kind: Kind = Kind.EVICTION) -> Policy:
     """The policy of that name, or of that variant; raises InputError that lists the names."""
-    known = _with_variants()
+    known = _with_variants(kind)
     if name not in known:
-        raise InputError(f"unknown policy {name!r} (known: {', '.join(sorted(known))})")
+        raise InputError(f"unknown {_noun(kind)} {name!r} (known: {', '.join(sorted(known))})")
     return known[name]
 
 
-def select(text: str) -> list[str]:
+def _noun(kind: Kind) -> str:
+    return "policy" if kind is Kind.EVICTION else "readahead policy"
+
+
+def select(text: str, kind: Kind = Kind.EVICTION) -> list[str]:
     """Names from a comma-separated list, each once; `all` stands for every policy folder.
 
     A variant is given only when asked for by name, `NAME:VARIANT`; so is `opt`, Belady's OPT,
-    which no folder holds.
+    which no folder holds and which evicts.
     """
     chosen: dict[str, None] = {}
-    known = _with_variants()
+    known = _with_variants(kind)
+    beside = [OPT] if kind is Kind.EVICTION else []
     for part in (part.strip() for part in text.split(",")):
         if part == "all":
-            chosen |= dict.fromkeys(policies())
-        elif part == OPT or part in known:
+            chosen |= dict.fromkeys(policies(kind))
+        elif part in beside or part in known:
             chosen[part] = None
         else:
-            names = ", ".join([*sorted(known), OPT, "all"])
-            raise InputError(f"--policy: unknown policy {part!r} (known: {names})")
+            names = ", ".join([*sorted(known), *beside, "all"])
+            raise InputError(f"--policy: unknown {_noun(kind)} {part!r} (known: {names})")
     return list(chosen)
 
 
-def _setting(text: str) -> tuple[str, str, int]:
+def _setting(text: str, kind: Kind) -> tuple[str, str, int]:
     path, equals, number = text.partition("=")
     name, dot, key = path.strip().partition(".")
     if not (equals and dot and name and key):
         raise InputError(f"--set {text!r}: expected POLICY.TUNABLE=VALUE")
-    tunables = {tunable.name: tunable for tunable in find(name).tunables}
+    tunables = {tunable.name: tunable for tunable in find(name, kind).tunables}
     field, _, element = key.partition(".")
     if field not in tunables:
         names = ", ".join(tunables) or "none"
@@ -181,7 +197,9 @@ def _setting(text: str) -> tuple[str, str, int]:
     return name, key, value
 
 
-def parse_settings(texts: Iterable[str], chosen: Sequence[str]) -> dict[str, dict[str, int]]:
+def parse_settings(
+    texts: Iterable[str], chosen: Sequence[str], kind: Kind = Kind.EVICTION
+) -> dict[str, dict[str, int]]:
     """Tunables per policy from `POLICY.TUNABLE=VALUE` texts, checked against the manifests.
 
     One element of an array is `POLICY.TUNABLE.ELEMENT=VALUE`, elements counting from 0.
@@ -190,7 +208,7 @@ def parse_settings(texts: Iterable[str], chosen: Sequence[str]) -> dict[str, dic
     """
     settings: dict[str, dict[str, int]] = {}
     for text in texts:
-        name, key, value = _setting(text)
+        name, key, value = _setting(text, kind)
         if name not in chosen:
             raise InputError(f"--set {text}: {name} is not among the policies of this run")
         settings.setdefault(name, {})[key] = value

@@ -63,7 +63,7 @@ def _step(policy: str, stream: str, setup: Setup) -> Step:
     return Step(f"{policy}.{stream}", command)
 
 
-def _resident_pages(lines: Lines) -> float:
+def resident_pages(lines: Lines) -> float:
     """Mean over the measured part, without making the kernel bring its statistics up to date.
 
     memory.current is cheap to read and holds more than file pages; how much more is known from
@@ -74,7 +74,8 @@ def _resident_pages(lines: Lines) -> float:
     return (current - others) / PAGE_BYTES
 
 
-def _was_ejected(lines: Lines) -> str | None:
+def was_ejected(lines: Lines) -> str | None:
+    """Why the kernel ejected the policy, if it did."""
     state = lines.end.get("memory.cache_ext", {})
     if state.get("ejections", 0) > lines.start.get("memory.cache_ext", {}).get("ejections", 0):
         return str(state.get("reason", "ejected"))
@@ -83,7 +84,7 @@ def _was_ejected(lines: Lines) -> str | None:
 
 def _play(policy: str, stream: str, text: str) -> Play:
     lines = Lines.parse(text, f"{policy}.{stream}")
-    reason = _was_ejected(lines)
+    reason = was_ejected(lines)
     if reason is not None:
         raise GuestError(f"{policy}.{stream}: the kernel ejected the policy: {reason}")
     misses, refused_share = lines.block_read_pages, 0.0
@@ -98,7 +99,7 @@ def _play(policy: str, stream: str, text: str) -> Play:
         accesses=int(lines.measured(lambda line: line["accesses"])),
         misses=int(misses),
         block_read_pages=lines.block_read_pages,
-        resident_pages=_resident_pages(lines),
+        resident_pages=resident_pages(lines),
         accesses_per_second=lines.accesses_per_second,
         refused_share=refused_share,
     )

@@ -5,11 +5,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from experiments.shared.rows import Row
 from matplotlib.figure import Figure
 
 from cachepilot.cli.traces.plots import COLOURS, save
+
+from . import readahead
 
 GOAL, GOAL_DEFAULT = 0.02, 0.05
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
@@ -18,6 +21,15 @@ HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 Written by `make bench-kernel` from `cells.json`; README.md says what is measured and how.
 Miss ratios after the warm-up; `default` and `mglru.native` are the kernel's own LRU and MGLRU,
 beside the simulated `kernel_lru` and `mglru`.
+"""
+
+READAHEAD_HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
+# Readahead, kernel against simulator: results
+
+Written by `make bench-kernel` from `readahead_cells.json`; README.md says what is measured and
+how. Shares of the reads after the warm-up: those that missed, and the pages that the policy had
+read ahead and that were used or wasted. `none` is the kernel's own readahead, which counts no
+pages, beside the simulated `linux`.
 """
 
 
@@ -39,10 +51,13 @@ class Cell:
         return self.kernel - self.simulated
 
 
-def merge_cells(path: Path, cells: Sequence[Cell]) -> list[Cell]:
+AnyCell = TypeVar("AnyCell", Cell, readahead.Cell)
+
+
+def merge_cells(path: Path, cells: Sequence[AnyCell], kind: type[AnyCell]) -> list[AnyCell]:
     """Puts `cells` among those of earlier runs, replacing those of the same policy and stream."""
     old = json.loads(path.read_text("utf-8")) if path.is_file() else []
-    merged = {(row["policy"], row["stream"]): Cell(**row) for row in old}
+    merged = {(row["policy"], row["stream"]): kind(**row) for row in old}
     merged |= {(cell.policy, cell.stream): cell for cell in cells}
     ordered = [merged[key] for key in sorted(merged)]
     lines = ",\n".join(json.dumps(asdict(cell)) for cell in ordered)
@@ -95,6 +110,31 @@ def write_table(cells: Sequence[Cell], path: Path) -> None:
             f"| {difference} | {cell.cache_pages:,} |"
         )
     path.write_text(f"{HEAD}\n" + "\n".join(lines) + "\n", "utf-8")
+
+
+def write_readahead_table(cells: Sequence[readahead.Cell], path: Path) -> None:
+    """One line per readahead policy and stream."""
+    lines = [
+        "| policy | stream | kernel | simulated | difference | used, kernel | used, simulated "
+        "| wasted, kernel | wasted, simulated | cache pages |",
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for cell in cells:
+        difference = f"{cell.difference:+.4f}"
+        if abs(cell.difference) > readahead.GOAL:
+            difference = f"**{difference}**"
+        pages = (
+            cell.kernel_used,
+            cell.simulated_used,
+            cell.kernel_wasted,
+            cell.simulated_wasted,
+        )
+        lines.append(
+            f"| {cell.policy} | {cell.stream} | {cell.kernel:.4f} | {cell.simulated:.4f} "
+            f"| {difference} | {' | '.join(f'{share:.4f}' for share in pages)} "
+            f"| {cell.cache_pages:,} |"
+        )
+    path.write_text(f"{READAHEAD_HEAD}\n" + "\n".join(lines) + "\n", "utf-8")
 
 
 def plot(cells: Sequence[Cell], path: Path) -> None:

@@ -56,10 +56,23 @@ policy() {
 	"$AGENT" policy attach --cgroup "$BENCH" --policy "$name" "${set[@]}" >&2
 }
 
+# readahead NAME: `none` is the kernel's own.
+readahead() {
+	[ "$1" = none ] ||
+		"$AGENT" policy attach --kind readahead --cgroup "$BENCH" --policy "$1" >&2
+}
+
+# What the device's readahead is: the largest window of the kernel's own.
+readahead_kib() {
+	echo "$1" >/sys/block/vda/queue/read_ahead_kb
+}
+
 detach() {
 	[ -e "$BENCH/memory.cache_ext" ] || return 0
 	grep -q '^policy none$' "$BENCH/memory.cache_ext" ||
 		"$AGENT" policy detach --cgroup "$BENCH" >/dev/null 2>&1 || true
+	grep -q '^prefetch_policy none$' "$BENCH/memory.cache_ext" ||
+		"$AGENT" policy detach --kind readahead --cgroup "$BENCH" >/dev/null 2>&1 || true
 }
 
 # A file of written blocks: reads of a hole would not reach the disk.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams of page numbers, the same on every machine: Zipf, loop, scan and Zipf, phase change.
+"""Streams of page numbers, the same on every machine, for eviction policies and for readahead.
 
 No page comes twice in a row: a read that starts where the last one of its descriptor ended is no
 access of its own to the kernel.
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 Pages = NDArray[np.uint64]
 ZIPF_EXPONENT = 0.99
 SCAN_RUN_PAGES = 64
+STRIDED_RUN_READS = 256
+LARGE_READ_PAGES = 8
 
 
 @dataclass(frozen=True)
@@ -90,11 +92,62 @@ def phase_change(shape: Shape) -> Pages:
     return _spread_repeats(np.concatenate(parts), shape)
 
 
+def sequential(shape: Shape) -> Pages:
+    """The whole file in order, again and again."""
+    return (np.arange(shape.accesses) % shape.pages).astype(np.uint64)
+
+
+def strided(shape: Shape) -> Pages:
+    """Runs of reads at a distance of 2 to 40 pages, forwards or backwards, each from anywhere."""
+    random = np.random.default_rng(shape.seed)
+    steps = random.integers(2, 41, shape.accesses) * random.choice([-1, 1], shape.accesses)
+    starts = random.integers(0, shape.pages, shape.accesses)
+    at = np.arange(shape.accesses)
+    runs = at // STRIDED_RUN_READS
+    pages = (starts[runs] + steps[runs] * (at % STRIDED_RUN_READS)) % shape.pages
+    return _spread_repeats(pages.astype(np.uint64), shape)
+
+
+def interleaved(shape: Shape) -> Pages:
+    """Four streams in turns, each in its quarter of the file: two in order, two at a distance."""
+    quarter = shape.pages // 4
+    turn = np.arange(shape.accesses)
+    stream, read = turn % 4, turn // 4
+    step = np.array([1, 7, 1, 13])[stream]
+    pages: Pages = (stream * quarter + read * step % quarter).astype(np.uint64)
+    return pages
+
+
+def detours(shape: Shape) -> Pages:
+    """Every sixth page of the first half, and after each 7 reads one of any page of the second."""
+    random = np.random.default_rng(shape.seed)
+    half, at = shape.pages // 2, np.arange(shape.accesses)
+    ahead = (at - at // 8) * 6 % half
+    elsewhere = random.integers(half, shape.pages, shape.accesses)
+    pages: Pages = np.where(at % 8 == 7, elsewhere, ahead).astype(np.uint64)
+    return pages
+
+
+def large_reads(shape: Shape) -> Pages:
+    """The first pages of reads of 8: Zipf over such blocks, and a scan through them."""
+    blocks = Shape(shape.pages // LARGE_READ_PAGES, shape.accesses // LARGE_READ_PAGES, shape.seed)
+    return scan_zipf(blocks) * np.uint64(LARGE_READ_PAGES)
+
+
 STREAMS: dict[str, Callable[[Shape], Pages]] = {
     "zipf": zipf,
     "loop": loop,
     "scan_zipf": scan_zipf,
     "phase_change": phase_change,
+}
+READAHEAD_STREAMS: dict[str, Callable[[Shape], Pages]] = {
+    "sequential": sequential,
+    "strided": strided,
+    "random": uniform,
+    "interleaved": interleaved,
+    "detours": detours,
+    "large_reads": large_reads,
+    "scan_zipf": scan_zipf,
 }
 
 

@@ -39,9 +39,9 @@ static const u64 cx_state_bytes;
 #define HOOK(name) (name)
 
 #define cache_ext_folio_pages(folio) ((void)(folio), 1u)
-/* What is simulated is neither under way nor read ahead, nor mapped. */
+/* What is simulated is neither under way nor mapped. */
 #define cache_ext_folio_is_busy(folio) ((void)(folio), false)
-#define cache_ext_folio_is_unused(folio) ((void)(folio), false)
+#define cache_ext_folio_is_unused(folio) (!!((folio)->flags & CX_UNUSED))
 #define cache_ext_folio_is_mapped(folio) ((void)(folio), false)
 #define cache_ext_add(pointer, value) ((void)(*(pointer) += (value)))
 #define cache_ext_zero() 0u

@@ -64,7 +64,7 @@ static const char *cx_check(void)
 	if (cx_used_slots() != resident + ghosts)
 		return "the index holds pages that are neither resident nor ghosts";
 	if (sim->stats.misses > sim->now ||
-	    sim->stats.evictions > sim->stats.misses + sim->stats.adopted)
+	    sim->stats.evictions > sim->stats.misses + sim->stats.adopted + sim->stats.ahead)
 		return "the counts of requests, misses and evictions contradict each other";
 	for (u32 i = 0; i < sim->nr_ghosts; i++)
 		if (sim->len[CX_LISTS + i] > sim->ghost_capacity[i])

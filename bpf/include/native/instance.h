@@ -7,6 +7,7 @@
 #include "check.h"
 #include "page_cache.h"
 #include "state_memory.h"
+#include "stepwise.h"
 
 /* Called by the Rust side, which declares the same layout. */
 struct cx_vtable {
@@ -26,6 +27,11 @@ struct cx_vtable {
 	int (*adopt)(struct cx_sim *sim, const u64 *keys, u64 count);
 	int (*log_evictions)(struct cx_sim *sim, u64 capacity);
 	const struct cx_eviction *(*take_evictions)(struct cx_sim *sim, u64 *count);
+	void (*begin_request)(struct cx_sim *sim, u32 task, const u64 *time_ns);
+	void (*end_request)(struct cx_sim *sim, u64 pages);
+	bool (*holds)(struct cx_sim *sim, u64 key);
+	int (*add_page)(struct cx_sim *sim, u64 key, bool ahead);
+	void (*access_page)(struct cx_sim *sim, u64 key);
 };
 
 static void cx_set_ghost_capacities(struct cx_sim *sim)
@@ -214,6 +220,11 @@ const struct cx_vtable CX_VTABLE(CACHE_EXT_POLICY) = {
 	.adopt = cx_adopt,
 	.log_evictions = cx_log_evictions,
 	.take_evictions = cx_take_evictions,
+	.begin_request = cx_begin_request,
+	.end_request = cx_end_request,
+	.holds = cx_holds,
+	.add_page = cx_add_page,
+	.access_page = cx_access_page,
 };
 
 #endif

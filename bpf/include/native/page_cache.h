@@ -20,6 +20,8 @@
 
 #define CX_PROPOSED 1 /* a candidate of the eviction request being served, or on its way in */
 #define CX_INDEXED 2  /* in the index: resident, ghost, or on the way between them */
+#define CX_UNUSED 4   /* read ahead and not accessed since */
+#define CX_FRESH 8    /* asked for, and on its way to the first access */
 
 struct folio {
 	u64 key;
@@ -66,6 +68,7 @@ struct cx_stats {
 	u64 fallbacks; /* pages the simulated kernel chose itself as the policy proposed none */
 	u64 unlisted;  /* folios that folio_added left on no list */
 	u64 adopted;   /* pages taken over from another instance */
+	u64 ahead;     /* pages added before they were asked for */
 	u64 resident;
 	u64 ghosts;
 	u64 bytes;	 /* nodes, index and instance */
@@ -98,6 +101,7 @@ struct cx_sim {
 	const u32 *tasks;	 /* column of the requests being run, or NULL */
 	const u64 *times_ns;	 /* likewise */
 	u64 last_ns;		 /* time of the last request of the run before */
+	u32 request_task;	 /* of the request that is served in steps */
 	u32 refused_per_million; /* candidates that something else holds at that moment */
 	u64 refusal_random;
 	u32 incoming_ghost; /* ghost id that the folio being added was on, 0 for none */

@@ -111,7 +111,7 @@ static __always_inline u32 cx_new_node(u64 key, u64 hash)
 static __always_inline void cx_remove(struct folio *folio, bool evicted)
 {
 	cx_self->resident--;
-	folio->flags &= (u8)~CX_PROPOSED;
+	folio->flags &= (u8) ~(CX_PROPOSED | CX_UNUSED | CX_FRESH);
 	if (cx_ops.folio_removed)
 		cx_ops.folio_removed(folio, evicted);
 	/* It has become a ghost, which the hook itself may have trimmed. */
@@ -142,7 +142,8 @@ static __noinline struct folio *cx_fallback(void)
 		if (cx_self->len[list])
 			return &cx_self->nodes[cx_self->nodes[list].next];
 	for (u32 i = CX_ANCHORS; i < cx_self->fresh; i++)
-		if (cx_self->nodes[i].flags == CX_INDEXED && !cx_self->nodes[i].list)
+		if ((cx_self->nodes[i].flags & (CX_INDEXED | CX_PROPOSED)) == CX_INDEXED &&
+		    !cx_self->nodes[i].list)
 			return &cx_self->nodes[i];
 	return NULL;
 }

@@ -13,7 +13,7 @@ from typer.main import get_command
 from cachepilot import _models
 from cachepilot.cli.fleet import consolidate, explain, history, pin, plan, slo, status
 from cachepilot.cli.host import agent_commands, controller, scorecard, vm
-from cachepilot.cli.traces import compare, mrc, policies, sim, trace
+from cachepilot.cli.traces import compare, mrc, policies, readahead, sim, trace
 from cachepilot.errors import InputError
 
 EXIT_BAD_INPUT = 2
@@ -27,6 +27,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command(name="sim")(sim.command)
+app.command(name="readahead")(readahead.command)
 app.command(name="mrc")(mrc.command)
 app.command(name="compare")(compare.command)
 app.command(name="policies")(policies.command)

@@ -117,6 +117,8 @@ void counters_print(const struct counters *counters, const char *at, uint64_t ac
 	printf("{\"at\":\"%s\",\"ns\":%llu,\"accesses\":%llu", at,
 	       (unsigned long long)monotonic_ns(), (unsigned long long)accesses);
 	print_device(counters);
+	if (counters->uncached_reads)
+		printf(",\"uncached_reads\":%llu", atomic_load(counters->uncached_reads));
 	if (counters->cgroup[0]) {
 		printf(",\"memory.current\":%llu",
 		       (unsigned long long)read_number(counters->cgroup, "memory.current"));

@@ -3,6 +3,7 @@
 #ifndef KERNEL_GUEST_COUNTERS_H
 #define KERNEL_GUEST_COUNTERS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -11,6 +12,7 @@
 struct counters {
 	char cgroup[256];
 	char device_stat[128];
+	const atomic_ullong *uncached_reads; /* NULL: not counted */
 };
 
 /* Finds the disk that `file_device` is, for its reads and sectors. */

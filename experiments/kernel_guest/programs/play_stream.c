@@ -2,7 +2,9 @@
 /*
  * Plays a recorded stream of pages as 4 KiB reads of one file, readahead off, and prints what the
  * kernel counted: at the start, after the warm-up, at equal shares of the rest, and at the end. With
- * --seconds the stream is played over and over for so long, and lines are by time.
+ * --seconds the stream is played over and over for so long, and lines are by time. With --readahead
+ * it is on, and reads that find some page not cached are counted, which the kernel does not count apart.
+ * With --read-pages each read has so many pages; the stream has the first of each.
  *
  * The stream is in memory before this process joins the cgroup, so that the cgroup holds the pages
  * of the file and next to nothing else. One thread plays the stream in its order; several take the
@@ -19,6 +21,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,7 +29,11 @@
 #include "input.h"
 
 #define PAGE_BYTES 4096
+#define MAX_READ_PAGES 64
 #define MAX_THREADS 64
+#ifndef SYS_cachestat
+#define SYS_cachestat 451 /* Linux 6.5 */
+#endif
 
 struct options {
 	const char *file;
@@ -37,14 +44,17 @@ struct options {
 	uint64_t every_ms; /* when set: lines by time instead, for as long as it plays */
 	uint64_t seconds;  /* when set: so long after the warm-up, the stream over and over */
 	uint64_t pause_us; /* after every access */
+	uint64_t read_pages;
 	unsigned threads;
+	bool readahead;
 };
 
-static struct options options = {.cgroup = "", .ticks = 32, .threads = 1};
+static struct options options = {.cgroup = "", .ticks = 32, .threads = 1, .read_pages = 1};
 static struct counters counters;
 static const uint64_t *pages;
 static uint64_t page_count;
 static uint64_t stop_at; /* accesses of the part being played */
+static atomic_ullong uncached_reads;
 static atomic_ullong next_access;
 static atomic_bool played;
 
@@ -60,6 +70,8 @@ static void parse(int argc, char **argv)
 		{"seconds", required_argument, NULL, 'd'},
 		{"threads", required_argument, NULL, 't'},
 		{"pause-us", required_argument, NULL, 'p'},
+		{"readahead", no_argument, NULL, 'r'},
+		{"read-pages", required_argument, NULL, 'g'},
 		{NULL, 0, NULL, 0},
 	};
 
@@ -92,6 +104,13 @@ static void parse(int argc, char **argv)
 		case 'p':
 			options.pause_us = option_number(optarg, "pause-us", UINT64_MAX);
 			break;
+		case 'r':
+			options.readahead = true;
+			counters.uncached_reads = &uncached_reads;
+			break;
+		case 'g':
+			options.read_pages = option_number(optarg, "read-pages", MAX_READ_PAGES);
+			break;
 		default:
 			exit(1);
 		}
@@ -101,6 +120,8 @@ static void parse(int argc, char **argv)
 		fail("play_stream: --file and --stream are needed");
 	if (!options.threads || options.threads > MAX_THREADS)
 		fail("--threads: 1 to %d", MAX_THREADS);
+	if (!options.read_pages)
+		fail("--read-pages: 1 to %d", MAX_READ_PAGES);
 	if (options.seconds && !options.every_ms)
 		fail("--seconds needs --every-ms");
 }
@@ -122,15 +143,26 @@ static int open_file(void)
 
 	if (fd < 0 || fstat(fd, &about))
 		fail("%s", options.file);
-	if (posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM))
+	if (!options.readahead && posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM))
 		fail("%s: posix_fadvise", options.file);
 	counters_of(&counters, options.cgroup, about.st_dev);
 	return fd;
 }
 
+/* Without an access: struct cachestat_range is two numbers, struct cachestat five. */
+static bool all_cached(int fd, uint64_t page)
+{
+	uint64_t range[2] = {page * PAGE_BYTES, options.read_pages * PAGE_BYTES}, found[5];
+
+	if (syscall(SYS_cachestat, fd, range, found, 0))
+		fail("cachestat");
+	return found[0] == options.read_pages;
+}
+
 static void *play(void *argument)
 {
-	static _Thread_local char buffer[PAGE_BYTES];
+	static _Thread_local char buffer[MAX_READ_PAGES * PAGE_BYTES];
+	size_t bytes = options.read_pages * PAGE_BYTES;
 	int fd = *(int *)argument;
 	struct timespec pause = {.tv_nsec = (long)options.pause_us * 1000};
 	uint64_t at;
@@ -138,7 +170,9 @@ static void *play(void *argument)
 	while ((at = atomic_fetch_add(&next_access, 1)) < stop_at && !atomic_load(&played)) {
 		uint64_t page = pages[at % page_count];
 
-		if (pread(fd, buffer, PAGE_BYTES, (off_t)(page * PAGE_BYTES)) != PAGE_BYTES)
+		if (options.readahead && !all_cached(fd, page))
+			atomic_fetch_add(&uncached_reads, 1);
+		if (pread(fd, buffer, bytes, (off_t)(page * PAGE_BYTES)) != (ssize_t)bytes)
 			fail("%s: page %llu", options.file, (unsigned long long)page);
 		if (options.pause_us)
 			nanosleep(&pause, NULL);

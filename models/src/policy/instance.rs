@@ -43,6 +43,11 @@ pub(super) struct Vtable {
     pub(super) adopt: unsafe extern "C" fn(*mut c_void, *const u64, u64) -> c_int,
     pub(super) log_evictions: unsafe extern "C" fn(*mut c_void, u64) -> c_int,
     pub(super) take_evictions: unsafe extern "C" fn(*mut c_void, *mut u64) -> *const Eviction,
+    pub(super) begin_request: unsafe extern "C" fn(*mut c_void, u32, *const u64),
+    pub(super) end_request: unsafe extern "C" fn(*mut c_void, u64),
+    pub(super) holds: unsafe extern "C" fn(*mut c_void, u64) -> bool,
+    pub(super) add_page: unsafe extern "C" fn(*mut c_void, u64, bool) -> c_int,
+    pub(super) access_page: unsafe extern "C" fn(*mut c_void, u64),
 }
 
 /// Address of a table in the static library.
@@ -83,6 +88,8 @@ pub struct Stats {
     pub unlisted: u64,
     /// Pages taken over from another instance.
     pub adopted: u64,
+    /// Pages added before they were asked for.
+    pub ahead: u64,
     /// Pages resident now.
     pub resident: u64,
     /// Ghost entries now.

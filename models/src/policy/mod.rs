@@ -5,6 +5,7 @@ mod adoption;
 mod instance;
 pub mod manifest;
 mod registry;
+mod stepwise;
 mod tunables;
 mod variants;
 

@@ -1,162 +1,182 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A page cache of fixed capacity that evicts the least recently used page.
+//! The page cache of a simulation, which knows what becomes of the pages that were read ahead.
 
 use super::native::WindowContext;
+use super::stats::Ahead;
+use crate::error::Result;
+use crate::hash::page_hash;
+use crate::policy::Instance;
 use std::collections::HashMap;
 use std::ops::Range;
 
 /// Most pages that are looked for around an index, as in the kernel.
 const MAX_LOOK: u64 = 512;
-const NONE: usize = usize::MAX;
+/// More pages than one addition evicts: a request for 32, and one that the kernel chooses itself.
+const MAX_EVICTED: usize = 64;
 
 /// Distances from an index that the kernel looks at.
 fn looked_at(window: &WindowContext) -> Range<u64> {
     1..u64::from(window.max_pages).clamp(1, MAX_LOOK)
 }
 
-/// File and index.
-pub(super) type Key = (u64, u64);
-
-#[derive(Debug, Clone, Copy)]
-struct Page {
-    key: Key,
-    /// Towards the one used before it, and after it.
-    older: usize,
-    newer: usize,
-    ahead: bool,
-    marked: bool,
+/// The key of a page as a trace has it, by the key of its file.
+pub(super) fn page_key(file: u64, index: u64) -> u64 {
+    file ^ page_hash(index)
 }
 
-/// What an access found out about a page that is cached.
+/// Why a page is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// It was asked for.
+    Demand,
+    /// The model of the kernel reads it ahead.
+    Kernel,
+    /// The policy does.
+    Policy,
+}
+
+/// What is known of a page until its first access.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Touched {
-    /// It was read ahead and this is its first access.
-    pub first: bool,
-    /// It had the mark of a window.
-    pub marked: bool,
+struct Noted {
+    reason: Reason,
+    marked: bool,
 }
 
 /// The cache.
 #[derive(Debug)]
 pub(super) struct PageCache {
-    capacity: usize,
-    places: HashMap<Key, usize>,
-    pages: Vec<Page>,
-    oldest: usize,
-    newest: usize,
-    /// Pages that were evicted after they were read ahead, without an access.
-    pub wasted: u64,
+    instance: Instance,
+    noted: HashMap<u64, Noted>,
+    /// Pages that were read ahead, and what became of them.
+    pub ahead: Ahead,
+    /// Those among them that the policy decided.
+    pub own: Ahead,
 }
 
 impl PageCache {
-    pub(super) fn new(capacity: usize) -> Self {
-        Self {
-            capacity,
-            places: HashMap::new(),
-            pages: Vec::new(),
-            oldest: NONE,
-            newest: NONE,
-            wasted: 0,
+    pub(super) fn new(mut instance: Instance) -> Result<Self> {
+        instance.log_evictions(MAX_EVICTED)?;
+        let (noted, ahead, own) = (HashMap::new(), Ahead::default(), Ahead::default());
+        Ok(Self { instance, noted, ahead, own })
+    }
+
+    pub(super) fn holds(&self, key: u64) -> bool {
+        self.instance.holds(key)
+    }
+
+    /// Begins an access by a task, at a time if there is one.
+    pub(super) fn begin(&mut self, task: u32, time_ns: Option<u64>) {
+        self.instance.begin_request(task, time_ns);
+    }
+
+    /// Ends it, which was of so many pages.
+    pub(super) fn end(&mut self, pages: u64) {
+        self.instance.end_request(pages);
+    }
+
+    /// Pages that were read ahead and not accessed yet, and those among them that the policy decided.
+    pub(super) fn pending(&self) -> [u64; 2] {
+        let of = |reason| self.noted.values().filter(|noted| noted.reason == reason).count() as u64;
+        [of(Reason::Kernel) + of(Reason::Policy), of(Reason::Policy)]
+    }
+
+    /// Changes both counts of a page that was read ahead.
+    fn count(&mut self, reason: Reason, change: impl Fn(&mut Ahead)) {
+        if reason != Reason::Demand {
+            change(&mut self.ahead);
+        }
+        if reason == Reason::Policy {
+            change(&mut self.own);
         }
     }
 
-    pub(super) fn holds(&self, key: Key) -> bool {
-        self.places.contains_key(&key)
+    /// Takes in a page that is not cached.
+    pub(super) fn add(&mut self, key: u64, reason: Reason, marked: bool) -> Result<()> {
+        self.instance.add_page(key, reason != Reason::Demand)?;
+        self.count(reason, |ahead| ahead.pages += 1);
+        if marked || reason != Reason::Demand {
+            self.noted.insert(key, Noted { reason, marked });
+        }
+        let evicted = self.instance.take_evictions();
+        debug_assert_eq!(evicted.lost, 0);
+        let keys: Vec<u64> = evicted.entries.iter().map(|eviction| eviction.key).collect();
+        for key in keys {
+            if let Some(noted) = self.noted.remove(&key) {
+                self.count(noted.reason, |ahead| ahead.wasted += 1);
+            }
+        }
+        Ok(())
     }
 
-    /// Accesses a page that is cached; `None`: it is not.
-    pub(super) fn touch(&mut self, key: Key) -> Option<Touched> {
-        let place = *self.places.get(&key)?;
-        self.unlink(place);
-        self.link(place);
-        let page = &mut self.pages[place];
-        let touched = Touched { first: page.ahead, marked: page.marked };
-        page.ahead = false;
-        page.marked = false;
-        Some(touched)
+    /// Whether the page has the mark of a window.
+    pub(super) fn has_mark(&self, key: u64) -> bool {
+        self.noted.get(&key).is_some_and(|noted| noted.marked)
     }
 
-    /// Takes in a page that is not cached, in place of the oldest one if there is no room.
-    pub(super) fn add(&mut self, key: Key, ahead: bool, marked: bool) {
-        let page = Page { key, older: NONE, newer: NONE, ahead, marked };
-        let place = if self.pages.len() < self.capacity {
-            self.pages.push(page);
-            self.pages.len() - 1
-        } else {
-            let place = self.oldest;
-            self.unlink(place);
-            self.wasted += u64::from(self.pages[place].ahead);
-            self.places.remove(&self.pages[place].key);
-            self.pages[place] = page;
-            place
-        };
-        self.places.insert(key, place);
-        self.link(place);
+    /// The same; the page has it no more afterwards.
+    pub(super) fn take_mark(&mut self, key: u64) -> bool {
+        self.noted.get_mut(&key).is_some_and(|noted| std::mem::take(&mut noted.marked))
     }
 
-    /// Pages that were read ahead and not accessed yet.
-    pub(super) fn waiting(&self) -> u64 {
-        self.pages.iter().filter(|page| page.ahead).count() as u64
+    /// Accesses a page; why it was read if this is the first access since.
+    pub(super) fn access(&mut self, key: u64) -> Reason {
+        self.instance.access_page(key);
+        let reason = self.noted.remove(&key).map_or(Reason::Demand, |noted| noted.reason);
+        self.count(reason, |ahead| ahead.used += 1);
+        reason
     }
 
     /// Cached pages right before the index, of as many as the kernel looks at.
     pub(super) fn cached_before(&self, window: &WindowContext) -> u64 {
-        let cached = |back: &u64| self.holds((window.file, window.index - back));
+        let cached = |back: &u64| self.holds(page_key(window.file, window.index - back));
         looked_at(window).take_while(|back| *back <= window.index).take_while(cached).count() as u64
     }
 
     /// Cached pages right behind it.
     pub(super) fn cached_after(&self, window: &WindowContext) -> u64 {
-        let cached = |ahead: &u64| self.holds((window.file, window.index + ahead));
+        let cached = |ahead: &u64| self.holds(page_key(window.file, window.index + ahead));
         looked_at(window).take_while(cached).count() as u64
-    }
-
-    fn unlink(&mut self, place: usize) {
-        let Page { older, newer, .. } = self.pages[place];
-        match older {
-            NONE => self.oldest = newer,
-            _ => self.pages[older].newer = newer,
-        }
-        match newer {
-            NONE => self.newest = older,
-            _ => self.pages[newer].older = older,
-        }
-    }
-
-    fn link(&mut self, place: usize) {
-        let newest = self.newest;
-        self.pages[place].older = newest;
-        self.pages[place].newer = NONE;
-        match newest {
-            NONE => self.oldest = place,
-            _ => self.pages[newest].newer = place,
-        }
-        self.newest = place;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::{InstanceConfig, find};
+
+    fn cache(capacity_pages: u64) -> PageCache {
+        let config = InstanceConfig { capacity_pages, batch: 1, seed: 1, tunables: Vec::new() };
+        PageCache::new(Instance::new(find("lru").unwrap(), &config).unwrap()).unwrap()
+    }
+
+    fn add(cache: &mut PageCache, index: u64, reason: Reason, marked: bool) {
+        cache.add(page_key(1, index), reason, marked).unwrap();
+    }
 
     #[test]
-    fn the_least_recently_used_page_goes_and_counts_when_it_was_read_for_nothing() {
-        let mut cache = PageCache::new(2);
-        cache.add((1, 0), false, false);
-        cache.add((1, 1), true, true);
-        assert!(cache.touch((1, 0)).is_some_and(|touched| !touched.first));
-        cache.add((1, 2), true, false);
-        assert_eq!((cache.wasted, cache.holds((1, 1))), (1, false));
-        assert!(cache.touch((1, 2)).is_some_and(|touched| touched.first && !touched.marked));
-        assert!(cache.touch((1, 2)).is_some_and(|touched| !touched.first), "only the first");
-        cache.add((1, 3), false, false);
-        assert_eq!((cache.wasted, cache.waiting(), cache.holds((1, 0))), (1, 0, false));
+    fn what_is_read_ahead_is_used_once_or_wasted_when_it_is_evicted() {
+        let mut cache = cache(2);
+        cache.begin(0, None);
+        add(&mut cache, 0, Reason::Demand, false);
+        add(&mut cache, 1, Reason::Kernel, true);
+        assert_eq!(cache.access(page_key(1, 0)), Reason::Demand);
+        assert_eq!(cache.access(page_key(1, 0)), Reason::Demand);
+        add(&mut cache, 2, Reason::Policy, false);
+        assert!(!cache.holds(page_key(1, 1)), "the oldest one, which was never accessed");
+        assert!(!cache.take_mark(page_key(1, 1)), "with its mark");
+        assert_eq!(cache.ahead, Ahead { pages: 2, used: 0, wasted: 1, pending: 0 });
+        assert_eq!(cache.access(page_key(1, 2)), Reason::Policy);
+        assert_eq!(cache.access(page_key(1, 2)), Reason::Demand, "only the first");
+        assert_eq!(cache.ahead, Ahead { pages: 2, used: 1, wasted: 1, pending: 0 });
+        assert_eq!(cache.own, Ahead { pages: 1, used: 1, wasted: 0, pending: 0 });
     }
 
     #[test]
     fn neighbours_are_counted_up_to_a_gap_the_start_or_as_many_as_are_looked_at() {
-        let mut cache = PageCache::new(64);
-        (0..40).filter(|page| *page != 20).for_each(|page| cache.add((1, page), false, false));
+        let mut cache = cache(64);
+        for page in (0..40).filter(|page| *page != 20) {
+            add(&mut cache, page, Reason::Demand, false);
+        }
         let at = |index, max_pages| WindowContext {
             file: 1,
             index,

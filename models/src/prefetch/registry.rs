@@ -19,6 +19,12 @@ pub struct Prefetcher {
     pub(super) vtable: VtablePointer,
 }
 
+/// The manifests of all readahead policies as a JSON array, by name.
+#[must_use]
+pub fn manifests_json() -> &'static str {
+    MANIFESTS_JSON
+}
+
 /// All compiled readahead policies, by name.
 pub fn prefetchers() -> &'static [Prefetcher] {
     static ALL: OnceLock<Vec<Prefetcher>> = OnceLock::new();

@@ -1,68 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads of single pages through a cache with a readahead policy.
+//! Reads and writes through a cache with a readahead policy.
 
-use super::cache::PageCache;
+use super::cache::{PageCache, Reason, page_key};
+use super::config::PrefetchConfig;
 use super::native::{Instance, Requests, WindowContext};
 use super::registry::{KERNEL_MODEL, Prefetcher, find};
+use super::stats::{Ahead, PrefetchStats};
 use super::window::{self, Window};
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::policy;
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// `enum cache_ext_trigger`.
 const MISS: u32 = 0;
 const MARK: u32 = 1;
 /// `prev_index` of a file that was not read from yet.
 const NEVER: u64 = u64::MAX;
-/// Least capacity: a window is a quarter of it at most.
-const MIN_CAPACITY_PAGES: u64 = 4;
 
-/// One read of a page.
+/// Pages that the kernel looks up at a time in a read (`PAGEVEC_SIZE`).
+const BATCH_PAGES: u64 = 31;
+/// Pages that a device takes in one request unless it says otherwise: 1280 KiB. A read of more than
+/// the largest window is read by as many.
+const DEVICE_PAGES: u64 = 320;
+
+/// One read, or one write, of pages of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    /// Any number that stands for the file.
+    /// Any number that stands for the file; in traces [`crate::trace::Record::file_key`].
     pub file: u64,
-    /// The page.
+    /// The first page.
     pub index: u64,
-    /// Who reads; 0 where that is not known. Each task has each file open once.
-    pub task: u32,
-}
-
-/// The machine of a simulation.
-#[derive(Debug, Clone)]
-pub struct PrefetchConfig {
-    /// Pages that the cache holds.
-    pub capacity: u64,
-    /// Largest window of the kernel, `read_ahead_kb` of the device in pages.
-    pub max_pages: u32,
-    /// Pages of every file.
-    pub file_pages: u64,
-    /// Values of all tunables of the policy.
-    pub tunables: Vec<u32>,
-}
-
-/// What was counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PrefetchStats {
-    /// Reads.
-    pub accesses: u64,
-    /// Those of pages that were not cached.
-    pub misses: u64,
-    /// Runs of pages that came from the disk in one piece.
-    pub requests: u64,
-    /// Pages that came from the disk.
+    /// How many pages from there.
     pub pages: u64,
-    /// Pages that were read before they were asked for, by whoever decided it.
-    pub ahead: u64,
-    /// Of these, accessed since.
-    pub used: u64,
-    /// Evicted without an access.
-    pub wasted: u64,
-    /// Cached and not accessed yet.
-    pub waiting: u64,
-    /// Decisions.
-    pub asked: u64,
-    /// Those that the policy left to the kernel.
-    pub declined: u64,
+    /// Who accesses them; 0 where that is not known. Each task has each file open once.
+    pub task: u32,
+    /// When, in nanoseconds, if that is known.
+    pub time_ns: Option<u64>,
+    /// Whether it is a write of whole pages.
+    pub write: bool,
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Self { file: 0, index: 0, pages: 1, task: 0, time_ns: None, write: false }
+    }
+}
+
+impl Access {
+    /// The first page behind it.
+    pub(super) fn end(&self) -> u64 {
+        self.index.saturating_add(self.pages)
+    }
+}
+
+/// Why a policy is asked: at which page, of which the reader wants so many from there on.
+#[derive(Debug, Clone, Copy)]
+struct Cause {
+    index: u64,
+    wanted: u64,
+    trigger: u32,
 }
 
 /// What the kernel keeps with an open file.
@@ -89,61 +86,117 @@ impl Simulator {
     /// A cold cache.
     ///
     /// # Errors
-    /// [`Error::Argument`] for a capacity, a window or a number of tunables that cannot be.
+    /// [`crate::Error::Argument`] for a capacity, a window or a number of tunables that cannot be,
+    /// and those of [`policy::Instance::new`].
     pub fn new(policy: &Prefetcher, config: PrefetchConfig) -> Result<Self> {
-        let words = policy.manifest.tunable_words();
-        if config.tunables.len() != words {
-            let given = config.tunables.len();
-            return Err(Error::argument("tunables", format!("{given} values are not {words}")));
-        }
-        if config.capacity < MIN_CAPACITY_PAGES || config.max_pages == 0 {
-            let least = format!("less than {MIN_CAPACITY_PAGES} pages, or windows of none");
-            return Err(Error::argument("capacity", least));
-        }
-        let capacity = usize::try_from(config.capacity)
-            .map_err(|e| Error::argument("capacity", e.to_string()))?;
+        config.check(policy.manifest.tunable_words())?;
+        let evicting = policy::Instance::new(config.eviction.policy, &config.cache)?;
         Ok(Self {
             policy: Instance::new(policy, config.tunables.clone()),
             kernel: Instance::new(find(KERNEL_MODEL)?, Vec::new()),
-            cache: PageCache::new(capacity),
+            cache: PageCache::new(evicting)?,
             config,
             open: HashMap::new(),
             stats: PrefetchStats::default(),
         })
     }
 
-    /// Reads one page after the other.
-    pub fn run(&mut self, accesses: impl IntoIterator<Item = Access>) {
-        for access in accesses {
-            self.access(access);
-        }
+    /// Serves one access after the other.
+    ///
+    /// # Errors
+    /// [`crate::Error::Policy`] when memory runs out.
+    pub fn run(&mut self, accesses: impl IntoIterator<Item = Access>) -> Result<()> {
+        accesses.into_iter().try_for_each(|access| self.access(access).map(drop))
     }
 
     /// What was counted so far.
     #[must_use]
     pub fn stats(&self) -> PrefetchStats {
-        PrefetchStats { wasted: self.cache.wasted, waiting: self.cache.waiting(), ..self.stats }
+        let [pending, own] = self.cache.pending();
+        PrefetchStats {
+            ahead: Ahead { pending, ..self.cache.ahead },
+            own: Ahead { pending: own, ..self.cache.own },
+            ..self.stats
+        }
     }
 
-    fn access(&mut self, access: Access) {
-        let key = (access.file, access.index);
-        self.stats.accesses += 1;
-        match self.cache.touch(key) {
-            Some(touched) => {
-                if touched.marked {
-                    self.read_ahead(access, MARK);
-                }
-                if touched.first {
-                    self.stats.used += 1;
-                    self.policy.used(&self.cache, access.task, access.file, access.index);
-                }
+    /// Serves one access; false if it is a read that found some of its pages not cached.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn access(&mut self, access: Access) -> Result<bool> {
+        self.cache.begin(access.task, access.time_ns);
+        let hit = if access.write {
+            self.write(access)?;
+            true
+        } else {
+            self.read(access)?
+        };
+        self.cache.end(access.pages);
+        Ok(hit)
+    }
+
+    fn write(&mut self, access: Access) -> Result<()> {
+        self.stats.writes += access.pages;
+        for index in access.index..access.end() {
+            let key = page_key(access.file, index);
+            if !self.cache.holds(key) {
+                self.cache.add(key, Reason::Demand, false)?;
             }
-            None => {
-                self.stats.misses += 1;
-                self.read_ahead(access, MISS);
+            self.touch(access, index);
+        }
+        Ok(())
+    }
+
+    fn touch(&mut self, access: Access, index: u64) {
+        if self.cache.access(page_key(access.file, index)) == Reason::Policy {
+            self.policy.used(&self.cache, access.task, access.file, index);
+        }
+    }
+
+    /// What `filemap_read()` does: runs of pages that are cached, and before one that is not,
+    /// readahead. A run ends with a page that has a mark.
+    fn read(&mut self, access: Access) -> Result<bool> {
+        let (mut at, end) = (access.index, access.end());
+        let hit = (at..end).all(|index| self.cache.holds(page_key(access.file, index)));
+        self.stats.reads += access.pages;
+        while at < end {
+            // Pages that were just read, though the policy that evicts may not have admitted them.
+            let mut there = at;
+            if !self.cache.holds(page_key(access.file, at)) {
+                self.stats.waits += 1;
+                let cause = Cause { index: at, wanted: end - at, trigger: MISS };
+                there = self.read_ahead(access, cause)?;
+            }
+            let run = self.run_of(access.file, at, there, end);
+            let last = run.end - 1;
+            if self.cache.take_mark(page_key(access.file, last)) {
+                let cause = Cause { index: last, wanted: end - last, trigger: MARK };
+                self.read_ahead(access, cause)?;
+            }
+            at = run.end;
+            run.for_each(|index| self.touch(access, index));
+        }
+        // Where the read ended: the kernel keeps the first byte that was not read.
+        self.open_file(access).prev_index = end;
+        Ok(hit)
+    }
+
+    /// Pages from `at` that are looked up at a time: those before `there` in any case.
+    fn run_of(&self, file: u64, at: u64, there: u64, end: u64) -> Range<u64> {
+        let most = end.min(at.saturating_add(BATCH_PAGES));
+        let mut until = at;
+        while until < most {
+            let key = page_key(file, until);
+            if until > at && until >= there && !self.cache.holds(key) {
+                break;
+            }
+            until += 1;
+            if self.cache.has_mark(key) {
+                break;
             }
         }
-        self.open_file(access).prev_index = access.index;
+        at..until
     }
 
     fn open_file(&mut self, access: Access) -> &mut OpenFile {
@@ -151,37 +204,51 @@ impl Simulator {
         self.open.entry((access.file, access.task)).or_insert(fresh)
     }
 
-    fn context(&mut self, access: Access, trigger: u32) -> WindowContext {
+    fn context(&mut self, access: Access, cause: Cause) -> WindowContext {
         let open = *self.open_file(access);
+        let window = u64::from(self.config.max_window_pages);
+        let whole = cause.wanted.min(DEVICE_PAGES).max(window);
         WindowContext {
             file: access.file,
-            index: access.index,
-            nr_wanted: 1,
-            file_pages: self.config.file_pages.max(access.index + 1),
+            index: cause.index,
+            nr_wanted: cause.wanted,
+            file_pages: self.config.file_pages.of(access.file, access.end() - 1),
             prev_index: open.prev_index,
             last_start: open.start,
             last_size: open.size,
             last_async_size: open.async_size,
-            max_pages: self.config.max_pages,
-            trigger,
+            max_pages: whole as u32,
+            trigger: cause.trigger,
             folio_pages: 1,
             ..WindowContext::default()
         }
     }
 
-    fn read_ahead(&mut self, access: Access, trigger: u32) {
-        let context = self.context(access, trigger);
+    /// Asks the policy and reads what it said, and first what is wanted of a miss. Returns the end
+    /// of what was read of that.
+    fn read_ahead(&mut self, access: Access, cause: Cause) -> Result<u64> {
+        let capacity = self.config.cache.capacity_pages;
+        let context = self.context(access, cause);
         let mut asked = context;
         let mut queue = Requests::new();
+        let mut reason = Reason::Policy;
         self.stats.asked += 1;
         if !self.policy.decide(&self.cache, access.task, &mut asked, &mut queue) {
             self.stats.declined += 1;
+            reason = Reason::Kernel;
             asked = context;
             self.kernel.decide(&self.cache, access.task, &mut asked, &mut Requests::new());
         }
-        let window = Window::bounded(&asked, self.config.capacity);
-        if trigger == MISS && !window.covers(access.index) {
-            self.read(access, std::iter::once((access.index, false)));
+        let window = Window::bounded(&asked, capacity);
+        let wanted = match cause.trigger {
+            MISS => cause.index..cause.index + cause.wanted,
+            _ => 0..0,
+        };
+        let mut there = window.start.saturating_add(window.size);
+        if !wanted.is_empty() && !window.covers(cause.index) {
+            there = cause.index + cause.wanted.min(u64::from(context.max_pages));
+            let pages = (cause.index..there).map(|page| (page, false));
+            self.fetch(access.file, pages, &wanted, reason)?;
         }
         if window.times == 1 {
             let open = self.open_file(access);
@@ -189,27 +256,38 @@ impl Simulator {
             open.size = window.size as u32;
             open.async_size = window.async_size as u32;
         }
-        self.read(access, window.pages(context.file_pages));
+        self.fetch(access.file, window.pages(context.file_pages), &wanted, reason)?;
         for (start, size) in queue {
-            let most = size.min(window::most_pages(&context, self.config.capacity));
+            let most = size.min(window::most_pages(&context, capacity));
             let end = start.saturating_add(most).min(context.file_pages);
-            self.read(access, (start..end).map(|page| (page, false)));
+            let pages = (start..end).map(|page| (page, false));
+            self.fetch(access.file, pages, &(0..0), Reason::Policy)?;
         }
+        Ok(there)
     }
 
-    /// Reads what is not cached of some pages; runs of neighbours are one request.
-    fn read(&mut self, access: Access, pages: impl Iterator<Item = (u64, bool)>) {
+    /// Brings what is not cached of some pages, of which the `wanted` were asked for; runs of
+    /// neighbours are one read of the disk.
+    fn fetch(
+        &mut self,
+        file: u64,
+        pages: impl Iterator<Item = (u64, bool)>,
+        wanted: &Range<u64>,
+        ahead: Reason,
+    ) -> Result<()> {
         let mut after = None;
         for (page, marked) in pages {
-            if self.cache.holds((access.file, page)) {
+            let key = page_key(file, page);
+            if self.cache.holds(key) {
                 continue;
             }
-            let ahead = page != access.index;
-            self.cache.add((access.file, page), ahead, marked);
-            self.stats.pages += 1;
-            self.stats.ahead += u64::from(ahead);
-            self.stats.requests += u64::from(after != Some(page));
-            after = Some(page + 1);
+            let reason = if wanted.contains(&page) { Reason::Demand } else { ahead };
+            self.stats.misses += u64::from(reason == Reason::Demand);
+            self.cache.add(key, reason, marked)?;
+            self.stats.disk_pages += 1;
+            self.stats.disk_reads += u64::from(after != Some(page));
+            after = Some(page.wrapping_add(1));
         }
+        Ok(())
     }
 }

@@ -60,7 +60,7 @@ impl Window {
         blocks.flat_map(move |(block, start)| {
             let first = block as u64 * self.size;
             (0..self.size)
-                .map(move |offset| (start + offset, first + offset == mark))
+                .map(move |offset| (start.saturating_add(offset), first + offset == mark))
                 .filter(move |(page, _)| *page < end)
         })
     }

@@ -4,6 +4,7 @@
 mod curves;
 mod knapsack;
 mod page_cache;
+mod prefetch;
 mod progress;
 mod records;
 mod simulation;
@@ -42,6 +43,7 @@ fn _models(module: &Bound<'_, PyModule>) -> PyResult<()> {
     records::register(module)?;
     simulation::register(module)?;
     page_cache::register(module)?;
+    prefetch::register(module)?;
     curves::register(module)?;
     knapsack::register(module)
 }

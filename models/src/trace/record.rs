@@ -138,8 +138,15 @@ impl Record {
     #[inline(always)]
     #[must_use]
     pub fn page_key(&self) -> u64 {
+        self.file_key() ^ page_hash(self.index)
+    }
+
+    /// The part of [`Record::page_key`] that is the file's.
+    #[inline(always)]
+    #[must_use]
+    pub fn file_key(&self) -> u64 {
         let file_system = u64::from(self.device) << 32 | u64::from(self.generation);
-        page_hash(page_hash(file_system) ^ self.inode) ^ page_hash(self.index)
+        page_hash(page_hash(file_system) ^ self.inode)
     }
 
     pub(crate) fn encode(&self) -> [u8; RECORD_BYTES] {

@@ -13,20 +13,23 @@ def command(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="Show this one, with its tunables.")
     ] = None,
+    kind: Annotated[
+        manifest.Kind, typer.Option("--kind", help="Policies that evict, or that read ahead.")
+    ] = manifest.Kind.EVICTION,
     as_json: options.JsonOption = False,
 ) -> None:
     """List the policies, or show one with its tunables."""
     if name is not None:
-        policy = manifest.find(name)
+        policy = manifest.find(name, kind)
         if as_json:
-            every = manifest.manifests_json()
+            every = manifest.manifests_json(kind)
             tables.print_json(next(one for one in every if one["name"] == policy.name))
         else:
             _print_one(policy)
     elif as_json:
-        tables.print_json(manifest.manifests_json())
+        tables.print_json(manifest.manifests_json(kind))
     else:
-        _print_all(list(manifest.policies().values()))
+        _print_all(list(manifest.policies(kind).values()))
 
 
 def _yes(value: bool) -> str:
