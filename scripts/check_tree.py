@@ -13,8 +13,6 @@ import arrows
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_LINES = 400
-WHOLE = ("keep-lists-by-cgroup-and-node", "give-accesses-a-file-of-their-own")
-"""Patches that may be longer: no part of the first builds alone, the second only moves code."""
 MARK = "SPDX-License-Identifier: "
 SUFFIXES = {
     ".py",
@@ -54,7 +52,7 @@ def offences(relative: Path, lines: list[str]) -> list[str]:
     if needs_licence and (not head or not head[0].rstrip(" */->").endswith(expected)):
         found.append(f"{relative}: the first line must say '{expected}'")
     length = _length(relative, lines)
-    if length > MAX_LINES and not any(name in relative.name for name in WHOLE):
+    if length > MAX_LINES:
         found.append(f"{relative}: {length} lines, at most {MAX_LINES} are allowed")
     return found
 
