@@ -92,6 +92,12 @@ struct cache_ext_iter_opts {
  *            an application of the cgroup said something of the folio, enum cache_ext_advice; never
  *            in simulation, as traces say nothing of it. Without this hook what is to be kept counts
  *            as accessed once more, and other advice is the kernel's alone.
+ *   void folio_split(struct folio *folio, struct folio *split_off)
+ *            a large folio was split: folio is what is left of it, and split_off one of the parts
+ *            behind it, the last of them first. Each part has a copy of its state and stands behind
+ *            it on its list. Nothing may be read of split_off itself, as it is not whole yet; the
+ *            functions below work. At most 1,024 instructions, as it runs for up to 511 parts in a
+ *            row with interrupts off; never in simulation, where all folios are pages.
  *
  * Lists (ids are never 0):
  *   u64  bpf_cache_ext_list_create(memcg)                      0 when out of memory
