@@ -86,8 +86,8 @@ struct cache_ext_iter_opts {
  *   void folio_counted(struct folio *folio, u32 accesses)
  *            re-references since the last call, for policies that only count or mark: a hit then runs
  *            no program. The kernel counts up to 63 and tells before the folio is shown to
- *            evict_folios or passed to folio_removed; in simulation each is told at once. With this
- *            hook folio_accessed is called for first accesses alone.
+ *            evict_folios or passed to folio_advised or folio_removed; in simulation each is told at
+ *            once. With this hook folio_accessed is called for first accesses alone.
  *   void folio_advised(struct folio *folio, u32 advice)
  *            an application of the cgroup said something of the folio, enum cache_ext_advice; never
  *            in simulation, as traces say nothing of it. Without this hook what is to be kept counts
