@@ -86,12 +86,18 @@ struct cache_ext_iter_opts {
  *   void folio_counted(struct folio *folio, u32 accesses)
  *            re-references since the last call, for policies that only count or mark: a hit then runs
  *            no program. The kernel counts up to 63 and tells before the folio is shown to
- *            evict_folios or passed to folio_removed; in simulation each is told at once. With this
- *            hook folio_accessed is called for first accesses alone.
+ *            evict_folios or passed to folio_advised or folio_removed; in simulation each is told at
+ *            once. With this hook folio_accessed is called for first accesses alone.
  *   void folio_advised(struct folio *folio, u32 advice)
  *            an application of the cgroup said something of the folio, enum cache_ext_advice; never
  *            in simulation, as traces say nothing of it. Without this hook what is to be kept counts
  *            as accessed once more, and other advice is the kernel's alone.
+ *   void folio_split(struct folio *folio, struct folio *split_off)
+ *            a large folio was split: folio is what is left of it, and split_off one of the parts
+ *            behind it, the last of them first. Each part has a copy of its state and stands behind
+ *            it on its list. Nothing may be read of split_off itself, as it is not whole yet; the
+ *            functions below work. At most 1,024 instructions, as it runs for up to 511 parts in a
+ *            row with interrupts off; never in simulation, where all folios are pages.
  *
  * Lists (ids are never 0):
  *   u64  bpf_cache_ext_list_create(memcg)                      0 when out of memory

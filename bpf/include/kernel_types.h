@@ -55,6 +55,7 @@ struct cache_ext_ops {
 	char name[32];
 	u64 flags; /* as those of policies published with cache_ext, see compat/ */
 	void (*folio_advised)(struct folio *folio, u32 advice);
+	void (*folio_split)(struct folio *folio, struct folio *split_off);
 	void (*folio_counted)(struct folio *folio, u32 accesses);
 };
 

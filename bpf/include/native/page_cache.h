@@ -55,6 +55,8 @@ struct cache_ext_ops {
 	void (*folio_counted)(struct folio *folio, u32 accesses);
 	void (*folio_advised)(struct folio *folio,
 			      u32 advice); /* never called: traces have no advice */
+	void (*folio_split)(struct folio *folio,
+			    struct folio *split_off); /* never called: folios are pages */
 	const char *name;
 };
 

@@ -66,6 +66,18 @@ CACHE_EXT_HOOK(void, s3fifo_folio_counted, struct folio *folio, u32 accesses)
 	state->accesses = accesses < MAX_ACCESSES ? accesses : MAX_ACCESSES;
 }
 
+/* To be kept: as if it had earned its place in the main queue; to go: the next of the small one. */
+CACHE_EXT_HOOK(void, s3fifo_folio_advised, struct folio *folio, u32 advice)
+{
+	bool stays = advice == CACHE_EXT_ADVICE_KEEP;
+	struct s3fifo_folio *state = FOLIO_STATE(folio);
+
+	if (!state || advice == CACHE_EXT_ADVICE_WILLNEED)
+		return;
+	state->accesses = stays ? MAX_ACCESSES : 0;
+	bpf_cache_ext_list_move(stays ? STATE->main : STATE->small, folio, stays);
+}
+
 CACHE_EXT_HOOK(void, s3fifo_folio_removed, struct folio *folio, bool evicted)
 {
 	if (evicted && bpf_cache_ext_folio_list(folio) == STATE->small)
@@ -134,4 +146,5 @@ CACHE_EXT_HOOK(void, s3fifo_evict_folios, struct cache_ext_eviction_ctx *request
 
 CACHE_EXT_OPS(s3fifo, .init = HOOK(s3fifo_init), .evict_folios = HOOK(s3fifo_evict_folios),
 	      .folio_added = HOOK(s3fifo_folio_added), .folio_removed = HOOK(s3fifo_folio_removed),
-	      .folio_counted = HOOK(s3fifo_folio_counted));
+	      .folio_counted = HOOK(s3fifo_folio_counted),
+	      .folio_advised = HOOK(s3fifo_folio_advised));

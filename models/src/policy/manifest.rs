@@ -6,7 +6,7 @@ use super::variants::Variant;
 use serde::{Deserialize, Serialize};
 
 /// Names of the hooks that a policy may implement.
-pub const HOOKS: [&str; 9] = [
+pub const HOOKS: [&str; 10] = [
     "init",
     "exit",
     "evict_folios",
@@ -16,6 +16,7 @@ pub const HOOKS: [&str; 9] = [
     "admit_folio",
     "folio_counted",
     "folio_advised",
+    "folio_split",
 ];
 
 /// Names of the hooks that a readahead policy may implement.

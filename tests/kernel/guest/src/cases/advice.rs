@@ -17,6 +17,7 @@ pub const CASES: &[Case] = &[
     case("a_policy_is_told_of_advice", &[Once], told),
     case("a_task_evicts_pages_of_its_own_cgroup_alone", &[Once], evicted),
     case("pages_that_are_to_be_kept_outlast_others", &[Once], kept),
+    case("s3fifo_goes_by_advice", &[Once], s3fifo),
 ];
 
 /// Of include/uapi/linux/cache_ext.h.
@@ -139,6 +140,40 @@ fn kept(_: &Lab) -> Outcome {
         left.iter().all(|left| (LIMIT / 8..LIMIT / 8 + 64).contains(left)),
         "{left:?} pages are left, {} were to be kept",
         LIMIT / 8
+    );
+    Ok(format!("{left:?} pages"))
+}
+
+/// Two files are read once, of which one is to be kept, and two are read often, of which one is
+/// said to be over; then more is read than there is room for.
+fn s3fifo(_: &Lab) -> Outcome {
+    const LIMIT: u64 = 8 * PAGES_PER_MIB;
+    const EACH: u64 = 64;
+    const OFTEN: usize = 4;
+    let make = |name| TestFile::sparse(name, EACH);
+    let (keep, other) = (make("keep")?, make("other")?);
+    let (over, hot) = (make("over")?, make("hot")?);
+    let pass = TestFile::sparse("pass", 3 * LIMIT)?;
+    let cgroup = Cgroup::create("going", Some(8 * MIB))?;
+    let _attached = policy::attach("s3fifo", &cgroup)?;
+    child::run(&cgroup, || {
+        // Only a cache that was full has its small queue filter.
+        pass.skim(0..2 * LIMIT)?;
+        [&over, &hot]
+            .iter()
+            .try_for_each(|file| (0..OFTEN).try_for_each(|_| file.skim(0..EACH)))?;
+        keep.skim(0..EACH)?;
+        other.skim(0..EACH)?;
+        advise(&open(&keep)?, FADV_CACHE_KEEP)?;
+        advise(&open(&over)?, libc::POSIX_FADV_NOREUSE)?;
+        pass.skim(2 * LIMIT..2 * LIMIT + LIMIT / 2)
+    })?;
+    let left = [&keep, &hot, &other, &over].map(TestFile::cached_pages);
+    let left = left.into_iter().collect::<Result<Vec<_>>>()?;
+    ensure!(
+        left[..2].iter().all(|&pages| pages > EACH * 3 / 4)
+            && left[2..].iter().all(|&pages| pages < EACH / 4),
+        "of {EACH} pages each that are to be kept, hot, neither and over are left: {left:?}"
     );
     Ok(format!("{left:?} pages"))
 }

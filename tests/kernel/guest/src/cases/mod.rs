@@ -16,6 +16,7 @@ mod loader;
 mod long;
 mod memory;
 mod nodes;
+mod notes;
 mod parts;
 mod prefetch;
 mod prefetch_shipped;
@@ -23,6 +24,7 @@ mod programs;
 mod published;
 mod reclaim;
 mod rights;
+mod splits;
 mod swap;
 mod verifier;
 mod watchdog;
@@ -152,6 +154,8 @@ pub fn of(set: Set) -> impl Iterator<Item = &'static Case> {
         children::CASES,
         lifetime::CASES,
         nodes::CASES,
+        notes::CASES,
+        splits::CASES,
         parts::CASES,
         hostile::CASES,
         watchdog::CASES,

@@ -14,6 +14,7 @@ use crate::load::Load;
 use crate::mapping::Mapping;
 use crate::policy;
 use std::thread;
+use std::time::Instant;
 
 pub const CASES: &[Case] = &[
     case("a_child_is_asked_past_a_hundred_thousand_folios", &[Ext4], past_siblings),
@@ -24,6 +25,7 @@ pub const CASES: &[Case] = &[
     case("a_swap_hands_over_the_folios_of_children_in_order", &[Ext4], handed_over),
     case("what_a_removed_child_left_is_reclaimed_from_its_parent", &[Ext4], orphans),
     case("children_are_removed_while_their_parent_is_reclaimed", &[Ext4], removed_under_reclaim),
+    case("parts_come_and_go_while_a_request_looks_for_them", &[Ext4], parts_come_and_go),
 ];
 
 /// Fails unless the policy looked at hardly more folios than it gave.
@@ -260,4 +262,53 @@ fn removed_under_reclaim(lab: &Lab) -> Outcome {
     let (was, is) = (counts.watched.added, counts.watched.evicted + counts.watched.removed);
     ensure!(was == is, "{was} folios came, {is} went: {:?}", counts.watched);
     Ok(format!("{:?}", counts.watched))
+}
+
+/// There are more parts than are looked at in one hold of the lock, and policies, too, that change.
+fn parts_come_and_go(lab: &Lab) -> Outcome {
+    const MANY: usize = 24;
+    const EACH: u64 = 16;
+    let own = TestFile::create("loaded", 6 * PAGES_PER_MIB)?;
+    let files: Vec<_> = (0..MANY)
+        .map(|number| TestFile::sparse(&format!("going{number}"), EACH))
+        .collect::<Result<_>>()?;
+    let parent = Cgroup::create("going", Some(4 * MIB))?;
+    let mut attached = policy::attach("spreading", &parent)?;
+    let loader = parent.child("loader", None)?;
+    let load = Load::start(&loader, &own, 2)?;
+    let start = Instant::now();
+    let mut rounds = 0;
+    while start.elapsed() < lab.time {
+        let children: Vec<_> = (0..MANY)
+            .map(|number| parent.child(&format!("going{number}"), None))
+            .collect::<Result<_>>()?;
+        for (child, file) in children.iter().zip(&files) {
+            child::run(child, || file.skim(0..EACH))?;
+        }
+        attached.swap_to("spreading", &parent)?;
+        rounds += 1;
+    }
+    load.stop()?;
+    let stat = parent.stat()?;
+    ensure!(stat.text("state") != "ejected", "the policy was ejected: {stat:?}");
+    check_all_found(&parent, &files)?;
+    Ok(format!("{rounds} times, {} requests", stat.get("requests")))
+}
+
+/// All that is on the lists of a policy is still found by its requests.
+fn check_all_found(parent: &Cgroup, files: &[TestFile]) -> Result<()> {
+    let stat = parent.wait_for_state("running")?;
+    let resident = stat.get("resident_pages");
+    parent.write("memory.reclaim", &(resident / 2 * 4096).to_string())?;
+    let after = parent.stat()?;
+    let (chosen, gone) = (
+        after.get("reclaimed_pages") - stat.get("reclaimed_pages"),
+        after.get("evicted") - stat.get("evicted"),
+    );
+    let cached: u64 = files.iter().map(TestFile::cached_pages).sum::<Result<_>>()?;
+    ensure!(
+        gone >= resident / 2 && chosen * 10 >= gone * 9,
+        "the policy chose {chosen} of {gone} pages, {cached} of children are left: {after:?}"
+    );
+    Ok(())
 }

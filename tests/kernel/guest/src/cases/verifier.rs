@@ -72,7 +72,10 @@ fn uncounted(_: &Lab) -> Outcome {
 fn long_hook(_: &Lab) -> Outcome {
     let cgroup = Cgroup::create("long", None)?;
     let policy = policy::load("unbounded_long", &cgroup)?;
-    attach_refused(policy, &cgroup, "a hook that takes too long")
+    let said = attach_refused(policy, &cgroup, "a hook that takes too long")?;
+    let policy = policy::load("long_split", &cgroup)?;
+    let split = attach_refused(policy, &cgroup, "a hook that takes too long for a split")?;
+    Ok(format!("{said}; {split}"))
 }
 
 fn attach_refused(policy: Policy, cgroup: &Cgroup, what: &str) -> Outcome {
