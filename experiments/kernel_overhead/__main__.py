@@ -75,6 +75,7 @@ PARTS: dict[str, Callable[[Sizes, str], list[Row]]] = {
     "cpu_time": lambda sizes, _: _cpu_time(sizes),
     "registry": lambda _, _kernel: registry.run(),
     "hits": hits.run,
+    "misses": hits.run_misses,
 }
 
 
@@ -89,7 +90,7 @@ def main() -> int:
         "--kernel",
         default=measure.KERNEL,
         choices=(measure.KERNEL, "patched"),
-        help="of the part `hits`; patched: static branches read their keys from memory",
+        help="of `hits` and `misses`; patched: static branches read their keys from memory",
     )
     parser.add_argument("--quick", action="store_true", help="small; written to build/")
     arguments = parser.parse_args()
@@ -103,12 +104,12 @@ def main() -> int:
         sizes = Sizes(reads_per_job=1000, repeats=1)
     folder = ROOT / "build" / "kernel-overhead" / "quick" if arguments.quick else EXPERIMENT
     folder.mkdir(parents=True, exist_ok=True)
-    command = COMMAND
-    if arguments.kernel != measure.KERNEL:
-        command = f"experiments/kernel_overhead/run hits --kernel {arguments.kernel}"
-    origin = {"command": command, "commit": commit(), "machine": machine()}
     for name in arguments.names or PARTS:
         say(name)
+        command = COMMAND
+        if arguments.kernel != measure.KERNEL:
+            command = f"experiments/kernel_overhead/run {name} --kernel {arguments.kernel}"
+        origin = {"command": command, "commit": commit(), "machine": machine()}
         results = merge(folder / "results.json", PARTS[name](sizes, arguments.kernel), origin)
         table.write(folder / "table.md", HEAD, results)
         for result in results:

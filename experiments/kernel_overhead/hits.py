@@ -113,28 +113,36 @@ def _locks(found: where.Profiles) -> Row:
     )
 
 
-def _miss(kernel: str, noop: Mode, sizes: Sizes, hit: float) -> Row:
-    """A read that misses costs a hit, and what is counted here."""
-    sizes = replace(sizes, cgroup_pct=(FEW_CACHED_PCT,))
-    profile = where.profiles(kernel, [noop], sizes)[noop.name, FEW_CACHED_PCT]
+def _few_reads(sizes: Sizes, *cgroup_pct: int) -> Sizes:
+    reads = min(sizes.reads_per_job, READS_PER_JOB)
+    return replace(sizes, cgroup_pct=cgroup_pct, reads_per_job=reads)
+
+
+def run_misses(sizes: Sizes, kernel: str) -> list[Row]:
+    """`kernel.miss_instructions`: a read that misses costs a hit, and what is counted here."""
+    sizes = _few_reads(sizes, ALL_CACHED_PCT, FEW_CACHED_PCT)
+    noop = measure.noop(noop_policy.build())
+    found = where.profiles(kernel, [noop], sizes)
+    hit = own_functions(found[noop.name, ALL_CACHED_PCT])
+    read = own_functions(found[noop.name, FEW_CACHED_PCT])
     text = where.printed(kernel, noop, FEW_CACHED_PCT)
-    misses = misses_per_read(text, measure.JOBS * sizes.reads_per_job)
-    return Row(
-        "kernel.miss_instructions.noop",
-        (own_functions(profile) - hit) / misses,
-        "instructions",
-        goal=GOAL_MISS,
-        reference="beyond those of a hit, without those in spinlocks and in allocating memory",
-    )
+    return [
+        Row(
+            "kernel.miss_instructions.noop",
+            (read - hit) / misses_per_read(text, measure.JOBS * sizes.reads_per_job),
+            "instructions",
+            goal=GOAL_MISS,
+            reference="beyond those of a hit, without those in spinlocks and in allocating memory",
+        )
+    ]
 
 
 def run(sizes: Sizes, kernel: str) -> list[Row]:
-    """`kernel.hit_instructions.*`, `kernel.hit_lock_instructions` and `kernel.miss_instructions`.
+    """`kernel.hit_instructions.*` and `kernel.hit_lock_instructions`.
 
     Another kernel than the one for counting is compared with itself, unattached.
     """
-    reads = min(sizes.reads_per_job, READS_PER_JOB)
-    sizes = replace(sizes, cgroup_pct=(ALL_CACHED_PCT,), reads_per_job=reads)
+    sizes = _few_reads(sizes, ALL_CACHED_PCT)
     modes = _modes()
     by_name = {mode.name: mode for mode, _ in modes}
     found = where.profiles(kernel, list(by_name.values()), sizes)
@@ -142,9 +150,4 @@ def run(sizes: Sizes, kernel: str) -> list[Row]:
     if kernel == measure.KERNEL:
         stock = where.profiles(STOCK.kernel, [STOCK], sizes)
         base_name, base = STOCK.name, stock[STOCK.name, ALL_CACHED_PCT]
-    hit = own_functions(found["noop", ALL_CACHED_PCT])
-    return [
-        *_hits(found, modes, base_name, base),
-        _locks(found),
-        _miss(kernel, by_name["noop"], sizes, hit),
-    ]
+    return [*_hits(found, modes, base_name, base), _locks(found)]

@@ -15,6 +15,7 @@ pub const CASES: &[Case] = &[
     case("counted_accesses_are_told_before_a_folio_is_shown", &[Ext4], told_before_shown),
     case("accesses_are_counted_up_to_63", &[Ext4], saturates),
     case("counts_end_and_begin_with_a_swap", &[Ext4], swapped),
+    case("hooks_that_call_nothing_are_told_the_same", &[Ext4], unaided),
 ];
 
 const PAGES: u64 = 512;
@@ -31,6 +32,19 @@ struct Tally {
     shown: u64,
     shown_accesses: u64,
     removed_accesses: u64,
+}
+
+/// `struct unaided_state` of tests/kernel/policies/unaided.bpf.c.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Unaided {
+    added: u64,
+    first: u64,
+    accesses: u64,
+    removed: u64,
+    evicted: u64,
+    counted_folio: u64,
+    told_in_order: u64,
 }
 
 fn tally(policy: &Policy) -> Result<Tally> {
@@ -113,4 +127,34 @@ fn swapped(_: &Lab) -> Outcome {
         "{PAGES} pages were handed back and read three times: {last:?}"
     );
     Ok(format!("{found:?}, then {last:?}"))
+}
+
+/// Programs that call no function of the kernel run without the folio's record.
+fn unaided(_: &Lab) -> Outcome {
+    let file = TestFile::create("unaided", PAGES)?;
+    let cgroup = Cgroup::create("unaided", Some(64 * MIB))?;
+    read(&cgroup, &file, 1)?;
+    let attached = policy::attach("unaided", &cgroup)?;
+    read(&cgroup, &file, 2)?;
+    cgroup.write("memory.reclaim", "1M")?;
+    file.uncache()?;
+    let state = attached.policy().state::<Unaided>()?;
+    // SAFETY: the state is mapped as long as the policy is open.
+    let found = unsafe { state.read_volatile() };
+    let stat = cgroup.stat()?;
+    ensure!(
+        found.first >= PAGES && found.first == found.added && found.accesses >= 2 * PAGES,
+        "{PAGES} pages were handed over and read twice: {found:?}"
+    );
+    ensure!(found.evicted > 0 && found.removed > 0, "some were evicted, some not: {found:?}");
+    ensure!(
+        found.evicted + found.removed >= PAGES && found.told_in_order >= PAGES,
+        "{PAGES} pages went, each after its counts: {found:?}"
+    );
+    ensure!(
+        stat.get("evicted") == found.evicted
+            && stat.get("removed") == found.evicted + found.removed,
+        "not all that went was told: {found:?}, {stat:?}"
+    );
+    Ok(format!("{found:?}"))
 }
