@@ -60,6 +60,7 @@ NOT_RUN = {
     "takes hours, or a build of a kernel that no test needs": (
         r"make (kernel-deb|kernel-debug|bench-\w+)\b.*",
         r"kernel/build (stock|counted|scaling)",
+        r"kernel/build-each",
     ),
     "builds an older commit, to be measured beside this one": (
         r"git worktree add \S+ 4fe0be8 && make -C \S+ build",
