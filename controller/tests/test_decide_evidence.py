@@ -126,7 +126,7 @@ def test_an_error_that_lasts_counts_as_one_look_and_new_ones_as_many(count: int)
         climb_on(lasting, same)
         climb_on(changing, random.normal(4, 1, (1, GROUPS)))
     of = Climbs.of([lasting, changing])
-    looks = of.looks()
+    looks = of.looks(of.variances())
     assert looks[0] == pytest.approx([1.0])
     assert looks[1, 0] > count / 2.5
     assert of.variances()[1] == pytest.approx(changing.white, rel=0.8)
@@ -148,8 +148,10 @@ def test_noise_of_any_duration_counts_no_oftener_than_may_be_lost(
             new = random.standard_normal((3, GROUPS))
             error = lasts * error + np.sqrt(1 - lasts * lasts) * new
             known = climb_on(climb, error)
-        looks, may_lose = evidence._looks([state], known, 1.0), np.array([0.05 * cost])
-        sure = evidence._sure(known, looks, np.zeros(1), np.full((1, 3), cost), may_lose)
+        variances, may_lose = known.variances(), np.array([0.05 * cost])
+        looks = evidence._looks([state], known.looks(variances), 1.0)
+        costs = np.full((1, 3), cost)
+        sure = evidence._sure(known, variances, looks, np.zeros(1), costs, may_lose)
         found += bool((sure[0, 1:] > 0).any())
     assert found / 300 <= 0.05 + 2 * np.sqrt(0.05 / 300)
 

@@ -140,13 +140,13 @@ class Climbs:
         """Of what was saved in all groups, which are independent however long their errors last."""
         return np.asarray(self.saved.shape[2] * self.saved.var(axis=2, ddof=1))
 
-    def looks(self) -> Floats:
+    def looks(self, variances: Floats) -> Floats:
         """How many independent errors were seen in the regime, shape (tenants, policies).
 
         The variance of a sum over that of as many independent intervals is the time that an error
         lasts: of errors that stay the same there is but one, however often it is looked at.
         """
-        lasts = self.variances() / np.maximum(self.values[:, :, WHITE], 1e-300)
+        lasts = variances / np.maximum(self.values[:, :, WHITE], 1e-300)
         looked = self.looked[:, None]
         found = looked / np.maximum(lasts, 1.0)
         return np.asarray(np.minimum(np.maximum(found, 1.0), np.maximum(looked, 1.0)))

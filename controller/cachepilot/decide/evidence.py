@@ -118,8 +118,9 @@ def take_all(
     saved += ((cpu[rows, index][:, None] - cpu) / groups)[:, :, None]
     climbs = _climbed(states, intervals, saved)
     cost, default_rate = _cost(told, config), calibrations.rate[:, 0] * factors[:, 0]
-    looks = _looks(states, climbs, elapsed_s)
-    sure = _sure(climbs, looks, rate, cost, config.false_loss_s * default_rate)
+    variances = climbs.variances()
+    looks = _looks(states, climbs.looks(variances), elapsed_s)
+    sure = _sure(climbs, variances, looks, rate, cost, config.false_loss_s * default_rate)
     debts = _debts(states, _counted(saved.sum(axis=2), sure, index), cost, index)
     excess, default_cost = _keep_ledger(
         calibrations, states, missed + cpu[rows, index], predicted[:, 0], factors[:, 0]
@@ -231,30 +232,39 @@ def _calibrate(
     calibrations.take(index, missed - anew, due, elapsed_s, config.calibration_half_life_s)
 
 
-def _looks(states: Sequence[PolicyState], climbs: Climbs, elapsed_s: float) -> Floats:
+def _looks(states: Sequence[PolicyState], looked: Floats, elapsed_s: float) -> Floats:
     """Among how many sums noise has a chance to exceed the bound, shape (tenants, policies).
 
-    All other policies, at all independent looks of the regime (Bonferroni). Of one that was
-    confirmed and is known to return it is not asked whether it ever gains, but whether its time has
-    come again: the looks are those since the present one became the best.
+    All other policies, at all independent looks of the regime, `looked` (Bonferroni). Of one that
+    was confirmed and is known to return it is not asked whether it ever gains, but whether its time
+    has come again: the looks are those since the present one became the best.
     """
-    found = climbs.looks()
-    others = max(1, found.shape[1] - 1)
-    for looks, state in zip(found, states, strict=True):
-        known = [at for at, name in enumerate(state.policies) if at and name in state.leads]
+    others = max(1, looked.shape[1] - 1)
+    found = others * looked
+    for row, state in zip(found, states, strict=True):
+        if not state.leads:
+            continue
+        at = [i for i, name in enumerate(state.policies) if i and name in state.leads]
         share = min(1.0, state.lead_s / max(elapsed_s * state.climb.looked, elapsed_s))
-        looks[known] = np.maximum(1.0, share * looks[known])
-    return np.asarray(others * found)
+        row[at] = np.maximum(others, share * row[at])
+    return np.asarray(found)
 
 
-def _sure(climbs: Climbs, looks: Floats, rate: Floats, cost: Floats, may_lose: Floats) -> Floats:
+def _sure(
+    climbs: Climbs,
+    variances: Floats,
+    looks: Floats,
+    rate: Floats,
+    cost: Floats,
+    may_lose: Floats,
+) -> Floats:
     """The share of what each policy saved that is not noise, shape (tenants, policies).
 
     A sum counts by the share of its square that exceeds the square of a bound (the non-negative
     garrotte, Breiman 1995). What noise alone exceeds it may cost `may_lose` pages on average, which
     is shared among `looks`: the cheaper a change, the less is asked for.
     """
-    total, variances = climbs.saved.sum(axis=2), climbs.variances()
+    total = climbs.saved.sum(axis=2)
     chance = np.minimum(0.5, may_lose[:, None] / np.maximum(cost, 1e-9)) / looks
     rises = total > 0
     noise = quantiles(chance[rises], climbs.saved.shape[2]) ** 2 * variances[rises]
