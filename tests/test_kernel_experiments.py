@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from experiments.conformance import readahead, replay, report
+from experiments.conformance.cells import merge_cells
 from experiments.conformance.plays import Play
 from experiments.kernel_guest import streams
 from experiments.kernel_overhead import hits, measure
@@ -43,8 +44,8 @@ def test_the_kernels_default_is_held_against_its_model() -> None:
 def test_cells_of_a_later_run_replace_those_of_the_same_play(tmp_path: Path) -> None:
     path = tmp_path / "cells.json"
     earlier = [cell("lru", "zipf", 0.2, 0.2), cell("lru", "loop", 1.0, 1.0)]
-    report.merge_cells(path, earlier, report.Cell)
-    merged = report.merge_cells(path, [cell("lru", "zipf", 0.3, 0.2)], report.Cell)
+    merge_cells(path, earlier, report.Cell)
+    merged = merge_cells(path, [cell("lru", "zipf", 0.3, 0.2)], report.Cell)
     assert [(c.stream, c.kernel) for c in merged] == [("loop", 1.0), ("zipf", 0.3)]
 
 

@@ -15,6 +15,7 @@ from cachepilot import manifest
 from cachepilot.vm import Machine
 
 from . import readahead, replay, report
+from .cells import merge_cells
 from .plays import FILE, NATIVE, PAGE_BYTES, Setup, play_all
 
 EXPERIMENT = Path(__file__).resolve().parent
@@ -108,13 +109,13 @@ def _evict(run: Run) -> bool:
             play.stream,
             round(play.miss_ratio, 6),
             round(replay.miss_ratio(play, run.streams[play.stream]), 6),
-            replay.capacity_pages(play),
+            replay.capacity_pages(play.resident_pages),
             play.accesses,
             int(play.block_read_pages),
         )
         for play in plays
     ]
-    merged = report.merge_cells(run.folder / "cells.json", cells, report.Cell)
+    merged = merge_cells(run.folder / "cells.json", cells, report.Cell)
     played = {cell.policy for cell in cells}
     of_run = [cell for cell in merged if cell.policy in played]
     rows = report.rows(of_run, [*streams.STREAMS])
@@ -135,7 +136,7 @@ def _read_ahead(run: Run) -> bool:
     plays = readahead.play_all(run.guest, names, run.setup, run.play_now)
     file_pages = run.setup.file_bytes // PAGE_BYTES
     cells = [readahead.cell(play, run.streams[play.stream], file_pages) for play in plays]
-    merged = report.merge_cells(run.folder / "readahead_cells.json", cells, readahead.Cell)
+    merged = merge_cells(run.folder / "readahead_cells.json", cells, readahead.Cell)
     played = {cell.policy for cell in cells}
     of_run = [cell for cell in merged if cell.policy in played]
     rows = readahead.rows(of_run, [*streams.READAHEAD_STREAMS])

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plays: a stream through one policy in the kernel, and what the kernel counted."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
+from typing import TypeVar
 
 from experiments.kernel_guest.compiled import program
 from experiments.kernel_guest.guest_run import (
@@ -20,6 +21,8 @@ from experiments.kernel_guest.guest_run import (
 NATIVE = ("default", "mglru.native")
 PAGE_BYTES = 4096
 FILE = "/mnt/scratch/pages"
+Of = TypeVar("Of")
+"""A play, of whichever kind of policy."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,7 @@ def was_ejected(lines: Lines) -> str | None:
     return None
 
 
-def _play(policy: str, stream: str, text: str) -> Play:
-    lines = Lines.parse(text, f"{policy}.{stream}")
+def _play(policy: str, stream: str, lines: Lines) -> Play:
     reason = was_ejected(lines)
     if reason is not None:
         raise GuestError(f"{policy}.{stream}: the kernel ejected the policy: {reason}")
@@ -105,23 +107,36 @@ def _play(policy: str, stream: str, text: str) -> Play:
     )
 
 
-def play_all(
-    guest: Guest, policies: Sequence[str], setup: Setup, play_now: bool = True
-) -> list[Play]:
+def played(
+    guest: Guest,
+    policies: Sequence[str],
+    setup: Setup,
+    step: Callable[[str, str, Setup], Step],
+    read: Callable[[str, str, Lines], Of],
+    play_now: bool,
+) -> list[Of]:
     """Every policy on every stream; plays that failed are missing and were named.
 
-    With `play_now` off, the plays of the last run are read once more.
+    `step` makes a play of a policy and a stream, `read` takes what it printed. With `play_now` off,
+    the plays of the last run are read once more.
     """
     cells = [(policy, stream) for policy in policies for stream in setup.streams]
-    steps = [_step(policy, stream, setup) for policy, stream in cells]
+    steps = [step(policy, stream, setup) for policy, stream in cells]
     outputs = run_steps(guest, steps) if play_now else outputs_of(guest, steps)
     plays = []
-    for policy, stream in cells:
-        text = outputs.get(f"{policy}.{stream}")
+    for (policy, stream), one in zip(cells, steps, strict=True):
+        text = outputs.get(one.name)
         if text is None:
             continue
         try:
-            plays.append(_play(policy, stream, text))
+            plays.append(read(policy, stream, Lines.parse(text, one.name)))
         except GuestError as error:
             say(str(error))
     return plays
+
+
+def play_all(
+    guest: Guest, policies: Sequence[str], setup: Setup, play_now: bool = True
+) -> list[Play]:
+    """`played` of eviction policies."""
+    return played(guest, policies, setup, _step, _play, play_now)

@@ -7,22 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from experiments.kernel_guest import streams
 from experiments.kernel_guest.compiled import program
-from experiments.kernel_guest.guest_run import (
-    Guest,
-    GuestError,
-    Lines,
-    Step,
-    outputs_of,
-    run_steps,
-    say,
-)
+from experiments.kernel_guest.guest_run import Guest, GuestError, Lines, Step
 from experiments.kernel_guest.streams import Pages
 from experiments.shared.rows import Row
 
 from cachepilot import _models
 
-from .plays import FILE, Setup, resident_pages, was_ejected
-from .replay import BATCH
+from .cells import complete
+from .plays import FILE, Setup, played, resident_pages, was_ejected
+from .replay import capacity_pages
 
 PREFIX = "readahead."
 KERNEL = "none"
@@ -97,9 +90,8 @@ def _step(policy: str, stream: str, setup: Setup) -> Step:
     return Step(f"{PREFIX}{policy}.{stream}", command)
 
 
-def _play(policy: str, stream: str, text: str) -> Play:
+def _play(policy: str, stream: str, lines: Lines) -> Play:
     name = f"{PREFIX}{policy}.{stream}"
-    lines = Lines.parse(text, name)
     reason = was_ejected(lines)
     if reason is not None:
         raise GuestError(f"{name}: the kernel ejected {EVICTION}: {reason}")
@@ -127,32 +119,19 @@ def _play(policy: str, stream: str, text: str) -> Play:
 def play_all(
     guest: Guest, policies: Sequence[str], setup: Setup, play_now: bool = True
 ) -> list[Play]:
-    """Every policy on every stream; plays that failed are missing and were named."""
-    cells = [(policy, stream) for policy in policies for stream in setup.streams]
-    steps = [_step(policy, stream, setup) for policy, stream in cells]
-    outputs = run_steps(guest, steps) if play_now else outputs_of(guest, steps)
-    plays = []
-    for policy, stream in cells:
-        text = outputs.get(f"{PREFIX}{policy}.{stream}")
-        if text is None:
-            continue
-        try:
-            plays.append(_play(policy, stream, text))
-        except GuestError as error:
-            say(str(error))
-    return plays
-
-
-def capacity_pages(play: Play) -> int:
-    """The simulated size: pages fall by a batch when reclaim runs, and grow back."""
-    return round(play.resident_pages + BATCH / 2)
+    """`played` of readahead policies."""
+    return played(guest, policies, setup, _step, _play, play_now)
 
 
 def simulated(play: Play, pages: Pages, file_pages: int) -> Counts:
     """The same reads through the model, counted after the warm-up."""
     policy = MODELS.get(play.policy, play.policy)
     cache = _models.ReadaheadCache(
-        policy, EVICTION, capacity_pages(play), file_pages, max_window_pages=WINDOW_PAGES
+        policy,
+        EVICTION,
+        capacity_pages(play.resident_pages),
+        file_pages,
+        max_window_pages=WINDOW_PAGES,
     )
     warmup, read_pages = len(pages) - play.accesses, READ_PAGES.get(play.stream, 1)
     cache.read(np.ascontiguousarray(pages[:warmup]), pages=read_pages)
@@ -185,7 +164,7 @@ def cell(play: Play, pages: Pages, file_pages: int) -> Cell:
         share(model.used),
         share(kernel.wasted),
         share(model.wasted),
-        capacity_pages(play),
+        capacity_pages(play.resident_pages),
         play.accesses,
     )
 
@@ -193,20 +172,17 @@ def cell(play: Play, pages: Pages, file_pages: int) -> Cell:
 def rows(cells: Sequence[Cell], every: Sequence[str]) -> list[Row]:
     """The largest differences of each policy that played every stream."""
     found = []
-    for policy in dict.fromkeys(cell.policy for cell in cells):
-        played = [cell for cell in cells if cell.policy == policy and cell.stream in every]
-        if len(played) < len(every):
-            continue
+    for policy, of_policy in complete(cells, every):
         name = "kernel" if policy == KERNEL else policy
-        found.append(_misses_row(name, played))
+        found.append(_misses_row(name, of_policy))
         if policy != KERNEL:
-            found.append(_pages_row(name, played))
+            found.append(_pages_row(name, of_policy))
     return found
 
 
-def _misses_row(name: str, played: Sequence[Cell]) -> Row:
-    worst = max(played, key=lambda cell: abs(cell.difference))
-    least = min(abs(cell.difference) for cell in played)
+def _misses_row(name: str, cells: Sequence[Cell]) -> Row:
+    worst = max(cells, key=lambda cell: abs(cell.difference))
+    least = min(abs(cell.difference) for cell in cells)
     return Row(
         f"kernel.readahead_conformance_max.{name}",
         abs(worst.difference),
@@ -214,13 +190,13 @@ def _misses_row(name: str, played: Sequence[Cell]) -> Row:
         goal=GOAL,
         reference=f"simulated miss ratio on {worst.stream}, kernel {worst.kernel:.4f}",
         reference_value=worst.simulated,
-        runs=len(played),
+        runs=len(cells),
         spread=(least, abs(worst.difference)),
     )
 
 
-def _pages_row(name: str, played: Sequence[Cell]) -> Row:
-    worst = max(played, key=lambda cell: cell.worst_pages)
+def _pages_row(name: str, cells: Sequence[Cell]) -> Row:
+    worst = max(cells, key=lambda cell: cell.worst_pages)
     return Row(
         f"kernel.readahead_pages_conformance_max.{name}",
         worst.worst_pages,
@@ -228,6 +204,6 @@ def _pages_row(name: str, played: Sequence[Cell]) -> Row:
         goal=GOAL,
         reference=f"simulated pages used per read on {worst.stream}",
         reference_value=worst.simulated_used,
-        runs=len(played),
-        spread=(min(cell.worst_pages for cell in played), worst.worst_pages),
+        runs=len(cells),
+        spread=(min(cell.worst_pages for cell in cells), worst.worst_pages),
     )

@@ -13,9 +13,9 @@ STATISTICS_SECONDS = 2.0
 MODELS = {"default": "kernel_lru", "mglru.native": "mglru"}
 
 
-def capacity_pages(play: Play) -> int:
+def capacity_pages(resident_pages: float) -> int:
     """The simulated size: pages fall by a batch when reclaim runs, and grow back one by one."""
-    return round(play.resident_pages + BATCH / 2)
+    return round(resident_pages + BATCH / 2)
 
 
 def _interval_tunable(policy: str) -> str | None:
@@ -36,7 +36,7 @@ def miss_ratio(play: Play, keys: "np.ndarray[tuple[int], np.dtype[np.uint64]]") 
     hits = _models.simulate_hits(
         keys,
         policy,
-        capacity_pages(play),
+        capacity_pages(play.resident_pages),
         BATCH,
         tunables=tunables,
         refused_per_million=round(play.refused_share * 1e6),

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the experiment leaves in its folder: cells, rows, table, plot."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from experiments.shared.rows import Row
 from matplotlib.figure import Figure
@@ -13,6 +11,7 @@ from matplotlib.figure import Figure
 from cachepilot.cli.traces.plots import COLOURS, save
 
 from . import readahead
+from .cells import complete
 
 GOAL, GOAL_DEFAULT = 0.02, 0.05
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
@@ -51,27 +50,10 @@ class Cell:
         return self.kernel - self.simulated
 
 
-AnyCell = TypeVar("AnyCell", Cell, readahead.Cell)
-
-
-def merge_cells(path: Path, cells: Sequence[AnyCell], kind: type[AnyCell]) -> list[AnyCell]:
-    """Puts `cells` among those of earlier runs, replacing those of the same policy and stream."""
-    old = json.loads(path.read_text("utf-8")) if path.is_file() else []
-    merged = {(row["policy"], row["stream"]): kind(**row) for row in old}
-    merged |= {(cell.policy, cell.stream): cell for cell in cells}
-    ordered = [merged[key] for key in sorted(merged)]
-    lines = ",\n".join(json.dumps(asdict(cell)) for cell in ordered)
-    path.write_text(f"[\n{lines}\n]\n", "utf-8")
-    return ordered
-
-
 def rows(cells: Sequence[Cell], streams: Sequence[str]) -> list[Row]:
     """`kernel.conformance_max.POLICY` of each policy that played every stream."""
     found = []
-    for policy in dict.fromkeys(cell.policy for cell in cells):
-        of_policy = [cell for cell in cells if cell.policy == policy and cell.stream in streams]
-        if len(of_policy) < len(streams):
-            continue
+    for policy, of_policy in complete(cells, streams):
         differences = [abs(cell.difference) for cell in of_policy]
         worst = max(of_policy, key=lambda cell: abs(cell.difference))
         goal: float | None = GOAL
