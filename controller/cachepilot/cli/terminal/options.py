@@ -40,6 +40,10 @@ BatchOption = Annotated[
         "1 is the textbook algorithm, 32 the kernel's.",
     ),
 ]
+SettingsOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="POLICY.TUNABLE[.ELEMENT]=VALUE", help="Set a tunable."),
+]
 SeedOption = Annotated[
     int,
     typer.Option(

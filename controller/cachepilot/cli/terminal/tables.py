@@ -5,8 +5,8 @@ import json
 import math
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 from rich import box
 from rich.console import Console, JustifyMethod
@@ -46,6 +46,36 @@ def add_columns(table: Table, names: Sequence[str], justify: JustifyMethod = "ri
 def best(text: str, is_best: bool) -> Text:
     """`text`, in bold when it is the best of its column."""
     return Text(text, style="bold" if is_best else "")
+
+
+class Simulated(Protocol):
+    """What became of a policy in a simulation."""
+
+    @property
+    def policy(self) -> str:
+        """Its name."""
+
+    @property
+    def miss_ratio(self) -> float:
+        """0 to 1."""
+
+
+Result = TypeVar("Result", bound=Simulated)
+
+
+def add_ranked(
+    table: Table, results: Sequence[Result], cells: Callable[[Result], Sequence[str]]
+) -> None:
+    """Appends a row for each policy, by its miss ratio, the least in bold.
+
+    Behind its name and its miss ratio come its `cells`, as far as there are columns.
+    """
+    least = min(result.miss_ratio for result in results)
+    for row in sorted(results, key=lambda result: result.miss_ratio):
+        first = (row.policy, f"{row.miss_ratio:.5f}")
+        shown: list[str | Text] = [best(text, row.miss_ratio == least) for text in first]
+        shown += cells(row)
+        table.add_row(*shown[: len(table.columns)])
 
 
 def sparkline(values: Sequence[float]) -> str:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from cachepilot import _models
 from cachepilot.cli.terminal import options, tables
@@ -63,10 +62,7 @@ def command(
         ),
     ] = 32,
     batch: options.BatchOption = 32,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="POLICY.TUNABLE[.ELEMENT]=VALUE", help="Set a tunable."),
-    ] = None,
+    settings: options.SettingsOption = None,
     seed: options.SeedOption = 1,
     threads: options.ThreadsOption = 0,
     as_json: options.JsonOption = False,
@@ -118,19 +114,17 @@ def _print_table(title: str, results: Sequence[_models.ReadaheadResult]) -> None
     out = tables.console()
     names = ["miss ratio", "waits", "ahead", "used", "wasted", "pending", "disk reads", "pages"]
     tables.add_columns(table, names if out.width >= tables.WIDE_COLUMNS else names[:6])
-    least = min(result.miss_ratio for result in results)
-    for row in sorted(results, key=lambda result: result.miss_ratio):
-        is_best = row.miss_ratio == least
-        cells: list[str | Text] = [
-            tables.best(row.policy, is_best),
-            tables.best(f"{row.miss_ratio:.5f}", is_best),
-            f"{row.waits:,}",
-            f"{row.ahead_pages:,}",
-            f"{row.used_pages:,}",
-            f"{row.wasted_pages:,}",
-            f"{row.pending_pages:,}",
-            f"{row.disk_reads:,}",
-            f"{row.disk_pages:,}",
-        ]
-        table.add_row(*cells[: len(table.columns)])
+    tables.add_ranked(table, results, _cells)
     out.print(table)
+
+
+def _cells(row: _models.ReadaheadResult) -> list[str]:
+    return [
+        f"{row.waits:,}",
+        f"{row.ahead_pages:,}",
+        f"{row.used_pages:,}",
+        f"{row.wasted_pages:,}",
+        f"{row.pending_pages:,}",
+        f"{row.disk_reads:,}",
+        f"{row.disk_pages:,}",
+    ]

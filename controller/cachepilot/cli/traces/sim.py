@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from cachepilot import _models
 from cachepilot.cli.terminal import options, tables
@@ -21,10 +20,7 @@ def command(
         str, typer.Option(metavar="SIZE[,SIZE...]", help=f"{options.SIZE_HELP}.")
     ] = "0.10",
     batch: options.BatchOption = 32,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="POLICY.TUNABLE[.ELEMENT]=VALUE", help="Set a tunable."),
-    ] = None,
+    settings: options.SettingsOption = None,
     seed: options.SeedOption = 1,
     threads: options.ThreadsOption = 0,
     column: options.ColumnOption = None,
@@ -84,17 +80,15 @@ def _print_table(size_pages: int, results: list[_models.SimResult]) -> None:
     out = tables.console()
     names = ["miss ratio", "misses", "evictions", "Mreq/s", "seconds", "fallbacks"]
     tables.add_columns(table, names if out.width >= tables.WIDE_COLUMNS else names[:4])
-    least = min(result.miss_ratio for result in results)
-    for row in sorted(results, key=lambda result: result.miss_ratio):
-        is_best = row.miss_ratio == least
-        cells: list[str | Text] = [
-            tables.best(row.policy, is_best),
-            tables.best(f"{row.miss_ratio:.5f}", is_best),
-            f"{row.misses:,}",
-            f"{row.evictions:,}",
-            f"{row.requests / row.seconds / 1e6:.1f}" if row.seconds > 0 else "",
-            f"{row.seconds:.3f}",
-            f"{row.fallbacks:,}",
-        ]
-        table.add_row(*cells[: len(table.columns)])
+    tables.add_ranked(table, results, _cells)
     out.print(table)
+
+
+def _cells(row: _models.SimResult) -> list[str]:
+    return [
+        f"{row.misses:,}",
+        f"{row.evictions:,}",
+        f"{row.requests / row.seconds / 1e6:.1f}" if row.seconds > 0 else "",
+        f"{row.seconds:.3f}",
+        f"{row.fallbacks:,}",
+    ]
