@@ -4,8 +4,8 @@
 use super::native::WindowContext;
 use super::stats::Ahead;
 use crate::error::Result;
-use crate::hash::page_hash;
 use crate::policy::Instance;
+use crate::trace::page_key;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -17,11 +17,6 @@ const MAX_EVICTED: usize = 64;
 /// Distances from an index that the kernel looks at.
 fn looked_at(window: &WindowContext) -> Range<u64> {
     1..u64::from(window.max_pages).clamp(1, MAX_LOOK)
-}
-
-/// The key of a page as a trace has it, by the key of its file.
-pub(super) fn page_key(file: u64, index: u64) -> u64 {
-    file ^ page_hash(index)
 }
 
 /// Why a page is read.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reads and writes through a cache with a readahead policy.
 
-use super::cache::{PageCache, Reason, page_key};
+use super::cache::{PageCache, Reason};
 use super::config::PrefetchConfig;
 use super::native::{Instance, Requests, WindowContext};
 use super::registry::{KERNEL_MODEL, Prefetcher, find};
@@ -9,6 +9,7 @@ use super::stats::{Ahead, PrefetchStats};
 use super::window::{self, Window};
 use crate::error::Result;
 use crate::policy;
+use crate::trace::page_key;
 use std::collections::HashMap;
 use std::ops::Range;
 

@@ -40,6 +40,7 @@ struct ReadaheadResult {
     reads: u64,
     writes: u64,
     misses: u64,
+    miss_ratio: f64,
     waits: u64,
     disk_reads: u64,
     disk_pages: u64,
@@ -58,11 +59,6 @@ struct ReadaheadResult {
 
 #[pymethods]
 impl ReadaheadResult {
-    #[getter]
-    fn miss_ratio(&self) -> f64 {
-        self.misses as f64 / self.reads.max(1) as f64
-    }
-
     fn __repr__(&self) -> String {
         format!(
             "ReadaheadResult(policy={:?}, eviction={:?}, size_pages={}, reads={}, misses={})",
@@ -81,6 +77,7 @@ impl ReadaheadResult {
             reads: stats.reads,
             writes: stats.writes,
             misses: stats.misses,
+            miss_ratio: stats.miss_ratio(),
             waits: stats.waits,
             disk_reads: stats.disk_reads,
             disk_pages: stats.disk_pages,

@@ -20,6 +20,7 @@ pub use convert::{Progress, convert};
 pub use cptrace::RecordReader;
 pub use format::{Encoding, Format};
 pub use info::{TraceInfo, footprint, info, info_with_progress};
+pub(crate) use record::page_key;
 pub use record::{HEADER_BYTES, Header, MAGIC, RECORD_BYTES, Record, VERSION};
 pub use writer::{KeyWriter, RecordWriter};
 

@@ -128,6 +128,12 @@ pub struct Record {
     pub write: bool,
 }
 
+/// The key of a page by [`Record::file_key`] and its index in the file.
+#[inline(always)]
+pub(crate) fn page_key(file_key: u64, index: u64) -> u64 {
+    file_key ^ page_hash(index)
+}
+
 impl Record {
     /// 64-bit key of the page: with h = [`page_hash`],
     /// `h(h(device * 2^32 + generation) xor inode) xor h(index)`.
@@ -138,7 +144,7 @@ impl Record {
     #[inline(always)]
     #[must_use]
     pub fn page_key(&self) -> u64 {
-        self.file_key() ^ page_hash(self.index)
+        page_key(self.file_key(), self.index)
     }
 
     /// The part of [`Record::page_key`] that is the file's.
