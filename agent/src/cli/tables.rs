@@ -76,13 +76,14 @@ fn readahead_cells(row: &Row) -> [String; 4] {
 
 /// Many cgroups, a line for each; counts are pages.
 pub fn overview(rows: &[Row]) -> String {
-    let reads_ahead = rows.iter().any(|row| readahead_cells(row)[0] != "-");
+    let ahead: Vec<[String; 4]> = rows.iter().map(readahead_cells).collect();
+    let reads_ahead = ahead.iter().any(|cells| cells[0] != "-");
     let mut lines = vec![vec!["cgroup".into(), "policy".into(), "state".into()]];
     lines[0].extend(COLUMNS.map(|(_, title)| title.to_owned()));
     if reads_ahead {
         lines[0].extend(READAHEAD.map(String::from));
     }
-    for row in rows {
+    for (row, ahead) in rows.iter().zip(ahead) {
         let stat = |key| row.stats.as_ref().and_then(|s| s.text(key)).unwrap_or("-").to_owned();
         let removed = || format!("(removed, {})", row.id);
         let cgroup = row.cgroup.as_ref().map_or_else(removed, |path| path.display().to_string());
@@ -91,7 +92,7 @@ pub fn overview(rows: &[Row]) -> String {
         let mut line = vec![cgroup, policy, stat("state")];
         line.extend(COLUMNS.map(|(key, _)| stat(key)));
         if reads_ahead {
-            line.extend(readahead_cells(row));
+            line.extend(ahead);
         }
         lines.push(line);
     }
