@@ -70,8 +70,8 @@ def test_the_decider_keeps_what_it_knows(tmp_path: Path, phase: int, with_contro
     here.run(1)
     after = here.loop._decider.state.tenants["/scan"].policy
     assert after.regime == phase and after.regime_s == before.regime_s
-    assert (after.debts, after.climb, after.calibration) == (
-        before.debts, before.climb, before.calibration,
+    assert (after.climb, after.calibration) == (
+        before.climb, before.calibration,
     )  # fmt: skip
 
 

@@ -120,9 +120,9 @@ def test_whatever_is_shown_the_state_stays_finite_and_can_be_stored(
             asdict(course.state), allow_nan=False, default=lambda table: table.values.tolist()
         )
         state, known = course.state, course.state.calibration
-        sizes = {len(state.policies), len(state.debts), len(known.seconds), len(known.rate)}
+        sizes = {len(state.policies), len(state.climb.values), len(known.seconds), len(known.rate)}
         assert len(sizes) == 1
-        assert min([*state.debts, *known.seconds, *known.measured], default=0.0) >= 0
+        assert min([*known.seconds, *known.measured], default=0.0) >= 0
 
 
 @given(STREAMS, ALLOWED)
@@ -199,7 +199,7 @@ def test_a_saving_that_is_not_there_costs_no_more_than_a_few_changes(
         world = World({"default": 0.5, "lru": truth}, told={"lru": told}, seed=seed).learn()
         world.run(600)
         assert "lru" in world.swaps
-        assert world.lost <= most_lost(truth, 2) + 1.0
+        assert world.lost <= most_lost(truth, 3) + 1.0
         if truth > 0.5:
             assert world.in_force == "default"
 

@@ -21,20 +21,17 @@ RETURNED = 1.5
 
 
 def hurdles(states: Sequence[PolicyState], known: Evidences) -> Floats:
-    """The lead that each policy needs, pages, shape (tenants, policies).
+    """What each policy must save before it is chosen, pages, shape (tenants, policies).
 
-    It is what the change costs and what changes lost before: of the tenant since its workload
-    changed, and of the policy while it was on trial. The way back to the default owes nothing.
+    It is what the change costs at worst, and what the policy cost when it was undone before: that
+    it was off is known, by how much it still is only as well as it was measured then.
     """
-    lost = np.zeros(known.cost.shape)
-    for i, state in enumerate(states):
+    found = WORST * known.cost
+    for row, state in zip(found, states, strict=True):
         for name, pages in state.lost.items():
-            if pages and name in state.policies:
-                lost[i, state.policies.index(name)] = pages
-    owed = np.array([max(0.0, one.regime_excess) for one in states])
-    found = known.cost + owed[:, None] + lost
-    found[:, 0] = known.cost[:, 0]
-    return np.asarray(found)
+            if name in state.policies:
+                row[state.policies.index(name)] += pages
+    return found
 
 
 @dataclass(frozen=True)
@@ -54,23 +51,23 @@ def ready(
     states: Sequence[PolicyState],
     intervals: Sequence[Interval],
     known: Evidences,
-    hurdle: Floats,
     config: DecideConfig,
 ) -> Ready:
-    """Changes whose lead exceeds their hurdle, within the budget; whether they are allowed or not.
+    """Changes that saved more than they can cost, within the budget; whether allowed or not.
 
     Of intervals of one length.
     """
+    hurdle = hurdles(states, known)
     # Time per operation falls by `share`, throughput rises by share / (1 - share).
     time_share = np.array([seen.miss_time_share for seen in intervals])
     share = np.minimum(np.maximum(known.saved_ratio * time_share[:, None], 0.0), 0.999)
     worth = share >= config.least_gain / (1 + config.least_gain)
     worth[:, 0] = True
-    # What returns is expected to end again: there and back. What alternates with the passes of a
-    # loop has not returned. A change on trial is judged by that, not by what it replaced.
+    # What alternates with the passes of a loop has not returned. A change on trial is judged by
+    # that, not by what it replaced.
     is_tried = np.array([one.trial is not None for one in states])[:, None]
     lasts = known.since_s > RETURNED * intervals[0].elapsed_s
-    returns = np.where(lasts, known.returns / 2, 0.0)
+    returns = np.where(lasts, known.returns, 0.0)
     most = np.where(is_tried, known.lead, np.maximum(known.lead, returns))
     found = (most >= hurdle) & (most > 0) & worth & _is_affordable(known)
     found[np.arange(len(known.index)), known.index] = False
@@ -80,7 +77,7 @@ def ready(
 def choose(
     state: PolicyState, seen: Interval, known: Evidences, found: Ready, i: int
 ) -> list[Outcome]:
-    """Changes tenant `i` to the policy whose lead exceeds its hurdle by most, if there is one."""
+    """Changes tenant `i` to the policy that saved most above what it can cost, if there is one."""
     which = found.which[i] & _may_have(state, seen)
     if not which.any():
         return []
@@ -112,7 +109,6 @@ def _change(
         origin_factor = float(known.factors[0]) if earlier is None else earlier
         why = f"{policy} costs less by {max(known.lead[best], known.returns[best]):.0f} pages"
         found.append(of_trial(trial, What.ABANDONED, why, seen))
-        state.end_trial()
     # What is saved of CPU time is saved of no miss.
     of_cpu = float(known.cpu[known.index] - known.cpu[best]) / max(seen.accesses, 1.0)
     miss_ratio = max(0.0, seen.miss_ratio - (float(known.saved_ratio[best]) - of_cpu))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evidence: what the policy in force cost more than each other would have, and how sure that is.
+"""Evidence: what each policy saved since it began to gain on the one in force, and how sure it is.
 
-Policies are experts of whom all is known (full information) and changing costs: the debts below
-are a work function (Borodin, Linial and Saks 1992), capped at what a change costs, so that a policy
-leads by that cost before it is chosen, whatever was before.
+Policies are experts of whom all is known (full information) and changing costs: a change is made
+once what staying cost for sure exceeds what the change can cost (rent or buy; Borodin, Linial and
+Saks 1992).
 """
 
 from collections.abc import Sequence
@@ -64,7 +64,6 @@ class Evidences:
     returns: Floats
     since_s: Floats
     left: Floats
-    debts: Floats
 
     def of(self, i: int) -> Evidence:
         """Of one tenant."""
@@ -73,13 +72,6 @@ class Evidences:
             self.factors[i], self.cpu[i], self.saved_ratio[i], self.returns[i], self.since_s[i],
             float(self.left[i]),
         )  # fmt: skip
-
-    def bound_leads(self, most: Floats) -> list[list[float]]:
-        """Debts of which no lead exceeds `most`: more than is enough would outlive its cause."""
-        present = self.debts[np.arange(len(self.index)), self.index]
-        debts = np.maximum(self.debts, present[:, None] - most)
-        found: list[list[float]] = (debts - debts.min(axis=1)[:, None]).tolist()
-        return found
 
 
 def take_all(
@@ -121,15 +113,14 @@ def take_all(
     variances = climbs.variances()
     looks = _looks(states, climbs.looks(variances), elapsed_s)
     sure = _sure(climbs, variances, looks, rate, cost, config.false_loss_s * default_rate)
-    debts = _debts(states, _counted(saved.sum(axis=2), sure, index), cost, index)
     excess, default_cost = _keep_ledger(
         calibrations, states, missed + cpu[rows, index], predicted[:, 0], factors[:, 0]
     )
-    risen, since_s = climbs.saved.sum(axis=2), climbs.seconds
+    risen, since_s, counted = climbs.saved.sum(axis=2), climbs.seconds, _counted(states, sure)
     left_s = np.maximum(0.0, np.array([one.mean_leads_s() for one in states]) - since_s)
     return Evidences(
         index=index,
-        lead=debts[rows, index][:, None] - debts,
+        lead=np.where(np.arange(risen.shape[1]) == index[:, None], 0.0, risen * counted),
         cost=cost,
         raw=raw,
         rate=rate,
@@ -139,7 +130,6 @@ def take_all(
         returns=sure * risen / np.maximum(since_s, 1e-9) * left_s,
         since_s=since_s,
         left=config.loss_share * (default_cost + config.reserve_s * default_rate) - excess,
-        debts=debts,
     )
 
 
@@ -169,16 +159,6 @@ def _cost(told: Sequence[Counterfactual], config: DecideConfig) -> Floats:
     return np.asarray(np.maximum([one.reread for one in told], least[:, None]))
 
 
-def _debts(states: Sequence[PolicyState], counted: Floats, cost: Floats, index: Ints) -> Floats:
-    """What each policy costs more than the cheapest, after what each gained on that in force."""
-    found = np.array([one.debts for one in states]) - counted
-    found = np.minimum(found, found[np.arange(len(index)), index][:, None] + cost)
-    found -= found.min(axis=1)[:, None]
-    for state, debts in zip(states, found.tolist(), strict=True):
-        state.debts = debts
-    return found
-
-
 def _thin(
     calibrations: Calibrations, states: Sequence[PolicyState], index: Ints, rate: Floats
 ) -> None:
@@ -206,7 +186,6 @@ def _keep_ledger(
     for state, one, more in zip(states, due.tolist(), (spent - due).tolist(), strict=True):
         state.default_cost += one
         state.excess += more
-        state.regime_excess += more
     excess = np.array([one.excess for one in states])
     return excess, np.array([one.default_cost for one in states])
 
@@ -274,13 +253,13 @@ def _sure(
     return found
 
 
-def _counted(gained: Floats, sure: Floats, index: Ints) -> Floats:
-    """Of what each policy gained in an interval, what counts.
+def _counted(states: Sequence[PolicyState], sure: Floats) -> Floats:
+    """The share of what each policy saved that counts, shape (tenants, policies).
 
-    Of a gain that is the share that is sure: noise alone loses more so than it gains. The way back
-    to the default, and what a policy loses, count whole.
+    It is the share that is sure. Of the way back to the default from what is not confirmed all
+    counts: noise alone begins no change, and may well end one.
     """
-    counted = np.where(gained > 0, gained * sure, gained)
-    counted[:, 0] = gained[:, 0]
-    counted[np.arange(len(index)), index] = 0.0
+    counted = sure.copy()
+    is_tried = [one.trial is not None for one in states]
+    counted[is_tried, 0] = 1.0
     return counted

@@ -18,6 +18,8 @@ EFFECT_S = 15.0
 def follow(state: PolicyState, seen: Interval) -> list[Outcome]:
     """Follows what is in force: an order that took effect or did not, and what nobody ordered."""
     before, state.in_force = state.in_force, seen.in_force
+    if before != seen.in_force:
+        state.restart()
     if not seen.may_change or _is_banned(state, seen):
         state.trial = state.wanted = None
         return []
@@ -89,9 +91,8 @@ def _give_up(state: PolicyState, trial: Trial, what: What, why: str, seen: Inter
 
 
 def order(state: PolicyState, policy: str, adapting: float) -> None:
-    """A policy is to be attached; evidence against it is of what comes after."""
+    """A policy is to be attached."""
     state.wanted, state.waited_s, state.adapting = policy, 0.0, adapting
-    state.restart(policy)
 
 
 def is_on_trial(state: PolicyState) -> bool:
@@ -118,7 +119,7 @@ def judge(
     cost = trial.reread = max(trial.reread, float(known.cost[known.index]))
     error = trial.bound(config.alpha)
     if trial.is_confirmed(error):
-        state.end_trial()
+        state.trial = None
         why = f"it saved {trial.gained:.0f} pages in {trial.intervals} intervals{trial.told_cpu()}"
         return of_trial(trial, What.CONFIRMED, why, seen)
     due = config.undo_times * (cost + min(trial.standard_error(), cost)) - trial.promised
@@ -133,7 +134,10 @@ def judge(
         what, why_undone = What.ABANDONED, "nothing is missed by which it could be judged"
     if why_undone is None:
         return None
-    state.end_trial()
+    state.trial = None
+    if what is What.UNDONE:
+        pages = max(0.0, float(known.cost[origin]) - trial.gained)
+        state.lost[trial.to_policy] = state.lost.get(trial.to_policy, 0.0) + pages
     state.leads.pop(trial.to_policy, None)
     if trial.raw > 0 and trial.saved_nothing(cost, error, config.undo_times):
         state.calibration.raise_to(known.index, trial.would_cost / trial.raw, origin)

@@ -4,8 +4,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from cachepilot.decide.climb import Climb
 from cachepilot.decide.gain import LEAST_INTERVALS
 from cachepilot.decide.trial import Trial
@@ -24,26 +22,23 @@ LEADS_KEPT = 8.0
 class PolicyState:
     """It outlives a restart. All amounts are pages read, by measurement or calibrated.
 
-    `debts` are what each policy costs more than the cheapest since the present one was adopted, see
-    `evidence`; `totals` are predicted misses by policy and group of pages, aged as the calibration
-    is, sampled at `rate`. `leads` are by policy the seconds for which it was best, and how often
+    `climb` is what each policy saved since it began to gain on the one in force, see `evidence`;
+    `totals` are predicted misses by policy and group of pages, aged as the calibration is, sampled
+    at `rate`. `leads` are by policy the seconds for which it was best, and how often
     that ended; the present one is for `lead_s`.
     `default_cost` and `excess` are the ledger: what the default would have cost, and what was read
-    more than that, `regime_excess` of it since the workload last changed. `adapting` is what the
-    present policy may yet read anew. `barred` says until when a policy is not chosen that could not
-    be attached, or was ejected; `lost` are the pages that each cost while it was on trial, less
-    what it gained then.
+    more than that. `adapting` is what the present policy may yet read anew. `barred` says until
+    when a policy is not chosen that could not be attached, or was ejected; `lost` are the pages
+    that each cost which was undone, the way back included, since the workload last changed.
     """
 
     policies: list[str] = field(default_factory=list)
-    debts: list[float] = field(default_factory=list)
     totals: PagesTable = field(default_factory=PagesTable)
     rate: float = 0.0
     climb: Climb = field(default_factory=Climb)
     calibration: Calibration = field(default_factory=Calibration)
     default_cost: float = 0.0
     excess: float = 0.0
-    regime_excess: float = 0.0
     adapting: float = 0.0
     in_force: str = ""
     wanted: str | None = None
@@ -62,31 +57,18 @@ class PolicyState:
         return int(self.totals.values.shape[1])
 
     def align(self, policies: Sequence[str], groups: int) -> None:
-        """Follows other candidates: new ones begin as far behind as the last of those before."""
+        """Follows other candidates: what each saves is counted from now on."""
         if self.policies == list(policies) and self.groups == groups:
             return
         self.calibration.aligned(self.policies, policies)
-        known = dict(zip(self.policies, self.debts, strict=True))
-        most = max(known.values(), default=0.0)
-        self.debts = [known.get(name, most) for name in policies]
         self.policies = list(policies)
         self.totals = PagesTable.zeros(len(policies), groups)
-        self.climb.restart(len(policies), groups)
+        self.restart()
         self.climb.looked = 0
 
-    def restart(self, policy: str) -> None:
-        """The policy is to be in force: none leads over it but by what it gains from now on."""
-        if policy in self.policies:
-            debts = np.maximum(self.debts, self.debts[self.policies.index(policy)])
-            self.debts = (debts - debts.min()).tolist()
+    def restart(self) -> None:
+        """Another policy is in force: none leads over it but by what it gains from now on."""
         self.climb.restart(len(self.policies), self.groups)
-
-    def end_trial(self) -> None:
-        """Its loss is owed by its policy, until it gains as much."""
-        trial, self.trial = self.trial, None
-        if trial is not None:
-            lost = self.lost.get(trial.to_policy, 0.0) - trial.gained
-            self.lost[trial.to_policy] = max(0.0, lost)
 
     def end_lead(self, policy: str, since_s: float) -> None:
         """Another policy is best for `since_s`; what is known of this one is how long it was.
@@ -113,19 +95,13 @@ class PolicyState:
     def begin_regime(self, regime: int, time_s: float) -> None:
         """The workload changed: what was worse before may be better now.
 
-        Workloads of which that is told all the time only scatter: how far each policy was off is
-        forgotten no faster than it was learnt.
+        Who gains now begins to climb by itself. Workloads of which a change is told all the time
+        only scatter: how far each policy was off is forgotten no faster than it was learnt.
         """
-        if self.in_force in self.policies:
-            index = self.policies.index(self.in_force)
-            debts = np.minimum(self.debts, self.debts[index])
-            self.debts = (debts - debts.min()).tolist()
-            if time_s - self.regime_s >= SHOWN_S:
-                self.calibration.forget_all_but(index)
-                self.regime_excess = 0.0
-                self.lost = {}
-                self.climb.looked = 0
-        self.climb.restart(len(self.policies), self.groups)
+        if self.in_force in self.policies and time_s - self.regime_s >= SHOWN_S:
+            self.calibration.forget_all_but(self.policies.index(self.in_force))
+            self.lost = {}
+            self.climb.looked = 0
         self.regime, self.regime_s = regime, time_s
 
 

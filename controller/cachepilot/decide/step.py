@@ -61,14 +61,10 @@ def _weigh(
         is_tried = rollout.is_on_trial(state)
         judged = rollout.judge(state, seen, known.of(i), config) if is_tried else None
         found.append([] if judged is None else [judged])
-    hurdle = choose.hurdles(states, known)
-    ready = choose.ready(states, intervals, known, hurdle, config)
-    bounded = known.bound_leads(hurdle)
+    ready = choose.ready(states, intervals, known, config)
     for i, (state, seen) in enumerate(zip(states, intervals, strict=True)):
         # What may not be kept has no way back to it: the plan replaces it.
         may_choose = seen.may_change and seen.may_begin and seen.in_force in seen.allowed
         if ready.any[i] and may_choose and not seen.is_held and state.wanted is None:
             found[i] += choose.choose(state, seen, known, ready, i)
-        if state.wanted is None:
-            state.debts = bounded[i]
     return found
