@@ -2,6 +2,9 @@
 /* FIFO that has re-references counted by the kernel, and notes when it is told of them. */
 #include "test_policy.h"
 
+#define MOST_SPINS 500
+#define CLOCKS 32 /* looks at the clock for each, so that the verifier has few jumps to follow */
+
 /* Known to tests/kernel/guest/src/cases/counted.rs. */
 struct tallying_state {
 	u64 list;
@@ -11,6 +14,7 @@ struct tallying_state {
 	u64 shown;
 	u64 shown_accesses; /* of the folios that were shown, told before */
 	u64 removed_accesses;
+	u64 spin_ns; /* for each folio that is shown, which is then kept */
 };
 
 struct tallying_folio {
@@ -33,11 +37,28 @@ CACHE_EXT_HOOK(s32, tallying_init, struct mem_cgroup *memcg)
 	return STATE->list ? 0 : -ENOMEM;
 }
 
+static void spin(void)
+{
+	u64 until = cache_ext_clock_ns() + STATE->spin_ns;
+	u64 now = 0;
+
+	for (u32 i = 0; i < MOST_SPINS; i++) {
+#pragma unroll
+		for (int clock = 0; clock < CLOCKS; clock++)
+			now = cache_ext_clock_ns();
+		if (now > until)
+			break;
+	}
+}
+
 static s64 show(struct folio *folio, void *data)
 {
 	cache_ext_add(&STATE->shown, 1);
 	cache_ext_add(&STATE->shown_accesses, accesses_of(folio));
-	return CACHE_EXT_EVICT;
+	if (!STATE->spin_ns)
+		return CACHE_EXT_EVICT;
+	spin();
+	return CACHE_EXT_KEEP;
 }
 
 CACHE_EXT_HOOK(void, tallying_evict_folios, struct cache_ext_eviction_ctx *request,

@@ -8,11 +8,13 @@ use crate::counts;
 use crate::ensure;
 use crate::error::Result;
 use crate::files::TestFile;
+use crate::parameter::{Parameter, WATCHDOG_MS};
 use crate::policy::{self, Policy};
 
 pub const CASES: &[Case] = &[
     case("counted_accesses_are_told_before_removal", &[Ext4], told_before_removal),
     case("counted_accesses_are_told_before_a_folio_is_shown", &[Ext4], told_before_shown),
+    case("counted_accesses_are_told_when_a_request_is_late", &[Ext4], told_late),
     case("accesses_are_counted_up_to_63", &[Ext4], saturates),
     case("counts_end_and_begin_with_a_swap", &[Ext4], swapped),
     case("hooks_that_call_nothing_are_told_the_same", &[Ext4], unaided),
@@ -32,6 +34,7 @@ struct Tally {
     shown: u64,
     shown_accesses: u64,
     removed_accesses: u64,
+    spin_ns: u64,
 }
 
 /// `struct unaided_state` of tests/kernel/policies/unaided.bpf.c.
@@ -86,6 +89,27 @@ fn told_before_shown(_: &Lab) -> Outcome {
         found.shown_accesses == 2 * found.shown,
         "of pages read twice more, some were shown before that was told: {found:?}"
     );
+    Ok(format!("{found:?}"))
+}
+
+/// The time of a request is over while more folios are about to be shown.
+fn told_late(_: &Lab) -> Outcome {
+    let _watchdog = Parameter::set(WATCHDOG_MS, "40")?;
+    let file = TestFile::create("overdue", PAGES)?;
+    let cgroup = Cgroup::create("overdue", None)?;
+    let attached = policy::attach("tallying", &cgroup)?;
+    read(&cgroup, &file, 4)?;
+    let state = attached.policy().state::<Tally>()?;
+    // SAFETY: the state is mapped as long as the policy is open.
+    unsafe { (&raw mut (*state).spin_ns).write_volatile(2_000_000) };
+    cgroup.write("memory.reclaim", "128K")?;
+    file.uncache()?;
+    let (found, stat) = (tally(attached.policy())?, cgroup.stat()?);
+    ensure!(
+        stat.get("time_limited") > 0 && stat.get("ejections") == 0,
+        "no request was late, or too many: {stat:?}"
+    );
+    ensure!(found.accesses == 3 * PAGES, "{PAGES} pages were read three times more: {found:?}");
     Ok(format!("{found:?}"))
 }
 

@@ -9,8 +9,10 @@ use crate::counts::{self, Events};
 use crate::ensure;
 use crate::error::{Context, Result, write_text};
 use crate::files::{PAGE, TestFile, advise, page_content};
+use crate::policy;
 use std::fs;
 use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
 
 pub const CASES: &[Case] = &[
     case("truncate_once", &[Ext4, Xfs], truncate),
@@ -21,7 +23,17 @@ pub const CASES: &[Case] = &[
     case("punched_hole_once", &[Ext4, Xfs], punched_hole),
     case("eviction_once", &[Ext4, Xfs], eviction),
     case("large_folios_split_and_go_once", &[Xfs], split),
+    case("folios_go_once_while_records_move", &[Ext4], while_records_move),
 ];
+
+/// `struct departing_state` of tests/kernel/policies/departing.bpf.c.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Departing {
+    added: u64,
+    removed: u64,
+    pages: u64,
+}
 
 /// Reads the file, then does what takes its pages out of the cache.
 fn read_then(file: &TestFile, removal: impl FnOnce() -> Result<()>) -> Outcome {
@@ -131,4 +143,38 @@ fn split(_: &Lab) -> Outcome {
     ensure!(cached == kept, "{cached} pages are cached, not {kept}");
     drop(cgroup);
     Ok(format!("{found:?}"))
+}
+
+/// Reads a file and cuts it, again and again, on a processor of its own.
+fn come_and_go(file: &TestFile, cpu: u32, time: Duration) -> Result<()> {
+    child::stay_on_cpu(cpu)?;
+    let descriptor = file.open()?;
+    let start = Instant::now();
+    while start.elapsed() < time {
+        file.skim(0..file.pages)?;
+        descriptor.set_len(0).context(|| "truncate".into())?;
+        descriptor.set_len(file.pages * PAGE as u64).context(|| "truncate".into())?;
+    }
+    Ok(())
+}
+
+/// The table shrinks under the folios of one file as those of another one go.
+fn while_records_move(lab: &Lab) -> Outcome {
+    const FEW: u64 = 1024;
+    let files = [TestFile::sparse("going", FEW)?, TestFile::sparse("gone", FEW)?];
+    let cgroup = Cgroup::create("going", None)?;
+    let attached = policy::attach("departing", &cgroup)?;
+    let time = 2 * lab.time;
+    let first = child::spawn(&cgroup, || come_and_go(&files[0], 0, time))?;
+    child::run(&cgroup, || come_and_go(&files[1], 1, time))?;
+    first.wait()?;
+    // SAFETY: mapped as long as the policy is open.
+    let told = unsafe { attached.policy().state::<Departing>()?.read_volatile() };
+    let stat = cgroup.stat()?;
+    ensure!(
+        told.removed == stat.get("removed") && told.pages == told.removed,
+        "{} folios went: {told:?}",
+        stat.get("removed")
+    );
+    Ok(format!("{told:?}"))
 }

@@ -7,6 +7,7 @@ mod charges;
 mod children;
 mod counted;
 mod filtering;
+mod handovers;
 mod hooks;
 mod hooks_removal;
 mod hostile;
@@ -155,6 +156,7 @@ pub fn of(set: Set) -> impl Iterator<Item = &'static Case> {
         lifetime::CASES,
         nodes::CASES,
         notes::CASES,
+        handovers::CASES,
         splits::CASES,
         parts::CASES,
         hostile::CASES,

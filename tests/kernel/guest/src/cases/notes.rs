@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is noted of a folio beside its cgroup, when the folio changes or the policy goes.
+//! What is noted of a folio beside its cgroup, when the folio changes.
 
 use super::nodes::stay_on_node;
 use super::splits::split;
-use super::{Case, Ext4, Lab, MIB, Nodes, Outcome, Xfs, case};
+use super::{Case, Lab, Nodes, Outcome, Xfs, case};
 use crate::cgroup::Cgroup;
 use crate::child;
 use crate::ensure;
@@ -14,42 +14,9 @@ use crate::policy;
 use std::os::unix::fs::FileExt;
 
 pub const CASES: &[Case] = &[
-    case("nothing_is_told_of_a_folio_that_was_not_handed_over", &[Ext4], locked_in_memory),
     case("a_hit_before_a_migration_moves_the_folio_in_time", &[Nodes], migrated),
     case("a_hit_before_a_split_moves_every_part_in_time", &[Xfs], split_after_hit),
 ];
-
-/// `struct plain_state` of tests/kernel/policies/plain.bpf.c.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-struct Plain {
-    list: u64,
-    added: u64,
-    accessed: u64,
-}
-
-/// The next policy does not find a file that is locked in memory, and is not told of its accesses.
-fn locked_in_memory(_: &Lab) -> Outcome {
-    const PAGES: u64 = 256;
-    let file = TestFile::create("locked", PAGES)?;
-    let cgroup = Cgroup::create("locked", Some(8 * MIB))?;
-    let first = policy::attach("plain", &cgroup)?;
-    child::run(&cgroup, || (0..2).try_for_each(|_| file.read_all()))?;
-    let mapping = Mapping::of_file(&file.open()?, PAGES)?;
-    mapping.lock()?;
-    first.detach();
-    let second = policy::attach("plain", &cgroup)?;
-    (0..2).try_for_each(|_| file.read_all())?;
-    let state = second.policy().state::<Plain>()?;
-    // SAFETY: the state is mapped as long as the policy is open.
-    let found = unsafe { state.read_volatile() };
-    ensure!(found.added < PAGES / 8, "a file that is locked was handed over: {found:?}");
-    ensure!(
-        found.accessed < PAGES / 8,
-        "accesses were told of folios that the policy does not have: {found:?}"
-    );
-    Ok(format!("{found:?}"))
-}
 
 /// Pages on the list before the folios of a case, so that a request does not come across those.
 const BEFORE: u64 = 64;
