@@ -57,7 +57,7 @@ impl Learning {
     }
 
     pub(super) fn take(&mut self, event: &Event) {
-        self.keys.push(event.record.page_key());
+        self.keys.push(event.record.sample_key());
         self.tasks.push(event.record.task);
         self.times_ns.push(event.record.time_ns);
         self.events += 1;

@@ -34,7 +34,7 @@ impl Source {
         state.counts.get_mut(&slot).unwrap().accesses += pages.end - pages.start;
         let record = |index| Record { cgroup, index, inode: 1, ..Record::default() };
         let events = pages.map(|index| Event { record: record(index), mmap: false });
-        state.events.extend(events.filter(|e| page_hash(e.record.page_key()) < threshold));
+        state.events.extend(events.filter(|e| page_hash(e.record.sample_key()) < threshold));
     }
 
     /// Pages that readahead brings to the tenant in a slot.
