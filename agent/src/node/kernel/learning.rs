@@ -72,9 +72,9 @@ impl Learning {
         self.named = named;
     }
 
-    /// Whether something has come that was not fed yet.
-    pub(super) fn is_due(&self) -> bool {
-        !self.keys.is_empty()
+    /// Sampled accesses that were not fed yet.
+    pub(super) fn pending(&self) -> usize {
+        self.keys.len()
     }
 
     /// Feeds what has come. The curves are corrected by the number of all accesses since the last
