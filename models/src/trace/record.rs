@@ -273,8 +273,7 @@ mod tests {
     fn a_sampled_page_is_below_the_samplers_threshold_by_its_key() {
         for index in 0..5000 {
             let record = Record { inode: 12, generation: 7, index, ..<_>::default() };
-            let (sampler, own) =
-                (sample_hash(12, 7, index), page_hash(record.sample_key()));
+            let (sampler, own) = (sample_hash(12, 7, index), page_hash(record.sample_key()));
             assert_eq!(sampler >> 32, own >> 32);
             assert_eq!(own as u32, page_hash(record.page_key()) as u32);
         }
