@@ -68,18 +68,17 @@ static __always_inline struct task_state *state_of_current(bool create)
 				    create ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
 }
 
-/* models::hash::page_hash(): the finalizer of SplitMix64. */
-static __always_inline u64 page_hash(u64 key)
+/* models::hash::sample_hash(), where `file` is the part of the inode and its generation. */
+static __always_inline u64 sample_hash(u64 file, u64 index)
 {
-	u64 x = key + 0x9e3779b97f4a7c15ULL;
+	u64 x = index + file;
 
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-	return x ^ (x >> 31);
+	return (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
 }
 
 /*
- * Reports an access to a page whose hash is below the threshold. A global function, which the
+ * Reports an access to a page whose hash is up to the threshold. A global function, which the
  * verifier looks at once: it follows the loop below page by page, and when this was a part of it,
  * that of 6.1 did not come to an end within minutes on an emulated CPU.
  */
@@ -87,7 +86,7 @@ __attribute__((noinline)) int sample_page(struct event *event, u64 file, u64 ind
 {
 	if (!event)
 		return 0;
-	if (page_hash(file ^ page_hash(index)) >= threshold && threshold != ~0ULL)
+	if (sample_hash(file, index) > threshold)
 		return 0;
 	event->index = index;
 	report(event);
@@ -95,8 +94,8 @@ __attribute__((noinline)) int sample_page(struct event *event, u64 file, u64 ind
 }
 
 /*
- * Counts accesses to `pages` pages from `first` on, and reports those whose hash is below the
- * threshold of the cgroup; the key is that of Record::page_key() in models/.
+ * Counts accesses to `pages` pages from `first` on, and reports those whose hash is up to the
+ * threshold of the cgroup.
  */
 static __always_inline void accessed(const struct cgroup_entry *entry, struct tenant_counts *of,
 				     u64 cgroup, const struct inode *host, u64 first, u64 pages,
@@ -120,7 +119,7 @@ static __always_inline void accessed(const struct cgroup_entry *entry, struct te
 	event.generation = host->i_generation;
 	event.task = (u32)bpf_get_current_pid_tgid();
 	event.flags = flags;
-	file = page_hash(page_hash((u64)event.device << 32 | event.generation) ^ event.inode);
+	file = (event.inode ^ event.generation) << 32;
 	for (u32 i = 0; i < MAX_SAMPLED_PAGES && i < pages; i++)
 		sample_page(&event, file, first + i, threshold);
 	if (pages > MAX_SAMPLED_PAGES)

@@ -59,17 +59,12 @@ def records(file: Path) -> Iterator[tuple[int, ...]]:
     yield from RECORD.iter_unpack(file.read_bytes()[HEADER_BYTES:])
 
 
-def page_hash(key: int) -> int:
-    """The hash of docs/trace_format.md."""
-    x = (key + 0x9E3779B97F4A7C15) & MASK
+def sample_hash(record: tuple[int, ...]) -> int:
+    """What samplers compare with their threshold, see docs/trace_format.md."""
+    _, _, inode, index, _, generation, _, _ = record
+    x = (index + ((inode ^ generation) << 32)) & MASK
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
-    return x ^ (x >> 31)
-
-
-def page_key(record: tuple[int, ...]) -> int:
-    _, _, inode, index, device, generation, _, _ = record
-    return page_hash(page_hash(device << 32 | generation) ^ inode) ^ page_hash(index)
+    return ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
 
 
 # accesses, misses, readahead pages, those through mappings, writes, read calls
@@ -147,7 +142,7 @@ def test_a_sample_has_all_accesses_of_its_pages_and_no_other(
     steps: dict[str, Told], folder: Path
 ) -> None:
     everything = list(records(folder / "random.cptrace"))
-    below = [r[2:6] for r in everything if page_hash(page_key(r)) < 1 << 60]
+    below = [r[2:6] for r in everything if sample_hash(r) <= 1 << 60]
     sampled = [record[2:6] for record in records(folder / "sampled.cptrace")]
     assert sampled == below
     assert steps["sampled"]["records"] == len(sampled) > 50

@@ -2,7 +2,7 @@
 //! Header and records of the `.cptrace` format, `docs/trace_format.md`.
 
 use super::fixed::{u32_at, u64_at};
-use crate::hash::page_hash;
+use crate::hash::{page_hash, page_unhash, sample_hash};
 
 /// First bytes of every `.cptrace` file.
 pub const MAGIC: [u8; 8] = *b"CPTRACE\0";
@@ -147,6 +147,17 @@ impl Record {
         page_key(self.file_key(), self.index)
     }
 
+    /// The key of a page that a sampler in the kernel let through: [`page_hash`] of it has the upper
+    /// half of [`sample_hash`], so that whoever filters by it has the sampler's pages, and the lower
+    /// half of the hash of [`Record::page_key`], which tells pages apart that share the upper one.
+    #[inline(always)]
+    #[must_use]
+    pub fn sample_key(&self) -> u64 {
+        const LOWER: u64 = u32::MAX as u64;
+        let upper = sample_hash(self.inode, self.generation, self.index) & !LOWER;
+        page_unhash(upper | page_hash(self.page_key()) & LOWER)
+    }
+
     /// The part of [`Record::page_key`] that is the file's.
     #[inline(always)]
     #[must_use]
@@ -259,14 +270,25 @@ mod tests {
     }
 
     #[test]
+    fn a_sampled_page_is_below_the_samplers_threshold_by_its_key() {
+        for index in 0..5000 {
+            let record = Record { inode: 12, generation: 7, index, ..<_>::default() };
+            let (sampler, own) = (sample_hash(12, 7, index), page_hash(record.sample_key()));
+            assert_eq!(sampler >> 32, own >> 32);
+            assert_eq!(own as u32, page_hash(record.page_key()) as u32);
+        }
+    }
+
+    #[test]
     fn page_keys_tell_every_field_apart() {
-        let mut keys = HashSet::new();
+        let (mut keys, mut sample_keys) = (HashSet::new(), HashSet::new());
         for device in 0..10u32 {
             for generation in 0..10u32 {
                 for inode in 0..50u64 {
                     for index in 0..50u64 {
                         let record = Record { device, generation, inode, index, ..<_>::default() };
                         assert!(keys.insert(record.page_key()));
+                        assert!(sample_keys.insert(record.sample_key()));
                     }
                 }
             }

@@ -57,7 +57,7 @@ impl Learning {
     }
 
     pub(super) fn take(&mut self, event: &Event) {
-        self.keys.push(event.record.page_key());
+        self.keys.push(event.record.sample_key());
         self.tasks.push(event.record.task);
         self.times_ns.push(event.record.time_ns);
         self.events += 1;
@@ -72,9 +72,9 @@ impl Learning {
         self.named = named;
     }
 
-    /// Whether something has come that was not fed yet.
-    pub(super) fn is_due(&self) -> bool {
-        !self.keys.is_empty()
+    /// Sampled accesses that were not fed yet.
+    pub(super) fn pending(&self) -> usize {
+        self.keys.len()
     }
 
     /// Feeds what has come. The curves are corrected by the number of all accesses since the last

@@ -275,7 +275,7 @@ impl Node for KernelNode {
     fn observe(&mut self) -> Result<Observation> {
         self.scan()?;
         if let Some(sampling) = &mut self.sampling {
-            sampling.begin_judging();
+            sampling.begin_judging()?;
         }
         let swap_free = self.host.memory_bytes("SwapFree");
         let ids: Vec<u64> = self.tenants.keys().copied().collect();

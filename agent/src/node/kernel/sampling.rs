@@ -5,7 +5,7 @@ use super::learning::{Having, Learning};
 use super::memory::Usage;
 use super::tenant::add_counts;
 use super::tenants::Found;
-use crate::bpf::sampler_layout::Losses;
+use crate::bpf::sampler_layout::{Counts, Losses};
 use crate::bpf::source::AccessSource;
 use crate::curves::{CurvesConfig, PAGE_BYTES, TenantCurves};
 use crate::error::Result;
@@ -15,6 +15,9 @@ use std::time::Duration;
 
 /// So often thresholds follow the budget of events.
 const WINDOW: Duration = Duration::from_millis(500);
+/// Events of a tenant that wait until they are learnt from. One by one each costs what the simulated
+/// caches take to come into the processor's, and its feeding a look at the tenant's counts.
+const BATCH: usize = 1024;
 
 struct Sampled {
     slot: u32,
@@ -22,6 +25,8 @@ struct Sampled {
     /// What the kernel uses for all members.
     threshold: u64,
     learning: Learning,
+    /// What was counted when curves were last judged; `None` when it could not be read.
+    counts: Option<Counts>,
 }
 
 /// All tenants that are sampled.
@@ -110,6 +115,7 @@ impl Sampling {
             members: BTreeSet::new(),
             threshold: self.first_threshold,
             learning: Learning::default(),
+            counts: None,
         };
         self.tenants.insert(id, sampled);
         true
@@ -170,20 +176,16 @@ impl Sampling {
     /// # Errors
     /// When the kernel does not give events any more.
     pub fn tick(&mut self, elapsed: Duration) -> Result<()> {
-        for event in self.source.drain()? {
-            let owner = self.owners.get(&event.record.cgroup);
-            let Some(tenant) = owner.and_then(|id| self.tenants.get_mut(id)) else { continue };
-            tenant.learning.take(&event);
-        }
-        self.losses = self.source.losses()?;
+        self.take_events()?;
         self.window += elapsed;
         let whole = self.window >= WINDOW;
-        for tenant in self.tenants.values_mut().filter(|t| whole || t.learning.is_due()) {
-            // What cannot be read is told of the tenant when it is shown.
-            let Ok(counts) = self.source.counts(tenant.slot) else { continue };
-            tenant.learning.feed(&self.config, counts.accesses);
+        for tenant in self.tenants.values_mut() {
+            if whole || tenant.learning.pending() >= BATCH {
+                tenant.feed(self.source.as_ref(), &self.config);
+            }
         }
         if whole {
+            self.losses = self.source.losses()?;
             let window = std::mem::take(&mut self.window);
             for tenant in self.tenants.values_mut() {
                 tenant.advance(self.source.as_ref(), window);
@@ -192,10 +194,32 @@ impl Sampling {
         Ok(())
     }
 
-    /// Begins a judgement of all curves: of the events since the last one, how many were lost.
-    pub fn begin_judging(&mut self) {
+    fn take_events(&mut self) -> Result<()> {
+        let events = self.source.drain()?;
+        for run in events.chunk_by(|one, next| one.record.cgroup == next.record.cgroup) {
+            let owner = self.owners.get(&run[0].record.cgroup);
+            let Some(tenant) = owner.and_then(|id| self.tenants.get_mut(id)) else { continue };
+            run.iter().for_each(|event| tenant.learning.take(event));
+        }
+        Ok(())
+    }
+
+    /// Begins a judgement of all curves: they have learnt all that is counted, and of the events
+    /// since the last one it is known how many were lost.
+    ///
+    /// # Errors
+    /// As [`Self::tick`].
+    pub fn begin_judging(&mut self) -> Result<()> {
+        self.take_events()?;
+        self.losses = self.source.losses()?;
+        for tenant in self.tenants.values_mut() {
+            tenant.counts = match tenant.learning.pending() {
+                0 => self.source.counts(tenant.slot).ok(),
+                _ => tenant.feed(self.source.as_ref(), &self.config),
+            };
+        }
         let events = self.tenants.values().map(|t| t.learning.events()).sum::<u64>();
-        let counted = |t: &Sampled| self.source.counts(t.slot).map_or(0, |counts| counts.accesses);
+        let counted = |t: &Sampled| t.counts.as_ref().map_or(0, |counts| counts.accesses);
         let accesses = self.tenants.values().map(counted).sum::<u64>();
         let before = self.judged;
         // Tenants that left took theirs along.
@@ -207,6 +231,7 @@ impl Sampling {
         let lost = dropped as f64 + unsampled as f64 * rate.min(1.0);
         let lost_share = lost / (lost + came as f64).max(1.0);
         self.judged = Judged { events, accesses, losses: self.losses, lost_share };
+        Ok(())
     }
 
     /// Adds what was counted and learnt of a tenant.
@@ -215,11 +240,11 @@ impl Sampling {
             shown.distrust = "not sampled: there are more tenants than max_tenants".into();
             return;
         };
-        let Ok(counts) = self.source.counts(tenant.slot) else {
+        let Some(counts) = &tenant.counts else {
             shown.distrust = "its accesses could not be read".into();
             return;
         };
-        add_counts(shown, &counts);
+        add_counts(shown, counts);
         // Curves end with the memory of the node, which is as good as no limit.
         let largest = self.config.sizes_pages.last().copied().unwrap_or(0) * PAGE_BYTES;
         let limit_bytes = match shown.limit_bytes {
@@ -228,7 +253,7 @@ impl Sampling {
         };
         let cache_bytes = limit_bytes.saturating_sub(usage.beside_curves());
         let having = Having { policy: &shown.policy, cache_bytes };
-        let learnt = tenant.learning.judge(having, &counts, self.judged.lost_share);
+        let learnt = tenant.learning.judge(having, counts, self.judged.lost_share);
         shown.curves_generation = learnt.curves.as_ref().map_or(0, |curves| curves.generation);
         (shown.curves, shown.trusted) = (learnt.curves, learnt.trusted);
         shown.counterfactuals = learnt.counterfactuals;
@@ -254,6 +279,14 @@ impl Sampling {
 }
 
 impl Sampled {
+    /// Learns from the events that have come; what was counted until then. What cannot be read is
+    /// told of the tenant when it is shown.
+    fn feed(&mut self, source: &dyn AccessSource, config: &CurvesConfig) -> Option<Counts> {
+        let counts = source.counts(self.slot).ok()?;
+        self.learning.feed(config, counts.accesses);
+        Some(counts)
+    }
+
     /// Lets time pass for the curves, and gives the kernel the threshold that they want.
     fn advance(&mut self, source: &dyn AccessSource, elapsed: Duration) {
         let Some(threshold) = self.learning.advance(elapsed) else { return };

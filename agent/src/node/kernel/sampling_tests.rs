@@ -34,7 +34,7 @@ impl Source {
         state.counts.get_mut(&slot).unwrap().accesses += pages.end - pages.start;
         let record = |index| Record { cgroup, index, inode: 1, ..Record::default() };
         let events = pages.map(|index| Event { record: record(index), mmap: false });
-        state.events.extend(events.filter(|e| page_hash(e.record.page_key()) < threshold));
+        state.events.extend(events.filter(|e| page_hash(e.record.sample_key()) < threshold));
     }
 
     /// Pages that readahead brings to the tenant in a slot.
@@ -131,7 +131,7 @@ fn tenants_beyond_the_bound_are_counted_and_say_so() {
 
 /// A tenant as the node shows it, with what is counted and learnt of it.
 fn told(sampling: &mut Sampling, id: u64, limit_bytes: u64) -> wire::Tenant {
-    sampling.begin_judging();
+    sampling.begin_judging().unwrap();
     let policy = "default".into();
     let mut shown = wire::Tenant { cgroup_id: id, policy, limit_bytes, ..wire::Tenant::default() };
     let usage = Usage { current: 5 << 12, file: 5 << 12, ..Usage::default() };
