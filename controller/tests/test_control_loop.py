@@ -56,7 +56,7 @@ def test_a_curve_that_lies_is_tried_once_taken_back_and_left_alone(tmp_path: Pat
     assert len(tried) == 1
     plant.of("/scan").change({"default": linear(260 * MIB), "mru": linear(200 * MIB)})
     plant.of("/scan").phase += 1
-    world.run(10)
+    world.run(15)
     assert plant.of("/scan").policy == "mru"
 
 
@@ -102,7 +102,7 @@ def test_a_phase_change_during_a_trial_is_not_blamed_on_it(tmp_path: Path) -> No
 def test_a_load_that_drops_is_not_blamed_on_the_policy(tmp_path: Path) -> None:
     plant = one_tenant()
     world = World(tmp_path, plant)
-    world.run(4)
+    world.run(5)
     assert plant.of("/scan").policy == "mru"
     plant.of("/scan").threads = 0.4
     world.run(60)
@@ -216,7 +216,7 @@ def test_a_restart_in_the_middle_of_a_trial_goes_on_with_it(tmp_path: Path) -> N
         told={"mru": linear(150 * MIB)},
     )
     world = World(tmp_path, plant)
-    world.run(4)
+    world.run(6)
     assert plant.of("/scan").policy == "mru"
     epoch = plant.epoch
     world.restart()
