@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The hash that decides which pages are sampled.
 
+/// The two multiplying rounds of the finalizer of SplitMix64.
+#[inline(always)]
+fn mixed(x: u64) -> u64 {
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
+}
+
 /// Hash of a page key, uniform over all 64 bits: the finalizer of SplitMix64
 /// (Steele, Lea, Flood, OOPSLA '14; constants of Stafford's variant 13).
 ///
@@ -9,9 +16,7 @@
 #[inline(always)]
 #[must_use]
 pub fn page_hash(key: u64) -> u64 {
-    let mut x = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let x = mixed(key.wrapping_add(0x9e37_79b9_7f4a_7c15));
     x ^ (x >> 31)
 }
 
@@ -32,9 +37,7 @@ pub fn page_unhash(hash: u64) -> u64 {
 #[inline(always)]
 #[must_use]
 pub fn sample_hash(inode: u64, generation: u32, index: u64) -> u64 {
-    let mut x = index.wrapping_add((inode ^ u64::from(generation)) << 32);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
+    mixed(index.wrapping_add((inode ^ u64::from(generation)) << 32))
 }
 
 /// Threshold T such that a uniform 64-bit hash is below T with probability `rate` (0, 1].
