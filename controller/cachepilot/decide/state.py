@@ -24,8 +24,8 @@ class PolicyState:
 
     `climb` is what each policy saved since it began to gain on the one in force, see `evidence`;
     `totals` are predicted misses by policy and group of pages, aged as the calibration is, sampled
-    at `rate`. `leads` are by policy the seconds for which it was best, and how often
-    that ended; the present one is for `lead_s`.
+    at `rate`. `leads` are by policy the seconds for which it was best, and how often that ended;
+    the present one is for `lead_s`.
     `default_cost` and `excess` are the ledger: what the default would have cost, and what was read
     more than that. `adapting` is what the present policy may yet read anew. `barred` says until
     when a policy is not chosen that could not be attached, or was ejected; `lost` are the pages
