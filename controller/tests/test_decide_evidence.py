@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from deciding import ACCESSES, CACHE_PAGES, COST, GROUPS, RATE, counterfactual
+from deciding import ACCESSES, CACHE_PAGES, COST, GROUPS, RATE, World, counterfactual
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -16,7 +16,9 @@ from cachepilot.decide.climb import Climb, Climbs
 from cachepilot.decide.config import RANGES, DecideConfig
 from cachepilot.decide.evidence import Evidence
 from cachepilot.decide.gain import LEAST_INTERVALS
+from cachepilot.decide.outcome import What
 from cachepilot.decide.state import SETTLED_S, Interval, PolicyState, is_settling
+from cachepilot.decide.step import step
 from cachepilot.decide.trial import Trial
 from cachepilot.errors import InputError
 from cachepilot.model.calibration import SHOWN_S
@@ -311,19 +313,55 @@ def test_workloads_that_only_scatter_leave_the_calibration(after_s: float, kept:
 
 
 def test_a_page_cache_settles_once_it_turned_over() -> None:
-    state = PolicyState()
-    assert not is_settling(state, 0.0)
+    state = PolicyState(in_force="default", in_force_s=1.0)
+    assert not is_settling(state)
     state.wanted = "lru"
-    assert is_settling(state, 0.0)
-    state.wanted = None
+    assert is_settling(state)
+    state.wanted, state.turnover = None, 1.0
+    assert is_settling(state)
+    state.in_force_s = SETTLED_S + 1
+    assert not is_settling(state)
+    state.in_force_s, state.turnover = 1.0, 0.0
     state.trial = Trial("default", "lru", 10.0, 1, 1.0, (1.0, 0.5), (1.0, 0.4), is_live=True)
-    state.trial.intervals, state.trial.misses, state.trial.reread = LEAST_INTERVALS, 99.0, 100.0
-    assert is_settling(state, 10.0 + SETTLED_S)
-    assert not is_settling(state, 10.1 + SETTLED_S)
-    state.trial.misses = 100.0
-    assert not is_settling(state, 11.0)
-    state.trial.intervals -= 1
-    assert is_settling(state, 11.0)
+    assert is_settling(state)
+    state.trial.intervals = LEAST_INTERVALS
+    assert not is_settling(state)
+
+
+def test_what_a_way_back_reads_anew_settles_too() -> None:
+    world = World({"default": 0.5, "lru": 0.9}, told={"lru": 0.3}).learn()
+    world.until(What.UNDONE)
+    assert is_settling(world.state)
+    few = replace(world.interval(), counterfactual=None, misses=COST / 2)
+    step(world.state, few, world.config)
+    assert world.state.in_force == "default" and is_settling(world.state)
+    world.run(1)
+    assert not is_settling(world.state)
+
+
+@pytest.mark.parametrize("off", [0.5, 1.0, 1.5])
+def test_the_default_spends_none_of_the_budget_however_far_it_is_off(off: float) -> None:
+    """And when a policy gains later, it is chosen."""
+    world = World({"default": 0.1 * off, "lru": 0.1 * off}, told={"default": 0.1, "lru": 0.1})
+    world.run(1800)
+    assert world.state.excess == pytest.approx(0.0, abs=1e-6)
+    world.truth["lru"], world.told["lru"] = 0.08 * off, 0.08
+    world.until(What.CONFIRMED, 100)
+    world.run(4 * 3600)
+    # Hours later what is known of the default has faded, and gains are still gains.
+    assert world.state.excess < 0.9 * world.lost < 0
+
+
+def test_what_may_be_read_anew_ends_though_nothing_is() -> None:
+    """Below the prediction all counts: a policy must not seem better and better."""
+    state, random = PolicyState(in_force="default"), np.random.default_rng(3)
+    for _ in range(60):
+        take(state, plain(), misses=1600.0)
+    state.adapting, known = 1e6, state.calibration.factors(0)[0]
+    for _ in range(600):
+        state.in_force_s += 1.0
+        take(state, plain(), misses=1600.0 * (1 + 0.1 * random.standard_normal()))
+    assert state.calibration.factors(0)[0] == pytest.approx(known, abs=0.03)
 
 
 @given(

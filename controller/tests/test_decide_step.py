@@ -3,11 +3,13 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from deciding import ACCESSES, COST, World
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.evidence import WORST
+from cachepilot.decide.gain import IDLE_S
 from cachepilot.decide.outcome import Outcome, What
 from cachepilot.decide.rollout import EFFECT_S, RETRY_S
 from cachepilot.decide.state import LEADS_KEPT, PolicyState
@@ -168,6 +170,51 @@ def test_what_a_policy_cost_that_was_undone_raises_what_it_must_save() -> None:
     assert kinds(world.run(1)) == [What.LIVE]
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_change_that_reads_more_ends_with_the_budget_however_it_is_calibrated(seed: int) -> None:
+    """What was measured of the default in a few intervals that scatter makes the change a gain."""
+    random = np.random.default_rng(seed)
+    world = World({"default": 0.5, "lru": 0.56}, told={"lru": 0.45}, seed=seed)
+    budget, most = 0.0025 * 0.5 * ACCESSES * (2500 + 4200), 0.0
+    for _ in range(2500):
+        seen = world.interval()
+        step(
+            world.state,
+            replace(seen, misses=max(0.0, seen.misses * (1 + 0.5 * random.standard_normal()))),
+            world.config,
+        )
+        most = max(most, world.lost)
+    assert most < budget
+
+
+def test_a_change_that_is_taken_back_as_the_default_gains_raises_what_it_must_save() -> None:
+    """Both gain in alternate intervals; the change is begun ever more seldom."""
+    world, begun = World({"default": 0.6, "lru": 0.6}).learn(), []
+    for i in range(400):
+        world.truth = {"default": 0.8, "lru": 0.4} if i % 2 else {"default": 0.4, "lru": 0.74}
+        begun += [i for one in world.run(1) if one.what is What.LIVE]
+    waits = np.diff(begun)
+    assert len(waits) > 3 and (waits[1:] > waits[:-1]).all()
+
+
+def test_what_was_lost_by_a_change_that_was_replaced_is_asked_of_the_next() -> None:
+    """`lru` is simulated well in times that are too short to fill its page cache."""
+    world = saving(mru=0.5).learn()
+    world.truth["lru"] = 0.5
+    world.until(What.LIVE)
+    world.run(1)
+    world.told["mru"] = world.truth["mru"] = 0.05
+    assert kinds(world.run(12))[0] is What.ABANDONED
+    assert world.state.lost["lru"] >= COST
+
+
+def test_after_an_undone_change_the_lead_of_the_earlier_policy_begins_anew() -> None:
+    world = promising()
+    world.until(What.UNDONE)
+    world.run(1)
+    assert world.in_force == "default" and world.state.lead_s <= 2.0
+
+
 def test_a_policy_that_is_refused_is_barred_for_a_time() -> None:
     world = saving()
     world.refusing = frozenset({"lru"})
@@ -232,8 +279,18 @@ def test_a_tenant_that_is_pinned_changes_nothing() -> None:
     world = promising()
     world.run(2)
     world.may_change = False
-    assert world.run(300) == []
+    assert kinds(world.run(300)) == [What.ABANDONED]
     assert world.in_force == "lru" and world.state.trial is None
+
+
+def test_what_was_on_trial_as_an_operator_took_over_has_yet_to_prove_itself() -> None:
+    world = promising().learn(300)
+    world.until(What.LIVE)
+    world.run(2)
+    world.may_change = False
+    assert kinds(world.run(300)) == [What.ABANDONED]
+    world.may_change = True
+    assert kinds(world.run(40)) == [What.LIVE, What.UNDONE] and world.in_force == "default"
 
 
 def test_a_policy_that_is_not_allowed_is_not_chosen() -> None:
@@ -246,7 +303,7 @@ def test_a_change_is_not_undone_into_what_is_not_allowed() -> None:
     world = promising()
     world.run(2)
     world.allow(("lru",))
-    assert world.run(100) == []
+    assert kinds(world.run(100)) == [What.ABANDONED]
     assert world.in_force == "lru" and world.state.trial is None
 
 
@@ -306,7 +363,22 @@ def test_an_interval_without_counterfactuals_judges_nothing() -> None:
     for _ in range(50):
         silent = replace(world.interval(), counterfactual=None)
         assert step(world.state, silent, world.config) == []
-    assert world.state.trial == trial
+    assert world.state.trial == replace(trial, idle_s=50.0)
+
+
+@pytest.mark.parametrize("policy", ["lru", "unknown"])
+def test_a_change_that_cannot_be_judged_is_given_up(policy: str) -> None:
+    """The node tells of no accesses, or does not simulate the policy that it found in force."""
+    world = saving().learn()
+    if policy == "lru":
+        world.until(What.LIVE)
+    world.run(2)
+    told = []
+    for _ in range(int(IDLE_S) + 5):
+        silent = replace(world.interval(), counterfactual=None, in_force=policy, misses=9e3)
+        told += step(world.state, silent, world.config)
+    assert told[-1].what is What.ABANDONED and "cannot be judged" in told[-1].why
+    assert world.state.wanted == "default" and world.state.trial is None
 
 
 def test_an_order_waits_while_nothing_can_be_stored() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.evidence import SETTLING, WORST, Evidence, Evidences
+from cachepilot.decide.evidence import WORST, Evidence, Evidences
 from cachepilot.decide.outcome import Outcome, What, of_trial
 from cachepilot.decide.rollout import order
 from cachepilot.decide.state import Interval, PolicyState
@@ -16,6 +16,8 @@ from cachepilot.decide.trial import Trial
 from cachepilot.sense.counterfactuals import Floats
 
 Flags = NDArray[np.bool_]
+SURE = 2.0
+"""Standard errors of a calibration: by so much it may be off."""
 RETURNED = 1.5
 """For more intervals a policy must have gained before it counts as the best again."""
 
@@ -23,8 +25,8 @@ RETURNED = 1.5
 def hurdles(states: Sequence[PolicyState], known: Evidences) -> Floats:
     """What each policy must save before it is chosen, pages, shape (tenants, policies).
 
-    It is what the change costs at worst, and what the policy cost when it was undone before: that
-    it was off is known, by how much it still is only as well as it was measured then.
+    It is what the change costs at worst, and what earlier changes to it lost: that it is off, or
+    that its time is too short to fill the page cache, is known only as well as it was measured.
     """
     found = WORST * known.cost
     for row, state in zip(found, states, strict=True):
@@ -78,7 +80,7 @@ def choose(
     state: PolicyState, seen: Interval, known: Evidences, found: Ready, i: int
 ) -> list[Outcome]:
     """Changes tenant `i` to the policy that saved most above what it can cost, if there is one."""
-    which = found.which[i] & _may_have(state, seen)
+    which = found.which[i] & _may_have(state, seen) & _may_be_judged(state, seen, known, i)
     if not which.any():
         return []
     best = int(np.argmax(np.where(which, found.above[i], -np.inf)))
@@ -88,6 +90,18 @@ def choose(
 def _may_have(state: PolicyState, seen: Interval) -> Flags:
     barred = {name for name, until_s in state.barred.items() if seen.time_s < until_s}
     return np.array([name in seen.allowed - barred for name in state.policies])
+
+
+def _may_be_judged(state: PolicyState, seen: Interval, known: Evidences, i: int) -> Flags:
+    """Whether what each is to save exceeds what the calibration may be off; the default may be had.
+
+    Otherwise what is measured would tell of that, and not of the change.
+    """
+    trial = state.trial
+    error = state.error_of(seen.in_force) if trial is None else trial.origin_error
+    found = known.saved_ratio[i] > SURE * error * seen.miss_ratio
+    found[0] = True
+    return np.asarray(found)
 
 
 def _is_affordable(known: Evidences) -> Flags:
@@ -103,12 +117,15 @@ def _change(
     policy, trial, found = state.policies[best], state.trial, []
     before, origin_factor = seen.in_force, float(known.factors[known.index])
     profile = state.totals.values[known.index].tolist()
+    origin_error = state.error_of(seen.in_force)
     state.end_lead(seen.in_force, float(known.since_s[best]))
     if trial is not None:
         before, earlier, profile = trial.from_policy, trial.origin_factor, trial.profile
+        origin_error = trial.origin_error
         origin_factor = float(known.factors[0]) if earlier is None else earlier
         why = f"{policy} costs less by {max(known.lead[best], known.returns[best]):.0f} pages"
         found.append(of_trial(trial, What.ABANDONED, why, seen))
+        state.end_trial(trial, float(known.cost[best]) if best == 0 or policy == before else 0.0)
     # What is saved of CPU time is saved of no miss.
     of_cpu = float(known.cpu[known.index] - known.cpu[best]) / max(seen.accesses, 1.0)
     miss_ratio = max(0.0, seen.miss_ratio - (float(known.saved_ratio[best]) - of_cpu))
@@ -124,8 +141,10 @@ def _change(
         list(profile),
         reread=float(known.cost[best]),
         cpu_us=seen.cpu_us_of(policy) - seen.cpu_us_of(before),
+        excess=state.excess,
+        origin_error=origin_error,
     )
-    order(state, policy, SETTLING * float(known.cost[best]))
+    order(state, policy, float(known.cost[best]))
     saves, since = max((known.lead[best], "lately"), (known.returns[best], "yet, as before"))
     why = f"{saves:.0f} pages fewer to read {since}, {known.cost[best]:.0f} to read anew"
     if known.cpu.any():

@@ -14,7 +14,7 @@ import numpy as np
 from cachepilot.decide.climb import Climbs
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.gain import quantiles
-from cachepilot.decide.state import Interval, PolicyState
+from cachepilot.decide.state import SETTLED_S, Interval, PolicyState
 from cachepilot.model.calibration import Calibrations, Ints
 from cachepilot.model.pages_table import stacked, unstack
 from cachepilot.sense.counterfactuals import Counterfactual, Floats
@@ -97,7 +97,8 @@ def take_all(
     predicted, missed = raw.sum(axis=2), np.array([seen.misses for seen in intervals])
     calibrations = Calibrations.of([one.calibration for one in states])
     _thin(calibrations, states, index, rate)
-    _calibrate(calibrations, states, missed, index, predicted, elapsed_s, config)
+    noise = (1.0 - np.minimum(rate, 1.0)) * groups * raw[rows, index].var(axis=1, ddof=1)
+    anew = _calibrate(calibrations, states, missed, index, predicted, noise, elapsed_s, config)
     factors = calibrations.factors(index)
     calibrations.store([one.calibration for one in states])
     keep = 0.5 ** (elapsed_s / config.calibration_half_life_s)
@@ -113,9 +114,9 @@ def take_all(
     variances = climbs.variances()
     looks = _looks(states, climbs.looks(variances), elapsed_s)
     sure = _sure(climbs, variances, looks, rate, cost, config.false_loss_s * default_rate)
-    excess, default_cost = _keep_ledger(
-        calibrations, states, missed + cpu[rows, index], predicted[:, 0], factors[:, 0]
-    )
+    of_default = np.minimum(factors[:, 0], calibrations.of_default_alone()) * predicted[:, 0]
+    of_default = np.where(index == 0, missed - anew, of_default)
+    excess, default_cost = _keep_ledger(states, missed + cpu[rows, index], of_default)
     risen, since_s, counted = climbs.saved.sum(axis=2), climbs.seconds, _counted(states, sure)
     left_s = np.maximum(0.0, np.array([one.mean_leads_s() for one in states]) - since_s)
     return Evidences(
@@ -170,19 +171,14 @@ def _thin(
 
 
 def _keep_ledger(
-    calibrations: Calibrations,
-    states: Sequence[PolicyState],
-    spent: Floats,
-    predicted: Floats,
-    factor: Floats,
+    states: Sequence[PolicyState], spent: Floats, due: Floats
 ) -> tuple[Floats, Floats]:
     """What was read more than the default would have read, and what that is; by tenant.
 
-    `spent` are misses and CPU time of the policy in force; the default has no programs.
-    Of the two factors that may be the default's, that which credits less: `factor` follows what is
-    measured of the policy in force, whose own error is no saving.
+    `spent` are misses and CPU time of the policies in force. `due` is what the default misses: as
+    measured where it is in force, but for what it reads anew; elsewhere the least that it may miss,
+    as its calibration follows that of the policy in force, whose own error is no saving.
     """
-    due = np.minimum(factor, calibrations.of_default_alone()) * predicted
     for state, one, more in zip(states, due.tolist(), (spent - due).tolist(), strict=True):
         state.default_cost += one
         state.excess += more
@@ -196,19 +192,49 @@ def _calibrate(
     missed: Floats,
     index: Ints,
     predicted: Floats,
+    noise: Floats,
     elapsed_s: float,
     config: DecideConfig,
-) -> None:
-    """Holds measured against predicted, but for what was read anew because of a change."""
+) -> Floats:
+    """Holds measured against predicted, but for what was read anew because of a change: that.
+
+    `noise` is the variance of what is predicted of the policies in force, as they are sampled.
+    """
     rows = np.arange(len(index))
     calibrations.pass_time(predicted, elapsed_s)
     due = predicted[rows, index]
-    above = np.maximum(0.0, missed - calibrations.factors(index)[rows, index] * due)
-    adapting = np.array([one.adapting for one in states])
-    anew = np.minimum(adapting, above)
-    for state, left in zip(states, (adapting - anew).tolist(), strict=True):
-        state.adapting = left
+    factor = calibrations.factors(index)[rows, index]
+    above = np.maximum(0.0, missed - factor * due)
+    # What is below counts in full: that must end, or the policy seems better and better.
+    anew = np.minimum([_may_read_anew(one) for one in states], above)
+    off = missed - anew - factor * due
+    pages = (anew.tolist(), missed.tolist(), off.tolist(), (factor**2 * noise).tolist())
+    keep = 0.5 ** (elapsed_s / config.calibration_half_life_s)
+    for state, again, all_missed, one_off, sampled in zip(states, *pages, strict=True):
+        _settle(state, again, all_missed, one_off, sampled, keep)
     calibrations.take(index, missed - anew, due, elapsed_s, config.calibration_half_life_s)
+    return anew
+
+
+def _may_read_anew(state: PolicyState) -> float:
+    is_new = state.wanted is None and state.in_force_s <= SETTLED_S
+    return state.adapting if is_new else 0.0
+
+
+def _settle(
+    state: PolicyState, anew: float, missed: float, off: float, noise: float, keep: float
+) -> None:
+    """Follows what was read anew, and how far what is measured scatters about what is predicted.
+
+    By differences of neighbours (von Neumann 1941), beyond the noise of the sample: that, and what
+    lasts of it, is an error of the prediction.
+    """
+    if state.wanted is None:
+        state.adapting -= anew
+        state.turnover = max(0.0, state.turnover - missed)
+    if state.off is not None:
+        state.scatter = keep**2 * state.scatter + (off - state.off) ** 2 / 2 - noise
+    state.off = off
 
 
 def _looks(states: Sequence[PolicyState], looked: Floats, elapsed_s: float) -> Floats:

@@ -20,11 +20,11 @@ def follow(state: PolicyState, seen: Interval) -> list[Outcome]:
     before, state.in_force = state.in_force, seen.in_force
     if before != seen.in_force:
         state.restart()
+    state.in_force_s += seen.elapsed_s
     if not seen.may_change or _is_banned(state, seen):
-        state.trial = state.wanted = None
-        return []
+        return _stop(state, seen)
     found: list[Outcome] = []
-    origin = before or DEFAULT
+    origin, state.unproven = state.unproven or before or DEFAULT, ""
     if state.wanted is not None:
         return _follow_order(state, seen)
     if state.trial is not None:
@@ -37,11 +37,23 @@ def follow(state: PolicyState, seen: Interval) -> list[Outcome]:
         return found
     # Attached late, by a controller that lost its store, or by hand: it has to prove itself.
     baseline = (seen.ops, seen.miss_ratio)
+    state.lead_s = 0.0
     state.trial = Trial(
-        origin, seen.in_force, seen.time_s, seen.limit_bytes, 1.0, baseline, baseline, is_live=True
-    )
+        origin, seen.in_force, seen.time_s, seen.limit_bytes, 1.0, baseline, baseline,
+        is_live=True, excess=state.excess,
+    )  # fmt: skip
     why = "it was found in force, and is not confirmed"
     return [*found, Outcome(What.LIVE, origin, seen.in_force, why, baseline)]
+
+
+def _stop(state: PolicyState, seen: Interval) -> list[Outcome]:
+    """Others decide now; what was on trial has yet to prove itself when they no longer do."""
+    trial, state.trial, state.wanted = state.trial, None, None
+    if trial is None:
+        return []
+    if trial.is_live:
+        state.unproven = trial.from_policy
+    return [of_trial(trial, What.ABANDONED, "the objectives or an operator decide now", seen)]
 
 
 def _is_banned(state: PolicyState, seen: Interval) -> bool:
@@ -80,7 +92,7 @@ def _follow_order(state: PolicyState, seen: Interval) -> list[Outcome]:
     found = _give_up(state, trial, what, why, seen)
     if seen.in_force not in (trial.from_policy, DEFAULT):
         # What it was to replace was itself not confirmed.
-        order(state, trial.from_policy, state.adapting)
+        order(state, trial.from_policy, state.turnover)
     return [found]
 
 
@@ -90,9 +102,10 @@ def _give_up(state: PolicyState, trial: Trial, what: What, why: str, seen: Inter
     return of_trial(trial, what, why, seen)
 
 
-def order(state: PolicyState, policy: str, adapting: float) -> None:
-    """A policy is to be attached."""
-    state.wanted, state.waited_s, state.adapting = policy, 0.0, adapting
+def order(state: PolicyState, policy: str, cost: float) -> None:
+    """A policy is to be attached, which reads so many pages anew."""
+    state.wanted, state.waited_s = policy, 0.0
+    state.adapting, state.turnover = SETTLING * cost, cost
 
 
 def is_on_trial(state: PolicyState) -> bool:
@@ -111,35 +124,48 @@ def judge(
         trial.from_policy, trial.origin_factor = DEFAULT, None
     origin = state.policies.index(trial.from_policy)
     if trial.origin_factor is None:
-        trial.origin_factor = float(known.factors[origin])
+        own = state.calibration.of_default_alone() if origin == 0 else known.factors[origin]
+        trial.origin_factor = float(min(known.factors[origin], own))
     raw = float(known.raw[known.index].sum())
     cpu = float(known.cpu[known.index] - known.cpu[origin]), seen.pages_per_us * trial.cpu_us
     would_cost = trial.origin_factor * known.raw[origin]
     trial.take(would_cost, seen.misses, raw, known.rate, cpu, seen.elapsed_s)
     cost = trial.reread = max(trial.reread, float(known.cost[known.index]))
     error = trial.bound(config.alpha)
-    if trial.is_confirmed(error):
-        state.trial = None
+    if trial.is_confirmed(trial.sure_bound(config.alpha)):
+        state.end_trial(trial)
         why = f"it saved {trial.gained:.0f} pages in {trial.intervals} intervals{trial.told_cpu()}"
         return of_trial(trial, What.CONFIRMED, why, seen)
     due = config.undo_times * (cost + min(trial.standard_error(), cost)) - trial.promised
     pace = max(trial.promised / trial.intervals, 1e-9) / seen.elapsed_s
     trial.ends_s = seen.time_s + min(3600.0, max(0.0, due) / pace)
     why_undone = trial.why_undone(cost, error, config.undo_times)
-    if trial.gained < 0 and known.left < known.cost[origin]:
-        lost = f"it read {-trial.gained:.0f} pages more than may be lost but for the way back"
-        why_undone = lost + trial.told_cpu()
+    if state.excess > trial.excess and known.left < known.cost[origin]:
+        lost = f"it read {state.excess - trial.excess:.0f} pages more than the default would have"
+        why_undone = f"{lost}, and no more may be lost but for the way back{trial.told_cpu()}"
     what = What.UNDONE
     if why_undone is None and trial.idle_s > IDLE_S:
         what, why_undone = What.ABANDONED, "nothing is missed by which it could be judged"
     if why_undone is None:
         return None
-    state.trial = None
-    if what is What.UNDONE:
-        pages = max(0.0, float(known.cost[origin]) - trial.gained)
-        state.lost[trial.to_policy] = state.lost.get(trial.to_policy, 0.0) + pages
+    state.end_trial(trial, float(known.cost[origin]))
+    state.lead_s = 0.0
     state.leads.pop(trial.to_policy, None)
     if trial.raw > 0 and trial.saved_nothing(cost, error, config.undo_times):
         state.calibration.raise_to(known.index, trial.would_cost / trial.raw, origin)
-    order(state, trial.from_policy, SETTLING * float(known.cost[origin]))
+    order(state, trial.from_policy, float(known.cost[origin]))
     return of_trial(trial, what, why_undone, seen)
+
+
+def wait(state: PolicyState, seen: Interval) -> list[Outcome]:
+    """An interval of which no counterfactual tells: by many of them no change can be judged."""
+    trial = state.trial
+    if trial is None or not is_on_trial(state):
+        return []
+    trial.idle_s += seen.elapsed_s
+    if trial.idle_s <= IDLE_S:
+        return []
+    state.end_trial(trial)
+    order(state, trial.from_policy, trial.reread)
+    why = "it cannot be judged: the node does not simulate it, or tells of no accesses"
+    return [of_trial(trial, What.ABANDONED, why, seen)]

@@ -3,6 +3,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import sqrt
 
 from cachepilot.decide.climb import Climb
 from cachepilot.decide.gain import LEAST_INTERVALS
@@ -27,9 +28,13 @@ class PolicyState:
     at `rate`. `leads` are by policy the seconds for which it was best, and how often that ended;
     the present one is for `lead_s`.
     `default_cost` and `excess` are the ledger: what the default would have cost, and what was read
-    more than that. `adapting` is what the present policy may yet read anew. `barred` says until
+    more than that. The present policy is in force for `in_force_s`; `adapting` is what it may yet
+    read anew, and after `turnover` more misses its page cache has turned over. It may be `unproven`
+    against the policy that it replaced, as somebody else decided before it was. What is measured of
+    it was `off` by so many pages in the last interval; `scatter`, pages squared, is by how much the
+    variance of the sum that its calibration is of exceeds that of the sample. `barred` says until
     when a policy is not chosen that could not be attached, or was ejected; `lost` are the pages
-    that each cost which was undone, the way back included, since the workload last changed.
+    that changes to each policy cost more than they saved, since the workload last changed.
     """
 
     policies: list[str] = field(default_factory=list)
@@ -40,7 +45,12 @@ class PolicyState:
     default_cost: float = 0.0
     excess: float = 0.0
     adapting: float = 0.0
+    turnover: float = 0.0
     in_force: str = ""
+    in_force_s: float = 0.0
+    unproven: str = ""
+    off: float | None = None
+    scatter: float = 0.0
     wanted: str | None = None
     waited_s: float = 0.0
     trial: Trial | None = None
@@ -63,12 +73,18 @@ class PolicyState:
         self.calibration.aligned(self.policies, policies)
         self.policies = list(policies)
         self.totals = PagesTable.zeros(len(policies), groups)
-        self.restart()
+        self.climb.restart(len(self.policies), self.groups)
         self.climb.looked = 0
 
     def restart(self) -> None:
         """Another policy is in force: none leads over it but by what it gains from now on."""
         self.climb.restart(len(self.policies), self.groups)
+        self.in_force_s, self.off, self.scatter = 0.0, None, 0.0
+
+    def error_of(self, policy: str) -> float:
+        """The standard error of the calibration of the policy in force, of what it misses."""
+        predicted = self.calibration.predicted[self.policies.index(policy)]
+        return sqrt(max(0.0, self.scatter)) / max(predicted, 1.0)
 
     def end_lead(self, policy: str, since_s: float) -> None:
         """Another policy is best for `since_s`; what is known of this one is how long it was.
@@ -81,6 +97,13 @@ class PolicyState:
         seconds, ended = self.leads.get(policy, (0.0, 0.0))
         kept = 1.0 - 1.0 / LEADS_KEPT
         self.leads[policy] = (kept * seconds + lasted_s, kept * ended + 1.0)
+
+    def end_trial(self, trial: Trial, way_back: float = 0.0) -> None:
+        """A change is confirmed, undone or replaced: what it lost, with the way back, is known."""
+        self.trial = None
+        lost = self.lost.pop(trial.to_policy, 0.0) + way_back - trial.gained
+        if lost > 0:
+            self.lost[trial.to_policy] = lost
 
     def mean_leads_s(self) -> list[float]:
         """For how long each policy is best when it is, as far as that is known."""
@@ -160,11 +183,11 @@ def is_way_back(state: PolicyState) -> bool:
     return state.wanted is not None and (state.trial is None or state.trial.is_live)
 
 
-def is_settling(state: PolicyState, time_s: float) -> bool:
+def is_settling(state: PolicyState) -> bool:
     """Whether the page cache still turns over after a change: what is measured is not yet of it."""
-    trial = state.trial
     if state.wanted is not None:
         return True
-    if trial is None or time_s - trial.started_s > SETTLED_S:
+    if not state.in_force or state.in_force_s > SETTLED_S:
         return False
-    return trial.intervals < LEAST_INTERVALS or trial.misses < trial.reread
+    is_new = state.trial is not None and state.trial.intervals < LEAST_INTERVALS
+    return is_new or state.turnover > 0

@@ -33,6 +33,8 @@ def step_all(
         told = seen.counterfactual
         if told is not None and seen.elapsed_s > 0 and seen.in_force in told.policies:
             alike.setdefault((seen.elapsed_s, told.misses.shape), []).append(i)
+        else:
+            found[i] += rollout.wait(state, seen)
     for group in alike.values():
         some = [states[i] for i in group], [intervals[i] for i in group]
         for i, outcomes in zip(group, _weigh(*some, config), strict=True):

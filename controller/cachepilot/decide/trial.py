@@ -2,7 +2,7 @@
 """The rollout of one change of policy: live until it is confirmed or undone."""
 
 from dataclasses import dataclass, field, replace
-from math import inf, sqrt
+from math import hypot, inf, sqrt
 
 import numpy as np
 
@@ -19,14 +19,16 @@ class Trial:
 
     `factor` and `origin_factor` are the calibration of `to_policy` and `from_policy` when the
     change was made: what is learnt since, of the one in force, moves neither what it promised nor
-    what it is held against. None is as it is when the first interval is judged. `would_cost` are
+    what it is held against. None is as it is when the first interval is judged; `origin_error` is
+    the standard error of `origin_factor`, as a share of it. `would_cost` are
     the misses of `from_policy`, `groups` the same by group of pages, `profile` those that its
     calibration is of, and `unseen` the share of pages that is not sampled; `raw` are misses of
     `to_policy` as predicted, not calibrated. `baseline` and `predicted` are operations per second
     and miss ratio; of `misses` since, `reread` may be pages that the change has to read anew.
     CPU time of programs counts as the pages that could be read in it: `to_policy` was expected to
     cost `cpu_us` microseconds per access more than `from_policy`, and cost `cpu` pages more so far.
-    For `idle_s` seconds neither missed anything.
+    For `idle_s` seconds neither missed anything, or nothing was told. The tenant had read `excess`
+    pages more than the default would have when it began.
     `course` are gains after `READ_ANEW` intervals, of what `from_policy` would have missed. It is
     expected to end at `ends_s`.
     """
@@ -55,6 +57,8 @@ class Trial:
     cpu_us: float = 0.0
     cpu: float = 0.0
     idle_s: float = 0.0
+    excess: float = 0.0
+    origin_error: float = 0.0
 
     def take(
         self,
@@ -75,12 +79,15 @@ class Trial:
         self.cpu += cpu[0]
         self.misses += misses
         before = self.groups if len(self.groups) == len(would_cost) else np.zeros(len(would_cost))
-        self.groups, self.unseen = (before + would_cost).tolist(), max(0.0, 1.0 - rate)
+        self.groups = (before + would_cost).tolist()
+        unseen = max(0.0, 1.0 - rate)
+        # What fewer pages told of earlier intervals is no better known by those of later ones.
+        self.unseen = unseen if self.intervals == 0 else max(self.unseen, unseen)
         self.intervals += 1
         if self.intervals > READ_ANEW:
             self.course.take(gained, total)
         self.gained += gained
-        self.promised += max(0.0, total - self.factor * raw - cpu[1])
+        self.promised += total - self.factor * raw - cpu[1]
         self.would_cost += total
         self.raw += raw
 
@@ -111,6 +118,11 @@ class Trial:
         chance = chance_at(alpha, self.intervals)
         sample = quantile(chance, len(self.groups)) * self._of_sample()
         return max(sample, quantile(chance, self.course.values) * self._of_course())
+
+    def sure_bound(self, alpha: float) -> float:
+        """`bound`, with the error of the calibration of `from_policy`."""
+        calibrated = quantile(chance_at(alpha, self.intervals), inf) * self.origin_error
+        return hypot(self.bound(alpha), calibrated * self.would_cost)
 
     def is_confirmed(self, error: float) -> bool:
         """Whether it gained beyond error, all that it read anew included."""

@@ -108,6 +108,10 @@ class Calibration(Table):
         """Measured over predicted misses, shape (policies,); policy `index` is in force."""
         return np.asarray(Calibrations.of([self]).factors(np.array([index]))[0])
 
+    def of_default_alone(self) -> float:
+        """The default's factor by what was measured of it, whatever is in force now."""
+        return float(Calibrations.of([self]).of_default_alone()[0])
+
     def raise_to(self, index: int, factor: float, then: int = 0) -> None:
         """It was shown to be off by so much at least; policy `then` is in force from now on.
 
@@ -187,10 +191,8 @@ class Calibrations:
 
     def of_default_alone(self) -> Floats:
         """The default's factor by what was measured of it, whatever is in force now."""
-        measured, predicted, seconds = self.values[:, :RATE, 0].T
-        ratio = measured / np.maximum(predicted, 1.0)
-        found = (seconds * ratio + PRIOR_S) / (seconds + PRIOR_S)
-        return np.where(predicted > 0, found, 1.0)
+        measured, predicted = self.values[:, :SECONDS, 0].T
+        return np.where(predicted > 0, measured / np.maximum(predicted, 1.0), 1.0)
 
     def take(
         self,

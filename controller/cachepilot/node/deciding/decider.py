@@ -118,10 +118,10 @@ class Decider:
             is_known = not (self._is_gap or seen.is_filling)
             recent.turnover.take(seen.tenant.policy, seen.limit_bytes, seen.pages, is_known)
             if not self._is_gap:
-                self._calibrate(seen, state, collected.time_s)
+                self._calibrate(seen, state)
         return decisions
 
-    def _calibrate(self, seen: Seen, state: TenantState, time_s: float) -> None:
+    def _calibrate(self, seen: Seen, state: TenantState) -> None:
         """Holds the miss ratio that was measured against the curve, where nothing is under way."""
         if seen.wire.phase > state.limits_regime:
             state.limits.forget()
@@ -132,20 +132,14 @@ class Decider:
         pages = seen.pages
         if told is None or pages is None or pages.accesses <= 0 or self._elapsed_s <= 0:
             return
-        if (
-            seen.tenant.trust.trusted
-            and not seen.is_filling
-            and not is_settling(state.policy, time_s)
-        ):
+        if seen.tenant.trust.trusted and not seen.is_filling and not is_settling(state.policy):
             half_life_s = self.config.calibration_half_life_s
             state.limits.take(seen.limit_bytes, pages, told, self._elapsed_s, half_life_s)
 
     def held(self, collected: Collected) -> frozenset[str]:
         """Whose limit must stay: a page cache turns over, or the node is about to undo a change."""
         states = self.state.tenants
-        found = {
-            name for name in collected.seen if is_settling(states[name].policy, collected.time_s)
-        }
+        found = {name for name in collected.seen if is_settling(states[name].policy)}
         # Somebody else may just have set it: that is told by its staying there.
         found.update(name for name, one in self.recents.items() if one.is_foreign)
         return foreign(states, collected.seen) | found
