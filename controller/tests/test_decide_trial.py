@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from cachepilot.decide.gain import AUTOCORRELATION_MAX, LEAST_INTERVALS, LOOKS, quantile, quantiles
+from cachepilot.decide.gain import AUTOCORRELATION_MAX, LEAST_INTERVALS, quantile, quantiles
 from cachepilot.decide.outcome import What
 from cachepilot.decide.step import step
 from cachepilot.decide.trial import READ_ANEW, Trial
@@ -244,7 +244,7 @@ def test_the_chance_of_a_false_confirmation_is_shared_out_among_doublings_of_the
         trial = after([1.0, 3.0, 3.0, 1.0] * (count // 4) + [2.0] * (count % 4))
         assert trial.intervals == count
         bounds.append(trial.bound(0.01) / trial.standard_error())
-    chances = [0.01 / LOOKS * 6 / np.pi**2 / (1 + doublings) ** 2 for doublings in (0, 1, 6)]
+    chances = [0.01 * 6 / np.pi**2 / (1 + doublings) ** 2 for doublings in (0, 1, 6)]
     assert bounds == pytest.approx(
         [stats.t.ppf(1 - one, of - READ_ANEW - 1) for one, of in zip(chances, counts, strict=True)]
     )

@@ -12,8 +12,8 @@ from cachepilot.sense.counterfactuals import Floats
 LEAST_INTERVALS = 5
 """Fewer say nothing of how much a gain scatters."""
 LOOKS = 3.0
-"""In a doubling of the time; a sum of independent gains is beyond a bound 2.9 times as often at any
-look from the fifth interval to the ninth as at one, and less often later."""
+"""Independent ones in a doubling of the time: a sum of independent gains is beyond its bound 2.9
+times as often at any look from the fifth interval to the ninth as at one, less often later."""
 AUTOCORRELATION_MAX = 0.95
 IDLE_S = 600.0
 """A change of which nothing could be measured for so long is given up."""
@@ -35,11 +35,11 @@ def quantiles(chances: Floats, values: float) -> Floats:
 def chance_at(alpha: float, intervals: int) -> float:
     """The part of a chance of `alpha` at any time that a look after so many intervals may use.
 
-    It is shared out among the doublings of the time (stitching, Howard et al. 2021), and within one
-    among its looks, of which at most `LOOKS` are independent.
+    It is shared out among the doublings of the time (stitching, Howard et al. 2021), within which
+    there are `LOOKS`.
     """
     doublings = int(log2(max(1.0, intervals / LEAST_INTERVALS)))
-    return alpha / LOOKS * 6 / (pi * (1 + doublings)) ** 2
+    return alpha * 6 / (pi * (1 + doublings)) ** 2
 
 
 @dataclass
@@ -108,6 +108,6 @@ class Gain:
         return self.base**2 / self.base_squares if self.base_squares > 0 else 0.0
 
     def bound(self, alpha: float) -> float:
-        """What noise alone makes of the sum with a chance of `alpha` at any time."""
+        """What noise alone makes of the sum with a chance of `alpha` at one look in each doubling."""
         chance = chance_at(alpha, self.intervals)
         return quantile(chance, self.values) * self.standard_error()

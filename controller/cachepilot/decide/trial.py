@@ -6,7 +6,7 @@ from math import hypot, inf, sqrt
 
 import numpy as np
 
-from cachepilot.decide.gain import LEAST_INTERVALS, Gain, chance_at, quantile
+from cachepilot.decide.gain import LEAST_INTERVALS, LOOKS, Gain, chance_at, quantile
 from cachepilot.sense.counterfactuals import Floats
 
 READ_ANEW = 2
@@ -114,13 +114,14 @@ class Trial:
         return self.course.standard_error() * sqrt(self.intervals / count) if count else inf
 
     def bound(self, alpha: float) -> float:
-        """What noise alone makes of the sum of gains with a chance of `alpha` at any time."""
+        """What noise alone makes of the sum of gains with a chance of `alpha`: see `chance_at`."""
         chance = chance_at(alpha, self.intervals)
         sample = quantile(chance, len(self.groups)) * self._of_sample()
         return max(sample, quantile(chance, self.course.values) * self._of_course())
 
     def sure_bound(self, alpha: float) -> float:
-        """`bound`, with the error of the calibration of `from_policy`."""
+        """The same at any time, and with the error of the calibration of `from_policy`."""
+        alpha /= LOOKS
         calibrated = quantile(chance_at(alpha, self.intervals), inf) * self.origin_error
         return hypot(self.bound(alpha), calibrated * self.would_cost)
 
