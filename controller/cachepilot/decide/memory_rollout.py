@@ -6,15 +6,14 @@ from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS, Gain
 from cachepilot.decide.memory_state import (
     ARRIVED_INTERVALS,
     WAY_BACK_S,
-    Event,
     Member,
     MemoryChange,
     MemoryInterval,
-    MemoryOutcome,
     MemoryState,
     MemoryTenant,
     Origin,
 )
+from cachepilot.domain.decisions import Decision, Event
 from cachepilot.sense.filling import FILLED_S
 from cachepilot.sizes import PAGE_BYTES
 
@@ -22,7 +21,7 @@ LOSS_COSTS = 2.0
 """Times its cost a change may lose before it is undone: that is read anew, and once more."""
 
 
-def follow(state: MemoryState, seen: MemoryInterval) -> list[MemoryOutcome]:
+def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
     """Follows tenants that are gone, and limits that the node took back or that are back."""
     for name, origin in list(state.restore.items()):
         one = seen.tenants.get(name)
@@ -44,8 +43,10 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[MemoryOutcome]:
             member.to_bytes = one.limit_bytes
         if one is None or one.cgroup_id != member.cgroup_id:
             del change.members[name]
-            found.append(MemoryOutcome(Event.ABANDONED, name, member, "the cgroup is gone"))
-    undone = [name for name in change.members if _is_undone(name, seen)]
+            why = "the cgroup is gone"
+            found.append(member.decision(seen.time_s, name, Event.ABANDONED, why))
+    there = [name for name in change.members if name in seen.tenants]
+    undone = [name for name in there if seen.tenants[name].undone is not None]
     if undone:
         why = f"the node took it back for want of plans: {', '.join(undone)}"
         return found + _take_back(state, Event.ABANDONED, why, seen)
@@ -78,12 +79,7 @@ def restart(change: MemoryChange, seen: MemoryInterval) -> None:
     change.since, change.settled_s = Gain(), None
 
 
-def _is_undone(name: str, seen: MemoryInterval) -> bool:
-    one = seen.tenants.get(name)
-    return one is not None and one.undone is not None
-
-
-def judge(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list[MemoryOutcome]:
+def judge(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list[Decision]:
     """Takes in what was gained in an interval; confirms or undoes the change that is live."""
     change = state.change
     if change is None or any(name not in seen.tenants for name in change.members):
@@ -107,14 +103,14 @@ def _weigh(
     gained: float,
     seen: MemoryInterval,
     config: DecideConfig,
-) -> list[MemoryOutcome]:
+) -> list[Decision]:
     change.gained.take(gained)
     if change.settled_s is not None:
         change.since.take(gained)
     why = _why_undone(change, config, seen.elapsed_s)
     if why is not None:
         state.lost += max(0.0, -change.gained.total)
-        return _take_back(state, Event.UNDONE, why, seen)
+        return _take_back(state, Event.REVERTED, why, seen)
     if _is_confirmed(change, config, seen.elapsed_s):
         state.lost = 0.0
         return _keep(state, seen, _told(change, seen.elapsed_s))
@@ -187,16 +183,16 @@ def _told(change: MemoryChange, elapsed_s: float) -> str:
     return f"all together gain {100 * change.since.total / promised:.0f}% of what was predicted"
 
 
-def _keep(state: MemoryState, seen: MemoryInterval, why: str) -> list[MemoryOutcome]:
+def _keep(state: MemoryState, seen: MemoryInterval, why: str) -> list[Decision]:
     change = state.change
     assert change is not None
     state.change, state.evidence = None, {}
     found = []
     for name, one in change.members.items():
         is_back = _has_returned(one)
-        what = Event.UNDONE if is_back else Event.CONFIRMED
+        what = Event.REVERTED if is_back else Event.KEPT
         told = "it lost more than was predicted, and has its limit back" if is_back else why
-        found.append(MemoryOutcome(what, name, one, told, seen.tenants[name].measured))
+        found.append(one.decision(seen.time_s, name, what, told, seen.tenants[name].measured))
     return found
 
 
@@ -204,15 +200,13 @@ def _has_returned(one: Member) -> bool:
     return abs(one.to_bytes - one.from_bytes) < PAGE_BYTES
 
 
-def _take_back(
-    state: MemoryState, what: Event, why: str, seen: MemoryInterval
-) -> list[MemoryOutcome]:
+def _take_back(state: MemoryState, what: Event, why: str, seen: MemoryInterval) -> list[Decision]:
     change = state.change
     assert change is not None
     state.restore.update(change.origins())
     state.change, state.evidence = None, {}
     return [
-        MemoryOutcome(what, name, one, why, seen.tenants[name].measured)
+        one.decision(seen.time_s, name, what, why, seen.tenants[name].measured)
         for name, one in change.members.items()
         if name in seen.tenants
     ]

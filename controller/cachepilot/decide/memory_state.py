@@ -3,9 +3,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from functools import cached_property
 
 from cachepilot.decide.gain import Gain
+from cachepilot.domain.decisions import Decision, Event, Reading, Setting
 from cachepilot.quick_records import quickly_made
 from cachepilot.sizes import PAGE_BYTES
 
@@ -15,24 +16,6 @@ ARRIVED_INTERVALS = 3
 """A limit that has not moved for so long is where it can be."""
 WAY_BACK_S = 60.0
 """Limits that have not moved for so long are no longer on their way back."""
-
-
-class Event(StrEnum):
-    """What became of a change of limits."""
-
-    LIVE = "live"
-    CONFIRMED = "confirmed"
-    UNDONE = "undone"
-    ABANDONED = "abandoned"
-
-
-@quickly_made
-@dataclass(frozen=True)
-class Reading:
-    """Operations per second and miss ratio."""
-
-    ops: float
-    miss_ratio: float
 
 
 @quickly_made
@@ -129,6 +112,11 @@ class MemoryInterval:
     may_begin: bool = True
     is_gap: bool = False
 
+    @cached_property
+    def movers(self) -> dict[str, MemoryTenant]:
+        """Tenants whose limits the plan changes."""
+        return {name: one for name, one in self.tenants.items() if one.is_step}
+
 
 @dataclass
 class Origin:
@@ -153,6 +141,14 @@ class Member:
     to_bytes: int
     baseline: Reading
     predicted: Reading
+
+    def decision(
+        self, time_s: float, cgroup: str, event: Event, why: str, measured: Reading | None = None
+    ) -> Decision:
+        """What is told of it."""
+        before, after = (Setting(self.policy, one) for one in (self.from_bytes, self.to_bytes))
+        readings = self.baseline, self.predicted, measured or Reading()
+        return Decision(time_s, cgroup, event, before, after, why, *readings)
 
 
 @dataclass
@@ -209,14 +205,3 @@ class MemoryState:
             change.moved_s -= seconds
             if change.settled_s is not None:
                 change.settled_s -= seconds
-
-
-@dataclass(frozen=True)
-class MemoryOutcome:
-    """One decision about the limit of one tenant."""
-
-    what: Event
-    cgroup: str
-    member: Member
-    why: str
-    measured: Reading | None = None
