@@ -287,3 +287,36 @@ def test_who_is_not_to_go_on_stays_when_a_plan_changes_on_the_way() -> None:
     node.run(1)
     assert node.state.change is not None
     assert node.state.change.members["/0"].to_bytes == int(taker.limit_mib * MIB)
+
+
+def test_a_promise_is_of_those_who_are_still_there() -> None:
+    taker, donor = pair()
+    donor.changes = {"reread_s": 0.1}
+    node = Node(taker, donor, Tenant(160.0, 160.0, planned_mib=160.0))
+    while node.state.change is None:
+        node.run(1)
+    del node.tenants["/2"]
+    taker.knee_mib = 500.0
+    assert node.run(30) == [Event.KEPT] and donor.limit_mib == 64
+
+
+@pytest.mark.parametrize(("knee_mib", "event"), [(400.0, Event.KEPT), (636.0, Event.REVERTED)])
+def test_what_promises_nothing_any_more_is_kept_only_for_a_gain_that_is_measured(
+    knee_mib: float, event: Event
+) -> None:
+    taker, donor = pair()
+    node = Node(taker, donor)
+    while node.state.change is None:
+        node.run(1)
+    node.run(1)
+    node.state.change.promised = -0.1
+    taker.knee_mib = knee_mib
+    assert node.run(20)[:1] == [event]
+    why = next(one.why for one in node.told if one.event is event)
+    assert (
+        why
+        == {
+            Event.KEPT: "all together gain by it, though no gain was predicted",
+            Event.REVERTED: "no gain is predicted by now, and none is certain by measurement",
+        }[event]
+    )

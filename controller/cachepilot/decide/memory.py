@@ -170,7 +170,7 @@ def _is_worth_it(state: MemoryState, seen: MemoryInterval, config: DecideConfig)
 
 def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decision]:
     """Moves limits towards the plan; who is on its way already goes back to where it began."""
-    change = state.change or MemoryChange(seen.time_s, seen.time_s, 0.0, 0.0, forced)
+    change = state.change or MemoryChange(seen.time_s, seen.time_s, 0.0, forced)
     state.change, change.forced = change, change.forced or forced
     change.cost += _cost(seen)
     for name in change.members.keys() & seen.tenants.keys() - seen.movers.keys():
@@ -189,7 +189,7 @@ def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decis
         change.members[name] = member
         why = f"{human_bytes(now)} -> {human_bytes(then)}, {_why(one)}"
         found.append(member.decision(seen.time_s, name, Event.TRIAL, why))
-    rollout.restart(change, seen)
+    rollout.restart(change)
     return found
 
 

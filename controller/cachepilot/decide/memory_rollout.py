@@ -45,6 +45,7 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
             del change.members[name]
             why = "the cgroup is gone"
             found.append(member.decision(seen.time_s, name, Event.ABANDONED, why))
+            restart(change)
     there = [name for name in change.members if name in seen.tenants]
     undone = [name for name in there if seen.tenants[name].undone is not None]
     if undone:
@@ -69,14 +70,9 @@ def is_going_back(state: MemoryState, time_s: float) -> bool:
     return any(time_s - one.since_s <= WAY_BACK_S for one in state.restore.values())
 
 
-def restart(change: MemoryChange, seen: MemoryInterval) -> None:
-    """Limits have other ends: what is promised is against the limits of before, as all is."""
-    change.promised = 0.0
-    for name, one in change.members.items():
-        if name in seen.tenants:
-            worth_at = seen.tenants[name].worth_at
-            change.promised += worth_at(one.to_bytes) - worth_at(one.from_bytes)
-    change.since, change.settled_s = Gain(), None
+def restart(change: MemoryChange) -> None:
+    """Limits have other ends, or others move: what is promised is of those, as all is."""
+    change.promised, change.since, change.settled_s = None, Gain(), None
 
 
 def judge(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list[Decision]:
@@ -104,17 +100,25 @@ def _weigh(
     seen: MemoryInterval,
     config: DecideConfig,
 ) -> list[Decision]:
+    if change.promised is None:
+        members = [(seen.tenants[name].worth_at, one) for name, one in change.members.items()]
+        change.promised = sum(at(one.to_bytes) - at(one.from_bytes) for at, one in members)
     change.gained.take(gained)
+    since = change.since
     if change.settled_s is not None:
-        change.since.take(gained)
-    why = _why_undone(change, config, seen.elapsed_s)
+        since.take(gained)
+    promised = change.promised * since.intervals * seen.elapsed_s
+    why = _why_undone(change, promised, config)
     if why is not None:
         state.lost += max(0.0, -change.gained.total)
         return _take_back(state, Event.REVERTED, why, seen)
-    if _is_confirmed(change, config, seen.elapsed_s):
-        state.lost = 0.0
-        return _keep(state, seen, _told(change, seen.elapsed_s))
-    return []
+    if since.intervals < LEAST_INTERVALS or since.total <= since.bound(config.alpha):
+        return []
+    state.lost = 0.0
+    told = "by it, though no gain was predicted"
+    if promised > 0:
+        told = f"{100 * since.total / promised:.0f}% of what was predicted"
+    return _keep(state, seen, f"all together gain {told}")
 
 
 def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
@@ -144,43 +148,25 @@ def _gained(change: MemoryChange, seen: MemoryInterval) -> float | None:
     return sum(gained) * seen.elapsed_s if gained else None
 
 
-def _is_due(change: MemoryChange, config: DecideConfig, elapsed_s: float) -> bool:
-    """Whether it should have gained, by now, several times what it may cost and what scatters."""
-    promised = change.promised * change.since.intervals * elapsed_s
-    if change.promised <= 0:
-        return change.since.intervals >= LEAST_INTERVALS
-    return promised >= config.undo_times * (change.cost + change.since.bound(config.alpha))
+def _why_undone(change: MemoryChange, promised: float, config: DecideConfig) -> str | None:
+    """Why a change goes back that should have gained, since it settled, what is `promised`.
 
-
-def _why_undone(change: MemoryChange, config: DecideConfig, elapsed_s: float) -> str | None:
-    if change.gained.intervals < LEAST_INTERVALS:
+    That is due once it is several times what the change may cost and what scatters.
+    """
+    gained, since = change.gained, change.since
+    if gained.intervals < LEAST_INTERVALS:
         return None
-    margin = LOSS_COSTS * change.cost + change.gained.bound(config.alpha)
-    if change.gained.total < -margin:
+    if gained.total < -(LOSS_COSTS * change.cost + gained.bound(config.alpha)):
         return "those who gave lost more than those who got it gained"
-    if change.since.intervals < LEAST_INTERVALS or not _is_due(change, config, elapsed_s):
-        return None
-    promised = change.promised * change.since.intervals * elapsed_s
-    if change.since.total < promised / config.undo_times:
-        if promised <= 0:
-            return "it loses, as is predicted by now"
-        return f"it gained {100 * change.since.total / promised:.0f}% of what was predicted"
-    return None
-
-
-def _is_confirmed(change: MemoryChange, config: DecideConfig, elapsed_s: float) -> bool:
-    since = change.since
     if since.intervals < LEAST_INTERVALS:
-        return False
-    has_gained = since.total > since.bound(config.alpha)
-    return has_gained or _is_due(change, config, elapsed_s)
-
-
-def _told(change: MemoryChange, elapsed_s: float) -> str:
-    promised = change.promised * change.since.intervals * elapsed_s
-    if promised <= 0:
-        return "all together gain by it"
-    return f"all together gain {100 * change.since.total / promised:.0f}% of what was predicted"
+        return None
+    bound = since.bound(config.alpha)
+    if promised <= 0 and since.total <= bound:
+        return "no gain is predicted by now, and none is certain by measurement"
+    is_due = promised >= config.undo_times * (change.cost + bound)
+    if is_due and since.total < promised / config.undo_times:
+        return f"it gained {100 * since.total / promised:.0f}% of what was predicted"
+    return None
 
 
 def _keep(state: MemoryState, seen: MemoryInterval, why: str) -> list[Decision]:

@@ -155,17 +155,18 @@ class Member:
 class MemoryChange:
     """Limits that move together, until that is confirmed or undone.
 
-    `cost` is what may be lost by it, `promised` its predicted gain per second, both in the unit of
-    the goal. `gained` is measured against the limits of before: of all intervals, and `since` of
-    those in which all limits were there and full. `moved_s` is when one moved last, `settled_s`
-    since when they are there and full. What is `forced` is not undone for what it costs.
+    `cost` is what may be lost by it, `promised` its predicted gain per second, None until that is
+    known of its present ends; both are in the unit of the goal. `gained` is measured against the
+    limits of before: of all intervals, and `since` of those in which all limits were there and
+    full. `moved_s` is when one moved last, `settled_s` since when they are there and full. What is
+    `forced` is not undone for what it costs.
     """
 
     started_s: float
     moved_s: float
     cost: float
-    promised: float
     forced: bool
+    promised: float | None = None
     members: dict[str, Member] = field(default_factory=dict)
     gained: Gain = field(default_factory=Gain)
     since: Gain = field(default_factory=Gain)
