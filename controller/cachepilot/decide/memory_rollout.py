@@ -189,7 +189,7 @@ def _has_returned(one: Member) -> bool:
 def _take_back(state: MemoryState, what: Event, why: str, seen: MemoryInterval) -> list[Decision]:
     change = state.change
     assert change is not None
-    state.restore.update(change.origins())
+    state.restore.update(change.origins(seen.time_s))
     state.change, state.evidence = None, {}
     return [
         one.decision(seen.time_s, name, what, why, seen.tenants[name].measured)
@@ -213,7 +213,7 @@ def wanted(state: MemoryState, seen: MemoryInterval) -> dict[str, int]:
     return found
 
 
-def under_way(state: MemoryState) -> frozenset[str]:
-    """Whose limit is not confirmed, or goes back: its policy stays meanwhile."""
+def under_way(state: MemoryState, time_s: float) -> frozenset[str]:
+    """Whose limit is not confirmed, or is on its way back: its policy stays meanwhile."""
     members = () if state.change is None else state.change.members
-    return frozenset((*members, *state.restore))
+    return frozenset((*members, *(state.restore if is_going_back(state, time_s) else ())))

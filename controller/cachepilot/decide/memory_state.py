@@ -173,9 +173,10 @@ class MemoryChange:
     settled_s: float | None = None
     limits: dict[str, int] = field(default_factory=dict)
 
-    def origins(self) -> dict[str, Origin]:
-        """Where everybody began."""
-        return {name: Origin(one.cgroup_id, one.from_bytes) for name, one in self.members.items()}
+    def origins(self, since_s: float = 0.0) -> dict[str, Origin]:
+        """Where everybody began, and goes back to since then."""
+        members = self.members.items()
+        return {name: Origin(one.cgroup_id, one.from_bytes, 0, since_s) for name, one in members}
 
 
 @dataclass

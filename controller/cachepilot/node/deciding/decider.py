@@ -156,7 +156,7 @@ class Decider:
     def step(self, look: Look) -> Decided:
         """Decides on what was observed, by a plan made for it."""
         collected, states, memories = look.collected, self.state.tenants, self.state.memory
-        moving = memory_rollout.under_way(memories)
+        moving = memory_rollout.under_way(memories, collected.time_s)
         cycle = Cycle(
             collected, look.plan, look.objectives, self._elapsed_s, look.refused, look.orders,
             moving | foreign(states, collected.seen), self._is_gap, look.may_begin,
