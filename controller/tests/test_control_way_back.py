@@ -9,7 +9,7 @@ from experiments.control_loop.world import World
 from worlds import SIZES, until
 
 from cachepilot.decide.memory_state import WAY_BACK_S, MemoryState
-from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.objectives.objective import Goal, Objective, Objectives
 from cachepilot.node.deciding.presence import PATIENCE_S
 from cachepilot.node.node_state import is_moving
 from cachepilot.v1 import session_pb2 as wire
@@ -95,6 +95,20 @@ def test_what_cannot_be_given_back_holds_up_no_slo(tmp_path: Path) -> None:
     here.service.set_objectives(Objectives(stated))
     here.run(40)
     assert promised.limit_bytes >= 140 * MIB
+
+
+def test_a_change_for_a_goal_that_is_another_is_taken_back(tmp_path: Path) -> None:
+    here = true_three(tmp_path)
+    until(here, lambda: memory_of(here).change is not None)
+    here.run(2)
+    here.restart()
+    here.run(1)
+    assert memory_of(here).change is not None
+    stated = (Objective("*", keep=0.0),)
+    here.service.set_objectives(Objectives(stated, Goal.LEAST_MEMORY))
+    here.run(1)
+    assert here.events("/hungry")[:2] == ["trial", "abandoned"]
+    assert memory_of(here).goal == "least_memory"
 
 
 def test_a_member_that_misses_snapshots_stays_in_the_trial(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ class Node:
                     for (name, one), off in zip(self.tenants.items(), noise, strict=True)
                 },
                 16 * MIB,
+                "proportional_fairness",
             )
             seen = replace(seen, **changes)  # type: ignore[arg-type]
             self.told += memory.step(self.state, seen, CONFIG)
@@ -320,3 +321,40 @@ def test_what_promises_nothing_any_more_is_kept_only_for_a_gain_that_is_measured
             Event.REVERTED: "no gain is predicted by now, and none is certain by measurement",
         }[event]
     )
+
+
+@pytest.mark.parametrize(
+    ("goal", "weight"), [("total_throughput", 1.0), ("proportional_fairness", 2.0)]
+)
+def test_what_was_counted_towards_another_goal_counts_no_more(goal: str, weight: float) -> None:
+    taker, donor = pair(knee_mib=120.0)
+    node = Node(taker, donor)
+    node.run(100)
+    assert node.state.lost > 0 and node.state.evidence
+    donor.changes = {"weight": weight}
+    taker.planned_mib = donor.planned_mib = 128.0
+    node.run(1, goal=goal)
+    assert node.state.lost == 0 and not node.state.evidence
+
+
+@pytest.mark.parametrize("forced", [False, True])
+def test_a_change_for_another_goal_is_taken_back_unless_it_is_needed(forced: bool) -> None:
+    taker, donor = pair()
+    node = Node(taker, donor)
+    while node.state.change is None:
+        node.run(1)
+    node.state.change.forced = forced
+    found = node.run(1, goal="total_throughput")
+    assert found == ([] if forced else [Event.ABANDONED])
+    taker.planned_mib = donor.planned_mib = 128.0
+    node.run(30, goal="total_throughput")
+    assert taker.limit_mib == (192 if forced else 128)
+
+
+def test_another_tenant_is_no_other_goal() -> None:
+    node = Node(*pair(knee_mib=120.0))
+    node.run(100)
+    lost = node.state.lost
+    node.tenants["/2"] = Tenant(128.0, 128.0, changes={"weight": 3.0})
+    node.run(2)
+    assert node.state.lost == lost

@@ -29,7 +29,8 @@ PARTS = 16
 
 def step(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list[Decision]:
     """Takes one interval in; `rollout.wanted` then says which limits to set."""
-    found = rollout.follow(state, seen)
+    found = [] if state.takes(seen) else rollout.drop(state, seen)
+    found += rollout.follow(state, seen)
     if seen.is_gap:
         return found
     found += rollout.judge(state, seen, config)

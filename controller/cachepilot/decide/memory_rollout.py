@@ -56,6 +56,13 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
     return found
 
 
+def drop(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
+    """The goal is another: what a change gains can no longer be told. What is needed goes on."""
+    if state.change is None or state.change.forced:
+        return []
+    return _take_back(state, Event.ABANDONED, "the goal, or a weight, is another", seen)
+
+
 def _is_at(one: MemoryTenant, limit_bytes: int) -> bool:
     return abs(one.limit_bytes - limit_bytes) < PAGE_BYTES
 

@@ -26,7 +26,8 @@ class MemoryTenant:
     `planned_bytes` is its limit by the plan. Worth is in the unit of the goal per second of this
     tenant: `worth_at` that of a limit by its calibrated curve, `worth_measured` that of what was
     measured (None where nothing was done), `whole` what all of its throughput counts for, `error`
-    by how much less the planned limit may be worth, by the curve's error.
+    by how much less the planned limit may be worth, by the curve's error. `weight` is the factor
+    that all of them have.
 
     `reread_s` is the time that it takes to read what it gives up anew, were all of it wanted again.
     `reached` and `reached_planned` are the parts of its SLO that are predicted to be reached now
@@ -60,6 +61,7 @@ class MemoryTenant:
     predicted: Reading
     predicted_at: Callable[[int], Reading]
     lacks_at: Callable[[int], float]
+    weight: float = 1.0
     priority: int = 0
     has_slo: bool = False
     reached: float = 1.0
@@ -98,15 +100,17 @@ class MemoryTenant:
 class MemoryInterval:
     """All tenants of a node in one interval.
 
-    `away` are tenants that are missing from the snapshot and may come back. No limit changes by
-    more than `step_bytes` at once. `is_forced` says that limits must change whatever is gained.
-    Without `may_begin` no change begins; `is_gap` says that the interval is not whole.
+    What they count for is in the unit of `goal`. `away` are tenants that are missing from the
+    snapshot and may come back. No limit changes by more than `step_bytes` at once. `is_forced` says
+    that limits must change whatever is gained. Without `may_begin` no change begins; `is_gap` says
+    that the interval is not whole.
     """
 
     time_s: float
     elapsed_s: float
     tenants: Mapping[str, MemoryTenant]
     step_bytes: int
+    goal: str
     away: frozenset[str] = frozenset()
     is_forced: bool = False
     may_begin: bool = True
@@ -187,8 +191,9 @@ class MemoryState:
     it cost less; that of those whose limits a plan changes counts for it.
 
     `owed` is what tenants did not have of what they keep, and would have had by the plan. `lost` is
-    what changes that were undone cost, until one gains. `restore` are limits on their way
-    back.
+    what changes that were undone cost, until one gains. `restore` are limits on their way back.
+
+    All that is counted is in the unit of `goal`, and has the `weights` of tenants in it.
     """
 
     evidence: dict[str, float] = field(default_factory=dict)
@@ -196,6 +201,21 @@ class MemoryState:
     lost: float = 0.0
     change: MemoryChange | None = None
     restore: dict[str, Origin] = field(default_factory=dict)
+    goal: str = ""
+    weights: dict[str, float] = field(default_factory=dict)
+
+    def takes(self, seen: MemoryInterval) -> bool:
+        """Whether an interval counts in the unit of what is known; what is not is dropped."""
+        before, now = self.weights, {name: one.weight for name, one in seen.tenants.items()}
+        self.weights = {name: before[name] for name in seen.away & before.keys()} | now
+        is_same = self.goal in ("", seen.goal)
+        is_same = is_same and all(
+            self.weights.get(name, one) == one for name, one in before.items()
+        )
+        self.goal = seen.goal
+        if not is_same:
+            self.evidence, self.owed, self.lost = {}, 0.0, 0.0
+        return is_same
 
     def move_back(self, seconds: float) -> None:
         """With a clock that went back, or over a time of which no snapshot tells (below 0)."""

@@ -72,7 +72,8 @@ class _Worth:
     """What throughputs of one tenant are worth, per second, in the unit of the goal."""
 
     def __init__(self, cycle: MemoryCycle, seen: Seen, state: TenantState, weight: float) -> None:
-        self._goal, self._weight = cycle.objectives.goal, weight
+        self._goal = cycle.objectives.goal
+        self.weight = 1.0 if self._goal is Goal.LEAST_MEMORY else weight
         self._seen, self._state = seen, state
         self._device = cycle.collected.snapshot.device
         self._wait_us = cycle.plan.device_wait_us
@@ -85,13 +86,13 @@ class _Worth:
         if self._goal is Goal.LEAST_MEMORY:
             return -limit_bytes / self._budget
         if self._goal is Goal.TOTAL_THROUGHPUT:
-            return self._weight * ops
-        return self._weight * math.log(max(ops, OPS_MIN))
+            return self.weight * ops
+        return self.weight * math.log(max(ops, OPS_MIN))
 
     def whole(self, ops: float, limit_bytes: int) -> float:
         if self._goal is Goal.LEAST_MEMORY:
             return limit_bytes / self._budget
-        return self._weight * (ops if self._goal is Goal.TOTAL_THROUGHPUT else 1.0)
+        return self.weight * (ops if self._goal is Goal.TOTAL_THROUGHPUT else 1.0)
 
     def miss_at(self, limit_bytes: int) -> float:
         miss = miss_at(self._seen, self._state, limit_bytes)
@@ -151,6 +152,7 @@ def interval(cycle: MemoryCycle, config: DecideConfig) -> MemoryInterval:
         elapsed_s=cycle.elapsed_s,
         tenants=found,
         step_bytes=cycle.step_bytes,
+        goal=cycle.objectives.goal.value,
         away=cycle.away,
         is_forced=_is_forced(cycle),
         may_begin=cycle.may_begin,
@@ -190,6 +192,7 @@ def _tenant(
         predicted=Reading(then.throughput_ops, then.miss_ratio),
         predicted_at=worth.reading_at,
         lacks_at=partial(_lacks_at, cycle, action, seen, worth),
+        weight=worth.weight,
         priority=objective.priority,
         has_slo=objective.has_slo,
         reached=_reached(objective, seen, now),
