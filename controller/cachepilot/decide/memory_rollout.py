@@ -25,9 +25,7 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
     """Follows tenants that are gone, and limits that the node took back or that are back."""
     for name, origin in list(state.restore.items()):
         one = seen.tenants.get(name)
-        is_gone = one is None and name not in seen.away
-        is_other = one is not None and one.cgroup_id != origin.cgroup_id
-        if is_gone or is_other or (one is not None and _is_back(one, origin)):
+        if _is_gone(seen, name, origin) or (one is not None and _is_back(one, origin)):
             del state.restore[name]
         elif one is not None and one.limit_bytes != origin.seen_bytes:
             origin.seen_bytes, origin.since_s = one.limit_bytes, seen.time_s
@@ -36,16 +34,13 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
         return []
     found = []
     for name, member in list(change.members.items()):
-        one = seen.tenants.get(name)
-        if one is None and name in seen.away:
-            continue
-        if one is not None and one.stays:
-            member.to_bytes = one.limit_bytes
-        if one is None or one.cgroup_id != member.cgroup_id:
+        if _is_gone(seen, name, member):
             del change.members[name]
             why = "the cgroup is gone"
             found.append(member.decision(seen.time_s, name, Event.ABANDONED, why))
             restart(change)
+        elif name in seen.tenants and seen.tenants[name].stays:
+            member.to_bytes = seen.tenants[name].limit_bytes
     there = [name for name in change.members if name in seen.tenants]
     undone = [name for name in there if seen.tenants[name].undone is not None]
     if undone:
@@ -54,6 +49,11 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
     if not change.members:
         state.change = None
     return found
+
+
+def _is_gone(seen: MemoryInterval, name: str, known: Origin | Member) -> bool:
+    one = seen.tenants.get(name)
+    return name not in seen.away if one is None else one.cgroup_id != known.cgroup_id
 
 
 def drop(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
@@ -88,10 +88,11 @@ def judge(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> lis
     if change is None or any(name not in seen.tenants for name in change.members):
         return []
     is_there = _arrive(change, seen)
-    if is_there and all(_has_returned(one) for one in change.members.values()):
-        return _keep(state, seen, "all have their limits back")
+    has_returned = all(_has_returned(one) for one in change.members.values())
+    if is_there and (change.forced or has_returned):
+        return _keep(state, seen, "who needs it has it")
     if change.forced:
-        return _keep(state, seen, "who needs it has it") if is_there else []
+        return []
     gained = _gained(change, seen)
     if gained is not None:
         return _weigh(state, change, gained, seen, config)
@@ -184,7 +185,7 @@ def _keep(state: MemoryState, seen: MemoryInterval, why: str) -> list[Decision]:
     for name, one in change.members.items():
         is_back = _has_returned(one)
         what = Event.REVERTED if is_back else Event.KEPT
-        told = "it lost more than was predicted, and has its limit back" if is_back else why
+        told = "its limit is what it was before" if is_back else why
         found.append(one.decision(seen.time_s, name, what, told, seen.tenants[name].measured))
     return found
 
