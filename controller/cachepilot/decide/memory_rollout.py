@@ -45,7 +45,7 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
     undone = [name for name in there if seen.tenants[name].undone is not None]
     if undone:
         why = f"the node took it back for want of plans: {', '.join(undone)}"
-        return found + _take_back(state, Event.ABANDONED, why, seen)
+        return found + _end(state, seen, Event.ABANDONED, why)
     if not change.members:
         state.change = None
     return found
@@ -60,7 +60,7 @@ def drop(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
     """The goal is another: what a change gains can no longer be told. What is needed goes on."""
     if state.change is None or state.change.forced:
         return []
-    return _take_back(state, Event.ABANDONED, "the goal, or a weight, is another", seen)
+    return _end(state, seen, Event.ABANDONED, "the goal, or a weight, is another")
 
 
 def _is_at(one: MemoryTenant, limit_bytes: int) -> bool:
@@ -90,7 +90,7 @@ def judge(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> lis
     is_there = _arrive(change, seen)
     has_returned = all(_has_returned(one) for one in change.members.values())
     if is_there and (change.forced or has_returned):
-        return _keep(state, seen, "who needs it has it")
+        return _end(state, seen, Event.KEPT, "who needs it has it")
     if change.forced:
         return []
     gained = _gained(change, seen)
@@ -98,7 +98,7 @@ def judge(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> lis
         return _weigh(state, change, gained, seen, config)
     is_idle = seen.time_s - change.moved_s > IDLE_S
     told = "nobody did anything by which it could be judged"
-    return _take_back(state, Event.ABANDONED, told, seen) if is_idle else []
+    return _end(state, seen, Event.ABANDONED, told) if is_idle else []
 
 
 def _weigh(
@@ -119,14 +119,14 @@ def _weigh(
     why = _why_undone(change, promised, config)
     if why is not None:
         state.lost += max(0.0, -change.gained.total)
-        return _take_back(state, Event.REVERTED, why, seen)
+        return _end(state, seen, Event.REVERTED, why)
     if since.intervals < LEAST_INTERVALS or since.total <= since.bound(config.alpha):
         return []
     state.lost = 0.0
     told = "by it, though no gain was predicted"
     if promised > 0:
         told = f"{100 * since.total / promised:.0f}% of what was predicted"
-    return _keep(state, seen, f"all together gain {told}")
+    return _end(state, seen, Event.KEPT, f"all together gain {told}")
 
 
 def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
@@ -177,33 +177,26 @@ def _why_undone(change: MemoryChange, promised: float, config: DecideConfig) -> 
     return None
 
 
-def _keep(state: MemoryState, seen: MemoryInterval, why: str) -> list[Decision]:
-    change = state.change
-    assert change is not None
-    state.change, state.evidence = None, {}
-    found = []
-    for name, one in change.members.items():
-        is_back = _has_returned(one)
-        what = Event.REVERTED if is_back else Event.KEPT
-        told = "its limit is what it was before" if is_back else why
-        found.append(one.decision(seen.time_s, name, what, told, seen.tenants[name].measured))
-    return found
-
-
 def _has_returned(one: Member) -> bool:
     return abs(one.to_bytes - one.from_bytes) < PAGE_BYTES
 
 
-def _take_back(state: MemoryState, what: Event, why: str, seen: MemoryInterval) -> list[Decision]:
-    change = state.change
+def _end(state: MemoryState, seen: MemoryInterval, event: Event, why: str) -> list[Decision]:
+    """Ends the change: it is kept, or all go back to where they began."""
+    change, is_kept = state.change, event is Event.KEPT
     assert change is not None
-    state.restore.update(change.origins(seen.time_s))
+    if not is_kept:
+        state.restore.update(change.origins(seen.time_s))
     state.change, state.evidence = None, {}
-    return [
-        one.decision(seen.time_s, name, what, why, seen.tenants[name].measured)
-        for name, one in change.members.items()
-        if name in seen.tenants
-    ]
+    found = []
+    for name, one in change.members.items():
+        if name not in seen.tenants:
+            continue
+        what, told = event, why
+        if is_kept and _has_returned(one):
+            what, told = Event.REVERTED, "its limit is what it was before"
+        found.append(one.decision(seen.time_s, name, what, told, seen.tenants[name].measured))
+    return found
 
 
 def wanted(state: MemoryState, seen: MemoryInterval) -> dict[str, int]:
