@@ -4,13 +4,14 @@
 from pathlib import Path
 
 import pytest
-from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, linear
+from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, linear, scan
 from experiments.control_loop.world import World
 from worlds import SIZES, until
 
-from cachepilot.decide.memory_state import MemoryState
-from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.decide.memory_state import WAY_BACK_S, MemoryState
+from cachepilot.domain.objectives.objective import Goal, Objective, Objectives
 from cachepilot.node.deciding.presence import PATIENCE_S
+from cachepilot.node.node_state import is_moving
 from cachepilot.v1 import session_pb2 as wire
 
 
@@ -56,12 +57,27 @@ def test_memory_is_asked_back_until_it_is_there(
     until(here, lambda: bool(memory_of(here).restore))
     apply = here.plant.apply
     keep_limits(here, monkeypatch)
-    here.run(200)
+    here.run(int(WAY_BACK_S) + 2)
+    assert not is_moving(here.loop._decider.state)
+    here.run(138)
     donors = {one.cgroup for one in here.plant.tenants if one.limit_bytes < 128 * MIB}
     assert donors and memory_of(here).restore.keys() >= donors
     monkeypatch.setattr(here.plant, "apply", apply)
     until(here, lambda: not memory_of(here).restore)
     assert all(one.limit_bytes == 128 * MIB for one in here.plant.tenants)
+
+
+def test_what_cannot_be_given_back_holds_up_no_policy(tmp_path: Path) -> None:
+    """As a taker that has filled with memory that cannot be reclaimed."""
+    here = three(tmp_path)
+    until(here, lambda: bool(memory_of(here).restore))
+    here.plant.of("/hungry").floor_bytes = here.plant.of("/hungry").limit_bytes
+    here.run(int(WAY_BACK_S))
+    donor = here.plant.of("/liar")
+    donor.change({"default": scan(200 * MIB), "mru": linear(200 * MIB)})
+    here.restart()
+    here.run(60)
+    assert donor.policy == "mru" and donor.cgroup in memory_of(here).restore
 
 
 def test_what_cannot_be_given_back_holds_up_no_slo(tmp_path: Path) -> None:
@@ -79,6 +95,20 @@ def test_what_cannot_be_given_back_holds_up_no_slo(tmp_path: Path) -> None:
     here.service.set_objectives(Objectives(stated))
     here.run(40)
     assert promised.limit_bytes >= 140 * MIB
+
+
+def test_a_change_for_a_goal_that_is_another_is_taken_back(tmp_path: Path) -> None:
+    here = true_three(tmp_path)
+    until(here, lambda: memory_of(here).change is not None)
+    here.run(2)
+    here.restart()
+    here.run(1)
+    assert memory_of(here).change is not None
+    stated = (Objective("*", keep=0.0),)
+    here.service.set_objectives(Objectives(stated, Goal.LEAST_MEMORY))
+    here.run(1)
+    assert here.events("/hungry")[:2] == ["trial", "abandoned"]
+    assert memory_of(here).goal == "least_memory"
 
 
 def test_a_member_that_misses_snapshots_stays_in_the_trial(tmp_path: Path) -> None:

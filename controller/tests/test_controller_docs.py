@@ -36,7 +36,8 @@ def _section(name: str) -> str:
 def test_every_setting_is_described_with_its_range_and_default() -> None:
     rows = re.findall(r"^\| `(\w+)` \| .*? \| (.*) \| (.*) \|$", _section("Configuration"), re.M)
     told = {key: (allowed, default.strip("`")) for key, allowed, default in rows}
-    settings = {**asdict(PlannerConfig()), **asdict(DecideConfig())}
+    least_share = {"least_share": ControllerConfig.least_share}
+    settings = {**asdict(PlannerConfig()), **least_share, **asdict(DecideConfig())}
     assert told.keys() == {*TOP, *settings}
     for key, value in settings.items():
         default = told[key][1]

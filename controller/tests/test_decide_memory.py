@@ -9,14 +9,8 @@ import pytest
 
 from cachepilot.decide import memory, memory_rollout
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.memory_state import (
-    Event,
-    MemoryInterval,
-    MemoryOutcome,
-    MemoryState,
-    MemoryTenant,
-    Reading,
-)
+from cachepilot.decide.memory_state import MemoryInterval, MemoryState, MemoryTenant
+from cachepilot.domain.decisions import Decision, Event, Reading
 from cachepilot.sense.filling import FILLED_S
 
 MIB = 1 << 20
@@ -67,7 +61,7 @@ class Node:
 
     def __init__(self, *tenants: Tenant, seed: int | None = None, scatter: float = 0.0) -> None:
         self.tenants = {f"/{i}": one for i, one in enumerate(tenants)}
-        self.state, self.time_s, self.told = MemoryState(), 0.0, list[MemoryOutcome]()
+        self.state, self.time_s, self.told = MemoryState(), 0.0, list[Decision]()
         self._random, self._scatter = np.random.default_rng(seed), scatter
 
     def run(self, intervals: int, **changes: object) -> list[Event]:
@@ -84,12 +78,13 @@ class Node:
                     for (name, one), off in zip(self.tenants.items(), noise, strict=True)
                 },
                 16 * MIB,
+                "proportional_fairness",
             )
             seen = replace(seen, **changes)  # type: ignore[arg-type]
             self.told += memory.step(self.state, seen, CONFIG)
             for name, limit in memory_rollout.wanted(self.state, seen).items():
                 self.tenants[name].limit_mib = limit / MIB
-        return [one.what for one in self.told[before:] if one.cgroup == "/0"]
+        return [one.event for one in self.told[before:] if one.cgroup == "/0"]
 
 
 def pair(told_mib: float = 400.0, knee_mib: float = 400.0) -> tuple[Tenant, Tenant]:
@@ -103,14 +98,14 @@ def test_a_gain_is_waited_for_until_it_exceeds_what_it_may_cost_and_then_kept() 
     cost = 64 * 256 * 500e-6
     rate = worth(192, 400) - worth(128, 400) - math.sqrt(2) * 0.01
     assert node.run(math.floor(cost / rate)) == []
-    assert node.run(2) == [Event.LIVE]
-    assert node.run(60) == [Event.CONFIRMED]
+    assert node.run(2) == [Event.TRIAL]
+    assert node.run(60) == [Event.KEPT]
     assert node.tenants["/0"].limit_mib == 192 and node.tenants["/1"].limit_mib == 64
 
 
 def test_a_donor_that_loses_more_than_its_curve_says_gets_its_memory_back() -> None:
     node = Node(*pair(knee_mib=120.0))
-    assert node.run(100)[:2] == [Event.LIVE, Event.UNDONE]
+    assert node.run(100)[:2] == [Event.TRIAL, Event.REVERTED]
     assert node.state.lost > 0 and not node.state.restore
     assert all(one.limit_mib == 128 for one in node.tenants.values())
 
@@ -118,28 +113,28 @@ def test_a_donor_that_loses_more_than_its_curve_says_gets_its_memory_back() -> N
 def test_a_change_is_not_judged_by_a_promise_before_its_page_caches_are_full() -> None:
     taker, donor = pair()
     node = Node(taker, donor)
-    while node.run(1) != [Event.LIVE]:
+    while node.run(1) != [Event.TRIAL]:
         pass
     taker.knee_mib, taker.changes = 260.0, {"is_filling": True}
     change = node.state.change
     assert change is not None and node.run(30) == [] and change.settled_s is None
     taker.knee_mib, taker.changes = 400.0, {}
-    assert node.run(30) == [Event.CONFIRMED] and change.settled_s is not None
+    assert node.run(30) == [Event.KEPT] and change.settled_s is not None
 
 
 def test_a_page_cache_that_never_fills_does_not_keep_a_change_from_being_judged() -> None:
     taker, donor = pair()
     node = Node(taker, donor)
-    while node.run(1) != [Event.LIVE]:
+    while node.run(1) != [Event.TRIAL]:
         pass
     taker.changes = {"is_filling": True}
-    assert node.run(int(FILLED_S) + 30) == [Event.CONFIRMED]
+    assert node.run(int(FILLED_S) + 30) == [Event.KEPT]
 
 
 def test_what_was_lost_by_a_change_is_asked_of_the_next() -> None:
     node = Node(*pair(knee_mib=120.0))
     node.run(100)
-    began = [one for one in node.told if one.what is Event.LIVE and one.cgroup == "/0"]
+    began = [one for one in node.told if one.event is Event.TRIAL and one.cgroup == "/0"]
     lost = node.state.lost
     assert lost > 0
     rate = worth(192, 400) - worth(128, 400)
@@ -162,7 +157,7 @@ def test_noise_alone_moves_nothing_and_undoes_nothing() -> None:
     undone = 0
     for seed in range(40):
         node = Node(*pair(), seed=seed, scatter=0.2)
-        undone += Event.UNDONE in node.run(120)
+        undone += Event.REVERTED in node.run(120)
         still = Node(Tenant(400, 400), Tenant(40, 40), seed=seed, scatter=0.2)
         assert still.run(120) == []
     assert undone <= 2
@@ -174,8 +169,8 @@ def test_a_donor_without_budget_gives_nothing_but_to_an_slo() -> None:
     node = Node(taker, donor)
     assert node.run(100) == []
     taker.changes = {"is_short": True, "reached": 0.8, "reached_planned": 1.0, "priority": 1}
-    assert node.run(1) == [Event.LIVE]
-    assert node.run(20) == [Event.CONFIRMED]
+    assert node.run(1) == [Event.TRIAL]
+    assert node.run(20) == [Event.KEPT]
 
 
 def test_an_slo_takes_what_it_needs_and_the_rest_of_the_plan_waits_for_evidence() -> None:
@@ -184,13 +179,13 @@ def test_an_slo_takes_what_it_needs_and_the_rest_of_the_plan_waits_for_evidence(
     taker.needs_mib = 135.0
     donor.changes = {"can_afford": False}
     node = Node(taker, donor)
-    assert node.run(1) == [Event.LIVE]
-    assert [one.member.predicted.ops for one in node.told] == [136 * MIB, 120 * MIB]
+    assert node.run(1) == [Event.TRIAL]
+    assert [one.predicted.ops for one in node.told] == [136 * MIB, 120 * MIB]
     taker.changes = {"reached_planned": 1.0, "priority": 1}
-    assert node.run(100) == [Event.CONFIRMED]
+    assert node.run(100) == [Event.KEPT]
     assert (taker.limit_mib, donor.limit_mib) == (136, 120)
     donor.changes = {}
-    assert node.run(100) == [Event.LIVE, Event.CONFIRMED]
+    assert node.run(100) == [Event.TRIAL, Event.KEPT]
     assert (taker.limit_mib, donor.limit_mib) == (192, 64)
 
 
@@ -207,7 +202,7 @@ def test_what_a_tenant_keeps_is_given_back_once_it_lacked_what_that_costs() -> N
     node = Node(taker, donor)
     lacked_s = 64 * 256 * 500e-6 / 0.2
     assert node.run(math.floor(lacked_s) - 1) == []
-    assert Event.LIVE in node.run(3)
+    assert Event.TRIAL in node.run(3)
 
 
 SLO = {"has_slo": True, "worth_planned": 0.0}
@@ -236,14 +231,14 @@ def test_limits_move_in_the_order_in_which_memory_is_planned(
     first, second = pair()
     first.changes = {"worth_planned": 0.0, **taker}
     second.changes = {"error": 9.0, **donor, "priority": priority}
-    assert (Event.LIVE in Node(first, second).run(200)) == is_done
+    assert (Event.TRIAL in Node(first, second).run(200)) == is_done
 
 
 def test_an_slo_that_is_missed_is_served_though_margins_of_others_pay_for_it() -> None:
     taker, donor = pair()
     taker.changes = {**SLO, "is_short": True, "reached": 0.9, "aimed": 0.9}
     donor.changes = {**SLO, "aimed_planned": 0.7, "error": 9.0}
-    assert Node(taker, donor).run(1) == [Event.LIVE]
+    assert Node(taker, donor).run(1) == [Event.TRIAL]
 
 
 @pytest.mark.parametrize("is_gap", [False, True])
@@ -258,7 +253,7 @@ def test_a_plan_that_counts_on_who_may_not_change_now_is_not_followed() -> None:
     node = Node(taker, donor)
     assert node.run(100) == []
     donor.changes = {}
-    assert Event.LIVE in node.run(40)
+    assert Event.TRIAL in node.run(40)
 
 
 def test_what_the_node_took_back_is_abandoned() -> None:
@@ -293,3 +288,73 @@ def test_who_is_not_to_go_on_stays_when_a_plan_changes_on_the_way() -> None:
     node.run(1)
     assert node.state.change is not None
     assert node.state.change.members["/0"].to_bytes == int(taker.limit_mib * MIB)
+
+
+def test_a_promise_is_of_those_who_are_still_there() -> None:
+    taker, donor = pair()
+    donor.changes = {"reread_s": 0.1}
+    node = Node(taker, donor, Tenant(160.0, 160.0, planned_mib=160.0))
+    while node.state.change is None:
+        node.run(1)
+    del node.tenants["/2"]
+    taker.knee_mib = 500.0
+    assert node.run(30) == [Event.KEPT] and donor.limit_mib == 64
+
+
+@pytest.mark.parametrize(("knee_mib", "event"), [(400.0, Event.KEPT), (636.0, Event.REVERTED)])
+def test_what_promises_nothing_any_more_is_kept_only_for_a_gain_that_is_measured(
+    knee_mib: float, event: Event
+) -> None:
+    taker, donor = pair()
+    node = Node(taker, donor)
+    while node.state.change is None:
+        node.run(1)
+    node.run(1)
+    node.state.change.promised = -0.1
+    taker.knee_mib = knee_mib
+    assert node.run(20)[:1] == [event]
+    why = next(one.why for one in node.told if one.event is event)
+    assert (
+        why
+        == {
+            Event.KEPT: "all together gain by it, though no gain was predicted",
+            Event.REVERTED: "no gain is predicted by now, and none is certain by measurement",
+        }[event]
+    )
+
+
+@pytest.mark.parametrize(
+    ("goal", "weight"), [("total_throughput", 1.0), ("proportional_fairness", 2.0)]
+)
+def test_what_was_counted_towards_another_goal_counts_no_more(goal: str, weight: float) -> None:
+    taker, donor = pair(knee_mib=120.0)
+    node = Node(taker, donor)
+    node.run(100)
+    assert node.state.lost > 0 and node.state.evidence
+    donor.changes = {"weight": weight}
+    taker.planned_mib = donor.planned_mib = 128.0
+    node.run(1, goal=goal)
+    assert node.state.lost == 0 and not node.state.evidence
+
+
+@pytest.mark.parametrize("forced", [False, True])
+def test_a_change_for_another_goal_is_taken_back_unless_it_is_needed(forced: bool) -> None:
+    taker, donor = pair()
+    node = Node(taker, donor)
+    while node.state.change is None:
+        node.run(1)
+    node.state.change.forced = forced
+    found = node.run(1, goal="total_throughput")
+    assert found == ([] if forced else [Event.ABANDONED])
+    taker.planned_mib = donor.planned_mib = 128.0
+    node.run(30, goal="total_throughput")
+    assert taker.limit_mib == (192 if forced else 128)
+
+
+def test_another_tenant_is_no_other_goal() -> None:
+    node = Node(*pair(knee_mib=120.0))
+    node.run(100)
+    lost = node.state.lost
+    node.tenants["/2"] = Tenant(128.0, 128.0, changes={"weight": 3.0})
+    node.run(2)
+    assert node.state.lost == lost

@@ -11,6 +11,7 @@ from cachepilot.model.calibration import FORGOTTEN_S, PRIOR_S
 from cachepilot.model.limit_calibration import (
     ANCHORS_MAX,
     LEAST_CHANGE,
+    Anchor,
     LimitCalibration,
     corrected,
     corrected_curves,
@@ -96,6 +97,23 @@ def test_what_was_measured_elsewhere_long_ago_says_nothing_of_a_limit_in_force()
     found = learnt(64, 0.6, 0.5)
     found.take(256 * MIB, (10_000, 5_000), 0.5, 20 * FORGOTTEN_S, HALF_LIFE_S)
     assert corrected(0.5, 256 * MIB, found.shifts()) == pytest.approx(0.5, abs=LEAST_CHANGE)
+
+
+def test_a_limit_that_is_not_in_force_again_is_forgotten_and_breaks_nothing() -> None:
+    found = learnt(64, 0.6, 0.5)
+    for _ in range(600):
+        found.take(256 * MIB, (10_000, 5_000), 0.5, FORGOTTEN_S, HALF_LIFE_S)
+        assert found.shifts()
+    assert [one.limit_bytes for one in found.anchors] == [256 * MIB]
+
+
+@pytest.mark.parametrize("seconds", [0.0, 5e-324, 1e-200, 1e-156])
+def test_a_stored_limit_that_has_faded_to_nothing_breaks_nothing(seconds: float) -> None:
+    found = learnt(256, 0.6, 0.5)
+    alone = found.shifts()
+    for limit in (64, 128):
+        found.anchors.insert(0, Anchor(limit * MIB, seconds=seconds))
+    assert found.shifts()[-1] == alone[0]
 
 
 def test_between_two_limits_what_is_off_goes_in_proportion_and_beyond_them_stays() -> None:

@@ -6,15 +6,14 @@ from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS, Gain
 from cachepilot.decide.memory_state import (
     ARRIVED_INTERVALS,
     WAY_BACK_S,
-    Event,
     Member,
     MemoryChange,
     MemoryInterval,
-    MemoryOutcome,
     MemoryState,
     MemoryTenant,
     Origin,
 )
+from cachepilot.domain.decisions import Decision, Event
 from cachepilot.sense.filling import FILLED_S
 from cachepilot.sizes import PAGE_BYTES
 
@@ -22,13 +21,11 @@ LOSS_COSTS = 2.0
 """Times its cost a change may lose before it is undone: that is read anew, and once more."""
 
 
-def follow(state: MemoryState, seen: MemoryInterval) -> list[MemoryOutcome]:
+def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
     """Follows tenants that are gone, and limits that the node took back or that are back."""
     for name, origin in list(state.restore.items()):
         one = seen.tenants.get(name)
-        is_gone = one is None and name not in seen.away
-        is_other = one is not None and one.cgroup_id != origin.cgroup_id
-        if is_gone or is_other or (one is not None and _is_back(one, origin)):
+        if _is_gone(seen, name, origin) or (one is not None and _is_back(one, origin)):
             del state.restore[name]
         elif one is not None and one.limit_bytes != origin.seen_bytes:
             origin.seen_bytes, origin.since_s = one.limit_bytes, seen.time_s
@@ -37,21 +34,33 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[MemoryOutcome]:
         return []
     found = []
     for name, member in list(change.members.items()):
-        one = seen.tenants.get(name)
-        if one is None and name in seen.away:
-            continue
-        if one is not None and one.stays:
-            member.to_bytes = one.limit_bytes
-        if one is None or one.cgroup_id != member.cgroup_id:
+        if _is_gone(seen, name, member):
             del change.members[name]
-            found.append(MemoryOutcome(Event.ABANDONED, name, member, "the cgroup is gone"))
-    undone = [name for name in change.members if _is_undone(name, seen)]
+            why = "the cgroup is gone"
+            found.append(member.decision(seen.time_s, name, Event.ABANDONED, why))
+            restart(change)
+        elif name in seen.tenants and seen.tenants[name].stays:
+            member.to_bytes = seen.tenants[name].limit_bytes
+    there = [name for name in change.members if name in seen.tenants]
+    undone = [name for name in there if seen.tenants[name].undone is not None]
     if undone:
         why = f"the node took it back for want of plans: {', '.join(undone)}"
-        return found + _take_back(state, Event.ABANDONED, why, seen)
+        return found + _end(state, seen, Event.ABANDONED, why)
     if not change.members:
         state.change = None
     return found
+
+
+def _is_gone(seen: MemoryInterval, name: str, known: Origin | Member) -> bool:
+    one = seen.tenants.get(name)
+    return name not in seen.away if one is None else one.cgroup_id != known.cgroup_id
+
+
+def drop(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
+    """The goal is another: what a change gains can no longer be told. What is needed goes on."""
+    if state.change is None or state.change.forced:
+        return []
+    return _end(state, seen, Event.ABANDONED, "the goal, or a weight, is another")
 
 
 def _is_at(one: MemoryTenant, limit_bytes: int) -> bool:
@@ -68,37 +77,28 @@ def is_going_back(state: MemoryState, time_s: float) -> bool:
     return any(time_s - one.since_s <= WAY_BACK_S for one in state.restore.values())
 
 
-def restart(change: MemoryChange, seen: MemoryInterval) -> None:
-    """Limits have other ends: what is promised is against the limits of before, as all is."""
-    change.promised = 0.0
-    for name, one in change.members.items():
-        if name in seen.tenants:
-            worth_at = seen.tenants[name].worth_at
-            change.promised += worth_at(one.to_bytes) - worth_at(one.from_bytes)
-    change.since, change.settled_s = Gain(), None
+def restart(change: MemoryChange) -> None:
+    """Limits have other ends, or others move: what is promised is of those, as all is."""
+    change.promised, change.since, change.settled_s = None, Gain(), None
 
 
-def _is_undone(name: str, seen: MemoryInterval) -> bool:
-    one = seen.tenants.get(name)
-    return one is not None and one.undone is not None
-
-
-def judge(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list[MemoryOutcome]:
+def judge(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list[Decision]:
     """Takes in what was gained in an interval; confirms or undoes the change that is live."""
     change = state.change
     if change is None or any(name not in seen.tenants for name in change.members):
         return []
     is_there = _arrive(change, seen)
-    if is_there and all(_has_returned(one) for one in change.members.values()):
-        return _keep(state, seen, "all have their limits back")
+    has_returned = all(_has_returned(one) for one in change.members.values())
+    if is_there and (change.forced or has_returned):
+        return _end(state, seen, Event.KEPT, "who needs it has it")
     if change.forced:
-        return _keep(state, seen, "who needs it has it") if is_there else []
+        return []
     gained = _gained(change, seen)
     if gained is not None:
         return _weigh(state, change, gained, seen, config)
     is_idle = seen.time_s - change.moved_s > IDLE_S
     told = "nobody did anything by which it could be judged"
-    return _take_back(state, Event.ABANDONED, told, seen) if is_idle else []
+    return _end(state, seen, Event.ABANDONED, told) if is_idle else []
 
 
 def _weigh(
@@ -107,18 +107,26 @@ def _weigh(
     gained: float,
     seen: MemoryInterval,
     config: DecideConfig,
-) -> list[MemoryOutcome]:
+) -> list[Decision]:
+    if change.promised is None:
+        members = [(seen.tenants[name].worth_at, one) for name, one in change.members.items()]
+        change.promised = sum(at(one.to_bytes) - at(one.from_bytes) for at, one in members)
     change.gained.take(gained)
+    since = change.since
     if change.settled_s is not None:
-        change.since.take(gained)
-    why = _why_undone(change, config, seen.elapsed_s)
+        since.take(gained)
+    promised = change.promised * since.intervals * seen.elapsed_s
+    why = _why_undone(change, promised, config)
     if why is not None:
         state.lost += max(0.0, -change.gained.total)
-        return _take_back(state, Event.UNDONE, why, seen)
-    if _is_confirmed(change, config, seen.elapsed_s):
-        state.lost = 0.0
-        return _keep(state, seen, _told(change, seen.elapsed_s))
-    return []
+        return _end(state, seen, Event.REVERTED, why)
+    if since.intervals < LEAST_INTERVALS or since.total <= since.bound(config.alpha):
+        return []
+    state.lost = 0.0
+    told = "by it, though no gain was predicted"
+    if promised > 0:
+        told = f"{100 * since.total / promised:.0f}% of what was predicted"
+    return _end(state, seen, Event.KEPT, f"all together gain {told}")
 
 
 def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
@@ -148,74 +156,47 @@ def _gained(change: MemoryChange, seen: MemoryInterval) -> float | None:
     return sum(gained) * seen.elapsed_s if gained else None
 
 
-def _is_due(change: MemoryChange, config: DecideConfig, elapsed_s: float) -> bool:
-    """Whether it should have gained, by now, several times what it may cost and what scatters."""
-    promised = change.promised * change.since.intervals * elapsed_s
-    if change.promised <= 0:
-        return change.since.intervals >= LEAST_INTERVALS
-    return promised >= config.undo_times * (change.cost + change.since.bound(config.alpha))
+def _why_undone(change: MemoryChange, promised: float, config: DecideConfig) -> str | None:
+    """Why a change goes back that should have gained, since it settled, what is `promised`.
 
-
-def _why_undone(change: MemoryChange, config: DecideConfig, elapsed_s: float) -> str | None:
-    if change.gained.intervals < LEAST_INTERVALS:
+    That is due once it is several times what the change may cost and what scatters.
+    """
+    gained, since = change.gained, change.since
+    if gained.intervals < LEAST_INTERVALS:
         return None
-    margin = LOSS_COSTS * change.cost + change.gained.bound(config.alpha)
-    if change.gained.total < -margin:
+    if gained.total < -(LOSS_COSTS * change.cost + gained.bound(config.alpha)):
         return "those who gave lost more than those who got it gained"
-    if change.since.intervals < LEAST_INTERVALS or not _is_due(change, config, elapsed_s):
-        return None
-    promised = change.promised * change.since.intervals * elapsed_s
-    if change.since.total < promised / config.undo_times:
-        if promised <= 0:
-            return "it loses, as is predicted by now"
-        return f"it gained {100 * change.since.total / promised:.0f}% of what was predicted"
-    return None
-
-
-def _is_confirmed(change: MemoryChange, config: DecideConfig, elapsed_s: float) -> bool:
-    since = change.since
     if since.intervals < LEAST_INTERVALS:
-        return False
-    has_gained = since.total > since.bound(config.alpha)
-    return has_gained or _is_due(change, config, elapsed_s)
-
-
-def _told(change: MemoryChange, elapsed_s: float) -> str:
-    promised = change.promised * change.since.intervals * elapsed_s
-    if promised <= 0:
-        return "all together gain by it"
-    return f"all together gain {100 * change.since.total / promised:.0f}% of what was predicted"
-
-
-def _keep(state: MemoryState, seen: MemoryInterval, why: str) -> list[MemoryOutcome]:
-    change = state.change
-    assert change is not None
-    state.change, state.evidence = None, {}
-    found = []
-    for name, one in change.members.items():
-        is_back = _has_returned(one)
-        what = Event.UNDONE if is_back else Event.CONFIRMED
-        told = "it lost more than was predicted, and has its limit back" if is_back else why
-        found.append(MemoryOutcome(what, name, one, told, seen.tenants[name].measured))
-    return found
+        return None
+    bound = since.bound(config.alpha)
+    if promised <= 0 and since.total <= bound:
+        return "no gain is predicted by now, and none is certain by measurement"
+    is_due = promised >= config.undo_times * (change.cost + bound)
+    if is_due and since.total < promised / config.undo_times:
+        return f"it gained {100 * since.total / promised:.0f}% of what was predicted"
+    return None
 
 
 def _has_returned(one: Member) -> bool:
     return abs(one.to_bytes - one.from_bytes) < PAGE_BYTES
 
 
-def _take_back(
-    state: MemoryState, what: Event, why: str, seen: MemoryInterval
-) -> list[MemoryOutcome]:
-    change = state.change
+def _end(state: MemoryState, seen: MemoryInterval, event: Event, why: str) -> list[Decision]:
+    """Ends the change: it is kept, or all go back to where they began."""
+    change, is_kept = state.change, event is Event.KEPT
     assert change is not None
-    state.restore.update(change.origins())
+    if not is_kept:
+        state.restore.update(change.origins(seen.time_s))
     state.change, state.evidence = None, {}
-    return [
-        MemoryOutcome(what, name, one, why, seen.tenants[name].measured)
-        for name, one in change.members.items()
-        if name in seen.tenants
-    ]
+    found = []
+    for name, one in change.members.items():
+        if name not in seen.tenants:
+            continue
+        what, told = event, why
+        if is_kept and _has_returned(one):
+            what, told = Event.REVERTED, "its limit is what it was before"
+        found.append(one.decision(seen.time_s, name, what, told, seen.tenants[name].measured))
+    return found
 
 
 def wanted(state: MemoryState, seen: MemoryInterval) -> dict[str, int]:
@@ -233,7 +214,7 @@ def wanted(state: MemoryState, seen: MemoryInterval) -> dict[str, int]:
     return found
 
 
-def under_way(state: MemoryState) -> frozenset[str]:
-    """Whose limit is not confirmed, or goes back: its policy stays meanwhile."""
+def under_way(state: MemoryState, time_s: float) -> frozenset[str]:
+    """Whose limit is not confirmed, or is on its way back: its policy stays meanwhile."""
     members = () if state.change is None else state.change.members
-    return frozenset((*members, *state.restore))
+    return frozenset((*members, *(state.restore if is_going_back(state, time_s) else ())))

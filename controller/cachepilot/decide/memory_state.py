@@ -3,9 +3,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from functools import cached_property
 
 from cachepilot.decide.gain import Gain
+from cachepilot.domain.decisions import Decision, Event, Reading, Setting
 from cachepilot.quick_records import quickly_made
 from cachepilot.sizes import PAGE_BYTES
 
@@ -17,24 +18,6 @@ WAY_BACK_S = 60.0
 """Limits that have not moved for so long are no longer on their way back."""
 
 
-class Event(StrEnum):
-    """What became of a change of limits."""
-
-    LIVE = "live"
-    CONFIRMED = "confirmed"
-    UNDONE = "undone"
-    ABANDONED = "abandoned"
-
-
-@quickly_made
-@dataclass(frozen=True)
-class Reading:
-    """Operations per second and miss ratio."""
-
-    ops: float
-    miss_ratio: float
-
-
 @quickly_made
 @dataclass(frozen=True)
 class MemoryTenant:
@@ -43,7 +26,8 @@ class MemoryTenant:
     `planned_bytes` is its limit by the plan. Worth is in the unit of the goal per second of this
     tenant: `worth_at` that of a limit by its calibrated curve, `worth_measured` that of what was
     measured (None where nothing was done), `whole` what all of its throughput counts for, `error`
-    by how much less the planned limit may be worth, by the curve's error.
+    by how much less the planned limit may be worth, by the curve's error. `weight` is the factor
+    that all of them have.
 
     `reread_s` is the time that it takes to read what it gives up anew, were all of it wanted again.
     `reached` and `reached_planned` are the parts of its SLO that are predicted to be reached now
@@ -77,6 +61,7 @@ class MemoryTenant:
     predicted: Reading
     predicted_at: Callable[[int], Reading]
     lacks_at: Callable[[int], float]
+    weight: float = 1.0
     priority: int = 0
     has_slo: bool = False
     reached: float = 1.0
@@ -115,19 +100,26 @@ class MemoryTenant:
 class MemoryInterval:
     """All tenants of a node in one interval.
 
-    `away` are tenants that are missing from the snapshot and may come back. No limit changes by
-    more than `step_bytes` at once. `is_forced` says that limits must change whatever is gained.
-    Without `may_begin` no change begins; `is_gap` says that the interval is not whole.
+    What they count for is in the unit of `goal`. `away` are tenants that are missing from the
+    snapshot and may come back. No limit changes by more than `step_bytes` at once. `is_forced` says
+    that limits must change whatever is gained. Without `may_begin` no change begins; `is_gap` says
+    that the interval is not whole.
     """
 
     time_s: float
     elapsed_s: float
     tenants: Mapping[str, MemoryTenant]
     step_bytes: int
+    goal: str
     away: frozenset[str] = frozenset()
     is_forced: bool = False
     may_begin: bool = True
     is_gap: bool = False
+
+    @cached_property
+    def movers(self) -> dict[str, MemoryTenant]:
+        """Tenants whose limits the plan changes."""
+        return {name: one for name, one in self.tenants.items() if one.is_step}
 
 
 @dataclass
@@ -154,31 +146,41 @@ class Member:
     baseline: Reading
     predicted: Reading
 
+    def decision(
+        self, time_s: float, cgroup: str, event: Event, why: str, measured: Reading | None = None
+    ) -> Decision:
+        """What is told of it."""
+        before, after = (Setting(self.policy, one) for one in (self.from_bytes, self.to_bytes))
+        readings = self.baseline, self.predicted, measured or Reading()
+        return Decision(time_s, cgroup, event, before, after, why, *readings)
+
 
 @dataclass
 class MemoryChange:
     """Limits that move together, until that is confirmed or undone.
 
-    `cost` is what may be lost by it, `promised` its predicted gain per second, both in the unit of
-    the goal. `gained` is measured against the limits of before: of all intervals, and `since` of
-    those in which all limits were there and full. `moved_s` is when one moved last, `settled_s`
-    since when they are there and full. What is `forced` is not undone for what it costs.
+    `cost` is what may be lost by it, `promised` its predicted gain per second, None until that is
+    known of its present ends; both are in the unit of the goal. `gained` is measured against the
+    limits of before: of all intervals, and `since` of those in which all limits were there and
+    full. `moved_s` is when one moved last, `settled_s` since when they are there and full. What is
+    `forced` is not undone for what it costs.
     """
 
     started_s: float
     moved_s: float
     cost: float
-    promised: float
     forced: bool
+    promised: float | None = None
     members: dict[str, Member] = field(default_factory=dict)
     gained: Gain = field(default_factory=Gain)
     since: Gain = field(default_factory=Gain)
     settled_s: float | None = None
     limits: dict[str, int] = field(default_factory=dict)
 
-    def origins(self) -> dict[str, Origin]:
-        """Where everybody began."""
-        return {name: Origin(one.cgroup_id, one.from_bytes) for name, one in self.members.items()}
+    def origins(self, since_s: float = 0.0) -> dict[str, Origin]:
+        """Where everybody began, and goes back to since then."""
+        members = self.members.items()
+        return {name: Origin(one.cgroup_id, one.from_bytes, 0, since_s) for name, one in members}
 
 
 @dataclass
@@ -189,8 +191,9 @@ class MemoryState:
     it cost less; that of those whose limits a plan changes counts for it.
 
     `owed` is what tenants did not have of what they keep, and would have had by the plan. `lost` is
-    what changes that were undone cost, until one gains. `restore` are limits on their way
-    back.
+    what changes that were undone cost, until one gains. `restore` are limits on their way back.
+
+    All that is counted is in the unit of `goal`, and has the `weights` of tenants in it.
     """
 
     evidence: dict[str, float] = field(default_factory=dict)
@@ -198,6 +201,21 @@ class MemoryState:
     lost: float = 0.0
     change: MemoryChange | None = None
     restore: dict[str, Origin] = field(default_factory=dict)
+    goal: str = ""
+    weights: dict[str, float] = field(default_factory=dict)
+
+    def takes(self, seen: MemoryInterval) -> bool:
+        """Whether an interval counts in the unit of what is known; what is not is dropped."""
+        before, now = self.weights, {name: one.weight for name, one in seen.tenants.items()}
+        self.weights = {name: before[name] for name in seen.away & before.keys()} | now
+        is_same = self.goal in ("", seen.goal)
+        is_same = is_same and all(
+            self.weights.get(name, one) == one for name, one in before.items()
+        )
+        self.goal = seen.goal
+        if not is_same:
+            self.evidence, self.owed, self.lost = {}, 0.0, 0.0
+        return is_same
 
     def move_back(self, seconds: float) -> None:
         """With a clock that went back, or over a time of which no snapshot tells (below 0)."""
@@ -209,14 +227,3 @@ class MemoryState:
             change.moved_s -= seconds
             if change.settled_s is not None:
                 change.settled_s -= seconds
-
-
-@dataclass(frozen=True)
-class MemoryOutcome:
-    """One decision about the limit of one tenant."""
-
-    what: Event
-    cgroup: str
-    member: Member
-    why: str
-    measured: Reading | None = None

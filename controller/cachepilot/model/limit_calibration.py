@@ -33,6 +33,8 @@ WALK_SD_MIN = 0.02
 (experiments/conformance)."""
 LEAST_CHANGE = 0.002
 """Of a miss ratio: a correction is told in such steps, so that curves are corrected seldom."""
+LEAST_S = LEAST_CHANGE * PRIOR_S
+"""Of a limit: what is left of it, where half of the accesses miss, corrects by no such step."""
 
 
 @dataclass
@@ -100,6 +102,7 @@ class LimitCalibration:
         slow, fast = 0.5 ** (elapsed_s / FORGOTTEN_S), 0.5 ** (elapsed_s / half_life_s)
         for one in self.anchors:
             one.fade(fast if one is here else slow)
+        self.anchors = [one for one in self.anchors if one is here or one.seconds >= LEAST_S]
         accesses, misses = pages
         here.accesses += accesses
         here.misses += min(misses, accesses)
@@ -161,10 +164,10 @@ def _walk(seen: Sequence[tuple[float, float, float]]) -> float:
     """
     beyond = weights = 0.0
     for (low, below, low_noise), (high, above, high_noise) in combinations(seen, 2):
+        # The square of the noise may be too large for a number.
         noise, apart = low_noise + high_noise, high - low
-        weight = apart / noise**2
-        beyond += weight * ((above - below) ** 2 - noise)
-        weights += weight * apart
+        beyond += apart / noise * ((above - below) ** 2 / noise - 1)
+        weights += (apart / noise) ** 2
     return max(beyond / weights, WALK_SD_MIN**2) if weights else 0.0
 
 

@@ -30,7 +30,7 @@ MISSED = 0.02, 0.1
 STEPS = log(MISSED[1] / MISSED[0]), log((1 - MISSED[1]) / (1 - MISSED[0]))
 LIMIT = log(100)
 """Of a cumulative sum of log likelihood ratios of the two (Page 1954; of yes and no, Reynolds and
-Stoumbos 1999): three intervals in a row that miss, or as many among two dozen."""
+Stoumbos 1999): three intervals of five that miss, or four of 25."""
 
 
 def scatter(values: Sequence[float]) -> float:

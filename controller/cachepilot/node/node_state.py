@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from cachepilot.decide.memory_rollout import under_way
 from cachepilot.domain.decisions import Decision
 from cachepilot.domain.json_values import RecordError
 from cachepilot.node.deciding.decider import NodeState
@@ -23,13 +24,7 @@ _TENANT = TypeAdapter(TenantState | None)
 
 def is_moving(state: NodeState) -> bool:
     """Whether memory is under way: each snapshot changes what must not be forgotten."""
-    return state.memory.change is not None or bool(state.memory.restore)
-
-
-def is_active(state: NodeState) -> bool:
-    """Whether a change is not confirmed, or is on its way back."""
-    policies = (one.policy for one in state.tenants.values())
-    return is_moving(state) or any(one.trial is not None or one.wanted for one in policies)
+    return bool(under_way(state.memory, state.clock.last_s or 0.0))
 
 
 def to_json(state: NodeState) -> str:

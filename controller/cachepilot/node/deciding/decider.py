@@ -10,14 +10,13 @@ from dataclasses import dataclass, field, replace
 
 from cachepilot.decide import memory, memory_rollout
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.memory_state import Event as What
 from cachepilot.decide.memory_state import MemoryState
 from cachepilot.decide.state import is_settling
 from cachepilot.domain.decisions import Decision, Event, Reading, Setting
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.planned import Plan
 from cachepilot.node.deciding import first_memory, policies, presence
-from cachepilot.node.deciding.memory import MemoryCycle, decision, interval
+from cachepilot.node.deciding.memory import MemoryCycle, interval
 from cachepilot.node.deciding.policies import Cycle
 from cachepilot.node.deciding.policy_costs import PolicyCosts
 from cachepilot.node.deciding.presence import Away
@@ -151,7 +150,7 @@ class Decider:
     def step(self, look: Look) -> Decided:
         """Decides on what was observed, by a plan made for it."""
         collected, states, memories = look.collected, self.state.tenants, self.state.memory
-        moving = memory_rollout.under_way(memories)
+        moving = memory_rollout.under_way(memories, collected.time_s)
         cycle = Cycle(
             collected, look.plan, look.objectives, self._elapsed_s, look.refused, look.orders,
             moving | foreign(states, collected.seen), self._is_gap, look.may_begin,
@@ -182,10 +181,11 @@ class Decider:
             ),
             self.config,
         )
-        for outcome in memory.step(memories, seen, self.config):
-            if outcome.what is What.LIVE:
-                states[outcome.cgroup].begin_change(collected.snapshot.epoch)
-            decisions.append(decision(outcome, collected.time_s))
+        moved = memory.step(memories, seen, self.config)
+        for one in moved:
+            if one.event is Event.TRIAL:
+                states[one.cgroup].begin_change(collected.snapshot.epoch)
+        decisions += moved
         for cgroup, limit in memory_rollout.wanted(memories, seen).items():
             if self.recents[cgroup].is_foreign:
                 continue

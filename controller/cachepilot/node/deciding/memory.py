@@ -8,11 +8,8 @@ from functools import cached_property, partial
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.memory_rollout import LOSS_COSTS
-from cachepilot.decide.memory_state import Event as What
-from cachepilot.decide.memory_state import MemoryInterval, MemoryOutcome, MemoryTenant
-from cachepilot.decide.memory_state import Reading as Measured
-from cachepilot.domain.decisions import Decision, Event, Reading
-from cachepilot.domain.decisions import Setting as Told
+from cachepilot.decide.memory_state import MemoryInterval, MemoryTenant
+from cachepilot.domain.decisions import Reading
 from cachepilot.domain.objectives.objective import Goal, Mode, Objective, Objectives, size_bytes
 from cachepilot.domain.planned import Action, Held, Plan, Setting
 from cachepilot.domain.snapshot import Demand, Device
@@ -22,13 +19,6 @@ from cachepilot.node.deciding.tenant_state import TenantState
 from cachepilot.plan.problem.problem import OPS_MIN
 from cachepilot.sense.collect import Collected, Seen
 from cachepilot.sizes import PAGE_BYTES
-
-EVENTS = {
-    What.LIVE: Event.TRIAL,
-    What.CONFIRMED: Event.KEPT,
-    What.UNDONE: Event.REVERTED,
-    What.ABANDONED: Event.ABANDONED,
-}
 
 
 @dataclass(frozen=True)
@@ -82,7 +72,8 @@ class _Worth:
     """What throughputs of one tenant are worth, per second, in the unit of the goal."""
 
     def __init__(self, cycle: MemoryCycle, seen: Seen, state: TenantState, weight: float) -> None:
-        self._goal, self._weight = cycle.objectives.goal, weight
+        self._goal = cycle.objectives.goal
+        self.weight = 1.0 if self._goal is Goal.LEAST_MEMORY else weight
         self._seen, self._state = seen, state
         self._device = cycle.collected.snapshot.device
         self._wait_us = cycle.plan.device_wait_us
@@ -95,30 +86,33 @@ class _Worth:
         if self._goal is Goal.LEAST_MEMORY:
             return -limit_bytes / self._budget
         if self._goal is Goal.TOTAL_THROUGHPUT:
-            return self._weight * ops
-        return self._weight * math.log(max(ops, OPS_MIN))
+            return self.weight * ops
+        return self.weight * math.log(max(ops, OPS_MIN))
 
     def whole(self, ops: float, limit_bytes: int) -> float:
         if self._goal is Goal.LEAST_MEMORY:
             return limit_bytes / self._budget
-        return self._weight * (ops if self._goal is Goal.TOTAL_THROUGHPUT else 1.0)
+        return self.weight * (ops if self._goal is Goal.TOTAL_THROUGHPUT else 1.0)
 
-    def reading_at(self, limit_bytes: int) -> Measured:
+    def miss_at(self, limit_bytes: int) -> float:
         miss = miss_at(self._seen, self._state, limit_bytes)
-        miss = self._seen.tenant.indicators.miss_ratio if miss is None else miss
-        return Measured(self.ops(miss), miss)
+        return self._seen.tenant.indicators.miss_ratio if miss is None else miss
 
-    def sure_at(self, limit_bytes: int) -> Measured:
+    def reading_at(self, limit_bytes: int) -> Reading:
+        miss = self.miss_at(limit_bytes)
+        return Reading(self.ops(miss), miss)
+
+    def sure_at(self, limit_bytes: int) -> Setting:
         """With a miss ratio a standard error higher than told; error bars hold 95%."""
-        told, measured = self.reading_at(limit_bytes), self._seen.measured
-        if measured is None or self._seen.tenant.certain is not None:
-            return told
-        here, policy = self._seen.limit_bytes, self._seen.tenant.policy
-        miss = min(1.0, told.miss_ratio + measured.error_between(policy, here, limit_bytes) / 2)
-        return Measured(self.ops(miss), miss)
+        miss, measured = self.miss_at(limit_bytes), self._seen.measured
+        policy = self._seen.tenant.policy
+        if measured is not None and self._seen.tenant.certain is None:
+            error = measured.error_between(policy, self._seen.limit_bytes, limit_bytes)
+            miss = min(1.0, miss + error / 2)
+        return Setting(policy, limit_bytes, miss, self.ops(miss))
 
     def at(self, limit_bytes: int) -> float:
-        return self.of(self.reading_at(limit_bytes).ops, limit_bytes)
+        return self.of(self.ops(self.miss_at(limit_bytes)), limit_bytes)
 
     def error(self, action: Action) -> float:
         """By how much less the plan may be worth: a miss ratio a quarter of an error bar higher.
@@ -158,6 +152,7 @@ def interval(cycle: MemoryCycle, config: DecideConfig) -> MemoryInterval:
         elapsed_s=cycle.elapsed_s,
         tenants=found,
         step_bytes=cycle.step_bytes,
+        goal=cycle.objectives.goal.value,
         away=cycle.away,
         is_forced=_is_forced(cycle),
         may_begin=cycle.may_begin,
@@ -189,14 +184,15 @@ def _tenant(
         worth_now=worth.of(now.throughput_ops, now.limit_bytes),
         worth_planned=worth.of(then.throughput_ops, then.limit_bytes),
         worth_measured=measured,
-        worth_at=partial(_Worth.at, worth),
+        worth_at=worth.at,
         whole=whole,
         error=worth.error(action),
         reread_s=reread_s,
-        measured=Measured(tenant.indicators.throughput_ops, tenant.indicators.miss_ratio),
-        predicted=Measured(then.throughput_ops, then.miss_ratio),
+        measured=Reading(tenant.indicators.throughput_ops, tenant.indicators.miss_ratio),
+        predicted=Reading(then.throughput_ops, then.miss_ratio),
         predicted_at=worth.reading_at,
         lacks_at=partial(_lacks_at, cycle, action, seen, worth),
+        weight=worth.weight,
         priority=objective.priority,
         has_slo=objective.has_slo,
         reached=_reached(objective, seen, now),
@@ -250,8 +246,7 @@ def _lacks_at(
     cycle: MemoryCycle, action: Action, seen: Seen, worth: _Worth, limit_bytes: int
 ) -> float:
     """The part missing at a limit: of the SLO with its margin, or of what it keeps."""
-    told, objective = worth.sure_at(limit_bytes), cycle.objectives.of(action.cgroup)
-    setting = Setting(seen.tenant.policy, limit_bytes, told.miss_ratio, told.ops)
+    setting, objective = worth.sure_at(limit_bytes), cycle.objectives.of(action.cgroup)
     if objective.has_slo:
         return 1 - _reached(objective.aims, seen, setting)
     return max(_below(action, setting), _unprotected(cycle, action, limit_bytes))
@@ -282,19 +277,3 @@ def _is_mended(action: Action, cycle: MemoryCycle, budget: int) -> bool:
     if objective.memory_max is not None:
         high = size_bytes(objective.memory_max, budget)
     return now <= low - PAGE_BYTES if more > 0 else now >= high + PAGE_BYTES
-
-
-def decision(outcome: MemoryOutcome, time_s: float) -> Decision:
-    """What is written down of an outcome."""
-    one, told = outcome.member, outcome.measured
-    return Decision(
-        time_s=time_s,
-        cgroup=outcome.cgroup,
-        event=EVENTS[outcome.what],
-        before=Told(one.policy, one.from_bytes),
-        after=Told(one.policy, one.to_bytes),
-        why=outcome.why,
-        baseline=Reading(one.baseline.ops, one.baseline.miss_ratio),
-        predicted=Reading(one.predicted.ops, one.predicted.miss_ratio),
-        measured=Reading() if told is None else Reading(told.ops, told.miss_ratio),
-    )

@@ -65,8 +65,8 @@ def trial_views(state: NodeState, collected: Collected) -> dict[str, RunningTria
                 to_policy=member.policy,
                 from_limit_bytes=member.from_bytes,
                 to_limit_bytes=member.to_bytes,
-                baseline_ops=member.baseline.ops,
-                predicted_ops=member.predicted.ops,
+                baseline_ops=member.baseline.ops or 0.0,
+                predicted_ops=member.predicted.ops or 0.0,
             )
     return found
 
