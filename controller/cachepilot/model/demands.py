@@ -106,7 +106,7 @@ class FittedDemands:
 
     def refit(self, most: int = FITS_PER_CYCLE) -> None:
         """Fits the demand of up to `most` tenants, those that wait longest; for after a cycle."""
-        due: list[tuple[OnlineFit, Demand | None]] = []
+        due: list[tuple[OnlineFit, Demand]] = []
         while self._to_fit and len(due) < most:
             known = self._tenants.get(self._to_fit.popleft())
             if known is not None and known.is_stale:
