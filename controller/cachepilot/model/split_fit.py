@@ -58,8 +58,10 @@ class _Batch:
         for i, one in enumerate(problems):
             size = 1 + one.log_seen.size
             self.of[i, 1, 1:size] = one.misses_us
-            self.seen[i, :size] = np.append(np.log(one.accesses), one.log_seen)
-            self.weight[i, :size] = np.append(one.prior_weight, one.root_weight) / SOFT
+            self.seen[i, 1:size], self.weight[i, 1:size] = one.log_seen, one.root_weight
+        self.seen[:, 0] = np.log([one.accesses for one in problems])
+        self.weight[:, 0] = [one.prior_weight for one in problems]
+        self.weight /= SOFT
 
     def look(self, at: FloatArray) -> tuple[FloatArray, ...]:
         """The loss "soft_l1" at `at`, (B,); residuals, their roots, what times change them by."""
