@@ -249,8 +249,11 @@ def test_one_way_back_that_cannot_be_read_leaves_the_others(
     told = {"/a": {"cgroup_id": 1, "limit_bytes": 4096}, "/b": {"cgroup_id": 2}}
     tenants = {"/a": {"cgroup_id": 1, "changes": [3]}, "/b": {"cgroup_id": 2, "changes": [3]}}
     tenants["/c"] = {}
-    whole = json.dumps({"tenants": tenants, "memory": {"restore": told, "owed": "much"}})
-    found = node_state.from_json(whole, "node")
+    missing = {"cgroup_id": 4, "held_first_bytes": 4096, "policy": {"climb": 3}}
+    whole: dict[str, Any] = {"tenants": tenants, "away": {"/d": {"state": missing, "since_s": 1.0}}}
+    whole["memory"] = {"restore": told, "owed": "much"}
+    found = node_state.from_json(json.dumps(whole), "node")
+    assert found.away["/d"].state.held_first_bytes == 4096
     assert set(found.memory.restore) == {"/a"}
     assert {name: one.changes for name, one in found.tenants.items()} == {"/a": [3], "/b": []}
-    assert "node: 3 parts" in caplog.text and "memory.restore./b, tenants./c" in caplog.text
+    assert "node: 4 parts" in caplog.text and "memory.restore./b, tenants./c" in caplog.text
