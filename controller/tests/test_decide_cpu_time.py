@@ -115,12 +115,12 @@ def test_what_it_costs_has_no_part_in_the_errors_of_a_sample_nor_in_calibration(
     plain = World(truth, seed=3).learn()
     costly = World(truth, seed=3, cpu_us={"lru": 1.0}).learn()
     assert costly.state.calibration == plain.state.calibration
-    spread = [Climbs.of([one.state.climb]).variances()[0] for one in (plain, costly)]
+    found = Climbs.of([plain.state.climb, costly.state.climb])
+    spread, seconds = found.variances(), found.seconds
     assert spread[1] == pytest.approx(spread[0])
-    saved = [np.array(one.state.climb.saved).sum(axis=1)[1] for one in (plain, costly)]
-    seconds = plain.state.climb.seconds[1]
-    assert plain.state.climb.seconds == costly.state.climb.seconds
-    assert saved[0] - saved[1] == pytest.approx(100.0 * seconds)
+    saved = found.saved.sum(axis=2)[:, 1]
+    assert seconds[0].tolist() == seconds[1].tolist()
+    assert saved[0] - saved[1] == pytest.approx(100.0 * seconds[0, 1])
 
 
 def test_without_cpu_time_everything_is_as_if_nothing_were_known_of_it() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from cachepilot.decide import evidence
-from cachepilot.decide.climb import Climb, Climbs
+from cachepilot.decide.climb import BESIDE, WHITE, Climb, Climbs
 from cachepilot.decide.config import RANGES, DecideConfig
 from cachepilot.decide.evidence import Evidence
 from cachepilot.decide.gain import LEAST_INTERVALS
@@ -21,7 +21,8 @@ from cachepilot.decide.state import SETTLED_S, Interval, PolicyState, is_settlin
 from cachepilot.decide.step import step
 from cachepilot.decide.trial import Trial
 from cachepilot.errors import InputError
-from cachepilot.model.calibration import SHOWN_S
+from cachepilot.model.calibration import SECONDS, SHOWN_S
+from cachepilot.model.pages_table import PagesTable
 from cachepilot.sense.counterfactuals import Counterfactual
 
 CONFIG = DecideConfig()
@@ -131,7 +132,7 @@ def test_an_error_that_lasts_counts_as_one_look_and_new_ones_as_many(count: int)
     looks = of.looks(of.variances())
     assert looks[0] == pytest.approx([1.0])
     assert looks[1, 0] > count / 2.5
-    assert of.variances()[1] == pytest.approx(changing.white, rel=0.8)
+    assert of.variances()[1] == pytest.approx(changing.values[:, WHITE], rel=0.8)
 
 
 @pytest.mark.parametrize("leads", [{}, {"lru": (60.0, 1.0), "mru": (60.0, 1.0)}])
@@ -174,8 +175,8 @@ def test_of_a_policy_that_is_known_to_return_the_looks_of_one_lead_count() -> No
 def test_a_gain_within_the_sampling_error_counts_nothing_and_a_loss_ends_it() -> None:
     saved = np.where(np.arange(GROUPS) % 2 == 0, 60.0, -50.0)
     state = PolicyState()
-    assert take(state, scattered(saved)).lead[1] == 0 and np.any(state.climb.saved)
-    assert take(state, scattered(-saved)).lead[1] == 0 and not np.any(state.climb.saved)
+    assert take(state, scattered(saved)).lead[1] == 0 and state.climb.values.any()
+    assert take(state, scattered(-saved)).lead[1] == 0 and not state.climb.values.any()
 
 
 def test_where_every_page_is_sampled_there_is_no_sampling_error() -> None:
@@ -241,7 +242,7 @@ def test_another_rate_of_sampling_leaves_less_known_of_the_others() -> None:
         take(state, plain())
     take(states[0], plain())
     take(states[1], replace(plain(), rate=RATE / 4))
-    known = [state.calibration.seconds[1] for state in states]
+    known = [state.calibration.values[SECONDS, 1] for state in states]
     assert known[1] == pytest.approx(known[0] / 4)
 
 
@@ -259,13 +260,13 @@ def test_a_climb_begins_anew_where_it_falls_to_its_least() -> None:
     climb = Climb()
     climb.restart(2, 2)
     climb_on(climb, [[3.0, 2.0], [3.0, 2.0]], 100.0)
-    climb_on(climb, [[-4.0, 0.0], [-5.0, 0.0]], 100.0)
-    assert climb.saved == [[-1.0, 2.0], [0.0, 0.0]]
-    assert (climb.accesses, climb.seconds) == ([200.0, 0.0], [2.0, 0.0])
-    climb_on(climb, np.ones((2, 2)), 100.0, 2.0)
-    assert (climb.accesses, climb.seconds) == ([300.0, 100.0], [4.0, 2.0])
+    found = climb_on(climb, [[-4.0, 0.0], [-5.0, 0.0]], 100.0)
+    assert found.saved.tolist() == [[[-1.0, 2.0], [0.0, 0.0]]]
+    assert (found.accesses.tolist(), found.seconds.tolist()) == ([[200.0, 0.0]], [[2.0, 0.0]])
+    found = climb_on(climb, np.ones((2, 2)), 100.0, 2.0)
+    assert (found.accesses.tolist(), found.seconds.tolist()) == ([[300.0, 100.0]], [[4.0, 2.0]])
     climb.restart(2, 2)
-    assert climb.saved == [[0.0, 0.0]] * 2 and climb.looked == 3
+    assert not climb.values.any() and climb.looked == 3
 
 
 @given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(0, 1e6)), max_size=40))
@@ -275,7 +276,7 @@ def test_a_climb_is_the_greatest_rise_that_ends_now(steps: list[tuple[float, flo
     for risen, accesses in steps:
         climb_on(climb, [[risen, 0.0]], accesses)
     sums = np.concatenate([[0.0], np.cumsum([risen for risen, _ in steps])])
-    assert np.sum(climb.saved) == pytest.approx(sums[-1] - sums.min(), abs=1e-3)
+    assert climb.values[:, :-BESIDE].sum() == pytest.approx(sums[-1] - sums.min(), abs=1e-3)
 
 
 def test_other_candidates_begin_to_gain_anew_and_calibrations_stay() -> None:
@@ -283,11 +284,11 @@ def test_other_candidates_begin_to_gain_anew_and_calibrations_stay() -> None:
     for _ in range(3):
         take(state, plain(lru=1500.0, mru=1700.0))
     state.align(("default", "lru", "mru"), GROUPS)
-    assert np.any(state.climb.saved), "nothing changed"
+    assert state.climb.values.any(), "nothing changed"
     state.align(("default", "s3fifo", "lru"), GROUPS)
-    assert not np.any(state.climb.saved) and state.climb.looked == 0
-    assert state.totals == np.zeros((3, GROUPS)).tolist()
-    assert state.calibration.seconds[1] == 0 < state.calibration.seconds[0]
+    assert not state.climb.values.any() and state.climb.looked == 0
+    assert state.totals == PagesTable.zeros(3, GROUPS)
+    assert state.calibration.values[SECONDS, 1] == 0 < state.calibration.values[SECONDS, 0]
     state.align(("default", "s3fifo", "lru"), 2 * GROUPS)
     assert state.totals.values.shape == (3, 2 * GROUPS)
 
@@ -297,7 +298,7 @@ def test_what_gains_goes_on_to_gain_when_the_workload_changes() -> None:
     for _ in range(9):
         take(state, plain(lru=1500.0, mru=4000.0))
     state.begin_regime(1, SHOWN_S)
-    assert np.sum(state.climb.saved, axis=1) == pytest.approx([0.0, 900.0, 0.0])
+    assert state.climb.values[:, :-BESIDE].sum(axis=1) == pytest.approx([0.0, 900.0, 0.0])
     assert (state.regime, state.regime_s, state.climb.looked, state.lost) == (1, SHOWN_S, 0, {})
 
 
@@ -308,8 +309,8 @@ def test_workloads_that_only_scatter_leave_the_calibration(after_s: float, kept:
     take(state, plain(), misses=1700.0, in_force="lru")
     state.in_force, state.regime_s = "default", 100.0
     state.begin_regime(1, 100.0 + after_s)
-    assert (state.calibration.seconds[1] > 0) is kept
-    assert state.calibration.seconds[0] > 0 and state.excess > 0
+    assert bool(state.calibration.values[SECONDS, 1] > 0) is kept
+    assert state.calibration.values[SECONDS, 0] > 0 and state.excess > 0
 
 
 def test_a_page_cache_settles_once_it_turned_over() -> None:
@@ -384,7 +385,7 @@ def test_leads_are_finite_and_none_exceeds_what_was_saved(
         found = take(state, seen, misses, in_force)
         assert found.lead[found.index] == 0 and np.isfinite(found.lead).all()
         assert (found.lead >= 0).all()
-        assert (found.lead <= np.sum(state.climb.saved, axis=1) * (1 + 1e-9)).all()
+        assert (found.lead <= state.climb.values[:, :-BESIDE].sum(axis=1) * (1 + 1e-9)).all()
         assert np.isfinite([found.returns, found.factors, found.saved_ratio]).all()
 
 

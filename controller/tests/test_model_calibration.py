@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 
 from cachepilot.model.calibration import (
     FORGOTTEN_S,
+    MEASURED,
+    PREDICTED,
     PRIOR_S,
+    RATE,
     RATE_HALF_LIFE_S,
+    SECONDS,
     SHOWN_S,
     Calibration,
     Calibrations,
@@ -27,12 +31,17 @@ def three(amount: st.SearchStrategy[float]) -> st.SearchStrategy[list[float]]:
     return st.lists(amount, min_size=POLICIES, max_size=POLICIES)
 
 
-KNOWN = st.builds(Calibration, three(AMOUNT), three(AMOUNT), three(AMOUNT), three(AMOUNT))
+KNOWN = st.lists(three(AMOUNT), min_size=4, max_size=4).map(lambda rows: calibration(*rows))
 INDEX = st.integers(0, POLICIES - 1)
 
 
+def calibration(*rows: list[float]) -> Calibration:
+    """By its rows."""
+    return Calibration(np.array(rows))
+
+
 def unknown(policies: int = POLICIES) -> Calibration:
-    return Calibration(*([0.0] * policies for _ in range(4)))
+    return Calibration(np.zeros((4, policies)))
 
 
 def take(
@@ -70,7 +79,7 @@ def test_without_knowledge_predictions_are_taken_as_they_are(index: int) -> None
 
 
 def test_time_in_which_nothing_was_predicted_says_nothing() -> None:
-    found = Calibration([50.0, 50.0, 0.0], [0.0] * 3, [60.0, 60.0, 0.0], [0.0] * 3)
+    found = calibration([50.0, 50.0, 0.0], [0.0] * 3, [60.0, 60.0, 0.0], [0.0] * 3)
     for index in range(POLICIES):
         assert found.factors(index).tolist() == [1.0] * POLICIES
 
@@ -95,7 +104,7 @@ def test_the_policy_in_force_says_little_of_a_default_that_is_known() -> None:
 
 
 def test_what_is_known_for_the_time_of_the_prior_counts_half() -> None:
-    found = Calibration([100.0, 300.0, 0.0], [100.0, 100.0, 0.0], [1e9, PRIOR_S, 0.0], [0.0] * 3)
+    found = calibration([100.0, 300.0, 0.0], [100.0, 100.0, 0.0], [1e9, PRIOR_S, 0.0], [0.0] * 3)
     assert found.factors(0) == pytest.approx([1.0, 2.0, 1.0])
 
 
@@ -124,54 +133,47 @@ def test_what_is_known_of_policies_not_in_force_fades_slowly() -> None:
     found = known_for(1, 2.0, 60, unknown())
     before = deepcopy(found)
     take(found, 0, 0.0, 0.0, FORGOTTEN_S)
-    for values, then in zip(
-        (found.measured, found.predicted, found.seconds),
-        (before.measured, before.predicted, before.seconds),
-        strict=True,
-    ):
-        assert values[1] == pytest.approx(then[1] / 2)
+    assert found.values[:RATE, 1] == pytest.approx(before.values[:RATE, 1] / 2)
 
 
 def test_predicted_rates_are_averaged_over_their_half_life() -> None:
     found = unknown(2)
     pass_time(found, [50.0, 0.0], 0.5)
-    assert found.rate == [100.0, 0.0]
+    assert found.values[RATE].tolist() == [100.0, 0.0]
     pass_time(found, [0.0, 30.0 * RATE_HALF_LIFE_S], RATE_HALF_LIFE_S)
-    assert found.rate == pytest.approx([50.0, 30.0])
+    assert found.values[RATE] == pytest.approx([50.0, 30.0])
 
 
 def test_after_a_change_of_workload_only_the_default_and_the_policy_in_force_are_known() -> None:
-    found = Calibration([1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0], [1.0, 2.0, 3.0])
+    found = calibration([1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0], [1.0, 2.0, 3.0])
     found.forget_all_but(2)
-    assert found.measured == [1.0, 0.0, 3.0]
-    assert found.predicted == [4.0, 0.0, 6.0]
-    assert found.seconds == [7.0, 0.0, 9.0]
-    assert found.rate == [1.0, 2.0, 3.0]
+    kept = [[1.0, 0.0, 3.0], [4.0, 0.0, 6.0], [7.0, 0.0, 9.0], [1.0, 2.0, 3.0]]
+    assert found.values.tolist() == kept
 
 
 def test_another_sample_leaves_a_share_of_what_is_known_of_the_others() -> None:
-    found = Calibration([1.0, 1.0, 2.0], [1.0] * 3, [20.0, 20.0, 20.0], [0.0] * 3)
+    found = calibration([1.0, 1.0, 2.0], [1.0] * 3, [20.0, 20.0, 20.0], [0.0] * 3)
     before = found.factors(1)
     now = Calibrations.of([found])
     now.thin(np.array([1]), np.array([0.25]))
     now.store([found])
-    assert found.seconds == [5.0, 20.0, 5.0]
+    assert found.values[SECONDS].tolist() == [5.0, 20.0, 5.0]
     assert found.factors(1)[2] < before[2]
 
 
 def test_other_candidates_keep_what_is_known_of_those_that_stay() -> None:
-    found = Calibration([1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0])
+    found = calibration([1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0])
     found.aligned(("default", "lru"), ("default", "mru", "lru"))
-    assert found == Calibration([1.0, 0.0, 2.0], [3.0, 0.0, 4.0], [5.0, 0.0, 6.0], [7.0, 0.0, 8.0])
+    assert found == calibration([1.0, 0.0, 2.0], [3.0, 0.0, 4.0], [5.0, 0.0, 6.0], [7.0, 0.0, 8.0])
     found.aligned(("default", "mru", "lru"), ("default", "lru"))
-    assert found == Calibration([1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0])
+    assert found == calibration([1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0])
 
 
 def test_a_policy_that_was_shown_to_be_off_is_so_from_then_on() -> None:
     found = known_for(1, 0.5, 5, known_for(0, 1.0, 300, unknown()))
     found.raise_to(1, 2.0)
     assert found.factors(1)[1] == pytest.approx(2.0, rel=0.02)
-    assert found.seconds[1] == SHOWN_S
+    assert found.values[SECONDS, 1] == SHOWN_S
     assert found.factors(0)[1] == pytest.approx(2.0, rel=0.02)
 
 
@@ -193,7 +195,7 @@ def test_factors_are_finite_and_not_negative(found: Calibration, index: int) -> 
 def test_factors_lie_between_what_is_measured_and_what_is_expected(
     found: Calibration, index: int
 ) -> None:
-    ratios = np.array(found.measured) / np.maximum(found.predicted, 1.0)
+    ratios = found.values[MEASURED] / np.maximum(found.values[PREDICTED], 1.0)
     most, least = max(1.0, ratios.max()), min(1.0, ratios.min())
     factors = found.factors(index)
     # What is far below a page rounds to nothing on the way.
@@ -209,7 +211,7 @@ def test_what_was_shown_is_held_from_then_on_and_never_lowers_a_factor(
     found.raise_to(index, factor, then)
     after = found.factors(then)
     assert np.isfinite(after).all() and (after >= 0).all()
-    least = max(before[index], factor) if found.predicted[index] > 0 else before[index]
+    least = max(before[index], factor) if found.values[PREDICTED, index] > 0 else before[index]
     assert after[index] >= least * (1 - 1e-9)
 
 
@@ -228,4 +230,4 @@ def test_any_course_of_intervals_leaves_factors_finite(
         take(found, index, measured, predicted, elapsed_s, half_life_s)
         factors = found.factors(index)
         assert np.isfinite(factors).all() and (factors >= 0).all()
-    assert np.isfinite(found.rate).all() and min(found.seconds) >= 0
+    assert np.isfinite(found.values[RATE]).all() and (found.values[SECONDS] >= 0).all()

@@ -12,13 +12,16 @@ SERVICE_US = 700.0
 THREADS = 2.0
 
 
-def seen(demands: FittedDemands, miss: float, waits: float, is_filling: bool) -> Demand:
+def seen(
+    demands: FittedDemands, miss: float, waits: float, is_filling: bool, is_fitted: bool = True
+) -> Demand:
     """An interval in which that part of the accesses that miss is a read to wait for."""
     ops = THREADS * 1e6 / (SERVICE_US + waits * miss * READ_US)
     sample = Sample(0.0, 1.0, ops, miss, int(ops), None, READ_US)
     window = Window(ops, miss, ops * waits * miss, 1.0, None)
     found = demands.demand("/kv", sample, window, 500.0, THREADS, is_filling)
-    demands.refit()
+    if is_fitted:
+        demands.refit()
     return found
 
 
@@ -30,3 +33,11 @@ def test_first_accesses_that_readahead_serves_are_no_service() -> None:
         found = seen(demands, 0.22, 1.0, is_filling=False)
     assert found.service_us == pytest.approx(SERVICE_US, rel=0.05)
     assert found.accesses_per_op == pytest.approx(1.0, rel=0.05)
+
+
+def test_who_is_gone_is_not_fitted_any_more() -> None:
+    demands = FittedDemands()
+    seen(demands, 0.22, 1.0, is_filling=False, is_fitted=False)
+    demands.forget("/kv")
+    demands.refit()
+    assert seen(demands, 0.22, 1.0, is_filling=False).error_pct is None

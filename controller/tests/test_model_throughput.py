@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The throughput model: its fixed point at the device, and its fit to what is measured."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from experiments.control_loop.instances import snapshot
@@ -8,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cachepilot.domain.snapshot import Demand, Device
-from cachepilot.model.fitting import Observation, OnlineFit, fit, predicted_ops
+from cachepilot.model.fitting import Observation, OnlineFit, predicted_ops, refit_all
 from cachepilot.model.throughput import ModelKind, throughput_model
 
 TENANTS = snapshot(3, tenants=5, policies=1).tenants
@@ -60,6 +62,18 @@ def _observations(truth: Demand, count: int, noise: float, seed: int) -> list[Ob
         exact = predicted_ops(truth, Observation(1.0, miss, 150.0))
         found.append(Observation(exact * np.exp(random.normal(0, noise)), miss, 150.0))
     return found
+
+
+def observe(online: OnlineFit, seen: Sequence[Observation], prior: Demand) -> Demand:
+    """After intervals that are fitted at once."""
+    for one in seen:
+        online.take(one)
+    refit_all([(online, prior)])
+    return online.demand
+
+
+def fit(seen: Sequence[Observation], prior: Demand) -> Demand:
+    return observe(OnlineFit(prior), seen, prior)
 
 
 @settings(max_examples=25)
@@ -158,18 +172,17 @@ def test_what_is_told_does_not_jump_as_the_miss_ratio_changes_more() -> None:
 
 
 def test_the_error_is_that_of_predictions_made_before_the_interval() -> None:
-    online = OnlineFit(Demand(100, 3))
+    prior = Demand(100, 3)
+    online = OnlineFit(prior)
     seen = _observations(Demand(60, 5), 40, 0.02, seed=1)
-    online.observe(seen[0])
-    assert online.demand.error_pct is None
+    assert observe(online, seen[:1], prior).error_pct is None
     for one in seen[1:]:
-        online.observe(one)
-    steady = online.demand.error_pct
+        before = observe(online, [one], prior)
+    steady = before.error_pct
     assert steady is not None and 0 < steady < 15
-    before = online.demand
-    assert online.observe(Observation(0.0, 0.5, 150)) == before
+    assert not online.take(Observation(0.0, 0.5, 150)) and online.demand == before
     changed = Observation(seen[-1].throughput_ops / 10, seen[-1].miss_ratio, 150)
-    after = online.observe(changed).error_pct
+    after = observe(online, [changed], prior).error_pct
     assert after is not None and after > steady + 5
 
 
@@ -179,6 +192,6 @@ def test_an_observation_that_cannot_be_changes_nothing(
     miss_ratio: float, miss_cost_us: float
 ) -> None:
     online = OnlineFit(Demand(100, 1))
-    before = online.observe(Observation(1000.0, 0.25, 150.0))
-    assert online.observe(Observation(1000.0, miss_ratio, 150.0)) == before
-    assert online.observe(Observation(1000.0, 0.25, miss_cost_us)) == before
+    before = observe(online, [Observation(1000.0, 0.25, 150.0)], Demand(100, 1))
+    cannot_be = Observation(1000.0, miss_ratio, 150.0), Observation(1000.0, 0.25, miss_cost_us)
+    assert observe(online, cannot_be, Demand(100, 1)) == before

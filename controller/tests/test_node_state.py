@@ -3,14 +3,18 @@
 
 import json
 import sqlite3
+from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import pytest
 from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, flat
 from experiments.control_loop.world import World
 
-from cachepilot.domain.json_values import RecordError
+from cachepilot.model.calibration import SECONDS
 from cachepilot.node import node_state
+from cachepilot.node.deciding.decider import NodeState
 from cachepilot.node.loop import SAVE_CYCLES
 from cachepilot.store.journal import NodeRow
 from cachepilot.store.store import Store
@@ -67,7 +71,7 @@ def test_the_whole_takes_the_place_of_tenants_that_changed(tmp_path: Path) -> No
     world.run(SAVE_CYCLES)
     assert dict(row(world).tenant_states) == {}
     found = node_state.stored(row(world))
-    assert found is not None and found.tenants["/1"].policy.calibration.seconds[1] > 0
+    assert found is not None and found.tenants["/1"].policy.calibration.values[SECONDS, 1] > 0
 
 
 def test_memory_that_begins_to_move_is_stored_with_the_whole(tmp_path: Path) -> None:
@@ -102,7 +106,9 @@ def test_who_is_gone_is_forgotten_and_what_cannot_be_read_is_begun_anew() -> Non
     assert kept is not None and set(kept.tenants) == {"/a", "/b"}
     gone = node_state.stored(NodeRow("n", 1, None, 0.0, whole, {"/a": "null"}))
     assert gone is not None and gone.tenants == {}
-    assert node_state.stored(NodeRow("n", 1, None, 0.0, whole, {"/a": "{"})) is None
+    less = node_state.stored(NodeRow("n", 1, None, 0.0, whole, {"/b": tenant, "/a": "{"}))
+    assert less is not None and set(less.tenants) == {"/b"}
+    assert node_state.stored(NodeRow("n", 1, None, 0.0, "[]")) is None
     assert node_state.stored(NodeRow("n", 1, None, 0.0, None)) is None
 
 
@@ -163,19 +169,91 @@ def test_gains_that_an_earlier_version_stored_cost_nothing_else() -> None:
     assert trial is not None and trial.intervals == 9 and trial.course.intervals == 0
 
 
-def test_a_state_is_read_as_it_was_written_and_rows_of_unlike_length_are_not(
-    tmp_path: Path,
-) -> None:
+def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     world = world_of(tmp_path)
     world.run(SAVE_CYCLES)
     state = world.loop._decider.state
-    text = node_state.to_json(state)
-    assert node_state.from_json(text, "node") == state
-    found = json.loads(text)
-    climb = found["tenants"]["/0"]["policy"]["climb"]
-    climb["saved"][0].pop()
-    with pytest.raises(RecordError, match="node"):
-        node_state.from_json(json.dumps(found), "node")
-    climb["saved"], climb["white"] = [], []
-    with pytest.raises(RecordError, match="node"):
-        node_state.from_json(json.dumps(found), "node")
+    assert node_state.from_json(node_state.to_json(state), "node") == state
+
+
+def on_trial(tmp_path: Path) -> World:
+    """Tenant 0 has a change on trial."""
+    world = world_of(tmp_path)
+    world.run(12)
+    promise(world, "/0")
+    while world.loop._decider.state.tenants["/0"].policy.trial is None:
+        world.run(1)
+    return world
+
+
+def restart_with(world: World, change: Callable[[dict[str, Any]], None]) -> NodeState:
+    """After a restart that finds another state than was stored."""
+    state = json.loads(node_state.to_json(world.loop._decider.state))
+    change(state)
+    world.store.save(world.loop.name, 99, world.plant.time_s, state=json.dumps(state))
+    world.restart()
+    return world.loop._decider.state
+
+
+EARLIER = {"saved": [[1.0, 2.0]], "white": [], "seconds": [], "accesses": [], "looked": 3}
+
+
+@pytest.mark.parametrize("part", ["totals", "climb", "calibration"])
+@pytest.mark.parametrize("told", [EARLIER, [4], [[1.0], [1.0, 2.0]], None])
+def test_what_was_learnt_and_stored_in_another_form_is_lost_alone(
+    tmp_path: Path, part: str, told: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = on_trial(tmp_path)
+    before = deepcopy(world.loop._decider.state.tenants)
+
+    def change(state: dict[str, Any]) -> None:
+        for one in state["tenants"].values():
+            one["policy"][part] = told
+
+    after = restart_with(world, change).tenants
+    assert f"{TENANTS} parts cannot be read" in caplog.text and "/2.policy" in caplog.text
+    for name, one in before.items():
+        assert after[name].policy.policies == []
+        assert after[name].held_first_bytes == one.held_first_bytes > 0
+        assert (after[name].policy.trial, after[name].changes) == (one.policy.trial, one.changes)
+    world.run(3)
+    now = world.loop._decider.state.tenants
+    assert now["/0"].policy.trial is not None and now["/2"].policy.policies == ["default", "lfu"]
+
+
+def test_tables_that_are_missing_are_made_anew(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    world.run(12)
+    restart_with(world, lambda state: state["tenants"]["/1"]["policy"].pop("climb"))
+    world.run(3)
+    assert world.loop._decider.state.tenants["/1"].policy.climb.looked > 0
+
+
+def test_of_a_trial_that_cannot_be_read_nothing_is_confirmed_and_first_memory_stays(
+    tmp_path: Path,
+) -> None:
+    world = on_trial(tmp_path)
+    before = deepcopy(world.loop._decider.state.tenants["/0"])
+    state = restart_with(
+        world, lambda state: state["tenants"]["/0"]["policy"]["trial"].pop("factor")
+    )
+    found = state.tenants["/0"]
+    assert before.changes and (found.changes, found.policy.trial) == ([], None)
+    assert found.policy.wanted is None and found.policy.calibration == before.policy.calibration
+    assert found.held_first_bytes == before.held_first_bytes
+
+
+def test_one_way_back_that_cannot_be_read_leaves_the_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told = {"/a": {"cgroup_id": 1, "limit_bytes": 4096}, "/b": {"cgroup_id": 2}}
+    tenants = {"/a": {"cgroup_id": 1, "changes": [3]}, "/b": {"cgroup_id": 2, "changes": [3]}}
+    tenants["/c"] = {}
+    missing = {"cgroup_id": 4, "held_first_bytes": 4096, "policy": {"climb": 3}}
+    whole: dict[str, Any] = {"tenants": tenants, "away": {"/d": {"state": missing, "since_s": 1.0}}}
+    whole["memory"] = {"restore": told, "owed": "much"}
+    found = node_state.from_json(json.dumps(whole), "node")
+    assert found.away["/d"].state.held_first_bytes == 4096
+    assert set(found.memory.restore) == {"/a"}
+    assert {name: one.changes for name, one in found.tenants.items()} == {"/a": [3], "/b": []}
+    assert "node: 4 parts" in caplog.text and "memory.restore./b, tenants./c" in caplog.text

@@ -6,19 +6,10 @@ A cumulative sum was last at its least when the change began that it shows (Page
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from pydantic_core import CoreSchema, core_schema
 
-from cachepilot.model.pages_table import (
-    FLOATS_SCHEMA,
-    ROWS_SCHEMA,
-    Table,
-    named_lists_schema,
-    stacked,
-    unstack,
-)
+from cachepilot.model.pages_table import Table, stacked, unstack
 from cachepilot.sense.counterfactuals import Floats
 
 WHITE, SECONDS, ACCESSES = -3, -2, -1
@@ -26,70 +17,20 @@ WHITE, SECONDS, ACCESSES = -3, -2, -1
 BESIDE = 3
 
 
+@dataclass(slots=True, eq=False)
 class Climb(Table):
     """Of one tenant.
 
-    `saved` are pages by policy and group of pages, `white` the variances of single intervals summed
-    up, `seconds` and `accesses` those since. `looked` counts all intervals of the regime. `values`
-    has a row per policy: a column per group, then the others.
+    `values` has a row per policy: a column per group of the pages saved, then the variances of
+    single intervals summed up (`WHITE`), and seconds and accesses since. `looked` counts all
+    intervals of the regime.
     """
 
-    __slots__ = ("looked",)
-
-    def __init__(
-        self,
-        saved: Sequence[Sequence[float]] = (),
-        white: Sequence[float] = (),
-        seconds: Sequence[float] = (),
-        accesses: Sequence[float] = (),
-        looked: int = 0,
-    ) -> None:
-        """Raises ValueError for rows of unlike length."""
-        beside = np.array((white, seconds, accesses), dtype=np.float64).T
-        pages = np.array(saved, dtype=np.float64).reshape(len(beside), -1 if len(beside) else 0)
-        self.values, self.looked = np.hstack((pages, beside)), looked
-
-    @property
-    def saved(self) -> list[list[float]]:
-        """Pages by policy and group."""
-        found: list[list[float]] = self.values[:, :-BESIDE].tolist()
-        return found
-
-    @property
-    def white(self) -> list[float]:
-        """Variances of single intervals, summed up by policy."""
-        return self._column(WHITE)
-
-    @property
-    def seconds(self) -> list[float]:
-        """Since when each policy gains."""
-        return self._column(SECONDS)
-
-    @property
-    def accesses(self) -> list[float]:
-        """Of the time in which each policy gained."""
-        return self._column(ACCESSES)
-
-    def _column(self, at: int) -> list[float]:
-        found: list[float] = self.values[:, at].tolist()
-        return found
+    looked: int = 0
 
     def restart(self, policies: int, groups: int) -> None:
         """Another policy is in force, or the workload changed."""
         self.values = np.zeros((policies, groups + BESIDE))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Climb):
-            return NotImplemented
-        return self.looked == other.looked and np.array_equal(self.values, other.values)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> CoreSchema:
-        lists: dict[str, CoreSchema] = {"saved": ROWS_SCHEMA}
-        lists |= dict.fromkeys(("white", "seconds", "accesses"), FLOATS_SCHEMA)
-        return named_lists_schema(cls, {**lists, "looked": core_schema.int_schema()})
 
 
 @dataclass

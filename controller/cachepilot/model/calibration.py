@@ -3,19 +3,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic_core import CoreSchema
 
-from cachepilot.model.pages_table import (
-    FLOATS_SCHEMA,
-    Table,
-    named_lists_schema,
-    stacked,
-    unstack,
-)
+from cachepilot.model.pages_table import Table, stacked, unstack
 from cachepilot.sense.counterfactuals import Floats
 
 Ints = NDArray[np.int64]
@@ -28,71 +20,23 @@ RATE_HALF_LIFE_S = 13.5
 FORGOTTEN_S = 3600.0
 """Half-life of what is known of policies that are not in force."""
 
-
 MEASURED, PREDICTED, SECONDS, RATE = range(4)
 """Rows of `Calibration.values`."""
 
 
+@dataclass(slots=True, eq=False)
 class Calibration(Table):
     """Of one tenant: a factor per policy, the first of which is the default.
 
     A policy that was never in force is taken to be off as the default is: most of what is wrong,
-    the sample, readahead or accesses that are not seen, is wrong of all policies alike. `measured`
-    and `predicted` are pages of the last `seconds` in force; `rate` are predicted misses per
-    second. `values` has these four rows.
+    the sample, readahead or accesses that are not seen, is wrong of all policies alike. `MEASURED`
+    and `PREDICTED` are pages of the last `SECONDS` in force, `RATE` are predicted misses per
+    second: rows of `values`, which has a column per policy.
     """
-
-    __slots__ = ()
-
-    def __init__(
-        self,
-        measured: Sequence[float] = (),
-        predicted: Sequence[float] = (),
-        seconds: Sequence[float] = (),
-        rate: Sequence[float] = (),
-    ) -> None:
-        """Raises ValueError for rows of unlike length."""
-        self.values = np.array((measured, predicted, seconds, rate), dtype=np.float64)
-
-    @property
-    def measured(self) -> list[float]:
-        """Pages that missed while each policy was in force."""
-        return self._row(MEASURED)
-
-    @property
-    def predicted(self) -> list[float]:
-        """Pages that were predicted to."""
-        return self._row(PREDICTED)
-
-    @property
-    def seconds(self) -> list[float]:
-        """For so long each policy was in force."""
-        return self._row(SECONDS)
-
-    @property
-    def rate(self) -> list[float]:
-        """Predicted misses per second."""
-        return self._row(RATE)
-
-    def _row(self, at: int) -> list[float]:
-        found: list[float] = self.values[at].tolist()
-        return found
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Calibration):
-            return NotImplemented
-        return np.array_equal(self.values, other.values)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> CoreSchema:
-        names = ("measured", "predicted", "seconds", "rate")
-        return named_lists_schema(cls, dict.fromkeys(names, FLOATS_SCHEMA))
 
     def aligned(self, then: Sequence[str], now: Sequence[str]) -> None:
         """Follows other candidates; nothing is known of new ones."""
-        found = np.zeros((len(self.values), len(now)))
+        found = np.zeros((RATE + 1, len(now)))
         for at, name in enumerate(now):
             if name in then:
                 found[:, at] = self.values[:, then.index(name)]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The throughput models of the tenants of one node, fitted a few at a time."""
 
-from collections import deque
+from dataclasses import dataclass
 
 from cachepilot.domain.snapshot import Demand
 from cachepilot.domain.units import US_PER_S
@@ -18,17 +18,14 @@ FIT_EVERY, FIT_EACH_UNTIL = 4, 16
 """Demand hardly changes: after so many intervals it is fitted once in so many."""
 
 
+@dataclass(slots=True)
 class _Fitted:
     """What is remembered of one tenant between snapshots."""
 
-    __slots__ = ("_reads_per_miss", "fit", "is_stale", "prior", "taken")
-
-    def __init__(self) -> None:
-        self.fit: OnlineFit | None = None
-        self.prior = UNKNOWN_DEMAND
-        self.taken = 0
-        self.is_stale = False
-        self._reads_per_miss = 1.0
+    fit: OnlineFit | None = None
+    prior: Demand = UNKNOWN_DEMAND
+    taken: int = 0
+    reads_per_miss: float = 1.0
 
     def waits_per_op(self, window: Window) -> float | None:
         """Accesses per operation of which each that misses is a device read to wait for.
@@ -40,10 +37,10 @@ class _Fitted:
         pages = window.accesses_per_op
         reads = window.block_reads
         if reads < READS_MIN or window.miss_ratio < MISS_MIN or window.ops <= 0:
-            return None if pages is None else pages * self._reads_per_miss
+            return None if pages is None else pages * self.reads_per_miss
         waits = reads / window.ops / window.miss_ratio
         if pages is not None:
-            self._reads_per_miss = waits / pages
+            self.reads_per_miss = waits / pages
         return waits
 
 
@@ -55,11 +52,12 @@ class FittedDemands:
 
     def __init__(self) -> None:
         self._tenants: dict[str, _Fitted] = {}
-        self._to_fit: deque[str] = deque()
+        self._to_fit: dict[str, None] = {}
 
     def forget(self, cgroup: str) -> None:
         """The tenant is gone, or another one of its name."""
         self._tenants.pop(cgroup, None)
+        self._to_fit.pop(cgroup, None)
 
     def begin_anew(self, cgroup: str) -> None:
         """Operations are counted otherwise from now on; the last demand stays until then."""
@@ -99,18 +97,17 @@ class FittedDemands:
             taken = known.fit.take(Observation(sample.ops, sample.miss_ratio, cost_us))
             known.taken += taken
             due = known.taken < FIT_EACH_UNTIL or known.taken % FIT_EVERY == 0
-            if taken and due and not known.is_stale:
-                known.is_stale = True
-                self._to_fit.append(cgroup)
+            if taken and due:
+                self._to_fit.setdefault(cgroup)
         return known.prior if known.fit is None else known.fit.demand
 
     def refit(self, most: int = FITS_PER_CYCLE) -> None:
         """Fits the demand of up to `most` tenants, those that wait longest; for after a cycle."""
-        due: list[tuple[OnlineFit, Demand | None]] = []
+        due: list[tuple[OnlineFit, Demand]] = []
         while self._to_fit and len(due) < most:
-            known = self._tenants.get(self._to_fit.popleft())
-            if known is not None and known.is_stale:
-                known.is_stale = False
-                if known.fit is not None:
-                    due.append((known.fit, known.prior))
+            cgroup = next(iter(self._to_fit))
+            del self._to_fit[cgroup]
+            known = self._tenants[cgroup]
+            if known.fit is not None:
+                due.append((known.fit, known.prior))
         refit_all(due)

@@ -78,14 +78,6 @@ def _prior_weight(log_seen: FloatArray) -> float:
     return min(max(weight, PRIOR_WEIGHT), PRIOR_WEIGHT_MAX)
 
 
-def _quantile(rising: FloatArray, part: float) -> float:
-    """Linear between values, as `numpy.quantile`, which takes many times as long."""
-    at = part * (rising.size - 1)
-    below = int(at)
-    low, high = float(rising[below]), float(rising[min(below + 1, rising.size - 1)])
-    return low + (high - low) * (at - below)
-
-
 def _share_told(miss_ratios: FloatArray) -> float:
     """How far observations tell waits from service, 0 to 1: as the miss ratio changed.
 
@@ -93,8 +85,10 @@ def _share_told(miss_ratios: FloatArray) -> float:
     neighbours at the device, and is the mean of all: throughput hardly follows it, which a fit
     would take for a service that needs no device.
     """
-    rising = np.sort(miss_ratios)
-    low, middle, high = (_quantile(rising, part) for part in (0.1, 0.5, 0.9))
+    last = miss_ratios.size - 1
+    at = 0.1 * last, 0.5 * last, 0.9 * last
+    # `numpy.quantile` takes many times as long.
+    low, middle, high = np.interp(at, np.arange(last + 1), np.sort(miss_ratios)).tolist()
     if high <= low:
         return 0.0
     spread = (high - low) / DECILES_APART / middle if middle > 0 else math.inf
@@ -126,14 +120,12 @@ def _as_measured(prior: Demand, time_us: FloatArray, misses_us: FloatArray) -> t
 class _Posed:
     """The fit of one tenant: what follows from measured accesses, and what is to be solved."""
 
-    def __init__(
-        self, seen: FloatArray, prior: Demand, before: tuple[float, float] | None = None
-    ) -> None:
+    def __init__(self, seen: FloatArray, prior: Demand, before: tuple[float, float] | None) -> None:
         """`seen` has a row per observation, (N, 3), the newest last; `before` was solved before."""
         ops, miss_ratios, cost_us = seen.T
         misses_us = miss_ratios * cost_us
         time_us = US_PER_S * prior.concurrency / ops
-        self.prior = prior
+        self.concurrency = prior.concurrency
         self.measured = _as_measured(prior, time_us[-RECENT:], misses_us[-RECENT:])
         self.share = _share_told(miss_ratios)
         self.problem: SplitProblem | None = None
@@ -146,66 +138,24 @@ class _Posed:
                 _prior_weight(log_seen), start,
             )  # fmt: skip
 
-    def demand(self, fitted: tuple[float, float], error_pct: float | None) -> Demand:
-        """Between both answers, as far as observations tell."""
-        service_us, accesses = (
-            one + self.share * (other - one)
-            for one, other in zip(self.measured, fitted, strict=True)
-        )
-        return Demand(service_us, accesses, self.prior.concurrency, error_pct)
-
-
-def _solve(posed: Sequence[_Posed]) -> list[tuple[float, float]]:
-    """Of each the best split, or the measured one where observations tell nothing."""
-    solutions = iter(best_splits([one.problem for one in posed if one.problem is not None]))
-    return [one.measured if one.problem is None else next(solutions) for one in posed]
-
-
-def fit(observations: Sequence[Observation], prior: Demand) -> Demand:
-    """The demand that explains the observations best, the newest last; the prior without any.
-
-    Of the last WINDOW. Least squares of the logarithm of throughput, which weighs relative errors,
-    with a loss that is linear in outliers, older observations fading.
-    """
-    usable = [one for one in observations if one.is_usable][-WINDOW:]
-    if not usable:
-        return prior
-    rows = [(one.throughput_ops, one.miss_ratio, one.miss_cost_us) for one in usable]
-    posed = _Posed(np.array(rows), prior)
-    return posed.demand(_solve([posed])[0], prior.error_pct)
-
 
 class OnlineFit:
     """Keeps the demand of one tenant up to date; every observation first tests the prediction.
 
     The error is of one-step predictions: of throughput by the model as it was before the interval,
     given the miss ratio and the miss cost of the interval. It fades like the observations do.
+    `demand` is as fitted so far, with its error.
     """
 
-    __slots__ = (
-        "_count", "_demand", "_error_sum", "_error_weight", "_prior", "_seen", "_solution",
-    )  # fmt: skip
+    __slots__ = ("_count", "_error_sum", "_error_weight", "_seen", "_solution", "demand")
 
     def __init__(self, prior: Demand) -> None:
-        self._prior = prior
+        self.demand = prior
         self._seen = array("f")
         self._count = 0
         self._solution: tuple[float, float] | None = None
-        self._demand = Demand(prior.service_us, prior.accesses_per_op, prior.concurrency)
         self._error_sum = 0.0
         self._error_weight = 0.0
-
-    @property
-    def demand(self) -> Demand:
-        """The demand as fitted so far, with its error."""
-        return self._demand
-
-    def observe(self, observation: Observation) -> Demand:
-        """Takes one interval in, and returns the demand fitted anew.
-
-        An interval in which nothing was done changes nothing.
-        """
-        return self.refit() if self.take(observation) else self._demand
 
     def take(self, observation: Observation) -> bool:
         """Takes one interval in without fitting; False when nothing was done in it."""
@@ -213,7 +163,7 @@ class OnlineFit:
             return False
         ops = observation.throughput_ops
         if self._count:
-            off_pct = 100 * abs(predicted_ops(self._demand, observation) / ops - 1)
+            off_pct = 100 * abs(predicted_ops(self.demand, observation) / ops - 1)
             self._error_sum = self._error_sum * FADE + off_pct
             self._error_weight = self._error_weight * FADE + 1
         least, most = KEPT
@@ -227,38 +177,35 @@ class OnlineFit:
         self._count += 1
         return True
 
-    def _rows(self) -> FloatArray:
-        """Observations, (N, 3), the newest last; kept in single precision."""
-        seen = np.array(self._seen, dtype=np.float64).reshape(-1, 3)
-        at = self._count % WINDOW
-        return seen if self._count <= WINDOW else np.concatenate((seen[at:], seen[:at]))
-
-    def refit(self, prior: Demand | None = None) -> Demand:
-        """Fits what was taken in; `prior` replaces what was measured of the demand before."""
-        refit_all([(self, prior)])
-        return self._demand
-
-    def begin_refit(self, prior: Demand | None) -> bool:
-        """Takes a prior; whether there is anything to fit."""
-        self._prior = prior = prior or self._prior
+    def posed(self, prior: Demand) -> _Posed | None:
+        """The fit of what was taken in, None of nothing; it begins where the last one ended."""
         if not self._count:
-            self._demand = Demand(prior.service_us, prior.accesses_per_op, prior.concurrency)
-        return self._count > 0
+            self.demand = prior
+            return None
+        # Kept in single precision.
+        seen = np.array(self._seen, dtype=np.float64).reshape(-1, 3)
+        at = self._count % WINDOW if self._count > WINDOW else 0
+        return _Posed(np.roll(seen, -at, axis=0), prior, self._solution)
 
-    def posed(self) -> _Posed:
-        """The fit of what was taken in; it begins where the last one ended."""
-        return _Posed(self._rows(), self._prior, self._solution)
+    def take_solution(self, posed: _Posed, solution: tuple[float, float] | None) -> None:
+        """The demand is between what is measured and the best split, as far as that is told."""
+        self._solution = solution
+        service_us, accesses = (
+            one + posed.share * (other - one)
+            for one, other in zip(posed.measured, solution or posed.measured, strict=True)
+        )
+        error_pct = self._error_sum / self._error_weight if self._error_weight else None
+        self.demand = Demand(service_us, accesses, posed.concurrency, error_pct)
 
-    def take_solution(self, posed: _Posed, solution: tuple[float, float]) -> None:
-        """Of what was posed."""
-        self._solution = None if posed.problem is None else solution
-        error = self._error_sum / self._error_weight if self._error_weight else None
-        self._demand = posed.demand(solution, error)
 
+def refit_all(fits: Sequence[tuple[OnlineFit, Demand]]) -> None:
+    """Fits what several tenants took in, at once; each has with it what is measured of its demand.
 
-def refit_all(fits: Sequence[tuple[OnlineFit, Demand | None]]) -> None:
-    """`OnlineFit.refit` of several tenants, each with its prior, at once."""
-    known = [one for one, prior in fits if one.begin_refit(prior)]
-    posed = [one.posed() for one in known]
-    for one, problem, solution in zip(known, posed, _solve(posed), strict=True):
-        one.take_solution(problem, solution)
+    Least squares of the logarithm of throughput, which weighs relative errors, with a loss that is
+    linear in outliers, older observations fading.
+    """
+    posed = [(one, found) for one, prior in fits if (found := one.posed(prior)) is not None]
+    problems = [found.problem for _, found in posed if found.problem is not None]
+    solutions = iter(best_splits(problems))
+    for one, found in posed:
+        one.take_solution(found, None if found.problem is None else next(solutions))

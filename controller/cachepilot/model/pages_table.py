@@ -6,26 +6,40 @@ all that is computed of them.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any
 
 import numpy as np
-from pydantic_core import CoreSchema, core_schema
+from pydantic import GetPydanticSchema
+from pydantic_core import core_schema
 
 from cachepilot.sense.counterfactuals import Floats
 
-FLOATS_SCHEMA = core_schema.list_schema(core_schema.float_schema())
-ROWS_SCHEMA = core_schema.list_schema(FLOATS_SCHEMA)
+_ROWS = core_schema.list_schema(core_schema.list_schema(core_schema.float_schema()))
+_SCHEMA = core_schema.no_info_after_validator_function(
+    lambda rows: np.array(rows, dtype=np.float64).reshape(len(rows), -1 if rows else 0),
+    _ROWS,
+    serialization=core_schema.plain_serializer_function_ser_schema(
+        lambda values: values.tolist(), return_schema=_ROWS
+    ),
+)
 
 
+@dataclass(slots=True, eq=False)
 class Table:
-    """An array of two dimensions, `values`."""
+    """An array of two dimensions, lists of lists in JSON."""
 
-    __slots__ = ("values",)
+    values: Annotated[Floats, GetPydanticSchema(lambda *_: _SCHEMA)] = field(
+        default_factory=lambda: np.zeros((0, 0))
+    )
 
-    values: Floats
+    def __eq__(self, other: Any) -> bool:
+        return type(self) is type(other) and all(
+            np.array_equal(getattr(self, one.name), getattr(other, one.name))
+            for one in fields(self)
+        )
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.values.tolist()})"
+    __hash__ = None  # type: ignore[assignment]
 
 
 def stacked(tables: Sequence[Table]) -> Floats:
@@ -44,47 +58,11 @@ def unstack(values: Floats, tables: Sequence[Table]) -> None:
 
 
 class PagesTable(Table):
-    """Pages by policy and group of pages; compared by its values, lists of lists in JSON."""
+    """Pages by policy and group of pages."""
 
     __slots__ = ()
-
-    def __init__(self, values: Floats | Sequence[Sequence[float]] = ()) -> None:
-        """Raises ValueError for rows of unlike length."""
-        found = np.array(values, dtype=np.float64)
-        self.values = found if found.size else found.reshape(len(found), 0)
 
     @classmethod
     def zeros(cls, policies: int, groups: int) -> "PagesTable":
         """Of nothing yet."""
         return cls(np.zeros((policies, groups)))
-
-    def __eq__(self, other: object) -> bool:
-        told = other.values.tolist() if isinstance(other, PagesTable) else other
-        return bool(self.values.tolist() == told)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(
-            cls,
-            ROWS_SCHEMA,
-            serialization=core_schema.plain_serializer_function_ser_schema(
-                lambda table: table.values.tolist(), return_schema=ROWS_SCHEMA
-            ),
-        )
-
-
-def named_lists_schema(kind: type, lists: dict[str, CoreSchema]) -> CoreSchema:
-    """Of a kind that is made of its lists by their names, which are what JSON has of it."""
-    fields = {
-        name: core_schema.typed_dict_field(one, required=False) for name, one in lists.items()
-    }
-    told = core_schema.typed_dict_schema(fields)
-    return core_schema.no_info_after_validator_function(
-        lambda found: kind(**found),
-        told,
-        serialization=core_schema.plain_serializer_function_ser_schema(
-            lambda one: {name: getattr(one, name) for name in lists}, return_schema=told
-        ),
-    )

@@ -1,22 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the decider of a node remembers, as JSON, so that changes go on after a restart."""
 
+import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
+from cachepilot.decide.climb import BESIDE
 from cachepilot.decide.memory_rollout import under_way
+from cachepilot.decide.memory_state import MemoryState
+from cachepilot.decide.state import PolicyState
 from cachepilot.domain.decisions import Decision
 from cachepilot.domain.json_values import RecordError
+from cachepilot.model.calibration import RATE
 from cachepilot.node.deciding.decider import NodeState
 from cachepilot.node.deciding.tenant_state import TenantState
 from cachepilot.store.journal import NodeRow
 
 LOG = logging.getLogger(__name__)
-T = TypeVar("T")
+Path = tuple[str, ...]
+
+LEARNT = ("policies", "totals", "climb", "calibration")
+TOGETHER = LEARNT, ("trial", "wanted")
+"""Of the policies of a tenant: what is of no use where one of them is lost."""
+NAMED = 8
+"""So many parts that cannot be read are named, the others counted."""
 
 _ADAPTER = TypeAdapter(NodeState)
 _TENANT = TypeAdapter(TenantState | None)
@@ -37,39 +49,93 @@ def to_json(state: NodeState) -> str:
     return _ADAPTER.dump_json(replace(state, tenants=told)).decode()
 
 
-def from_json(text: str, name: str) -> NodeState:
-    """Reads what `to_json` wrote; raises RecordError naming `name`."""
-    return _read(_ADAPTER, text, f"{name}: not the state of a node")
+def from_json(text: str, name: str, newer: Mapping[str, str] | None = None) -> NodeState:
+    """Reads what `to_json` wrote, and `newer` states of tenants; logs what of it cannot be read.
 
-
-def _read(adapter: TypeAdapter[T], text: str, problem: str) -> T:
-    try:
-        return adapter.validate_json(text)
-    except ValidationError as error:
-        raise RecordError(f"{problem}: {error.errors()[0]['msg']}") from None
-
-
-def stored(row: NodeRow) -> NodeState | None:
-    """What the store has of a node; None where it has nothing, or what cannot be read."""
-    if row.state is None:
-        return None
-    try:
-        name = f"store: node {row.name}"
-        state = from_json(row.state, name)
-        for cgroup, text in row.tenant_states.items():
-            problem = f"{name}: {cgroup}: not the state of a tenant"
-            _put(state, cgroup, _read(_TENANT, text, problem))
-    except RecordError as error:
-        LOG.error("%s; the decider begins anew", error)
-        return None
+    Raises RecordError naming `name` where that is all of it.
+    """
+    whole = _parsed(text)
+    if isinstance(whole, dict) and isinstance(whole.get("tenants"), dict):
+        tenants = whole["tenants"] | {cgroup: _parsed(one) for cgroup, one in (newer or {}).items()}
+        whole["tenants"] = {cgroup: one for cgroup, one in tenants.items() if one is not None}
+    state, dropped = _read(whole, name)
+    known = state.tenants | {cgroup: one.state for cgroup, one in state.away.items()}
+    if any(path[-1] not in LEARNT for path in dropped):
+        _disown(known, state.memory)
+    for cgroup, one in known.items():
+        if not _fits(one.policy):
+            one.policy.policies = []
+            dropped.append((cgroup, "policy", "policies"))
+    if dropped:
+        told = ", ".join(sorted(".".join(path) for path in dropped)[:NAMED])
+        LOG.error("%s: %d parts cannot be read and begin anew: %s", name, len(dropped), told)
     return state
 
 
-def _put(state: NodeState, cgroup: str, one: TenantState | None) -> None:
-    if one is None:
-        state.tenants.pop(cgroup, None)
-    else:
-        state.tenants[cgroup] = one
+def _parsed(text: str) -> Any:
+    """What JSON says, or the text, which can be read as nothing."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _read(whole: Any, name: str) -> tuple[NodeState, list[Path]]:
+    """The state without what cannot be read, and the least parts that were dropped for that."""
+    dropped: list[Path] = []
+    while True:
+        try:
+            return _ADAPTER.validate_python(whole), dropped
+        except ValidationError as error:
+            causes = {_cause(whole, one) for one in error.errors(include_url=False)}
+            if () in causes:
+                problem = error.errors()[0]["msg"]
+                raise RecordError(f"{name}: not the state of a node: {problem}") from None
+        for path in causes:
+            holder = whole
+            for key in path[:-1]:
+                holder = holder.get(key, {})
+            for key in next((names for names in TOGETHER if path[-1] in names), path[-1:]):
+                holder.pop(key, None)
+        dropped += causes
+
+
+def _cause(whole: Any, error: ErrorDetails) -> Path:
+    """The least part that has to go: what is not as it should be, or lacks what it must have."""
+    path: list[str] = []
+    for key in error["loc"][:-1] if error["type"] == "missing" else error["loc"]:
+        if not isinstance(whole, dict) or key not in whole or (path and path[-1] in LEARNT):
+            break
+        whole = whole[key]
+        path.append(str(key))
+    return tuple(path)
+
+
+def _disown(tenants: Mapping[str, TenantState], memory: MemoryState) -> None:
+    """Of a change that nothing is known of any more the node undoes what is not confirmed."""
+    change = memory.change
+    moving = {*memory.restore, *(() if change is None else change.members)}
+    for cgroup, one in tenants.items():
+        if cgroup not in moving and one.policy.trial is None and not one.policy.wanted:
+            one.changes = []
+
+
+def _fits(policy: PolicyState) -> bool:
+    """Whether tables have the shapes that belong together; without policies they are made anew."""
+    count, groups = len(policy.policies), policy.groups
+    shapes = [one.values.shape for one in (policy.totals, policy.climb, policy.calibration)]
+    return not count or shapes == [(count, groups), (count, groups + BESIDE), (RATE + 1, count)]
+
+
+def stored(row: NodeRow) -> NodeState | None:
+    """What the store has of a node; None where it has nothing, or what cannot be read at all."""
+    if row.state is None:
+        return None
+    try:
+        return from_json(row.state, f"store: node {row.name}", row.tenant_states)
+    except RecordError as error:
+        LOG.error("%s; the decider begins anew", error)
+        return None
 
 
 class Stored:
