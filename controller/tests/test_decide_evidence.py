@@ -51,10 +51,12 @@ def take(
     return evidence.take_all([state], [seen], [found], CONFIG).of(0)
 
 
-def climb_on(climb: Climb, saved: Any, accesses: float = 1.0, elapsed_s: float = 1.0) -> Climbs:
+def climb_on(
+    climb: Climb, saved: Any, accesses: float = 1.0, elapsed_s: float = 1.0, rate: float = 0.0
+) -> Climbs:
     """An interval of one tenant: pages saved by policy and group."""
     found = Climbs.of([climb])
-    found.take(np.asarray(saved)[None], np.array([accesses]), elapsed_s)
+    found.take(np.asarray(saved)[None], np.array([accesses]), np.array([rate]), elapsed_s)
     found.store([climb])
     return found
 
@@ -154,7 +156,7 @@ def test_noise_of_any_duration_counts_no_oftener_than_may_be_lost(
         variances, may_lose = known.variances(), np.array([0.05 * cost])
         looks = evidence._looks([state], known.looks(variances), 1.0)
         costs = np.full((1, 3), cost)
-        sure = evidence._sure(known, variances, looks, np.zeros(1), costs, may_lose)
+        sure = evidence._sure(known, variances, looks, costs, may_lose)
         found += bool((sure[0, 1:] > 0).any())
     assert found / 300 <= 0.05 + 2 * np.sqrt(0.05 / 300)
 
@@ -183,6 +185,19 @@ def test_where_every_page_is_sampled_there_is_no_sampling_error() -> None:
     saved = np.where(np.arange(GROUPS) == 0, 90.0, 0.0)
     seen = replace(scattered(saved), rate=1.0)
     assert take(PolicyState(), seen).lead[1] == pytest.approx(90.0)
+
+
+def test_what_few_pages_told_stays_unsure_when_all_are_sampled() -> None:
+    """Errors of the earlier sample are in the sum; intervals without any add none."""
+    climb, random = Climb(), np.random.default_rng(1)
+    climb.restart(1, GROUPS)
+    for _ in range(20):
+        climbs = climb_on(climb, 1.0 + random.standard_normal((1, GROUPS)), rate=0.01)
+    for _ in range(20):
+        climbs = climb_on(climb, np.ones((1, GROUPS)), rate=1.0)
+    assert climbs.unseen()[0, 0] == pytest.approx(0.99)
+    climbs = climb_on(climb, 1.0 + random.standard_normal((1, GROUPS)), rate=1.0)
+    assert 0.9 < climbs.unseen()[0, 0] < 0.99
 
 
 @pytest.mark.parametrize("is_tried", [True, False])

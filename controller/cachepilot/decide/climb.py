@@ -12,9 +12,9 @@ import numpy as np
 from cachepilot.model.pages_table import Table, stacked, unstack
 from cachepilot.sense.counterfactuals import Floats
 
-WHITE, SECONDS, ACCESSES = -3, -2, -1
+WHITE, UNSEEN, SECONDS, ACCESSES = -4, -3, -2, -1
 """Columns of `Climb.values` behind those of the groups."""
-BESIDE = 3
+BESIDE = 4
 
 
 @dataclass(slots=True, eq=False)
@@ -22,14 +22,14 @@ class Climb(Table):
     """Of one tenant.
 
     `values` has a row per policy: a column per group of the pages saved, then the variances of
-    single intervals summed up (`WHITE`), and seconds and accesses since. `looked` counts all
-    intervals of the regime.
+    single intervals summed up (`WHITE`), that part of them which is of pages that are not sampled
+    (`UNSEEN`), and seconds and accesses since. `looked` counts all intervals of the regime.
     """
 
     looked: int = 0
 
     def restart(self, policies: int, groups: int) -> None:
-        """Another policy is in force, or the workload changed."""
+        """Another policy is in force."""
         self.values = np.zeros((policies, groups + BESIDE))
 
 
@@ -66,11 +66,13 @@ class Climbs:
         """Of that time, by tenant and policy."""
         return self.values[:, :, ACCESSES]
 
-    def take(self, saved: Floats, accesses: Floats, elapsed_s: float) -> None:
-        """An interval: pages saved by tenant, policy and group, and accesses by tenant."""
+    def take(self, saved: Floats, accesses: Floats, rate: Floats, elapsed_s: float) -> None:
+        """An interval: pages saved by tenant, policy and group; accesses, and the share sampled."""
         values = self.values
         values[:, :, :-BESIDE] += saved
-        values[:, :, WHITE] += saved.shape[2] * saved.var(axis=2, ddof=1)
+        white = saved.shape[2] * saved.var(axis=2, ddof=1)
+        values[:, :, WHITE] += white
+        values[:, :, UNSEEN] += white * np.maximum(0.0, 1.0 - rate)[:, None]
         values[:, :, SECONDS] += elapsed_s
         values[:, :, ACCESSES] += accesses[:, None]
         # Written so that what is no number restarts, too.
@@ -80,6 +82,10 @@ class Climbs:
     def variances(self) -> Floats:
         """Of what was saved in all groups, which are independent however long their errors last."""
         return np.asarray(self.saved.shape[2] * self.saved.var(axis=2, ddof=1))
+
+    def unseen(self) -> Floats:
+        """The share of pages that is not sampled, as it was when errors were made."""
+        return np.asarray(self.values[:, :, UNSEEN] / np.maximum(self.values[:, :, WHITE], 1e-300))
 
     def looks(self, variances: Floats) -> Floats:
         """How many independent errors were seen in the regime, shape (tenants, policies).

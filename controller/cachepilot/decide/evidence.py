@@ -109,11 +109,11 @@ def take_all(
     cpu = _cpu(intervals, predicted.shape)
     # The same for each group: what is measured of programs is no part of a sample's error.
     saved += ((cpu[rows, index][:, None] - cpu) / groups)[:, :, None]
-    climbs = _climbed(states, intervals, saved)
+    climbs = _climbed(states, intervals, saved, rate)
     cost, default_rate = _cost(told, config), calibrations.rate[:, 0] * factors[:, 0]
     variances = climbs.variances()
     looks = _looks(states, climbs.looks(variances), elapsed_s)
-    sure = _sure(climbs, variances, looks, rate, cost, config.false_loss_s * default_rate)
+    sure = _sure(climbs, variances, looks, cost, config.false_loss_s * default_rate)
     of_default = np.minimum(factors[:, 0], calibrations.of_default_alone()) * predicted[:, 0]
     of_default = np.where(index == 0, missed - anew, of_default)
     excess, default_cost = _keep_ledger(states, missed + cpu[rows, index], of_default)
@@ -143,11 +143,13 @@ def _cpu(intervals: Sequence[Interval], shape: tuple[int, ...]) -> Floats:
     return found
 
 
-def _climbed(states: Sequence[PolicyState], intervals: Sequence[Interval], saved: Floats) -> Climbs:
+def _climbed(
+    states: Sequence[PolicyState], intervals: Sequence[Interval], saved: Floats, rate: Floats
+) -> Climbs:
     """What was saved since each policy began to gain, this interval included."""
     climbs = [one.climb for one in states]
     found, elapsed_s = Climbs.of(climbs), intervals[0].elapsed_s
-    found.take(saved, np.array([seen.accesses for seen in intervals]), elapsed_s)
+    found.take(saved, np.array([seen.accesses for seen in intervals]), rate, elapsed_s)
     found.store(climbs)
     for state in states:
         state.lead_s += elapsed_s
@@ -259,7 +261,6 @@ def _sure(
     climbs: Climbs,
     variances: Floats,
     looks: Floats,
-    rate: Floats,
     cost: Floats,
     may_lose: Floats,
 ) -> Floats:
@@ -273,7 +274,7 @@ def _sure(
     chance = np.minimum(0.5, may_lose[:, None] / np.maximum(cost, 1e-9)) / looks
     rises = total > 0
     noise = quantiles(chance[rises], climbs.saved.shape[2]) ** 2 * variances[rises]
-    noise *= np.broadcast_to(np.maximum(0.0, 1.0 - rate)[:, None], total.shape)[rises]
+    noise *= climbs.unseen()[rises]
     found = np.zeros(total.shape)
     found[rises] = np.maximum(0.0, 1.0 - noise / np.maximum(total[rises], 1e-9) ** 2)
     return found

@@ -108,6 +108,6 @@ class Gain:
         return self.base**2 / self.base_squares if self.base_squares > 0 else 0.0
 
     def bound(self, alpha: float) -> float:
-        """What noise alone makes of the sum with a chance of `alpha` at one look in each doubling."""
+        """What noise alone makes of the sum with a chance of `alpha`: see `chance_at`."""
         chance = chance_at(alpha, self.intervals)
         return quantile(chance, self.values) * self.standard_error()

@@ -8,7 +8,7 @@ from math import sqrt
 from cachepilot.decide.climb import Climb
 from cachepilot.decide.gain import LEAST_INTERVALS
 from cachepilot.decide.trial import Trial
-from cachepilot.model.calibration import SHOWN_S, Calibration
+from cachepilot.model.calibration import PREDICTED, SHOWN_S, Calibration
 from cachepilot.model.pages_table import PagesTable
 from cachepilot.quick_records import quickly_made
 from cachepilot.sense.counterfactuals import Counterfactual, Floats
@@ -83,7 +83,7 @@ class PolicyState:
 
     def error_of(self, policy: str) -> float:
         """The standard error of the calibration of the policy in force, of what it misses."""
-        predicted = self.calibration.predicted[self.policies.index(policy)]
+        predicted = float(self.calibration.values[PREDICTED, self.policies.index(policy)])
         return sqrt(max(0.0, self.scatter)) / max(predicted, 1.0)
 
     def end_lead(self, policy: str, since_s: float) -> None:
