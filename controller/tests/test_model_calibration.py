@@ -31,7 +31,9 @@ def three(amount: st.SearchStrategy[float]) -> st.SearchStrategy[list[float]]:
     return st.lists(amount, min_size=POLICIES, max_size=POLICIES)
 
 
-KNOWN = st.lists(three(AMOUNT), min_size=4, max_size=4).map(lambda rows: calibration(*rows))
+KNOWN = st.lists(three(AMOUNT), min_size=RATE + 1, max_size=RATE + 1).map(
+    lambda rows: calibration(*rows)
+)
 INDEX = st.integers(0, POLICIES - 1)
 
 
@@ -41,7 +43,7 @@ def calibration(*rows: list[float]) -> Calibration:
 
 
 def unknown(policies: int = POLICIES) -> Calibration:
-    return Calibration(np.zeros((4, policies)))
+    return Calibration(np.zeros((RATE + 1, policies)))
 
 
 def take(
@@ -51,10 +53,11 @@ def take(
     predicted: float,
     elapsed_s: float,
     half_life_s: float = HALF_LIFE_S,
+    scatter: float = 0.0,
 ) -> None:
     """An interval of the policy in force."""
     now = Calibrations.of([found])
-    amounts = np.array([measured]), np.array([predicted])
+    amounts = np.array([measured]), np.array([predicted]), np.array([scatter])
     now.take(np.array([index]), *amounts, elapsed_s, half_life_s)
     now.store([found])
 
@@ -79,7 +82,7 @@ def test_without_knowledge_predictions_are_taken_as_they_are(index: int) -> None
 
 
 def test_time_in_which_nothing_was_predicted_says_nothing() -> None:
-    found = calibration([50.0, 50.0, 0.0], [0.0] * 3, [60.0, 60.0, 0.0], [0.0] * 3)
+    found = calibration([50.0, 50.0, 0.0], [0.0] * 3, [60.0, 60.0, 0.0], [0.0] * 3, [0.0] * 3)
     for index in range(POLICIES):
         assert found.factors(index).tolist() == [1.0] * POLICIES
 
@@ -104,7 +107,9 @@ def test_the_policy_in_force_says_little_of_a_default_that_is_known() -> None:
 
 
 def test_what_is_known_for_the_time_of_the_prior_counts_half() -> None:
-    found = calibration([100.0, 300.0, 0.0], [100.0, 100.0, 0.0], [1e9, PRIOR_S, 0.0], [0.0] * 3)
+    found = calibration(
+        [100.0, 300.0, 0.0], [100.0, 100.0, 0.0], [1e9, PRIOR_S, 0.0], [0.0] * 3, [0.0] * 3
+    )
     assert found.factors(0) == pytest.approx([1.0, 2.0, 1.0])
 
 
@@ -145,9 +150,11 @@ def test_predicted_rates_are_averaged_over_their_half_life() -> None:
 
 
 def test_after_a_change_of_workload_only_the_default_and_the_policy_in_force_are_known() -> None:
-    found = calibration([1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0], [1.0, 2.0, 3.0])
+    found = calibration(
+        [1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0], [1.0] * 3, [1.0, 2.0, 3.0]
+    )
     found.forget_all_but(2)
-    kept = [[1.0, 0.0, 3.0], [4.0, 0.0, 6.0], [7.0, 0.0, 9.0], [1.0, 2.0, 3.0]]
+    kept = [[1.0, 0.0, 3.0], [4.0, 0.0, 6.0], [7.0, 0.0, 9.0], [1.0, 0.0, 1.0], [1.0, 2.0, 3.0]]
     assert found.values.tolist() == kept
 
 
@@ -162,11 +169,13 @@ def test_another_sample_leaves_a_share_of_what_is_known_of_the_others() -> None:
 
 
 def test_other_candidates_keep_what_is_known_of_those_that_stay() -> None:
-    found = calibration([1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0])
+    found = calibration([1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0], [9.0, 1.0])
     found.aligned(("default", "lru"), ("default", "mru", "lru"))
-    assert found == calibration([1.0, 0.0, 2.0], [3.0, 0.0, 4.0], [5.0, 0.0, 6.0], [7.0, 0.0, 8.0])
+    assert found == calibration(
+        [1.0, 0.0, 2.0], [3.0, 0.0, 4.0], [5.0, 0.0, 6.0], [7.0, 0.0, 8.0], [9.0, 0.0, 1.0]
+    )
     found.aligned(("default", "mru", "lru"), ("default", "lru"))
-    assert found == calibration([1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0])
+    assert found == calibration([1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0], [9.0, 1.0])
 
 
 def test_a_policy_that_was_shown_to_be_off_is_so_from_then_on() -> None:
@@ -231,3 +240,24 @@ def test_any_course_of_intervals_leaves_factors_finite(
         factors = found.factors(index)
         assert np.isfinite(factors).all() and (factors >= 0).all()
     assert np.isfinite(found.values[RATE]).all() and (found.values[SECONDS] >= 0).all()
+
+
+def test_what_was_measured_of_the_default_fades_and_its_ratio_does_not() -> None:
+    """Two days under another policy: both sums are far below a page."""
+    found = known_for(0, 1.2, 60, unknown())
+    for _ in range(48 * 120):
+        take(found, 1, 80.0, 80.0, 30.0)
+    assert found.values[PREDICTED, 0] < 1e-9
+    assert found.of_default_alone() == pytest.approx(1.2)
+
+
+def test_the_error_of_a_factor_is_that_of_what_was_measured_and_is_kept_with_it() -> None:
+    found, random = unknown(), np.random.default_rng(2)
+    for _ in range(2000):
+        take(found, 1, 100 + 10 * random.standard_normal(), 100.0, 1.0, scatter=100.0)
+    # Weights that fade by half in 40 s are as those of 115 intervals.
+    assert found.error_of(1) == pytest.approx(0.1 / np.sqrt(115), rel=0.05)
+    known = found.error_of(1)
+    for _ in range(600):
+        take(found, 0, 100.0, 100.0, 1.0)
+    assert found.error_of(1) == pytest.approx(known) and found.error_of(0) == 0.0

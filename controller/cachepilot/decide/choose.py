@@ -8,21 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.evidence import WORST, Evidence, Evidences
-from cachepilot.decide.outcome import Outcome, What, of_trial
-from cachepilot.decide.rollout import order
+from cachepilot.decide.evidence import WORST, Evidence
+from cachepilot.decide.outcome import Outcome, What
+from cachepilot.decide.rollout import end, most_lost, order
 from cachepilot.decide.state import Interval, PolicyState
 from cachepilot.decide.trial import Trial
 from cachepilot.sense.counterfactuals import Floats
 
 Flags = NDArray[np.bool_]
-SURE = 2.0
-"""Standard errors of a calibration: by so much it may be off."""
 RETURNED = 1.5
 """For more intervals a policy must have gained before it counts as the best again."""
 
 
-def hurdles(states: Sequence[PolicyState], known: Evidences) -> Floats:
+def hurdles(states: Sequence[PolicyState], known: Evidence) -> Floats:
     """What each policy must save before it is chosen, pages, shape (tenants, policies).
 
     It is what the change costs at worst, and what earlier changes to it lost: that it is off, or
@@ -52,7 +50,7 @@ class Ready:
 def ready(
     states: Sequence[PolicyState],
     intervals: Sequence[Interval],
-    known: Evidences,
+    known: Evidence,
     config: DecideConfig,
 ) -> Ready:
     """Changes that saved more than they can cost, within the budget; whether allowed or not.
@@ -63,24 +61,27 @@ def ready(
     # Time per operation falls by `share`, throughput rises by share / (1 - share).
     time_share = np.array([seen.miss_time_share for seen in intervals])
     share = np.minimum(np.maximum(known.saved_ratio * time_share[:, None], 0.0), 0.999)
-    worth = share >= config.least_gain / (1 + config.least_gain)
-    worth[:, 0] = True
+    may = share >= config.least_gain / (1 + config.least_gain)
+    # What is measured of less would tell of the calibration, and not of the change.
+    may &= known.is_told & (WORST * known.cost <= known.left[:, None])
+    # The default is always open.
+    may[:, 0] = True
     # What alternates with the passes of a loop has not returned. A change on trial is judged by
     # that, not by what it replaced.
     is_tried = np.array([one.trial is not None for one in states])[:, None]
     lasts = known.since_s > RETURNED * intervals[0].elapsed_s
     returns = np.where(lasts, known.returns, 0.0)
     most = np.where(is_tried, known.lead, np.maximum(known.lead, returns))
-    found = (most >= hurdle) & (most > 0) & worth & _is_affordable(known)
+    found = (most >= hurdle) & (most > 0) & may
     found[np.arange(len(known.index)), known.index] = False
     return Ready(found, most - hurdle, share, found.any(axis=1).tolist())
 
 
 def choose(
-    state: PolicyState, seen: Interval, known: Evidences, found: Ready, i: int
+    state: PolicyState, seen: Interval, known: Evidence, found: Ready, i: int
 ) -> list[Outcome]:
     """Changes tenant `i` to the policy that saved most above what it can cost, if there is one."""
-    which = found.which[i] & _may_have(state, seen) & _may_be_judged(state, seen, known, i)
+    which = found.which[i] & _may_have(state, seen)
     if not which.any():
         return []
     best = int(np.argmax(np.where(which, found.above[i], -np.inf)))
@@ -92,40 +93,19 @@ def _may_have(state: PolicyState, seen: Interval) -> Flags:
     return np.array([name in seen.allowed - barred for name in state.policies])
 
 
-def _may_be_judged(state: PolicyState, seen: Interval, known: Evidences, i: int) -> Flags:
-    """Whether what each is to save exceeds what the calibration may be off; the default may be had.
-
-    Otherwise what is measured would tell of that, and not of the change.
-    """
-    trial = state.trial
-    error = state.error_of(seen.in_force) if trial is None else trial.origin_error
-    found = known.saved_ratio[i] > SURE * error * seen.miss_ratio
-    found[0] = True
-    return np.asarray(found)
-
-
-def _is_affordable(known: Evidences) -> Flags:
-    """Whether what each change costs that is undone is left; the default is always open."""
-    found = WORST * known.cost <= known.left[:, None]
-    found[:, 0] = True
-    return np.asarray(found)
-
-
 def _change(
     state: PolicyState, seen: Interval, known: Evidence, best: int, share: float
 ) -> list[Outcome]:
-    policy, trial, found = state.policies[best], state.trial, []
+    policy, trial, cost, found = state.policies[best], state.trial, float(known.cost[best]), []
     before, origin_factor = seen.in_force, float(known.factors[known.index])
     profile = state.totals.values[known.index].tolist()
-    origin_error = state.error_of(seen.in_force)
     state.end_lead(seen.in_force, float(known.since_s[best]))
     if trial is not None:
         before, earlier, profile = trial.from_policy, trial.origin_factor, trial.profile
-        origin_error = trial.origin_error
         origin_factor = float(known.factors[0]) if earlier is None else earlier
         why = f"{policy} costs less by {max(known.lead[best], known.returns[best]):.0f} pages"
-        found.append(of_trial(trial, What.ABANDONED, why, seen))
-        state.end_trial(trial, float(known.cost[best]) if best == 0 or policy == before else 0.0)
+        way_back = float(known.cost[best]) if best == 0 or policy == before else 0.0
+        found.append(end(state, trial, What.ABANDONED, why, seen, way_back))
     # What is saved of CPU time is saved of no miss.
     of_cpu = float(known.cpu[known.index] - known.cpu[best]) / max(seen.accesses, 1.0)
     miss_ratio = max(0.0, seen.miss_ratio - (float(known.saved_ratio[best]) - of_cpu))
@@ -139,14 +119,15 @@ def _change(
         (seen.ops / (1 - share), miss_ratio),
         origin_factor,
         list(profile),
-        reread=float(known.cost[best]),
+        reread=cost,
         cpu_us=seen.cpu_us_of(policy) - seen.cpu_us_of(before),
         excess=state.excess,
-        origin_error=origin_error,
+        may_lose=most_lost(float(known.left), cost),
+        origin_error=float(known.error),
     )
-    order(state, policy, float(known.cost[best]))
+    order(state, policy, cost)
     saves, since = max((known.lead[best], "lately"), (known.returns[best], "yet, as before"))
-    why = f"{saves:.0f} pages fewer to read {since}, {known.cost[best]:.0f} to read anew"
+    why = f"{saves:.0f} pages fewer to read {since}, {cost:.0f} to read anew"
     if known.cpu.any():
         why += "; the CPU time of both is counted as pages"
     returns = best == 0 or policy == before

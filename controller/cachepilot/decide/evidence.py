@@ -7,9 +7,11 @@ Saks 1992).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cachepilot.decide.climb import Climbs
 from cachepilot.decide.config import DecideConfig
@@ -19,6 +21,8 @@ from cachepilot.model.calibration import Calibrations, Ints
 from cachepilot.model.pages_table import stacked, unstack
 from cachepilot.sense.counterfactuals import Counterfactual, Floats
 
+SURE = 2.0
+"""Standard errors of a calibration: by so much it may be off."""
 SETTLING = 2.0
 """Times its cost a change may read more than it will: not held against its calibration."""
 WORST = 2.25
@@ -29,49 +33,33 @@ WORST = 2.25
 class Evidence:
     """After an interval, by policy; pages, CPU time among them as what could be read in it.
 
+    Of one tenant, or of many with as many policies, with an axis of tenants first.
+
     `index` is the policy in force. `lead` over it, `cost` of changing to each, misses of the
     interval as predicted by group of pages (`raw`), sampled at `rate`, their calibration
     (`factors`), and the CPU time of programs (`cpu`); `saved_ratio` is what each would have saved
     of all accesses since it began to gain on the policy in force, `since_s` ago, `returns` what it
-    is known to save yet. Changes may cost the tenant what is `left`.
+    is known to save yet, and `is_told` whether it saves more than the calibration may be off, which
+    has the relative `error`. Changes may cost the tenant what is `left`.
     """
 
-    index: int
+    index: Any
     lead: Floats
     cost: Floats
     raw: Floats
-    rate: float
+    rate: Any
     factors: Floats
     cpu: Floats
     saved_ratio: Floats
     returns: Floats
     since_s: Floats
-    left: float
+    is_told: NDArray[np.bool_]
+    error: Any
+    left: Any
 
-
-@dataclass(frozen=True)
-class Evidences:
-    """Evidence of many tenants with as many policies, with an axis of tenants first."""
-
-    index: Ints
-    lead: Floats
-    cost: Floats
-    raw: Floats
-    rate: Floats
-    factors: Floats
-    cpu: Floats
-    saved_ratio: Floats
-    returns: Floats
-    since_s: Floats
-    left: Floats
-
-    def of(self, i: int) -> Evidence:
-        """Of one tenant."""
-        return Evidence(
-            int(self.index[i]), self.lead[i], self.cost[i], self.raw[i], float(self.rate[i]),
-            self.factors[i], self.cpu[i], self.saved_ratio[i], self.returns[i], self.since_s[i],
-            float(self.left[i]),
-        )  # fmt: skip
+    def of(self, i: int) -> "Evidence":
+        """Of one tenant; what is a number of it is one."""
+        return Evidence(**{one.name: getattr(self, one.name)[i] for one in fields(self)})
 
 
 def take_all(
@@ -79,7 +67,7 @@ def take_all(
     intervals: Sequence[Interval],
     told: Sequence[Counterfactual],
     config: DecideConfig,
-) -> Evidences:
+) -> Evidence:
     """Takes an interval in of tenants with as many policies and groups, that is as long for all.
 
     Each policy in force is one of those of the counterfactual. All tenants at once: of one alone,
@@ -97,12 +85,12 @@ def take_all(
     predicted, missed = raw.sum(axis=2), np.array([seen.misses for seen in intervals])
     calibrations = Calibrations.of([one.calibration for one in states])
     _thin(calibrations, states, index, rate)
-    noise = (1.0 - np.minimum(rate, 1.0)) * groups * raw[rows, index].var(axis=1, ddof=1)
+    totals = [one.totals for one in states]
+    noise = _noise(raw[rows, index], stacked(totals)[rows, index], rate)
     anew = _calibrate(calibrations, states, missed, index, predicted, noise, elapsed_s, config)
     factors = calibrations.factors(index)
     calibrations.store([one.calibration for one in states])
     keep = 0.5 ** (elapsed_s / config.calibration_half_life_s)
-    totals = [one.totals for one in states]
     unstack(keep * stacked(totals) + raw, totals)
     saved = (factors[rows, index][:, None] * raw[rows, index])[:, None, :]
     saved = saved - factors[:, :, None] * raw
@@ -118,8 +106,10 @@ def take_all(
     of_default = np.where(index == 0, missed - anew, of_default)
     excess, default_cost = _keep_ledger(states, missed + cpu[rows, index], of_default)
     risen, since_s, counted = climbs.saved.sum(axis=2), climbs.seconds, _counted(states, sure)
+    error = _errors(states, calibrations.errors()[rows, index])
+    in_force_rate = (calibrations.rate * factors)[rows, index]
     left_s = np.maximum(0.0, np.array([one.mean_leads_s() for one in states]) - since_s)
-    return Evidences(
+    return Evidence(
         index=index,
         lead=np.where(np.arange(risen.shape[1]) == index[:, None], 0.0, risen * counted),
         cost=cost,
@@ -130,8 +120,27 @@ def take_all(
         saved_ratio=risen / np.maximum(climbs.accesses, 1.0),
         returns=sure * risen / np.maximum(since_s, 1e-9) * left_s,
         since_s=since_s,
+        is_told=risen > SURE * (error * in_force_rate)[:, None] * since_s,
+        error=error,
         left=config.loss_share * (default_cost + config.reserve_s * default_rate) - excess,
     )
+
+
+def _noise(now: Floats, before: Floats, rate: Floats) -> Floats:
+    """The variance of a sum of misses by group, shape (tenants, groups), as pages are sampled.
+
+    What a group misses more all the time, `before`, is calibrated away with the rest.
+    """
+    known = before.sum(axis=1)
+    share = np.where(known > 0, before.T / np.where(known > 0, known, 1.0), 1.0 / now.shape[1]).T
+    off = now - now.sum(axis=1)[:, None] * share
+    return np.asarray(np.maximum(0.0, 1.0 - rate) * now.shape[1] * off.var(axis=1, ddof=1))
+
+
+def _errors(states: Sequence[PolicyState], errors: Floats) -> Floats:
+    """The relative error of what a change is held against: of a trial that of its origin."""
+    found = zip(states, errors.tolist(), strict=True)
+    return np.array([one if at.trial is None else at.trial.origin_error for at, one in found])
 
 
 def _cpu(intervals: Sequence[Interval], shape: tuple[int, ...]) -> Floats:
@@ -210,33 +219,23 @@ def _calibrate(
     # What is below counts in full: that must end, or the policy seems better and better.
     anew = np.minimum([_may_read_anew(one) for one in states], above)
     off = missed - anew - factor * due
-    pages = (anew.tolist(), missed.tolist(), off.tolist(), (factor**2 * noise).tolist())
-    keep = 0.5 ** (elapsed_s / config.calibration_half_life_s)
-    for state, again, all_missed, one_off, sampled in zip(states, *pages, strict=True):
-        _settle(state, again, all_missed, one_off, sampled, keep)
-    calibrations.take(index, missed - anew, due, elapsed_s, config.calibration_half_life_s)
+    before = np.array([np.nan if one.off is None else one.off for one in states])
+    # By differences of neighbours (von Neumann 1941): what lasts is calibrated away.
+    scatter = np.where(np.isnan(before), 0.0, (off - before) ** 2 / 2 - factor**2 * noise)
+    pages = zip(states, anew.tolist(), missed.tolist(), off.tolist(), strict=True)
+    for state, again, seen, one in pages:
+        state.off = one
+        if state.wanted is None:
+            state.adapting -= again
+            state.turnover = max(0.0, state.turnover - seen)
+    half_life_s = config.calibration_half_life_s
+    calibrations.take(index, missed - anew, due, scatter, elapsed_s, half_life_s)
     return anew
 
 
 def _may_read_anew(state: PolicyState) -> float:
     is_new = state.wanted is None and state.in_force_s <= SETTLED_S
     return state.adapting if is_new else 0.0
-
-
-def _settle(
-    state: PolicyState, anew: float, missed: float, off: float, noise: float, keep: float
-) -> None:
-    """Follows what was read anew, and how far what is measured scatters about what is predicted.
-
-    By differences of neighbours (von Neumann 1941), beyond the noise of the sample: that, and what
-    lasts of it, is an error of the prediction.
-    """
-    if state.wanted is None:
-        state.adapting -= anew
-        state.turnover = max(0.0, state.turnover - missed)
-    if state.off is not None:
-        state.scatter = keep**2 * state.scatter + (off - state.off) ** 2 / 2 - noise
-    state.off = off
 
 
 def _looks(states: Sequence[PolicyState], looked: Floats, elapsed_s: float) -> Floats:

@@ -24,7 +24,7 @@ def follow(state: PolicyState, seen: Interval) -> list[Outcome]:
     if not seen.may_change or _is_banned(state, seen):
         return _stop(state, seen)
     found: list[Outcome] = []
-    origin, state.unproven = state.unproven or before or DEFAULT, ""
+    origin = state.unproven or before or DEFAULT
     if state.wanted is not None:
         return _follow_order(state, seen)
     if state.trial is not None:
@@ -33,11 +33,15 @@ def follow(state: PolicyState, seen: Interval) -> list[Outcome]:
         why = f"{seen.in_force} was put in its place, or it was ejected"
         origin = state.trial.from_policy
         found = [_give_up(state, state.trial, What.ABANDONED, why, seen)]
-    if seen.in_force in (origin, DEFAULT) or origin not in seen.allowed:
+    if seen.in_force in (origin, DEFAULT):
+        state.unproven = ""
+        return found
+    if not {origin, seen.in_force} <= seen.allowed:
+        # The plan replaces what the objectives do not allow; a policy of somebody's own stays.
         return found
     # Attached late, by a controller that lost its store, or by hand: it has to prove itself.
     baseline = (seen.ops, seen.miss_ratio)
-    state.lead_s = 0.0
+    state.lead_s, state.unproven = 0.0, ""
     state.trial = Trial(
         origin, seen.in_force, seen.time_s, seen.limit_bytes, 1.0, baseline, baseline,
         is_live=True, excess=state.excess,
@@ -47,19 +51,21 @@ def follow(state: PolicyState, seen: Interval) -> list[Outcome]:
 
 
 def _stop(state: PolicyState, seen: Interval) -> list[Outcome]:
-    """Others decide now; what was on trial has yet to prove itself when they no longer do."""
-    trial, state.trial, state.wanted = state.trial, None, None
+    """Others decide now; what is not confirmed has yet to prove itself when they no longer do."""
+    trial, wanted, state.wanted = state.trial, state.wanted, None
     if trial is None:
+        # It was on its way back.
+        state.unproven = wanted or state.unproven
         return []
-    if trial.is_live:
-        state.unproven = trial.from_policy
-    return [of_trial(trial, What.ABANDONED, "the objectives or an operator decide now", seen)]
+    state.unproven = trial.from_policy
+    why = "the objectives or an operator decide now"
+    return [end(state, trial, What.ABANDONED, why, seen)]
 
 
 def _is_banned(state: PolicyState, seen: Interval) -> bool:
     """Whether the tenant may no longer have what it came from, or what it was to get."""
     trial, wanted = state.trial, state.wanted
-    if trial is not None and trial.from_policy not in seen.allowed:
+    if trial is not None and not {trial.from_policy, trial.to_policy} <= seen.allowed:
         return True
     return wanted is not None and wanted not in seen.allowed | {DEFAULT}
 
@@ -89,23 +95,49 @@ def _follow_order(state: PolicyState, seen: Interval) -> list[Outcome]:
         return [told] if is_new else []
     state.wanted = None
     what = What.ABANDONED if seen.refused is None else What.REFUSED
-    found = _give_up(state, trial, what, why, seen)
+    found, cost = _give_up(state, trial, what, why, seen), state.turnover
+    state.adapting = state.turnover = 0.0
     if seen.in_force not in (trial.from_policy, DEFAULT):
         # What it was to replace was itself not confirmed.
-        order(state, trial.from_policy, state.turnover)
+        order(state, trial.from_policy, cost)
     return [found]
 
 
 def _give_up(state: PolicyState, trial: Trial, what: What, why: str, seen: Interval) -> Outcome:
-    state.trial = None
     state.barred[trial.to_policy] = seen.time_s + RETRY_S
+    return end(state, trial, what, why, seen)
+
+
+def end(
+    state: PolicyState, trial: Trial, what: What, why: str, seen: Interval, way_back: float = 0.0
+) -> Outcome:
+    """A change is confirmed or not: what it lost, the pages of the way back with it, is known."""
+    state.trial = None
+    lost = state.lost.pop(trial.to_policy, 0.0) + way_back - trial.gained
+    if lost > 0:
+        state.lost[trial.to_policy] = lost
     return of_trial(trial, what, why, seen)
+
+
+def _undo(
+    state: PolicyState, trial: Trial, what: What, why: str, seen: Interval, cost: float
+) -> Outcome:
+    """Back to where it came from, which reads so many pages anew."""
+    state.lead_s = 0.0
+    state.leads.pop(trial.to_policy, None)
+    order(state, trial.from_policy, cost)
+    return end(state, trial, what, why, seen, cost)
 
 
 def order(state: PolicyState, policy: str, cost: float) -> None:
     """A policy is to be attached, which reads so many pages anew."""
-    state.wanted, state.waited_s = policy, 0.0
+    state.wanted, state.waited_s, state.unproven = policy, 0.0, ""
     state.adapting, state.turnover = SETTLING * cost, cost
+
+
+def most_lost(left: float, cost: float) -> float:
+    """What a change may lose before it is undone: the budget but for the way back, or as much."""
+    return max(cost, left - cost)
 
 
 def is_on_trial(state: PolicyState) -> bool:
@@ -123,38 +155,38 @@ def judge(
     if trial.from_policy not in state.policies:
         trial.from_policy, trial.origin_factor = DEFAULT, None
     origin = state.policies.index(trial.from_policy)
+    way_back = float(known.cost[origin])
     if trial.origin_factor is None:
         own = state.calibration.of_default_alone() if origin == 0 else known.factors[origin]
         trial.origin_factor = float(min(known.factors[origin], own))
+        trial.origin_error = state.calibration.error_of(origin)
+    if trial.may_lose is None:
+        trial.may_lose = most_lost(float(known.left), way_back)
     raw = float(known.raw[known.index].sum())
     cpu = float(known.cpu[known.index] - known.cpu[origin]), seen.pages_per_us * trial.cpu_us
     would_cost = trial.origin_factor * known.raw[origin]
-    trial.take(would_cost, seen.misses, raw, known.rate, cpu, seen.elapsed_s)
+    trial.take(would_cost, seen.misses, raw, float(known.rate), cpu, seen.elapsed_s)
     cost = trial.reread = max(trial.reread, float(known.cost[known.index]))
-    error = trial.bound(config.alpha)
     if trial.is_confirmed(trial.sure_bound(config.alpha)):
-        state.end_trial(trial)
         why = f"it saved {trial.gained:.0f} pages in {trial.intervals} intervals{trial.told_cpu()}"
-        return of_trial(trial, What.CONFIRMED, why, seen)
+        return end(state, trial, What.CONFIRMED, why, seen)
     due = config.undo_times * (cost + min(trial.standard_error(), cost)) - trial.promised
     pace = max(trial.promised / trial.intervals, 1e-9) / seen.elapsed_s
     trial.ends_s = seen.time_s + min(3600.0, max(0.0, due) / pace)
-    why_undone = trial.why_undone(cost, error, config.undo_times)
-    if state.excess > trial.excess and known.left < known.cost[origin]:
-        lost = f"it read {state.excess - trial.excess:.0f} pages more than the default would have"
-        why_undone = f"{lost}, and no more may be lost but for the way back{trial.told_cpu()}"
-    what = What.UNDONE
+    error = trial.bound(config.alpha)
+    why_undone, what = trial.why_undone(cost, error, config.undo_times), What.UNDONE
+    is_less = why_undone is not None and trial.saved_nothing(cost, error, config.undo_times)
+    lost = state.excess - trial.excess
+    if why_undone is None and lost > trial.may_lose:
+        why_undone = f"it read {lost:.0f} pages more than the default would have{trial.told_cpu()}"
     if why_undone is None and trial.idle_s > IDLE_S:
         what, why_undone = What.ABANDONED, "nothing is missed by which it could be judged"
     if why_undone is None:
         return None
-    state.end_trial(trial, float(known.cost[origin]))
-    state.lead_s = 0.0
-    state.leads.pop(trial.to_policy, None)
-    if trial.raw > 0 and trial.saved_nothing(cost, error, config.undo_times):
+    found = _undo(state, trial, what, why_undone, seen, way_back)
+    if trial.raw > 0 and is_less:
         state.calibration.raise_to(known.index, trial.would_cost / trial.raw, origin)
-    order(state, trial.from_policy, float(known.cost[origin]))
-    return of_trial(trial, what, why_undone, seen)
+    return found
 
 
 def wait(state: PolicyState, seen: Interval) -> list[Outcome]:
@@ -165,7 +197,5 @@ def wait(state: PolicyState, seen: Interval) -> list[Outcome]:
     trial.idle_s += seen.elapsed_s
     if trial.idle_s <= IDLE_S:
         return []
-    state.end_trial(trial)
-    order(state, trial.from_policy, trial.reread)
-    why = "it cannot be judged: the node does not simulate it, or tells of no accesses"
-    return [of_trial(trial, What.ABANDONED, why, seen)]
+    why = "it cannot be judged: the node tells of no accesses"
+    return [_undo(state, trial, What.ABANDONED, why, seen, trial.reread)]

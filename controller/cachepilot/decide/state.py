@@ -3,12 +3,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import sqrt
 
 from cachepilot.decide.climb import Climb
 from cachepilot.decide.gain import LEAST_INTERVALS
 from cachepilot.decide.trial import Trial
-from cachepilot.model.calibration import PREDICTED, SHOWN_S, Calibration
+from cachepilot.model.calibration import SHOWN_S, Calibration
 from cachepilot.model.pages_table import PagesTable
 from cachepilot.quick_records import quickly_made
 from cachepilot.sense.counterfactuals import Counterfactual, Floats
@@ -31,8 +30,7 @@ class PolicyState:
     more than that. The present policy is in force for `in_force_s`; `adapting` is what it may yet
     read anew, and after `turnover` more misses its page cache has turned over. It may be `unproven`
     against the policy that it replaced, as somebody else decided before it was. What is measured of
-    it was `off` by so many pages in the last interval; `scatter`, pages squared, is by how much the
-    variance of the sum that its calibration is of exceeds that of the sample. `barred` says until
+    it was `off` by so many pages in the last interval. `barred` says until
     when a policy is not chosen that could not be attached, or was ejected; `lost` are the pages
     that changes to each policy cost more than they saved, since the workload last changed.
     """
@@ -50,7 +48,6 @@ class PolicyState:
     in_force_s: float = 0.0
     unproven: str = ""
     off: float | None = None
-    scatter: float = 0.0
     wanted: str | None = None
     waited_s: float = 0.0
     trial: Trial | None = None
@@ -79,12 +76,7 @@ class PolicyState:
     def restart(self) -> None:
         """Another policy is in force: none leads over it but by what it gains from now on."""
         self.climb.restart(len(self.policies), self.groups)
-        self.in_force_s, self.off, self.scatter = 0.0, None, 0.0
-
-    def error_of(self, policy: str) -> float:
-        """The standard error of the calibration of the policy in force, of what it misses."""
-        predicted = float(self.calibration.values[PREDICTED, self.policies.index(policy)])
-        return sqrt(max(0.0, self.scatter)) / max(predicted, 1.0)
+        self.in_force_s, self.off = 0.0, None
 
     def end_lead(self, policy: str, since_s: float) -> None:
         """Another policy is best for `since_s`; what is known of this one is how long it was.
@@ -97,13 +89,6 @@ class PolicyState:
         seconds, ended = self.leads.get(policy, (0.0, 0.0))
         kept = 1.0 - 1.0 / LEADS_KEPT
         self.leads[policy] = (kept * seconds + lasted_s, kept * ended + 1.0)
-
-    def end_trial(self, trial: Trial, way_back: float = 0.0) -> None:
-        """A change is confirmed, undone or replaced: what it lost, with the way back, is known."""
-        self.trial = None
-        lost = self.lost.pop(trial.to_policy, 0.0) + way_back - trial.gained
-        if lost > 0:
-            self.lost[trial.to_policy] = lost
 
     def mean_leads_s(self) -> list[float]:
         """For how long each policy is best when it is, as far as that is known."""

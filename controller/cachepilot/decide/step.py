@@ -65,8 +65,10 @@ def _weigh(
         found.append([] if judged is None else [judged])
     ready = choose.ready(states, intervals, known, config)
     for i, (state, seen) in enumerate(zip(states, intervals, strict=True)):
-        # What may not be kept has no way back to it: the plan replaces it.
+        # What may not be kept has no way back to it: the plan replaces it. What was just confirmed
+        # was still on trial when leads over it were counted.
         may_choose = seen.may_change and seen.may_begin and seen.in_force in seen.allowed
-        if ready.any[i] and may_choose and not seen.is_held and state.wanted is None:
+        is_open = not found[i] and not seen.is_held and state.wanted is None
+        if ready.any[i] and may_choose and is_open:
             found[i] += choose.choose(state, seen, known, ready, i)
     return found

@@ -28,7 +28,8 @@ class Trial:
     CPU time of programs counts as the pages that could be read in it: `to_policy` was expected to
     cost `cpu_us` microseconds per access more than `from_policy`, and cost `cpu` pages more so far.
     For `idle_s` seconds neither missed anything, or nothing was told. The tenant had read `excess`
-    pages more than the default would have when it began.
+    pages more than the default would have when it began, and by it may read `may_lose` more; None
+    is as known when the first interval is judged.
     `course` are gains after `READ_ANEW` intervals, of what `from_policy` would have missed. It is
     expected to end at `ends_s`.
     """
@@ -58,6 +59,7 @@ class Trial:
     cpu: float = 0.0
     idle_s: float = 0.0
     excess: float = 0.0
+    may_lose: float | None = None
     origin_error: float = 0.0
 
     def take(

@@ -20,8 +20,12 @@ RATE_HALF_LIFE_S = 13.5
 FORGOTTEN_S = 3600.0
 """Half-life of what is known of policies that are not in force."""
 
-MEASURED, PREDICTED, SECONDS, RATE = range(4)
+MEASURED, PREDICTED, SECONDS, SCATTER, RATE = range(5)
 """Rows of `Calibration.values`."""
+FADES = np.array((1.0, 1.0, 1.0, 2.0))
+"""Rows before `RATE` fade by these powers: a variance as the square of what it is of."""
+LEAST_PAGES = 1e-100
+"""What faded below that is forgotten."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,8 +34,9 @@ class Calibration(Table):
 
     A policy that was never in force is taken to be off as the default is: most of what is wrong,
     the sample, readahead or accesses that are not seen, is wrong of all policies alike. `MEASURED`
-    and `PREDICTED` are pages of the last `SECONDS` in force, `RATE` are predicted misses per
-    second: rows of `values`, which has a column per policy.
+    and `PREDICTED` are pages of the last `SECONDS` in force, `SCATTER` is by how much the variance
+    of the former exceeds that of the sample, `RATE` are predicted misses per second: rows of
+    `values`, which has a column per policy.
     """
 
     def aligned(self, then: Sequence[str], now: Sequence[str]) -> None:
@@ -55,6 +60,10 @@ class Calibration(Table):
     def of_default_alone(self) -> float:
         """The default's factor by what was measured of it, whatever is in force now."""
         return float(Calibrations.of([self]).of_default_alone()[0])
+
+    def error_of(self, index: int) -> float:
+        """The standard error of a policy's factor, as a share of it."""
+        return float(Calibrations.of([self]).errors()[0, index])
 
     def raise_to(self, index: int, factor: float, then: int = 0) -> None:
         """It was shown to be off by so much at least; policy `then` is in force from now on.
@@ -136,21 +145,30 @@ class Calibrations:
     def of_default_alone(self) -> Floats:
         """The default's factor by what was measured of it, whatever is in force now."""
         measured, predicted = self.values[:, :SECONDS, 0].T
-        return np.where(predicted > 0, measured / np.maximum(predicted, 1.0), 1.0)
+        # Both fade alike, and their ratio does not.
+        is_known = predicted > LEAST_PAGES
+        return np.where(is_known, measured / np.where(is_known, predicted, 1.0), 1.0)
+
+    def errors(self) -> Floats:
+        """Standard errors of factors, as a share of them, shape (tenants, policies)."""
+        measured, scatter = self.values[:, MEASURED], self.values[:, SCATTER]
+        found = np.sqrt(np.maximum(scatter, 0.0)) / np.maximum(measured, LEAST_PAGES)
+        return np.where(measured > LEAST_PAGES, found, 0.0)
 
     def take(
         self,
         index: Ints,
         measured: Floats,
         predicted: Floats,
+        scatter: Floats,
         elapsed_s: float,
         half_life_s: float,
     ) -> None:
         """An interval of the policies in force, by tenant."""
         slow, fast = 0.5 ** (elapsed_s / FORGOTTEN_S), 0.5 ** (elapsed_s / half_life_s)
         rows = np.arange(len(index))
-        new = np.stack((measured, predicted, np.full(len(rows), elapsed_s)), axis=1)
+        new = np.stack((measured, predicted, np.full(len(rows), elapsed_s), scatter), axis=1)
         known = self.values[:, :RATE]
-        now = fast * known[rows, :, index] + new
-        known *= slow
+        now = fast**FADES * known[rows, :, index] + new
+        known *= (slow**FADES)[:, None]
         known[rows, :, index] = now

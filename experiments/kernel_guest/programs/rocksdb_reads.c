@@ -7,6 +7,9 @@
  *                                        warm-up a manual compaction of everything begins, at
  *                                        COMPACT_BYTES_PER_SECOND, and latencies count
  *
+ * With GETS_PER_SECOND each GET is due at a time of its own, whatever those before it took, and its
+ * latency counts from then; 0 issues the next one as soon as the last one is answered.
+ *
  * The store caches nothing itself and is opened before the process joins the cgroup, so that the
  * cgroup holds pages of its files. The ids of the compaction threads are printed first; then a
  * line on stdin starts the reads.
@@ -24,6 +27,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "counters.h"
@@ -41,6 +45,8 @@ static struct latency latency;
 static uint64_t *stream;
 static uint64_t stream_length;
 static atomic_ullong gets;
+static uint64_t started_ns;
+static double gets_per_second;
 static atomic_bool stopped;
 static atomic_bool compacting;
 
@@ -130,6 +136,22 @@ static void load_stream(const char *path)
 	close(fd);
 }
 
+/* When GET number `number` is due, after waiting for it; now, without a pace. */
+static uint64_t wait_until_due(uint64_t number)
+{
+	uint64_t now = monotonic_ns(), due;
+	struct timespec time;
+
+	if (gets_per_second <= 0)
+		return now;
+	due = started_ns + (uint64_t)((double)number / gets_per_second * 1e9);
+	time.tv_sec = (time_t)(due / 1000000000);
+	time.tv_nsec = (long)(due % 1000000000);
+	if (due > now)
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL);
+	return due;
+}
+
 static void *get(void *argument)
 {
 	rocksdb_readoptions_t *options = rocksdb_readoptions_create();
@@ -137,11 +159,11 @@ static void *get(void *argument)
 	(void)argument;
 	while (!atomic_load_explicit(&stopped, memory_order_relaxed)) {
 		char key[KEY_BYTES], *value, *error = NULL;
-		uint64_t begun;
+		uint64_t number = atomic_fetch_add(&gets, 1), begun;
 		size_t length;
 
-		key_of(stream[atomic_fetch_add(&gets, 1) % stream_length], key);
-		begun = monotonic_ns();
+		key_of(stream[number % stream_length], key);
+		begun = wait_until_due(number);
 		value = rocksdb_get(db, options, key, KEY_BYTES, &length, &error);
 		latency_add(&latency, monotonic_ns() - begun);
 		check(error, "get");
@@ -236,6 +258,8 @@ static int read_store(char **argv)
 	if (mlockall(MCL_CURRENT))
 		fail("mlockall");
 	join_cgroup(argv[4]);
+	gets_per_second = atof(argv[8]);
+	started_ns = monotonic_ns();
 	for (unsigned i = 0; i < threads; i++)
 		if (pthread_create(&thread, NULL, get, NULL))
 			fail("pthread_create");
@@ -248,10 +272,10 @@ int main(int argc, char **argv)
 {
 	if (argc == 5 && !strcmp(argv[1], "build"))
 		return build(argv[2], strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10));
-	if (argc == 8 && !strcmp(argv[1], "read"))
+	if (argc == 9 && !strcmp(argv[1], "read"))
 		return read_store(argv);
-	fprintf(stderr,
-		"usage: rocksdb_reads build DB KEYS RUNS\n"
-		"       rocksdb_reads read DB STREAM CGROUP THREADS WARM_SECONDS SECONDS\n");
+	fprintf(stderr, "usage: rocksdb_reads build DB KEYS RUNS\n"
+			"       rocksdb_reads read DB STREAM CGROUP THREADS WARM_SECONDS SECONDS"
+			" GETS_PER_SECOND\n");
 	return 2;
 }
