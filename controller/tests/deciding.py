@@ -118,3 +118,23 @@ class World:
                 if one.what is what:
                     return one
         raise AssertionError(f"not {what} in {intervals} intervals")
+
+
+def saving(**more: float) -> World:
+    """`lru` truly saves two fifths of the misses."""
+    return World({"default": 0.5, "lru": 0.3} | more).learn()
+
+
+def promising(told: float = 0.3) -> World:
+    """`lru` saves nothing of what is predicted."""
+    return World({"default": 0.5, "lru": 0.5}, told={"lru": told}).learn()
+
+
+def in_lru(**truth: float) -> World:
+    """`lru` is in force and confirmed; of the default and of `mru` nothing was measured."""
+    shares = {"default": 0.6, "lru": 0.4, "mru": 0.4} | truth
+    return World(shares, in_force="lru", state=PolicyState(in_force="lru")).learn()
+
+
+def kinds(found: list[Outcome]) -> list[What]:
+    return [one.what for one in found]

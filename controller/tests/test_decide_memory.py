@@ -301,6 +301,40 @@ def test_a_promise_is_of_those_who_are_still_there() -> None:
     assert node.run(30) == [Event.KEPT] and donor.limit_mib == 64
 
 
+def test_gain_and_cost_of_who_is_gone_are_not_those_of_the_others() -> None:
+    taker, donor = pair()
+    other = Tenant(40.0, 40.0, planned_mib=96.0)
+    node = Node(taker, donor, other)
+    while node.state.change is None:
+        node.run(1)
+    node.run(1)
+    change, reread_s = node.state.change, 64 * 256 * 500e-6
+    assert change.cost == pytest.approx(1.5 * reread_s)
+    other.knee_mib = 1000.0
+    node.run(2)
+    assert change.gained.total < 0
+    del node.tenants["/2"]
+    node.run(1)
+    assert change.cost == pytest.approx(reread_s) and change.gained.total > 0
+    assert node.run(30) == [Event.KEPT]
+
+
+def test_who_is_gone_when_the_goal_changes_is_told_of_as_are_the_others() -> None:
+    taker, donor = pair()
+    node = Node(taker, donor)
+    while node.state.change is None:
+        node.run(1)
+    node.run(1)
+    del node.tenants["/1"]
+    before = len(node.told)
+    node.run(1, goal="total_throughput")
+    told = {one.cgroup: one for one in node.told[before:]}
+    assert {name: one.event for name, one in told.items()} == dict.fromkeys(
+        ("/0", "/1"), Event.ABANDONED
+    )
+    assert told["/1"].why == "the cgroup is gone" and set(node.state.restore) == {"/0"}
+
+
 @pytest.mark.parametrize(("knee_mib", "event"), [(400.0, Event.KEPT), (636.0, Event.REVERTED)])
 def test_what_promises_nothing_any_more_is_kept_only_for_a_gain_that_is_measured(
     knee_mib: float, event: Event

@@ -5,38 +5,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from deciding import ACCESSES, COST, World
+from deciding import ACCESSES, COST, World, in_lru, kinds, promising, saving
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.evidence import WORST
-from cachepilot.decide.gain import IDLE_S
-from cachepilot.decide.outcome import Outcome, What
-from cachepilot.decide.rollout import EFFECT_S, RETRY_S
+from cachepilot.decide.outcome import What
+from cachepilot.decide.rollout import EFFECT_S
 from cachepilot.decide.state import LEADS_KEPT, PolicyState
 from cachepilot.decide.step import step, step_all
 from cachepilot.decide.trial import Trial
 
 EAGER = DecideConfig(least_gain=0.0)
-
-
-def saving(**more: float) -> World:
-    """`lru` truly saves two fifths of the misses."""
-    return World({"default": 0.5, "lru": 0.3} | more).learn()
-
-
-def promising(told: float = 0.3) -> World:
-    """`lru` saves nothing of what is predicted."""
-    return World({"default": 0.5, "lru": 0.5}, told={"lru": told}).learn()
-
-
-def in_lru(**truth: float) -> World:
-    """`lru` is in force and confirmed; of the default and of `mru` nothing was measured."""
-    shares = {"default": 0.6, "lru": 0.4, "mru": 0.4} | truth
-    return World(shares, in_force="lru", state=PolicyState(in_force="lru")).learn()
-
-
-def kinds(found: list[Outcome]) -> list[What]:
-    return [one.what for one in found]
 
 
 def test_a_policy_that_saves_is_chosen_and_confirmed() -> None:
@@ -241,136 +220,6 @@ def test_after_an_undone_change_the_lead_of_the_earlier_policy_begins_anew() -> 
     assert world.in_force == "default" and world.state.lead_s <= 2.0
 
 
-def test_a_policy_that_is_refused_is_barred_for_a_time() -> None:
-    world = saving()
-    world.refusing = frozenset({"lru"})
-    _, refused = world.run(2)
-    assert (refused.what, refused.why) == (What.REFUSED, "lru does not load")
-    world.refusing = frozenset()
-    assert world.run(int(RETRY_S) - 1) == [] and world.state.wanted is None
-    assert kinds(world.run(1)) == [What.LIVE] and world.state.wanted == "lru"
-
-
-def test_an_order_that_takes_no_effect_is_given_up_and_barred() -> None:
-    world = saving()
-    world.ignoring = frozenset({"lru"})
-    world.run(1)
-    assert world.run(int(EFFECT_S)) == [] and world.state.wanted == "lru"
-    (given_up,) = world.run(1)
-    assert given_up.what is What.ABANDONED and "not in force after 15 s" in given_up.why
-    assert world.state.wanted is None and world.run(int(RETRY_S) - 1) == []
-    assert kinds(world.run(1)) == [What.LIVE]
-    assert world.run(int(EFFECT_S)) == [] and kinds(world.run(1)) == [What.ABANDONED]
-
-
-def test_a_way_back_that_is_refused_falls_to_the_default_and_is_never_given_up() -> None:
-    world = in_lru()
-    world.told["mru"] = 0.2
-    world.until(What.UNDONE)
-    assert world.state.wanted == "lru"
-    world.refusing = frozenset({"lru", "default"})
-    (told,) = world.run(1)
-    assert (told.what, told.after) == (What.ABANDONED, "lru")
-    assert "asked for again" in told.why and world.state.wanted == "default"
-    assert world.run(500) == [] and world.state.wanted == "default"
-    world.refusing = frozenset()
-    world.run(1)
-    assert world.in_force == "default" and world.swaps == ["mru", "default"]
-
-
-def test_a_way_back_of_which_nothing_is_heard_is_asked_for_until_it_is_in_force() -> None:
-    world = promising()
-    world.until(What.UNDONE)
-    world.ignoring = frozenset({"default"})
-    found = world.run(300)
-    assert kinds(found) == [What.ABANDONED] and world.state.wanted == "default"
-    world.ignoring = frozenset()
-    assert world.run(2) == [] and world.in_force == "default"
-
-
-def test_a_tenant_that_is_held_begins_no_change_and_may_still_go_back() -> None:
-    world = saving()
-    world.is_held = True
-    assert world.run(300) == []
-    world = promising()
-    world.run(2)
-    world.is_held = True
-    assert kinds(world.run(10)) == [What.UNDONE] and world.in_force == "default"
-
-
-def test_a_tenant_that_is_pinned_changes_nothing() -> None:
-    world = saving()
-    world.may_change = False
-    assert world.run(300) == []
-    world = promising()
-    world.run(2)
-    world.may_change = False
-    assert kinds(world.run(300)) == [What.ABANDONED]
-    assert world.in_force == "lru" and world.state.trial is None
-
-
-def test_what_was_on_trial_as_an_operator_took_over_has_yet_to_prove_itself() -> None:
-    world = promising().learn(300)
-    world.until(What.LIVE)
-    world.run(2)
-    world.may_change = False
-    assert kinds(world.run(300)) == [What.ABANDONED]
-    world.may_change = True
-    assert kinds(world.run(40)) == [What.LIVE, What.UNDONE] and world.in_force == "default"
-
-
-def test_an_order_under_way_as_an_operator_took_over_has_yet_to_prove_itself() -> None:
-    """It takes effect in the very interval from which on others decide."""
-    world = promising().learn(300)
-    world.until(What.LIVE)
-    world.may_change = False
-    assert kinds(world.run(50)) == [What.ABANDONED] and world.in_force == "lru"
-    world.may_change = True
-    assert kinds(world.run(40)) == [What.LIVE, What.UNDONE] and world.in_force == "default"
-
-
-def test_a_way_back_that_an_operator_stopped_has_yet_to_be_gone() -> None:
-    world = promising().learn(300)
-    world.until(What.UNDONE)
-    stopped = replace(world.interval(), may_change=False, in_force="lru")
-    world.in_force = "lru"
-    assert step(world.state, stopped, world.config) == []
-    assert kinds(world.run(40))[:2] == [What.LIVE, What.UNDONE] and world.in_force == "default"
-
-
-def test_what_may_not_be_had_for_a_moment_is_still_to_prove_itself() -> None:
-    world = promising().learn(300)
-    world.until(What.LIVE)
-    world.run(2)
-    world.allow(("lru",))
-    assert kinds(world.run(1)) == [What.ABANDONED]
-    world.allow(("default", "lru"))
-    assert kinds(world.run(40)) == [What.LIVE, What.UNDONE] and world.in_force == "default"
-
-
-def test_a_policy_on_trial_that_may_no_longer_be_had_ends_its_trial() -> None:
-    world = promising().learn()
-    world.until(What.LIVE)
-    world.run(2)
-    world.allow(("default",))
-    (ended,) = world.run(1)
-    assert ended.what is What.ABANDONED and world.state.trial is None
-
-
-def test_a_policy_that_is_not_allowed_is_not_chosen() -> None:
-    world = saving(mru=0.4)
-    world.allow(("default", "mru"))
-    assert world.until(What.LIVE).after == "mru"
-
-
-def test_a_change_is_not_undone_into_what_is_not_allowed() -> None:
-    world = promising()
-    world.run(2)
-    world.allow(("lru",))
-    assert kinds(world.run(100)) == [What.ABANDONED]
-    assert world.in_force == "lru" and world.state.trial is None
-
-
 @pytest.mark.parametrize("regime", [5, 6, 1])
 def test_what_was_dearer_before_may_gain_at_once_whatever_is_told_of_the_workload(
     regime: int,
@@ -398,55 +247,6 @@ def test_a_better_policy_takes_the_place_of_one_on_trial() -> None:
     found = world.run(12)
     assert kinds(found) == [What.ABANDONED, What.LIVE, What.CONFIRMED]
     assert found[-1].before == "default" and world.in_force == "mru"
-
-
-def test_a_policy_that_is_found_in_force_has_to_prove_itself() -> None:
-    world = promising().learn(300)
-    world.truth["lru"] = 0.55
-    world.in_force = "lru"
-    live, undone = world.run(12)
-    assert (live.what, live.before, live.after) == (What.LIVE, "default", "lru")
-    assert "found in force" in live.why and undone.what is What.UNDONE
-    assert world.in_force == "default"
-
-
-def test_the_default_that_is_found_in_force_ends_a_trial_and_bars_the_policy() -> None:
-    world = saving()
-    world.run(2)
-    world.in_force = "default"
-    (ended,) = world.run(1)
-    assert ended.what is What.ABANDONED and "ejected" in ended.why
-    assert world.run(int(RETRY_S) - 1) == [] and world.swaps == ["lru"]
-
-
-def test_an_interval_without_counterfactuals_judges_nothing() -> None:
-    world = promising()
-    world.run(3)
-    trial = replace(world.state.trial) if world.state.trial is not None else None
-    assert trial is not None and trial.is_live
-    for _ in range(50):
-        silent = replace(world.interval(), counterfactual=None)
-        assert step(world.state, silent, world.config) == []
-    assert world.state.trial == replace(trial, idle_s=50.0)
-
-
-def test_a_policy_that_the_node_does_not_simulate_is_left_alone() -> None:
-    world = saving().learn()
-    for _ in range(int(IDLE_S) + 5):
-        silent = replace(world.interval(), counterfactual=None, in_force="own", misses=9e3)
-        assert step(world.state, silent, world.config) == []
-    assert world.state.wanted is None
-
-
-def test_a_change_that_cannot_be_judged_is_given_up() -> None:
-    world, told = saving().learn(), []
-    world.until(What.LIVE)
-    world.run(2)
-    for _ in range(int(IDLE_S) + 5):
-        silent = replace(world.interval(), counterfactual=None, misses=9e3)
-        told += step(world.state, silent, world.config)
-    assert told[-1].what is What.ABANDONED and "cannot be judged" in told[-1].why
-    assert world.in_force == "default" and world.state.trial is None
 
 
 def test_an_order_waits_while_nothing_can_be_stored() -> None:

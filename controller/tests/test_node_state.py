@@ -108,7 +108,11 @@ def test_who_is_gone_is_forgotten_and_what_cannot_be_read_is_begun_anew() -> Non
     assert gone is not None and gone.tenants == {}
     less = node_state.stored(NodeRow("n", 1, None, 0.0, whole, {"/b": tenant, "/a": "{"}))
     assert less is not None and set(less.tenants) == {"/b"}
-    assert node_state.stored(NodeRow("n", 1, None, 0.0, "[]")) is None
+    deep = "[" * 200_000
+    less = node_state.stored(NodeRow("n", 1, None, 0.0, whole, {"/b": tenant, "/a": deep}))
+    assert less is not None and set(less.tenants) == {"/b"}
+    for text in "[]", deep:
+        assert node_state.stored(NodeRow("n", 1, None, 0.0, text)) is None
     assert node_state.stored(NodeRow("n", 1, None, 0.0, None)) is None
 
 
@@ -211,7 +215,7 @@ def test_what_was_learnt_and_stored_in_another_form_is_lost_alone(
             one["policy"][part] = told
 
     after = restart_with(world, change).tenants
-    assert f"{TENANTS} parts cannot be read" in caplog.text and "/2.policy" in caplog.text
+    assert f"{TENANTS} parts cannot be read" in caplog.text and "tenants./2.policy" in caplog.text
     for name, one in before.items():
         assert after[name].policy.policies == []
         assert after[name].held_first_bytes == one.held_first_bytes > 0
@@ -257,3 +261,14 @@ def test_one_way_back_that_cannot_be_read_leaves_the_others(
     assert set(found.memory.restore) == {"/a"}
     assert {name: one.changes for name, one in found.tenants.items()} == {"/a": [3], "/b": []}
     assert "node: 4 parts" in caplog.text and "memory.restore./b, tenants./c" in caplog.text
+
+
+def test_tables_that_do_not_fit_are_told_by_where_they_are(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tenant = {"cgroup_id": 1, "policy": {"policies": ["default"]}}
+    whole = {"tenants": {"/a": tenant}, "away": {"/a": {"state": tenant, "since_s": 1.0}}}
+    found = node_state.from_json(json.dumps(whole), "node")
+    assert found.tenants["/a"].policy.policies == found.away["/a"].state.policy.policies == []
+    told = "node: 2 parts cannot be read and begin anew: "
+    assert told + "away./a.state.policy.policies, tenants./a.policy.policies" in caplog.text

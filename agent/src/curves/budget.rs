@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How many pages of a tenant are sampled, so that its events stay within a budget.
 
+use std::f64::consts::SQRT_2;
 use std::time::Duration;
 
+/// A miniature of a cache is as exact as it has pages: a tenant whose page cache has fewer than
+/// these (16 MiB) may have more events, in proportion, up to a multiple.
+const SMALL_PAGES: f64 = 4096.0;
+const MOST_TIMES: f64 = 4.0;
+/// The multiple stays while the size wavers within this: the ratio of one rate to the next.
+const WAVERS: f64 = SQRT_2;
 /// After a lowering so much of the budget is used at most, and after a raise.
 const LOWERED_SHARE: f64 = 0.75;
 const RAISED_SHARE: f64 = 0.7;
@@ -21,6 +28,8 @@ const MAX_EXPONENT: i32 = 48;
 #[derive(Debug, Clone)]
 pub struct Budget {
     events_per_s: f64,
+    /// So many times the events, for the size of the page cache.
+    times: f64,
     exponent: i32,
     /// Most events per second since the rate last changed.
     peak: f64,
@@ -35,7 +44,32 @@ impl Budget {
     pub fn new(events_per_s: f64, rate: f64) -> Self {
         let exponent = exponent_of(rate);
         let (quiet, hold) = (Duration::ZERO, Duration::ZERO);
-        Self { events_per_s, exponent, peak: 0.0, quiet, hold, raised: false }
+        Self { events_per_s, times: 1.0, exponent, peak: 0.0, quiet, hold, raised: false }
+    }
+
+    /// The tenant has a page cache of `pages` now: a small one may have more events. 0: there is
+    /// none, which says nothing. Whether there may be more than before.
+    pub fn follow_cache(&mut self, pages: u64) -> bool {
+        if pages == 0 {
+            return false;
+        }
+        let times = (SMALL_PAGES / pages as f64).clamp(1.0, MOST_TIMES);
+        let moved = (times / self.times).max(self.times / times);
+        let at_end = times == 1.0 || times == MOST_TIMES;
+        if moved <= WAVERS && !at_end {
+            return false;
+        }
+        let before = std::mem::replace(&mut self.times, times);
+        if moved > 1.0 {
+            // What had to be taken back with another budget says nothing of this one.
+            self.hold = self.hold.min(HOLD);
+            self.restart(false);
+        }
+        times > before
+    }
+
+    fn allowed_per_s(&self) -> f64 {
+        self.events_per_s * self.times
     }
 
     /// Share of pages that are to be sampled.
@@ -52,8 +86,9 @@ impl Budget {
             return self.rate();
         }
         let per_s = events as f64 / elapsed.as_secs_f64();
-        if per_s > self.events_per_s {
-            let over = per_s / (self.events_per_s * LOWERED_SHARE);
+        let allowed = self.allowed_per_s();
+        if per_s > allowed {
+            let over = per_s / (allowed * LOWERED_SHARE);
             self.lower_to(self.exponent + (over.log2() * STEPS_PER_OCTAVE).ceil() as i32);
             return self.rate();
         }
@@ -62,7 +97,7 @@ impl Budget {
         if self.quiet >= self.hold {
             // None at all may have been chance: as if it had been one.
             let peak = self.peak.max(1.0);
-            let room = (self.events_per_s * RAISED_SHARE / peak).min(ceiling / self.rate());
+            let room = (allowed * RAISED_SHARE / peak).min(ceiling / self.rate());
             self.raise_by((room.log2() * STEPS_PER_OCTAVE).floor() as i32);
         }
         self.rate()
@@ -151,6 +186,55 @@ mod tests {
                 prop_assert!(steps <= 1.0, "{steps}");
             }
         }
+
+        #[test]
+        fn a_size_that_wavers_by_a_sixth_leaves_the_rate_alone(
+            seed in any::<u64>(), pages in 10.0..1e5f64, per_s in 1e4..1e6f64,
+        ) {
+            let mut budget = Budget::new(2000.0, 1.0);
+            let mut step = |i: u64| {
+                let noise = cachepilot_models::hash::page_hash(seed ^ i) as f64 / 2f64.powi(64);
+                budget.follow_cache((pages * (1.0 + (noise - 0.5) / 3.0)) as u64);
+                rates(&mut budget, per_s, 1)[0]
+            };
+            let rates: Vec<f64> = (0..300).map(&mut step).collect();
+            // The size may come to an end of the range once.
+            let moves = rates[20..].windows(2).filter(|two| two[0] != two[1]).count();
+            prop_assert!(moves <= 1, "{rates:?}");
+        }
+    }
+
+    /// Events per second of a steady load of 100,000 accesses with a page cache of `pages`.
+    fn settled(budget: &mut Budget, pages: u64) -> f64 {
+        budget.follow_cache(pages);
+        rates(budget, 1e5, 60)[59] * 1e5
+    }
+
+    #[test]
+    fn a_small_page_cache_has_more_events_and_a_large_one_those_of_the_setting() {
+        let mut unknown = Budget::new(2000.0, 1.0);
+        let base = rates(&mut unknown, 1e5, 60)[59] * 1e5;
+        for (pages, times) in [(1 << 20, 1.0), (4096, 1.0), (2048, 2.0), (1024, 4.0), (1, 4.0)] {
+            let per_s = settled(&mut Budget::new(2000.0, 1.0), pages);
+            assert_eq!(per_s, base * times, "{pages} pages");
+        }
+    }
+
+    #[test]
+    fn the_budget_follows_a_page_cache_that_shrinks_and_grows() {
+        let mut budget = Budget::new(2000.0, 1.0);
+        let base = settled(&mut budget, 4096);
+        assert_eq!(settled(&mut budget, 700), base * 4.0);
+        assert_eq!(settled(&mut budget, 0), base * 4.0, "no size says nothing");
+        budget.follow_cache(4096);
+        assert_eq!(rates(&mut budget, 1e5, 1)[0] * 1e5, base, "lowered at once");
+    }
+
+    #[test]
+    fn a_small_page_cache_with_few_accesses_is_sampled_in_full_and_no_more() {
+        let mut budget = Budget::new(2000.0, 0.5);
+        budget.follow_cache(100);
+        assert_eq!(rates(&mut budget, 5000.0, 60)[59], 1.0);
     }
 
     #[test]

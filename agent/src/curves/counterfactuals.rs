@@ -64,6 +64,11 @@ impl TenantCounterfactuals {
         Ok(())
     }
 
+    /// More pages will be sampled, and that will last.
+    pub(super) fn expect_more(&mut self) {
+        self.caches.iter_mut().for_each(Counterfactuals::expect_more);
+    }
+
     pub(super) fn begin_phase(&mut self) -> Result<()> {
         let in_force = &self.in_force;
         Ok(self.caches.iter_mut().try_for_each(|caches| caches.begin_phase(in_force))?)

@@ -29,7 +29,8 @@ pub struct CurvesSettings {
     pub half_life_accesses: u64,
     /// Sampled accesses that a half-life holds at least, 16 to 1,000,000.
     pub min_samples: u64,
-    /// Events per second and tenant that the sampler may deliver, 10 to 1,000,000.
+    /// Events per second and tenant that the sampler may deliver, 10 to 1,000,000. A tenant with a
+    /// page cache below 16 MiB may have more in proportion, from 4 MiB down four times as many.
     pub events_per_s: f64,
     /// Simulated accesses per second and tenant, all policies and sizes together, 1,000 to 1e9:
     /// this is what learning costs, some 30 ns each.

@@ -29,8 +29,10 @@ PARTS = 16
 
 def step(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list[Decision]:
     """Takes one interval in; `rollout.wanted` then says which limits to set."""
-    found = [] if state.takes(seen) else rollout.drop(state, seen)
-    found += rollout.follow(state, seen)
+    is_same_goal = state.takes(seen)
+    found = rollout.follow(state, seen)
+    if not is_same_goal:
+        found += rollout.drop(state, seen)
     if seen.is_gap:
         return found
     found += rollout.judge(state, seen, config)
@@ -151,7 +153,11 @@ def _donors(seen: MemoryInterval) -> list[MemoryTenant]:
 
 def _cost(seen: MemoryInterval) -> float:
     """What is lost when a change turns out wrong: those who gave read it anew."""
-    return sum(one.whole * one.reread_s for one in _donors(seen))
+    return sum(_cost_of(one) for one in seen.movers.values())
+
+
+def _cost_of(one: MemoryTenant) -> float:
+    return 0.0 if one.grows else one.whole * one.reread_s
 
 
 def _is_worth_it(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> bool:
@@ -183,10 +189,12 @@ def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decis
         member, now, then = change.members.get(name), one.limit_bytes, one.planned_bytes
         if member is not None:
             member.to_bytes = then
+            member.cost += _cost_of(one)
             continue
         origin = state.restore.pop(name, None)
         start = now if origin is None else origin.limit_bytes
-        member = Member(one.cgroup_id, one.policy, start, then, one.measured, one.predicted)
+        readings = one.measured, one.predicted
+        member = Member(one.cgroup_id, one.policy, start, then, *readings, _cost_of(one))
         change.members[name] = member
         why = f"{human_bytes(now)} -> {human_bytes(then)}, {_why(one)}"
         found.append(member.decision(seen.time_s, name, Event.TRIAL, why))

@@ -38,6 +38,9 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
             del change.members[name]
             why = "the cgroup is gone"
             found.append(member.decision(seen.time_s, name, Event.ABANDONED, why))
+            # What was gained so far is of all: the others are judged by what they gain from now on.
+            change.gained = Gain()
+            change.cost = max(0.0, change.cost - member.cost)
             restart(change)
         elif name in seen.tenants and seen.tenants[name].stays:
             member.to_bytes = seen.tenants[name].limit_bytes

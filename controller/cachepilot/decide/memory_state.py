@@ -137,7 +137,7 @@ class Origin:
 
 @dataclass
 class Member:
-    """A tenant whose limit a change moves."""
+    """A tenant whose limit a change moves. `cost` is its part of the change's."""
 
     cgroup_id: int
     policy: str
@@ -145,6 +145,7 @@ class Member:
     to_bytes: int
     baseline: Reading
     predicted: Reading
+    cost: float = 0.0
 
     def decision(
         self, time_s: float, cgroup: str, event: Event, why: str, measured: Reading | None = None
@@ -161,9 +162,9 @@ class MemoryChange:
 
     `cost` is what may be lost by it, `promised` its predicted gain per second, None until that is
     known of its present ends; both are in the unit of the goal. `gained` is measured against the
-    limits of before: of all intervals, and `since` of those in which all limits were there and
-    full. `moved_s` is when one moved last, `settled_s` since when they are there and full. What is
-    `forced` is not undone for what it costs.
+    limits of before: of all intervals with these members, and `since` of those in which all limits
+    were there and full. `moved_s` is when one moved last, `settled_s` since when they are there and
+    full. What is `forced` is not undone for what it costs.
     """
 
     started_s: float

@@ -101,14 +101,15 @@ class PolicyState:
         return found
 
     def begin_regime(self, regime: int, time_s: float) -> None:
-        """The workload changed: what was worse before may be better now.
+        """The workload changed: evidence, and how far policies are off, begin anew.
 
-        Who gains now begins to climb by itself. Workloads of which a change is told all the time
-        only scatter: how far each policy was off is forgotten no faster than it was learnt.
+        Workloads of which a change is told all the time only scatter: what is known is forgotten no
+        faster than it was learnt.
         """
         if self.in_force in self.policies and time_s - self.regime_s >= SHOWN_S:
             self.calibration.forget_all_but(self.policies.index(self.in_force))
             self.lost = {}
+            self.climb.restart(len(self.policies), self.groups)
             self.climb.looked = 0
         self.regime, self.regime_s = regime, time_s
 

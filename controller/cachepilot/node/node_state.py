@@ -59,13 +59,16 @@ def from_json(text: str, name: str, newer: Mapping[str, str] | None = None) -> N
         tenants = whole["tenants"] | {cgroup: _parsed(one) for cgroup, one in (newer or {}).items()}
         whole["tenants"] = {cgroup: one for cgroup, one in tenants.items() if one is not None}
     state, dropped = _read(whole, name)
-    known = state.tenants | {cgroup: one.state for cgroup, one in state.away.items()}
+    known: dict[Path, TenantState] = {
+        **{("tenants", cgroup): one for cgroup, one in state.tenants.items()},
+        **{("away", cgroup, "state"): one.state for cgroup, one in state.away.items()},
+    }
     if any(path[-1] not in LEARNT for path in dropped):
         _disown(known, state.memory)
-    for cgroup, one in known.items():
+    for path, one in known.items():
         if not _fits(one.policy):
             one.policy.policies = []
-            dropped.append((cgroup, "policy", "policies"))
+            dropped.append((*path, "policy", "policies"))
     if dropped:
         told = ", ".join(sorted(".".join(path) for path in dropped)[:NAMED])
         LOG.error("%s: %d parts cannot be read and begin anew: %s", name, len(dropped), told)
@@ -76,7 +79,7 @@ def _parsed(text: str) -> Any:
     """What JSON says, or the text, which can be read as nothing."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -111,11 +114,11 @@ def _cause(whole: Any, error: ErrorDetails) -> Path:
     return tuple(path)
 
 
-def _disown(tenants: Mapping[str, TenantState], memory: MemoryState) -> None:
+def _disown(known: Mapping[Path, TenantState], memory: MemoryState) -> None:
     """Of a change that nothing is known of any more the node undoes what is not confirmed."""
     change = memory.change
     moving = {*memory.restore, *(() if change is None else change.members)}
-    for cgroup, one in tenants.items():
+    for (_, cgroup, *_), one in known.items():
         if cgroup not in moving and one.policy.trial is None and not one.policy.wanted:
             one.changes = []
 

@@ -38,6 +38,8 @@ pub struct Counterfactuals {
     swapped: Option<Caches>,
     /// At a higher rate.
     successor: Option<Caches>,
+    /// Begins when the sampler lets more than so many times the pages through.
+    raised: u64,
     accesses: [f64; GROUPS],
     misses: Vec<[f64; GROUPS]>,
     generation: u64,
@@ -86,6 +88,7 @@ impl Counterfactuals {
             present,
             swapped: None,
             successor: None,
+            raised: RAISED,
             accesses: [0.0; GROUPS],
             generation: 1,
         })
@@ -149,11 +152,17 @@ impl Counterfactuals {
         let size_pages = self.size_pages;
         self.all().try_for_each(|caches| caches.lower(threshold, size_pages))?;
         let highest = self.successor.as_ref().unwrap_or(&self.present).threshold;
-        if threshold / RAISED > highest {
+        if threshold / self.raised > highest {
             let caches = Caches::cold(&self.policies, self.size_pages, threshold, self.seed)?;
-            self.successor = Some(caches);
+            (self.successor, self.raised) = (Some(caches), RAISED);
         }
         Ok(())
+    }
+
+    /// The sampler is to let more pages through, and that will last: the next that it lets through
+    /// join, however few they are.
+    pub fn expect_more(&mut self) {
+        self.raised = 1;
     }
 
     fn all(&mut self) -> impl Iterator<Item = &mut Caches> {

@@ -79,6 +79,22 @@ fn a_rate_may_fall_and_rise() {
 }
 
 #[test]
+fn a_small_raise_is_followed_only_when_it_was_announced() {
+    let mut found = of(&["kernel_lru"], 200, threshold(0.125));
+    let keys = skewed(40_000, 4000);
+    let mut told = |rate: f64, is_announced: bool| {
+        if is_announced {
+            found.expect_more();
+        }
+        found.set_threshold(threshold(rate)).unwrap();
+        found.access(Requests::of_keys(&keys)).unwrap();
+        (found.rate() - rate).abs() < 1e-9
+    };
+    assert!(!told(0.25, false) && told(0.25, true));
+    assert!(!told(0.5, false), "announced once");
+}
+
+#[test]
 fn sizes_are_followed_at_once() {
     let mut found = of(&["kernel_lru"], 300, ALL);
     found.access(Requests::of_keys(&skewed(20_000, 3000))).unwrap();

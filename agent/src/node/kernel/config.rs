@@ -64,7 +64,7 @@ pub struct KernelConfig {
     pub write_timeout_ms: u64,
     /// Tenants whose accesses are sampled.
     pub max_tenants: u32,
-    /// Room for events between two ticks, a power of two.
+    /// Room for events between two ticks, a power of two: 56 bytes each.
     pub ring_bytes: u32,
     /// Folder of compiled policies; empty for the usual one.
     pub policies: PathBuf,
