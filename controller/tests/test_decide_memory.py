@@ -9,7 +9,7 @@ import pytest
 
 from cachepilot.decide import memory, memory_rollout
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.memory_state import MemoryInterval, MemoryState, MemoryTenant
+from cachepilot.decide.memory_state import MemoryChange, MemoryInterval, MemoryState, MemoryTenant
 from cachepilot.domain.decisions import Decision, Event, Reading
 from cachepilot.sense.filling import FILLED_S
 
@@ -85,6 +85,12 @@ class Node:
             for name, limit in memory_rollout.wanted(self.state, seen).items():
                 self.tenants[name].limit_mib = limit / MIB
         return [one.event for one in self.told[before:] if one.cgroup == "/0"]
+
+    def begin(self) -> MemoryChange:
+        """Runs until a change begins."""
+        while self.state.change is None:
+            self.run(1)
+        return self.state.change
 
 
 def pair(told_mib: float = 400.0, knee_mib: float = 400.0) -> tuple[Tenant, Tenant]:
@@ -259,8 +265,7 @@ def test_a_plan_that_counts_on_who_may_not_change_now_is_not_followed() -> None:
 def test_what_the_node_took_back_is_abandoned() -> None:
     taker, donor = pair()
     node = Node(taker, donor)
-    while node.state.change is None:
-        node.run(1)
+    node.begin()
     donor.changes = {"undone": 7}
     assert Event.ABANDONED in node.run(1)
     assert node.state.change is None
@@ -269,8 +274,7 @@ def test_what_the_node_took_back_is_abandoned() -> None:
 def test_a_change_of_tenants_that_do_nothing_is_given_up() -> None:
     taker, donor = pair()
     node = Node(taker, donor)
-    while node.state.change is None:
-        node.run(1)
+    node.begin()
     node.run(1)
     taker.changes = donor.changes = {"worth_measured": None}
     assert Event.ABANDONED in node.run(700)
@@ -280,8 +284,7 @@ def test_who_is_not_to_go_on_stays_when_a_plan_changes_on_the_way() -> None:
     taker, donor = pair()
     other = Tenant(400.0, 400.0)
     node = Node(taker, donor, other)
-    while node.state.change is None:
-        node.run(1)
+    node.begin()
     node.run(1)
     taker.planned_mib, other.planned_mib = taker.limit_mib, 160.0
     other.changes = {"is_short": True, "reached": 0.8, "reached_planned": 1.0, "priority": 1}
@@ -294,8 +297,7 @@ def test_a_promise_is_of_those_who_are_still_there() -> None:
     taker, donor = pair()
     donor.changes = {"reread_s": 0.1}
     node = Node(taker, donor, Tenant(160.0, 160.0, planned_mib=160.0))
-    while node.state.change is None:
-        node.run(1)
+    node.begin()
     del node.tenants["/2"]
     taker.knee_mib = 500.0
     assert node.run(30) == [Event.KEPT] and donor.limit_mib == 64
@@ -305,10 +307,9 @@ def test_gain_and_cost_of_who_is_gone_are_not_those_of_the_others() -> None:
     taker, donor = pair()
     other = Tenant(40.0, 40.0, planned_mib=96.0)
     node = Node(taker, donor, other)
-    while node.state.change is None:
-        node.run(1)
+    change = node.begin()
     node.run(1)
-    change, reread_s = node.state.change, 64 * 256 * 500e-6
+    reread_s = 64 * 256 * 500e-6
     assert change.cost == pytest.approx(1.5 * reread_s)
     other.knee_mib = 1000.0
     node.run(2)
@@ -322,8 +323,7 @@ def test_gain_and_cost_of_who_is_gone_are_not_those_of_the_others() -> None:
 def test_who_is_gone_when_the_goal_changes_is_told_of_as_are_the_others() -> None:
     taker, donor = pair()
     node = Node(taker, donor)
-    while node.state.change is None:
-        node.run(1)
+    node.begin()
     node.run(1)
     del node.tenants["/1"]
     before = len(node.told)
@@ -341,10 +341,9 @@ def test_what_promises_nothing_any_more_is_kept_only_for_a_gain_that_is_measured
 ) -> None:
     taker, donor = pair()
     node = Node(taker, donor)
-    while node.state.change is None:
-        node.run(1)
+    change = node.begin()
     node.run(1)
-    node.state.change.promised = -0.1
+    change.promised = -0.1
     taker.knee_mib = knee_mib
     assert node.run(20)[:1] == [event]
     why = next(one.why for one in node.told if one.event is event)
@@ -375,9 +374,8 @@ def test_what_was_counted_towards_another_goal_counts_no_more(goal: str, weight:
 def test_a_change_for_another_goal_is_taken_back_unless_it_is_needed(forced: bool) -> None:
     taker, donor = pair()
     node = Node(taker, donor)
-    while node.state.change is None:
-        node.run(1)
-    node.state.change.forced = forced
+    change = node.begin()
+    change.forced = forced
     found = node.run(1, goal="total_throughput")
     assert found == ([] if forced else [Event.ABANDONED])
     taker.planned_mib = donor.planned_mib = 128.0

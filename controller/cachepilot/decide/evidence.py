@@ -86,12 +86,13 @@ def take_all(
     calibrations = Calibrations.of([one.calibration for one in states])
     _thin(calibrations, states, index, rate)
     totals = [one.totals for one in states]
-    noise = _noise(raw[rows, index], stacked(totals)[rows, index], rate)
+    before = stacked(totals)
+    noise = _noise(raw[rows, index], before[rows, index], rate)
     anew = _calibrate(calibrations, states, missed, index, predicted, noise, elapsed_s, config)
     factors = calibrations.factors(index)
     calibrations.store([one.calibration for one in states])
     keep = 0.5 ** (elapsed_s / config.calibration_half_life_s)
-    unstack(keep * stacked(totals) + raw, totals)
+    unstack(keep * before + raw, totals)
     saved = (factors[rows, index][:, None] * raw[rows, index])[:, None, :]
     saved = saved - factors[:, :, None] * raw
     cpu = _cpu(intervals, predicted.shape)

@@ -44,7 +44,7 @@ class Trial:
     origin_factor: float | None = None
     profile: list[float] = field(default_factory=list)
     groups: list[float] = field(default_factory=list)
-    unseen: float = 1.0
+    unseen: float = 0.0
     is_live: bool = False
     intervals: int = 0
     gained: float = 0.0
@@ -82,9 +82,8 @@ class Trial:
         self.misses += misses
         before = self.groups if len(self.groups) == len(would_cost) else np.zeros(len(would_cost))
         self.groups = (before + would_cost).tolist()
-        unseen = max(0.0, 1.0 - rate)
         # What fewer pages told of earlier intervals is no better known by those of later ones.
-        self.unseen = unseen if self.intervals == 0 else max(self.unseen, unseen)
+        self.unseen = max(self.unseen, 1.0 - rate)
         self.intervals += 1
         if self.intervals > READ_ANEW:
             self.course.take(gained, total)
