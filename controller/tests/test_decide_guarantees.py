@@ -18,6 +18,7 @@ from cachepilot.decide.outcome import Outcome, What
 from cachepilot.decide.rollout import EFFECT_S
 from cachepilot.decide.state import Interval, PolicyState
 from cachepilot.decide.step import step
+from cachepilot.model.calibration import SCATTER
 from cachepilot.sense.counterfactuals import Counterfactual
 
 NAMES = ("default", "arc", "lru", "mru")
@@ -119,7 +120,8 @@ def test_whatever_is_shown_the_state_stays_finite_and_can_be_stored(
         json.dumps(asdict(course.state), allow_nan=False, default=lambda values: values.tolist())
         state, known = course.state, course.state.calibration.values
         assert len({len(state.policies), len(state.climb.values), known.shape[1]}) == 1
-        assert (known >= 0).all()
+        # The excess of a variance is an estimate: of few intervals it may be below zero.
+        assert (known[np.arange(len(known)) != SCATTER] >= 0).all()
 
 
 @given(STREAMS, ALLOWED)
