@@ -3,6 +3,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from experiments.control_loop.plant import Plant, PlantTenant, flat, linear, scan
 from experiments.control_loop.world import World
@@ -79,6 +80,28 @@ def test_what_is_certain_promises_nothing() -> None:
     assert found.miss_ratio.tolist() == [[1.0, 0.25]]
 
 
+def test_what_was_measured_at_other_limits_is_certain_and_no_more() -> None:
+    less, more = LIMIT_BYTES // 2, 2 * LIMIT_BYTES
+    found = certain_curves("lru", LIMIT_BYTES, 0.5, [(less, 0.4), (more, 0.1), (2 * more, 0.2)])
+    steps = [less - PAGE_BYTES, less, LIMIT_BYTES, more - PAGE_BYTES, more]
+    assert found.sizes_bytes.tolist() == steps
+    assert found.miss_ratio.tolist() == [[1.0, 0.5, 0.5, 0.5, 0.1]]
+
+
+@given(
+    st.integers(2, 4),
+    st.floats(0, 1),
+    st.lists(st.tuples(st.integers(1, 6 * PAGE_BYTES), st.floats(0, 1)), max_size=6),
+)
+def test_what_is_certain_never_misses_more_with_more_memory(
+    pages: int, miss: float, known: list[tuple[int, float]]
+) -> None:
+    found = certain_curves("lru", pages * PAGE_BYTES, miss, known)
+    assert (np.diff(found.miss_ratio[0]) <= 0).all()
+    here = np.interp(pages * PAGE_BYTES, found.sizes_bytes, found.miss_ratio[0])
+    assert here == pytest.approx(miss)
+
+
 def doubted(miss: float) -> tuple[PlantTenant, PlantTenant, PlantTenant]:
     """A tenant whose curves, which are not trusted, promise what it has not; one with a cliff."""
     batch = PlantTenant("/batch", {"default": flat(miss)}, 128 * MIB)
@@ -136,6 +159,23 @@ def test_what_is_certain_answers_no_order_and_no_slo(tmp_path: Path, stated: Obj
     asked = Asked.of(snapshot, Objectives((stated, *EVERYBODY)))
     assert (own.held[0], asked.held[0]) == (Held.NOT, Held.UNTRUSTED)
     assert len(own.curves[0].sizes_bytes) == 2 and asked.curves[0] is snapshot.tenants[0].curves
+
+
+def test_who_gave_more_than_an_slo_needs_gets_it_back_while_curves_are_doubted(
+    tmp_path: Path,
+) -> None:
+    batch = PlantTenant("/batch", {"default": scan(96 * MIB)}, 128 * MIB)
+    needs = PlantTenant("/needs", {"default": linear(160 * MIB)}, 32 * MIB)
+    much, little = (Objective("/needs", throughput_ops=one) for one in (24_000.0, 8_000.0))
+    here = World(tmp_path, Plant([batch, needs], 160 * MIB, SIZES), (much, *EVERYBODY))
+    for _ in range(100):
+        here.run(1)
+        if batch.limit_bytes < 96 * MIB and not batch.distrust:
+            batch.told, batch.distrust = {"default": flat(1.0)}, "predicts 1, measured less"
+    taken_bytes = batch.limit_bytes
+    here.service.set_objectives(Objectives((little, *EVERYBODY)))
+    here.run(30)
+    assert taken_bytes < 40 * MIB and batch.limit_bytes >= 96 * MIB
 
 
 def planned_why(world: World, cgroup: str) -> str:

@@ -245,7 +245,7 @@ class NodeLoop:
         states = self._decider.state.tenants
         first_bytes = {cgroup: one.held_first_bytes for cgroup, one in states.items()}
         recents, share = self._decider.recents, self._config.least_share
-        sure = certain(collected, objectives, recents)
+        sure = certain(collected, objectives, states, recents)
         curves = calibrated(collected, states, recents)
         return protected(collected, objectives, share, first_bytes, curves, sure)
 

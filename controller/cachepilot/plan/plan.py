@@ -111,7 +111,10 @@ def _why(tenant: Tenant, objective: Objective, held: Held, now: Setting, then: S
     if is_certain:
         hits = 100 * (1 - now.miss_ratio)
         why = _why_held(tenant, objective, Held.UNTRUSTED)
-        return f"{pinned}{', '.join(changes)}: it hits {hits:.2g}%, and no more can be lost; {why}"
+        told = f"it hits {hits:.2g}%, and no more can be lost"
+        if then.limit_bytes > now.limit_bytes:
+            told = f"with so much it hit {100 * (1 - then.miss_ratio):.3g}%, now {hits:.3g}%"
+        return f"{pinned}{', '.join(changes)}: {told}; {why}"
     return (
         f"{pinned}{', '.join(changes)}: miss ratio {now.miss_ratio:.4f} -> {then.miss_ratio:.4f}, "
         f"{number(now.throughput_ops)} -> {number(then.throughput_ops)} ops/s predicted"

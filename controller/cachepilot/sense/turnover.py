@@ -3,9 +3,10 @@
 
 Under a smaller limit it loses them at most, whatever the workload is. They are counted over the
 last time in which a full page cache was read anew once, so that no page of an earlier workload is
-left in it.
+left in it. With a greater limit it has the hits that it had there, if that was measured.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,7 +55,26 @@ class Turnover:
         return found
 
 
-def certain_curves(policy: str, limit_bytes: int, miss_ratio: float) -> Curves:
-    """The curve that promises nothing above a limit, of at least two pages, and no hit below it."""
-    sizes = np.array([limit_bytes - PAGE_BYTES, limit_bytes])
-    return Curves((policy,), sizes, np.array([[1.0, miss_ratio]]))
+def certain_curves(
+    policy: str, limit_bytes: int, miss_ratio: float, known: Iterable[tuple[int, float]] = ()
+) -> Curves:
+    """The curve that promises nothing that was not measured.
+
+    At a limit, of at least two pages, a tenant misses `miss_ratio`; `known` are what it missed at
+    other limits. From each of them to the next greater one nothing is gained, and below the least
+    nothing hits.
+    """
+    sizes, ratios, below = list[int](), list[float](), 1.0
+    for size, told in sorted({**dict(known), limit_bytes: miss_ratio}.items()):
+        # More memory misses no more: what was measured here, at the present time, decides.
+        miss = (max if size <= limit_bytes else min)(told, miss_ratio)
+        is_gain = miss < below
+        if size < 2 * PAGE_BYTES or not (is_gain or size == limit_bytes):
+            continue
+        if not sizes or (is_gain and size - PAGE_BYTES > sizes[-1]):
+            sizes.append(size - PAGE_BYTES)
+            ratios.append(below)
+        below = min(miss, below)
+        sizes.append(size)
+        ratios.append(below)
+    return Curves((policy,), np.array(sizes), np.array([ratios]))

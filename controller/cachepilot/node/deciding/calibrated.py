@@ -28,9 +28,15 @@ def calibrated(
 
 
 def certain(
-    collected: Collected, objectives: Objectives, recents: Mapping[str, Recent]
+    collected: Collected,
+    objectives: Objectives,
+    states: Mapping[str, TenantState],
+    recents: Mapping[str, Recent],
 ) -> dict[str, Curves]:
-    """Of tenants whose own curves cannot be trusted and that hit little: see `sense.turnover`.
+    """Of tenants whose own curves cannot be trusted: see `sense.turnover`.
+
+    What was measured at other limits in this regime, while curves were trusted, counts too: who
+    gave memory for what they promised gets it back by what it had.
 
     None of tenants with an SLO, which these would call unattainable, nor of those under orders.
     """
@@ -40,7 +46,8 @@ def certain(
         doubted = trust.is_measured and not trust.trusted
         if doubted and miss is not None and may_stay(objectives.of(cgroup), seen.tenant.policy):
             limit = max(seen.limit_bytes, 2 * PAGE_BYTES)
-            found[cgroup] = certain_curves(seen.tenant.policy, limit, miss)
+            known = states[cgroup].limits.measured(limit)
+            found[cgroup] = certain_curves(seen.tenant.policy, limit, miss, known)
     return found
 
 

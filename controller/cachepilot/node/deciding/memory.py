@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+import numpy as np
+
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.memory_rollout import LOSS_COSTS
 from cachepilot.decide.memory_state import MemoryInterval, MemoryTenant
@@ -63,7 +65,7 @@ def miss_at(seen: Seen, state: TenantState, limit_bytes: int) -> float | None:
     """
     certain = seen.tenant.certain
     if certain is not None:
-        return float(certain.miss_ratio[0, int(limit_bytes >= seen.limit_bytes)])
+        return float(np.interp(limit_bytes, certain.sizes_bytes, certain.miss_ratio[0]))
     told = None if seen.measured is None else seen.measured.miss_at(seen.tenant.policy, limit_bytes)
     return None if told is None else corrected(told, limit_bytes, state.shifts)
 
