@@ -3,7 +3,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from experiments.control_loop.plant import Plant, PlantTenant, flat, linear, scan
 from experiments.control_loop.world import World
@@ -78,28 +77,6 @@ def test_what_is_certain_promises_nothing() -> None:
     assert found.policies == ("lru",)
     assert found.sizes_bytes.tolist() == [LIMIT_BYTES - PAGE_BYTES, LIMIT_BYTES]
     assert found.miss_ratio.tolist() == [[1.0, 0.25]]
-
-
-def test_what_was_measured_at_other_limits_is_certain_and_no_more() -> None:
-    less, more = LIMIT_BYTES // 2, 2 * LIMIT_BYTES
-    found = certain_curves("lru", LIMIT_BYTES, 0.5, [(less, 0.4), (more, 0.1), (2 * more, 0.2)])
-    steps = [less - PAGE_BYTES, less, LIMIT_BYTES, more - PAGE_BYTES, more]
-    assert found.sizes_bytes.tolist() == steps
-    assert found.miss_ratio.tolist() == [[1.0, 0.5, 0.5, 0.5, 0.1]]
-
-
-@given(
-    st.integers(2, 4),
-    st.floats(0, 1),
-    st.lists(st.tuples(st.integers(1, 6 * PAGE_BYTES), st.floats(0, 1)), max_size=6),
-)
-def test_what_is_certain_never_misses_more_with_more_memory(
-    pages: int, miss: float, known: list[tuple[int, float]]
-) -> None:
-    found = certain_curves("lru", pages * PAGE_BYTES, miss, known)
-    assert (np.diff(found.miss_ratio[0]) <= 0).all()
-    here = np.interp(pages * PAGE_BYTES, found.sizes_bytes, found.miss_ratio[0])
-    assert here == pytest.approx(miss)
 
 
 def doubted(miss: float) -> tuple[PlantTenant, PlantTenant, PlantTenant]:

@@ -37,7 +37,8 @@ def step(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list
         return found
     found += rollout.judge(state, seen, config)
     if not seen.may_begin or not seen.movers:
-        state.evidence, state.owed = {}, 0.0
+        # What is owed to who pauses is owed still.
+        state.evidence, state.owed = {}, state.owed if seen.may_begin else 0.0
         return found
     # The plan counts on somebody whose policy changes since it was made: the next one does not.
     is_current = all(one.is_free for one in seen.movers.values())
@@ -105,10 +106,12 @@ def _owed_rate(tenants: Collection[MemoryTenant], config: DecideConfig) -> float
     """What the plan gives tenants per second of what they are to have and have not.
 
     Of what comes first and changes: by priority SLOs, what tenants keep, margins above SLOs. Of
-    each `least_gain` is let pass. SLOs that the plan leaves out come after all others.
+    each `least_gain` is let pass, of all that it concerns. SLOs that the plan leaves out come after
+    all others.
     """
     last = min((one.priority for one in tenants if one.has_slo), default=0)
     rates: dict[tuple[int, float], float] = {}
+    most: dict[tuple[int, float], float] = {}
     for one in tenants:
         order = -one.priority
         if not one.has_slo:
@@ -120,18 +123,17 @@ def _owed_rate(tenants: Collection[MemoryTenant], config: DecideConfig) -> float
             given = {(order, 0.0): reached, (order, 2.0): aimed}
         for level, part in given.items():
             rates[level] = rates.get(level, 0.0) + one.whole * part
-    least = config.least_gain * max(one.whole for one in tenants)
-    return next((rates[level] for level in sorted(rates) if abs(rates[level]) >= least), 0.0)
+            if part:
+                most[level] = max(most.get(level, 0.0), one.whole)
+    least = config.least_gain
+    return next((rates[at] for at in sorted(most) if abs(rates[at]) >= least * most[at]), 0.0)
 
 
 def _is_owed(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> bool:
     """Whether tenants did without more of what they are to have than it may cost to give it."""
     rate = _owed_rate(seen.movers.values(), config)
-    if rate <= 0:
-        state.owed = 0.0
-        return False
-    state.owed += seen.elapsed_s * rate
-    return state.owed >= _cost(seen)
+    state.owed = 0.0 if rate < 0 else state.owed + seen.elapsed_s * rate
+    return rate > 0 and state.owed >= _cost(seen)
 
 
 def _sure_gains(seen: MemoryInterval) -> dict[str, float]:

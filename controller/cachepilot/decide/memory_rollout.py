@@ -149,8 +149,10 @@ def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
 def _gained(change: MemoryChange, seen: MemoryInterval) -> float | None:
     """By measurement, against the limits of before; None when nothing was measured of anybody.
 
-    Who did nothing gained nothing.
+    Who did nothing gained nothing. Nor is anything told by curves that are doubted.
     """
+    if any(seen.tenants[name].is_doubted for name in change.members):
+        return None
     gained = [
         one.worth_measured - one.worth_at(member.from_bytes)
         for one, member in ((seen.tenants[name], found) for name, found in change.members.items())

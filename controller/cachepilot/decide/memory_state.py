@@ -43,7 +43,8 @@ class MemoryTenant:
     `is_free` says that its limit may be changed now, `stays` that it is no longer the decider's to
     change, `is_ordered` that an operator pinned it; `can_afford` that its budget allows for a
     change that turns out wrong. `is_filling` says that its page cache has yet to read what its
-    limit has room for. `undone` names a change that the node took back by itself.
+    limit has room for, `is_doubted` that nothing is known by which limits could be compared.
+    `undone` names a change that the node took back by itself.
     """
 
     cgroup_id: int
@@ -77,6 +78,7 @@ class MemoryTenant:
     is_ordered: bool = False
     can_afford: bool = True
     is_filling: bool = False
+    is_doubted: bool = False
     undone: int | None = None
 
     @property

@@ -198,7 +198,8 @@ class Tenant:
     Of a cgroup without a limit, `limit_bytes` is to be the memory that it holds. Without `curves`
     it is left as it is. `first_bytes` is its first memory, what it had before anything was planned
     for it; 0 while that is not known. `certain` stands for `curves` that cannot be trusted: of the
-    present policy, it says no more than what is certain (`cachepilot.sense.turnover`).
+    present policy, it says no more than what is certain (`cachepilot.sense.turnover`). `first_miss`
+    is the miss ratio with the first memory then, 0 while nobody knows it.
     """
 
     cgroup: str
@@ -211,6 +212,7 @@ class Tenant:
     trust: Trust = Trust()
     first_bytes: int = 0
     certain: Curves | None = None
+    first_miss: float = 0.0
 
     def __post_init__(self) -> None:
         fine = (
@@ -229,6 +231,7 @@ class Tenant:
         first_bytes: int,
         curves: Curves | None = None,
         certain: Curves | None = None,
+        first_miss: float = 0.0,
     ) -> "Tenant":
         """The same with another floor and first memory, and other curves where they are given.
 
@@ -245,6 +248,7 @@ class Tenant:
             self.trust,
             first_bytes,
             certain,
+            first_miss,
         )
 
 

@@ -112,7 +112,7 @@ class LimitCalibration:
     def _at(self, limit_bytes: int) -> Anchor:
         """The anchor of a limit, which is made when none is near."""
         near = min(self.anchors, key=lambda one: abs(one.limit_bytes - limit_bytes), default=None)
-        if near is not None and _is_near(near.limit_bytes, limit_bytes):
+        if near is not None and abs(near.limit_bytes - limit_bytes) <= NEAR_SHARE * limit_bytes:
             return near
         if len(self.anchors) >= ANCHORS_MAX:
             # The least and the greatest bound what is read between: the first memory is often one.
@@ -121,14 +121,6 @@ class LimitCalibration:
         insort(self.anchors, found, key=lambda one: one.limit_bytes)
         return found
 
-    def measured(self, limit_bytes: int) -> list[tuple[int, float]]:
-        """Other limits that were in force, and the miss ratios there, a standard error higher."""
-        return [
-            (one.limit_bytes, min(one.misses / one.accesses + math.sqrt(one.variance), 1.0))
-            for one in self.anchors
-            if min(one.seconds, one.accesses) > 0 and not _is_near(one.limit_bytes, limit_bytes)
-        ]
-
     def shifts(self) -> tuple[tuple[int, float], ...]:
         """Limits and by how much the curve is off there, rounded to what is worth a correction."""
         known = [one for one in self.anchors if one.seconds > 0]
@@ -136,10 +128,6 @@ class LimitCalibration:
             (one.limit_bytes, round(shift / LEAST_CHANGE) * LEAST_CHANGE)
             for one, shift in zip(known, _smoothed(known), strict=True)
         )
-
-
-def _is_near(one_bytes: int, limit_bytes: int) -> bool:
-    return abs(one_bytes - limit_bytes) <= NEAR_SHARE * limit_bytes
 
 
 def _smoothed(known: Sequence[Anchor]) -> list[float]:

@@ -22,7 +22,7 @@ from cachepilot.node.acting.apply import Applier, named_tasks
 from cachepilot.node.acting.ways_back import ways_back
 from cachepilot.node.changes import Changes, Topic
 from cachepilot.node.collector import Collector
-from cachepilot.node.deciding.calibrated import calibrated, certain
+from cachepilot.node.deciding.calibrated import calibrated, certain, first_misses
 from cachepilot.node.deciding.config import NodeConfig
 from cachepilot.node.deciding.decider import Decider, Look
 from cachepilot.node.deciding.wish import pinned
@@ -247,7 +247,8 @@ class NodeLoop:
         recents, share = self._decider.recents, self._config.least_share
         sure = certain(collected, objectives, states, recents)
         curves = calibrated(collected, states, recents)
-        return protected(collected, objectives, share, first_bytes, curves, sure)
+        missed = first_misses(states, recents)
+        return protected(collected, objectives, share, first_bytes, curves, sure, missed)
 
     def _wait_us(self) -> float:
         """What a device read waits, as the last plan had it."""

@@ -50,6 +50,7 @@ def protected(
     first_bytes: Mapping[str, int],
     curves: Mapping[str, Curves],
     certain: Mapping[str, Curves],
+    first_miss: Mapping[str, float],
 ) -> Collected:
     """With the first memory of every tenant, floors that leave it `share` of that, and `curves`.
 
@@ -75,7 +76,11 @@ def protected(
     for cgroup, seen in collected.seen.items():
         floor = seen.tenant.floor_bytes + pages_down(int(more.get(cgroup, 0) * part))
         found[cgroup] = seen.with_bounds(
-            floor, first_bytes[cgroup], curves.get(cgroup), certain.get(cgroup)
+            floor,
+            first_bytes[cgroup],
+            curves.get(cgroup),
+            certain.get(cgroup),
+            first_miss[cgroup],
         )
     tenants = tuple(seen.tenant for seen in found.values())
     return replace(collected, snapshot=replace(collected.snapshot, tenants=tenants), seen=found)

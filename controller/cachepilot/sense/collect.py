@@ -79,9 +79,10 @@ class Seen:
         first_bytes: int,
         curves: Curves | None = None,
         certain: Curves | None = None,
+        first_miss: float = 0.0,
     ) -> "Seen":
         """The same with another floor and first memory of the tenant, and curves where given."""
-        tenant = self.tenant.with_bounds(floor_bytes, first_bytes, curves, certain)
+        tenant = self.tenant.with_bounds(floor_bytes, first_bytes, curves, certain, first_miss)
         return Seen(
             tenant, self.wire, self.sample, self.window, self.measured, self.indicator, self.pages,
             self.counterfactual, self.usable, self.is_filling,

@@ -3,10 +3,9 @@
 
 Under a smaller limit it loses them at most, whatever the workload is. They are counted over the
 last time in which a full page cache was read anew once, so that no page of an earlier workload is
-left in it. With a greater limit it has the hits that it had there, if that was measured.
+left in it. What it had with its first memory is known as far as it was measured.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +13,11 @@ import numpy as np
 from cachepilot.domain.snapshot import Curves
 from cachepilot.sense.counters import Pages
 from cachepilot.sizes import PAGE_BYTES
+
+HALF_LIFE_S = 40.0
+"""Of what was measured with the first memory."""
+LEAST_S = 5.0
+"""Less says little of it."""
 
 
 @dataclass
@@ -55,26 +59,43 @@ class Turnover:
         return found
 
 
-def certain_curves(
-    policy: str, limit_bytes: int, miss_ratio: float, known: Iterable[tuple[int, float]] = ()
-) -> Curves:
-    """The curve that promises nothing that was not measured.
+@dataclass
+class AtFirst:
+    """Accesses and misses with the first memory, under one policy and in one regime; they fade."""
 
-    At a limit, of at least two pages, a tenant misses `miss_ratio`; `known` are what it missed at
-    other limits. From each of them to the next greater one nothing is gained, and below the least
-    nothing hits.
-    """
-    sizes, ratios, below = list[int](), list[float](), 1.0
-    for size, told in sorted({**dict(known), limit_bytes: miss_ratio}.items()):
-        # More memory misses no more: what was measured here, at the present time, decides.
-        miss = (max if size <= limit_bytes else min)(told, miss_ratio)
-        is_gain = miss < below
-        if size < 2 * PAGE_BYTES or not (is_gain or size == limit_bytes):
-            continue
-        if not sizes or (is_gain and size - PAGE_BYTES > sizes[-1]):
-            sizes.append(size - PAGE_BYTES)
-            ratios.append(below)
-        below = min(miss, below)
-        sizes.append(size)
-        ratios.append(below)
-    return Curves((policy,), np.array(sizes), np.array([ratios]))
+    policy: str = ""
+    regime: int = 0
+    accesses: float = 0.0
+    misses: float = 0.0
+    seconds: float = 0.0
+
+    def take(
+        self, policy: str, regime: int, pages: Pages | None, anew: float | None, elapsed_s: float
+    ) -> None:
+        """Takes an interval in; `pages` are None where they are not those of the first memory.
+
+        `anew` is the miss ratio since the page cache was read anew, where it was: it counts alone.
+        """
+        if (policy, regime) != (self.policy, self.regime):
+            self.policy, self.regime = policy, regime
+            self.accesses = self.misses = self.seconds = 0.0
+        if pages is None:
+            return
+        keep = 0.5 ** (elapsed_s / HALF_LIFE_S)
+        self.accesses = keep * self.accesses + pages.accesses
+        self.misses = keep * self.misses + min(pages.misses, pages.accesses)
+        self.seconds = keep * self.seconds + elapsed_s
+        if anew is not None:
+            self.misses = anew * self.accesses
+
+    @property
+    def miss_ratio(self) -> float | None:
+        """None while it is not known."""
+        is_known = self.seconds >= LEAST_S and self.accesses > 0
+        return self.misses / self.accesses if is_known else None
+
+
+def certain_curves(policy: str, limit_bytes: int, miss_ratio: float) -> Curves:
+    """The curve that promises nothing above a limit, of at least two pages, and no hit below it."""
+    sizes = np.array([limit_bytes - PAGE_BYTES, limit_bytes])
+    return Curves((policy,), sizes, np.array([[1.0, miss_ratio]]))

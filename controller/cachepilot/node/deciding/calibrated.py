@@ -33,22 +33,32 @@ def certain(
     states: Mapping[str, TenantState],
     recents: Mapping[str, Recent],
 ) -> dict[str, Curves]:
-    """Of tenants whose own curves cannot be trusted: see `sense.turnover`.
+    """Of tenants whose own curves cannot be trusted and that hit little: see `sense.turnover`.
 
-    What was measured at other limits in this regime, while curves were trusted, counts too: who
-    gave memory for what they promised gets it back by what it had.
+    Also of those with more than their first memory, whatever they hit: without a curve nobody keeps
+    more than that.
 
     None of tenants with an SLO, which these would call unattainable, nor of those under orders.
     """
     found = {}
     for cgroup, seen in collected.seen.items():
-        trust, miss = seen.tenant.trust, recents[cgroup].turnover.miss_ratio
-        doubted = trust.is_measured and not trust.trusted
-        if doubted and miss is not None and may_stay(objectives.of(cgroup), seen.tenant.policy):
+        tenant, first_bytes = seen.tenant, states[cgroup].held_first_bytes
+        if tenant.trust.trusted or not may_stay(objectives.of(cgroup), tenant.policy):
+            continue
+        miss = recents[cgroup].turnover.miss_ratio if tenant.trust.is_measured else None
+        if miss is None and seen.limit_bytes >= first_bytes + PAGE_BYTES:
+            miss = tenant.indicators.miss_ratio
+        if miss is not None:
             limit = max(seen.limit_bytes, 2 * PAGE_BYTES)
-            known = states[cgroup].limits.measured(limit)
-            found[cgroup] = certain_curves(seen.tenant.policy, limit, miss, known)
+            found[cgroup] = certain_curves(tenant.policy, limit, miss)
     return found
+
+
+def first_misses(
+    states: Mapping[str, TenantState], recents: Mapping[str, Recent]
+) -> dict[str, float]:
+    """The miss ratio of each tenant with its first memory, 0 while that is not known."""
+    return {cgroup: recents[cgroup].at_first.miss_ratio or 0.0 for cgroup in states}
 
 
 def _corrected(curves: Curves, shifts: tuple[tuple[int, float], ...], recent: Recent) -> Curves:

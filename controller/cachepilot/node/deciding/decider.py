@@ -25,6 +25,7 @@ from cachepilot.node.deciding.unconfirmed import foreign
 from cachepilot.node.deciding.wish import NO_WISH, Wish
 from cachepilot.sense.clock import Clock
 from cachepilot.sense.collect import Collected, Seen
+from cachepilot.sizes import PAGE_BYTES
 
 UNKNOWN_REGIME = 1 << 64
 """More than an agent can count to: whatever it tells next is no change of the workload."""
@@ -116,6 +117,11 @@ class Decider:
             state.held_first_bytes = pinned or changed or first
             is_known = not (self._is_gap or seen.is_filling)
             recent.turnover.take(seen.tenant.policy, seen.limit_bytes, seen.pages, is_known)
+            is_first = abs(seen.limit_bytes - state.held_first_bytes) < PAGE_BYTES
+            is_known = is_known and is_first and not is_settling(state.policy)
+            pages = seen.pages if is_known else None
+            anew, policy = recent.turnover.miss_ratio, seen.tenant.policy
+            recent.at_first.take(policy, seen.wire.phase, pages, anew, self._elapsed_s)
             if not self._is_gap:
                 self._calibrate(seen, state)
         return decisions
@@ -199,7 +205,7 @@ class Decider:
         return Decided(wishes, [*decisions, *self._recommend(look.plan, collected)])
 
     def _keep_ledger(self, plan: Plan, collected: Collected) -> None:
-        """Time that each tenant lost against what it keeps without an SLO, or gained."""
+        """Time that each tenant lost against what it keeps by the plan, or gained."""
         if self._is_gap or self._elapsed_s <= 0:
             return
         most_s = self.config.loss_share * self.config.reserve_s
@@ -207,7 +213,9 @@ class Decider:
             state, ops = self.state.tenants[action.cgroup], action.present.throughput_ops
             state.managed_s += self._elapsed_s
             if action.kept_ops > 0 and ops > 0:
-                lost = self._elapsed_s * (action.kept_ops / ops - 1)
+                # What the plan gives to none, for an SLO of others needs it, no change has cost.
+                due = min(action.kept_ops, max(ops, action.throughput_ops))
+                lost = self._elapsed_s * (due - ops) / max(due, ops)
                 state.owed_s = max(-most_s, state.owed_s + lost)
 
     def _advance(self, time_s: float) -> tuple[float, bool]:

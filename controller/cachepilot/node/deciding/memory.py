@@ -6,8 +6,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-import numpy as np
-
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.memory_rollout import LOSS_COSTS
 from cachepilot.decide.memory_state import MemoryInterval, MemoryTenant
@@ -65,7 +63,7 @@ def miss_at(seen: Seen, state: TenantState, limit_bytes: int) -> float | None:
     """
     certain = seen.tenant.certain
     if certain is not None:
-        return float(np.interp(limit_bytes, certain.sizes_bytes, certain.miss_ratio[0]))
+        return float(certain.miss_ratio[0, int(limit_bytes >= seen.limit_bytes)])
     told = None if seen.measured is None else seen.measured.miss_at(seen.tenant.policy, limit_bytes)
     return None if told is None else corrected(told, limit_bytes, state.shifts)
 
@@ -203,13 +201,14 @@ def _tenant(
         aimed_planned=_reached(aims, seen, then),
         is_short=action.cgroup in cycle.short,
         is_left_out=action.cgroup in cycle.left_out,
-        below=max(_below(action, now), _unprotected(cycle, action, now.limit_bytes)),
-        below_planned=_below(action, then),
+        below=max(_below(action, seen, now), _unprotected(cycle, action, now.limit_bytes)),
+        below_planned=_below(action, seen, then),
         is_free=action.held is Held.NOT and action.cgroup not in cycle.busy,
         stays=objective.mode is not Mode.AUTO or action.cgroup in cycle.ordered,
         is_ordered=action.cgroup in cycle.ordered,
         can_afford=action.kept_ops <= 0 or state.owed_s + LOSS_COSTS * reread_s <= budget_s,
         is_filling=seen.is_filling,
+        is_doubted=tenant.certain is None and not tenant.trust.trusted,
         undone=told.unconfirmed.epoch if is_undone else None,
     )
 
@@ -230,9 +229,12 @@ def _reached(objective: Objective, seen: Seen, setting: Action | Setting) -> flo
     return max(found, OPS_MIN)
 
 
-def _below(action: Action, setting: Action | Setting) -> float:
-    """The part of what a tenant keeps without an SLO that it is predicted not to have."""
-    if action.kept_ops <= 0:
+def _below(action: Action, seen: Seen, setting: Action | Setting) -> float:
+    """The part of what a tenant keeps without an SLO that it is predicted not to have.
+
+    With its first memory it has what it had: where nobody knows what that is, it gets that back.
+    """
+    if action.kept_ops <= 0 or setting.limit_bytes >= seen.tenant.first_bytes:
         return 0.0
     return max(0.0, 1 - setting.throughput_ops / action.kept_ops)
 
@@ -251,7 +253,7 @@ def _lacks_at(
     setting, objective = worth.sure_at(limit_bytes), cycle.objectives.of(action.cgroup)
     if objective.has_slo:
         return 1 - _reached(objective.aims, seen, setting)
-    return max(_below(action, setting), _unprotected(cycle, action, limit_bytes))
+    return max(_below(action, seen, setting), _unprotected(cycle, action, limit_bytes))
 
 
 def _is_forced(cycle: MemoryCycle) -> bool:

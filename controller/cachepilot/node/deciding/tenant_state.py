@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from cachepilot.decide.state import PolicyState
 from cachepilot.domain.snapshot import Curves
 from cachepilot.model.limit_calibration import LimitCalibration
-from cachepilot.sense.turnover import Turnover
+from cachepilot.sense.turnover import AtFirst, Turnover
 
 CHANGES_KEPT = 4
 
@@ -16,8 +16,9 @@ class TenantState:
     """It outlives a restart. `held_first_bytes` is its first memory, see `first_memory`.
 
     `limits` is what was measured at the limits that it had, in the regime `limits_regime`. `owed_s`
-    is the time that it lost against what it keeps, in `managed_s` of being looked at; time that it
-    gained counts as credit. `changes` are names of its last changes on trial, the newest last.
+    is the time that it lost against what plans let it keep, in `managed_s` of being looked at; time
+    that it gained counts as credit. `changes` are names of its last changes on trial, the newest
+    last.
     """
 
     cgroup_id: int
@@ -76,7 +77,7 @@ class Recent:
     """What is remembered of one tenant while the controller runs.
 
     `corrected` are the last curves that were corrected, by how much, and what came of it;
-    `turnover` is what its full page cache hit.
+    `turnover` is what its full page cache hit, `at_first` what it did with its first memory.
     """
 
     cgroup_id: int
@@ -84,6 +85,7 @@ class Recent:
     steered: Steered | None = None
     corrected: tuple[Curves, tuple[tuple[int, float], ...], Curves] | None = None
     turnover: Turnover = field(default_factory=Turnover)
+    at_first: AtFirst = field(default_factory=AtFirst)
 
     @property
     def is_foreign(self) -> bool:

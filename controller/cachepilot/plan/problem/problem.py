@@ -59,7 +59,8 @@ class Problem:
     SLOs are the least throughput `min_ops` (0 without one) and the greatest `max_miss` (1 without);
     `aim_ops` and `aim_miss` are the same with their margins. Without an SLO a tenant keeps `keep`
     (0: nothing) of its throughput at its first memory, `first_bytes`, where its curve of the
-    kernel's default says `first_miss`: what it would have had without anybody who decides. `errors`
+    kernel's default says `first_miss`: what it would have had without anybody who decides. Of
+    tenants whose curves are doubted that is what was measured with it, or no miss at all. `errors`
     are those of differences of the curve of the present policy.
 
     The unit of values is that of `worth`: weighted operations per second, or under proportional
@@ -293,7 +294,7 @@ def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held
         aim_miss=1.0 - np.array(aimed_hits, dtype=np.float64),
         keep=np.where(first > 0, keep, 0.0),
         first_bytes=first,
-        first_miss=curves.miss(first[:, None], _defaults(names, present))[:, 0],
+        first_miss=_first_miss(asked, curves.miss(first[:, None], _defaults(names, present))[:, 0]),
         errors=StepErrors.of(asked.curves, present.tolist(), curves.sizes_bytes.shape[1]),
         goal=asked.goal,
         config=config,
@@ -310,6 +311,15 @@ def usable_of(
     for i, (has, wanted) in enumerate(zip(names, allowed, strict=True)):
         usable[i, : len(has)] = [name in wanted for name in has] if wanted else True
     return usable
+
+
+def _first_miss(asked: Asked, by_curves: FloatArray) -> FloatArray:
+    """Miss ratios with the first memory, (N,); by no curve where that is doubted."""
+    found = by_curves.copy()
+    for i, (tenant, curves) in enumerate(zip(asked.tenants, asked.curves, strict=True)):
+        if curves is tenant.certain and abs(tenant.limit_bytes - tenant.first_bytes) >= PAGE_BYTES:
+            found[i] = tenant.first_miss
+    return found
 
 
 def _defaults(names: Sequence[Sequence[str]], present: IntArray) -> IntArray:

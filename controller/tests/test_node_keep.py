@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a tenant had at first it gets back, whatever became of it and of those who have it now."""
+
+from pathlib import Path
+
+import pytest
+from experiments.control_loop.plant import Curve, Plant, PlantTenant, flat, linear, scan
+from experiments.control_loop.world import World
+
+from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.sense.counters import Pages
+from cachepilot.sense.turnover import AtFirst
+
+MIB = 1 << 20
+SIZES = tuple(MIB * size for size in (16, 32, 64, 96, 128, 192, 256))
+EVERYBODY = (Objective("*"),)
+EVEN = linear(200 * MIB)
+
+
+def given(
+    path: Path,
+    stated: tuple[Objective, ...] = EVERYBODY,
+    service_us: float = 50.0,
+    threads: float = 4.0,
+    curve: Curve = EVEN,
+) -> tuple[World, PlantTenant, PlantTenant]:
+    """A tenant that needs half of what it had, and another, of a curve, that has got the rest."""
+    web = PlantTenant("/web", {"default": scan(60 * MIB)}, 128 * MIB, service_us=service_us)
+    other = PlantTenant("/other", {"default": curve}, 64 * MIB, threads=threads)
+    world = World(path, Plant([web, other], 192 * MIB, SIZES), stated)
+    world.run(200)
+    assert web.limit_bytes <= 68 * MIB and other.limit_bytes >= 120 * MIB
+    return world, web, other
+
+
+def taken_at_first(*intervals: tuple[int, Pages | None, float | None]) -> float | None:
+    known = AtFirst()
+    for regime, pages, anew in intervals:
+        known.take("lru", regime, pages, anew, 2.0)
+    return known.miss_ratio
+
+
+def test_what_is_measured_with_the_first_memory_is_known_for_its_regime() -> None:
+    some = (1, Pages(100, 20), None)
+    assert taken_at_first(some) is None
+    assert taken_at_first(*[some] * 4, (1, None, None)) == pytest.approx(0.2)
+    assert taken_at_first(*[some] * 4, (2, None, None)) is None
+
+
+def test_what_a_cache_missed_since_it_was_read_anew_counts_alone() -> None:
+    assert taken_at_first(*[(1, Pages(100, 0), None)] * 9, (1, Pages(100, 100), 1.0)) == 1.0
+
+
+@pytest.mark.parametrize("why", ["it is idle", "it is doubted"])
+def test_who_has_more_than_at_first_gives_it_back_though_nothing_is_known_of_it(
+    tmp_path: Path, why: str
+) -> None:
+    world, web, other = given(tmp_path, curve=scan(120 * MIB))
+    web.change({"default": scan(110 * MIB)})
+    if why == "it is idle":
+        other.threads = 0.0
+    else:
+        other.distrust = "counts too few events"
+    world.run(60)
+    assert web.limit_bytes >= 110 * MIB and other.limit_bytes >= 64 * MIB
+
+
+def test_what_is_kept_is_given_beside_whoever_weighs_more(tmp_path: Path) -> None:
+    stated = (Objective("/other", weight=100.0), *EVERYBODY)
+    world, web, _ = given(tmp_path, stated)
+    web.change({"default": scan(110 * MIB)})
+    world.run(600)
+    assert web.limit_bytes >= 110 * MIB
+
+
+def test_who_works_in_bursts_gets_it_back(tmp_path: Path) -> None:
+    world, web, _ = given(tmp_path, service_us=500.0, threads=1.0)
+    web.change({"default": scan(110 * MIB)})
+    for second in range(900):
+        web.threads = 4.0 if second % 30 < 4 else 0.0
+        world.run(1)
+    assert web.limit_bytes >= 110 * MIB
+
+
+def test_another_workload_whose_curves_are_doubted_has_the_first_memory(tmp_path: Path) -> None:
+    world, web, other = given(tmp_path)
+    web.change({"default": scan(110 * MIB)})
+    web.phase += 1
+    web.told, web.distrust = {"default": flat(1.0)}, "predicts 1, measured less"
+    world.run(60)
+    assert web.limit_bytes >= 128 * MIB - 4096 and other.limit_bytes >= 60 * MIB
+
+
+def test_what_was_missed_with_less_memory_takes_nothing_from_who_is_doubted(
+    tmp_path: Path,
+) -> None:
+    world, web, _ = given(tmp_path, service_us=500.0)
+    web.change({"default": scan(110 * MIB, 0.05)})
+    world.run(30)
+    web.told, web.distrust = {"default": flat(0.5)}, "predicts 0.5, measured less"
+    for _ in range(400):
+        world.run(1)
+        assert web.limit_bytes >= 110 * MIB
+
+
+def test_who_streams_and_is_doubted_gives_once_and_for_good(tmp_path: Path) -> None:
+    batch = PlantTenant("/batch", {"default": scan(96 * MIB)}, 128 * MIB)
+    needs = PlantTenant("/needs", {"default": linear(200 * MIB)}, 64 * MIB)
+    much, little = (Objective("/needs", throughput_ops=one) for one in (20_000.0, 7_000.0))
+    world = World(tmp_path, Plant([batch, needs], 192 * MIB, SIZES), (much, *EVERYBODY))
+    world.run(100)
+    batch.change({"default": flat(1.0)})
+    batch.told, batch.distrust = {"default": scan(96 * MIB)}, "predicts 0, measured more"
+    world.run(60)
+    world.service.set_objectives(Objectives((little, *EVERYBODY)))
+    world.run(100)
+    settled, decided = batch.limit_bytes, len(world.events())
+    world.run(600)
+    assert settled <= 68 * MIB and batch.limit_bytes == settled
+    assert len(world.events()) == decided
+
+
+def test_a_change_is_not_judged_by_curves_that_are_doubted_since(tmp_path: Path) -> None:
+    web = PlantTenant("/web", {"default": scan(60 * MIB, 0.02)}, 128 * MIB)
+    other = PlantTenant("/other", {"default": linear(200 * MIB)}, 64 * MIB)
+    world = World(tmp_path, Plant([web, other], 192 * MIB, SIZES), EVERYBODY)
+    for _ in range(300):
+        world.run(1)
+        if other.limit_bytes > 70 * MIB and not other.distrust:
+            other.told, other.distrust = {"default": flat(0.0)}, "predicts 0, measured more"
+            other.generation += 1
+    assert other.distrust and other.limit_bytes >= 120 * MIB
+
+
+def test_what_an_slo_took_bars_no_change_later(tmp_path: Path) -> None:
+    batch = PlantTenant("/batch", {"default": scan(96 * MIB)}, 128 * MIB)
+    needs = PlantTenant("/needs", {"default": linear(200 * MIB)}, 64 * MIB)
+    world = World(tmp_path, Plant([batch, needs], 192 * MIB, SIZES), EVERYBODY)
+    world.run(20)
+    world.service.set_objectives(
+        Objectives((Objective("/needs", throughput_ops=20_000.0), *EVERYBODY))
+    )
+    world.run(300)
+    assert batch.limit_bytes < 96 * MIB
+    world.service.set_objectives(Objectives(EVERYBODY))
+    world.run(60)
+    assert batch.limit_bytes >= 96 * MIB
+    batch.change({"default": flat(1.0)})
+    world.run(200)
+    assert batch.limit_bytes <= 68 * MIB
