@@ -162,8 +162,7 @@ def test_a_tenant_that_misses_one_snapshot_goes_on_where_it_was(tmp_path: Path) 
     tenant = fooled()
     here = world(tmp_path, tenant, PlantTenant("/other", {"default": flat(0.5)}, 64 * MIB))
     # Memory moves first: more has to speak for another policy.
-    here.run(16)
-    assert tenant.policy == "mru"
+    until(here, lambda: tenant.policy == "mru")
     here.plant.tenants.remove(tenant)
     here.run(1)
     here.plant.tenants.insert(0, tenant)
@@ -175,7 +174,7 @@ def test_a_tenant_that_misses_one_snapshot_goes_on_where_it_was(tmp_path: Path) 
 def test_the_trial_of_who_stays_away_ends(tmp_path: Path) -> None:
     tenant = fooled()
     here = world(tmp_path, tenant, PlantTenant("/other", {"default": flat(0.5)}, 64 * MIB))
-    here.run(16)
+    until(here, lambda: tenant.policy == "mru")
     here.plant.tenants.remove(tenant)
     here.run(int(PATIENCE_S) + 2)
     assert here.events("/scan") == ["trial", "kept", "trial", "abandoned"]

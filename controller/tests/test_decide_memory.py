@@ -2,101 +2,12 @@
 """The law for memory, as a pure step: when limits change, and when they go back."""
 
 import math
-from dataclasses import dataclass, field, replace
 
-import numpy as np
 import pytest
+from memory_node import MIB, Node, Tenant, pair, worth
 
-from cachepilot.decide import memory, memory_rollout
-from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.memory_state import MemoryChange, MemoryInterval, MemoryState, MemoryTenant
-from cachepilot.domain.decisions import Decision, Event, Reading
+from cachepilot.domain.decisions import Event
 from cachepilot.sense.filling import FILLED_S
-
-MIB = 1 << 20
-CONFIG = DecideConfig()
-
-
-def worth(limit_mib: float, knee_mib: float) -> float:
-    """Log throughput of a tenant that misses in proportion below a knee."""
-    miss = max(0.02, 1 - limit_mib / knee_mib)
-    return -math.log(0.05 + miss)
-
-
-@dataclass
-class Tenant:
-    """`knee_mib` is true, `told_mib` what its curve says; with `needs_mib` it lacks nothing."""
-
-    knee_mib: float
-    told_mib: float
-    limit_mib: float = 128.0
-    planned_mib: float = 128.0
-    needs_mib: float = 1000.0
-    changes: dict[str, object] = field(default_factory=dict)
-
-    def seen(self, noise: float) -> MemoryTenant:
-        reading = Reading(1000.0, 0.5)
-        found = MemoryTenant(
-            cgroup_id=1,
-            policy="default",
-            limit_bytes=int(self.limit_mib * MIB),
-            planned_bytes=int(self.planned_mib * MIB),
-            worth_now=worth(self.limit_mib, self.told_mib),
-            worth_planned=worth(self.planned_mib, self.told_mib),
-            worth_measured=worth(self.limit_mib, self.knee_mib) + noise,
-            worth_at=lambda limit: worth(limit / MIB, self.told_mib),
-            whole=1.0,
-            error=0.01,
-            reread_s=max(0.0, self.limit_mib - self.planned_mib) * 256 * 500e-6,
-            measured=reading,
-            predicted=reading,
-            predicted_at=lambda limit: Reading(float(limit), 0.5),
-            lacks_at=lambda limit: max(0.0, 1 - limit / MIB / self.needs_mib),
-        )
-        return replace(found, **self.changes)  # type: ignore[arg-type]
-
-
-class Node:
-    """Tenants whose limits follow what is wanted at once."""
-
-    def __init__(self, *tenants: Tenant, seed: int | None = None, scatter: float = 0.0) -> None:
-        self.tenants = {f"/{i}": one for i, one in enumerate(tenants)}
-        self.state, self.time_s, self.told = MemoryState(), 0.0, list[Decision]()
-        self._random, self._scatter = np.random.default_rng(seed), scatter
-
-    def run(self, intervals: int, **changes: object) -> list[Event]:
-        """What became of changes in so many intervals, by tenant `/0`."""
-        before = len(self.told)
-        for _ in range(intervals):
-            self.time_s += 1
-            noise = self._random.normal(0, self._scatter, len(self.tenants))
-            seen = MemoryInterval(
-                self.time_s,
-                1.0,
-                {
-                    name: one.seen(float(off))
-                    for (name, one), off in zip(self.tenants.items(), noise, strict=True)
-                },
-                16 * MIB,
-                "proportional_fairness",
-            )
-            seen = replace(seen, **changes)  # type: ignore[arg-type]
-            self.told += memory.step(self.state, seen, CONFIG)
-            for name, limit in memory_rollout.wanted(self.state, seen).items():
-                self.tenants[name].limit_mib = limit / MIB
-        return [one.event for one in self.told[before:] if one.cgroup == "/0"]
-
-    def begin(self) -> MemoryChange:
-        """Runs until a change begins."""
-        while self.state.change is None:
-            self.run(1)
-        return self.state.change
-
-
-def pair(told_mib: float = 400.0, knee_mib: float = 400.0) -> tuple[Tenant, Tenant]:
-    """One that gains by memory, and one that the plan takes it from."""
-    taker = Tenant(400.0, told_mib, planned_mib=192.0)
-    return taker, Tenant(40.0 if knee_mib == 400.0 else knee_mib, 40.0, planned_mib=64.0)
 
 
 def test_a_gain_is_waited_for_until_it_exceeds_what_it_may_cost_and_then_kept() -> None:
@@ -378,9 +289,35 @@ def test_a_change_for_another_goal_is_taken_back_unless_it_is_needed(forced: boo
     change.forced = forced
     found = node.run(1, goal="total_throughput")
     assert found == ([] if forced else [Event.ABANDONED])
-    taker.planned_mib = donor.planned_mib = 128.0
+    if not forced:
+        taker.planned_mib = donor.planned_mib = 128.0
     node.run(30, goal="total_throughput")
     assert taker.limit_mib == (192 if forced else 128)
+
+
+def test_what_is_needed_stops_where_the_plan_gives_no_more() -> None:
+    taker, donor = pair()
+    node = Node(taker, donor)
+    node.begin().forced = True
+    node.run(1)
+    taker.planned_mib = donor.planned_mib = 128.0
+    stopped = taker.limit_mib
+    assert node.run(1) == [Event.KEPT] and 128 < stopped < 192
+    assert (taker.limit_mib, donor.limit_mib) == (stopped, 256 - stopped)
+
+
+def test_nobody_gives_what_those_who_get_it_have_not_filled() -> None:
+    taker, donor = pair()
+    node = Node(taker, donor)
+    node.begin()
+    node.run(1)
+    given_mib = donor.limit_mib
+    taker.changes = {"is_filling": True}
+    node.run(9)
+    assert given_mib < 128 and donor.limit_mib == given_mib
+    taker.changes = {}
+    node.run(9)
+    assert donor.limit_mib < given_mib
 
 
 def test_another_tenant_is_no_other_goal() -> None:

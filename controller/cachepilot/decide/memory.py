@@ -35,6 +35,7 @@ def step(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list
         found += rollout.drop(state, seen)
     if seen.is_gap:
         return found
+    rollout.stop(state, seen)
     found += rollout.judge(state, seen, config)
     if not seen.may_begin or not seen.movers:
         # What is owed to who pauses is owed still.

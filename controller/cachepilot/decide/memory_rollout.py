@@ -132,6 +132,34 @@ def _weigh(
     return _end(state, seen, Event.KEPT, f"all together gain {told}")
 
 
+def _growing(change: MemoryChange, seen: MemoryInterval) -> list[MemoryTenant]:
+    """Members that are to get more than they have."""
+    there = change.members.keys() & seen.tenants.keys()
+    found = ((seen.tenants[name], change.members[name].to_bytes) for name in there)
+    return [one for one, to_bytes in found if to_bytes >= one.limit_bytes + PAGE_BYTES]
+
+
+def _waits(change: MemoryChange, seen: MemoryInterval) -> bool:
+    """Whether none of those who get memory has filled what it got: it is left where it is."""
+    growing = _growing(change, seen)
+    is_long = seen.time_s - change.moved_s >= FILLED_S
+    return bool(growing) and not is_long and all(one.is_filling for one in growing)
+
+
+def stop(state: MemoryState, seen: MemoryInterval) -> None:
+    """Leaves limits where they are once the plan gives no more to any of those who needed it.
+
+    With every step more is known of what they need.
+    """
+    change = state.change
+    if change is None or not change.forced or change.members.keys() - seen.tenants.keys():
+        return
+    growing = _growing(change, seen)
+    if growing and not any(one.grows and one.is_step for one in growing):
+        for name, member in change.members.items():
+            member.to_bytes = seen.tenants[name].limit_bytes
+
+
 def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
     """Follows limits on their way, and page caches that fill; whether all limits are there."""
     limits = {name: seen.tenants[name].limit_bytes for name in change.members}
@@ -139,7 +167,8 @@ def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
         change.limits, change.moved_s = limits, seen.time_s
     passed_s = seen.time_s - change.moved_s
     is_there = all(_is_at(seen.tenants[name], one.to_bytes) for name, one in change.members.items())
-    is_there = is_there or passed_s >= ARRIVED_INTERVALS * seen.elapsed_s
+    stands = passed_s >= ARRIVED_INTERVALS * seen.elapsed_s and not _waits(change, seen)
+    is_there = is_there or stands
     is_full = not any(seen.tenants[name].is_filling for name in change.members)
     if change.settled_s is None and is_there and (is_full or passed_s >= FILLED_S):
         change.settled_s = seen.time_s
@@ -207,8 +236,9 @@ def _end(state: MemoryState, seen: MemoryInterval, event: Event, why: str) -> li
 def wanted(state: MemoryState, seen: MemoryInterval) -> dict[str, int]:
     """Limits to set now, by cgroup: the next steps of those that are not where they are to be."""
     ends = {name: one.limit_bytes for name, one in state.restore.items()}
-    if state.change is not None:
-        ends.update((name, one.to_bytes) for name, one in state.change.members.items())
+    change = state.change
+    if change is not None and not _waits(change, seen):
+        ends.update((name, one.to_bytes) for name, one in change.members.items())
     found = {}
     for name, end in ends.items():
         one = seen.tenants.get(name)
