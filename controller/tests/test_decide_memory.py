@@ -306,6 +306,14 @@ def test_what_is_needed_stops_where_the_plan_gives_no_more() -> None:
     assert (taker.limit_mib, donor.limit_mib) == (stopped, 256 - stopped)
 
 
+def test_what_is_ordered_waits_for_no_page_cache() -> None:
+    taker, donor = pair()
+    taker.changes = {"is_filling": True}
+    node = Node(taker, donor)
+    node.run(5, is_forced=True)
+    assert (taker.limit_mib, donor.limit_mib) == (192, 64)
+
+
 def test_nobody_gives_what_those_who_get_it_have_not_filled() -> None:
     taker, donor = pair()
     node = Node(taker, donor)

@@ -140,10 +140,13 @@ def _growing(change: MemoryChange, seen: MemoryInterval) -> list[MemoryTenant]:
 
 
 def _waits(change: MemoryChange, seen: MemoryInterval) -> bool:
-    """Whether none of those who get memory has filled what it got: it is left where it is."""
+    """Whether none of those who get memory has filled what it got: it is left where it is.
+
+    What an operator asks for is done at once.
+    """
     growing = _growing(change, seen)
-    is_long = seen.time_s - change.moved_s >= FILLED_S
-    return bool(growing) and not is_long and all(one.is_filling for one in growing)
+    is_late = seen.is_forced or seen.time_s - change.moved_s >= FILLED_S
+    return bool(growing) and not is_late and all(one.is_filling for one in growing)
 
 
 def stop(state: MemoryState, seen: MemoryInterval) -> None:

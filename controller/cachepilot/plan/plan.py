@@ -113,7 +113,7 @@ def _why(tenant: Tenant, objective: Objective, held: Held, now: Setting, then: S
         why = _why_held(tenant, objective, Held.UNTRUSTED)
         told = f"it hits {hits:.2g}%, and no more can be lost"
         if then.limit_bytes > now.limit_bytes:
-            told = f"of its first memory of {human_bytes(tenant.first_bytes)}"
+            told = f"towards its first memory of {human_bytes(tenant.first_bytes)}"
         return f"{pinned}{', '.join(changes)}: {told}; {why}"
     return (
         f"{pinned}{', '.join(changes)}: miss ratio {now.miss_ratio:.4f} -> {then.miss_ratio:.4f}, "
