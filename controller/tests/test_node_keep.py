@@ -10,6 +10,7 @@ from experiments.control_loop.world import World
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.sense.counters import Pages
 from cachepilot.sense.turnover import AtFirst
+from cachepilot.sizes import PAGE_BYTES
 
 MIB = 1 << 20
 SIZES = tuple(MIB * size for size in (16, 32, 64, 96, 128, 192, 256))
@@ -36,7 +37,7 @@ def given(
 def taken_at_first(*intervals: tuple[int, Pages | None, float | None]) -> float | None:
     known = AtFirst()
     for regime, pages, anew in intervals:
-        known.take("lru", regime, pages, anew, 2.0)
+        known.take("lru", regime, pages, anew, 2.0, 40.0)
     return known.miss_ratio
 
 
@@ -88,7 +89,7 @@ def test_another_workload_whose_curves_are_doubted_has_the_first_memory(tmp_path
     web.phase += 1
     web.told, web.distrust = {"default": flat(1.0)}, "predicts 1, measured less"
     world.run(60)
-    assert web.limit_bytes >= 128 * MIB - 4096 and other.limit_bytes >= 60 * MIB
+    assert web.limit_bytes >= 128 * MIB - PAGE_BYTES and other.limit_bytes >= 60 * MIB
 
 
 def test_what_was_missed_with_less_memory_takes_nothing_from_who_is_doubted(

@@ -37,9 +37,11 @@ def step(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list
         return found
     rollout.stop(state, seen)
     found += rollout.judge(state, seen, config)
+    if not seen.may_begin:
+        state.owed = 0.0
     if not seen.may_begin or not seen.movers:
         # What is owed to who pauses is owed still.
-        state.evidence, state.owed = {}, state.owed if seen.may_begin else 0.0
+        state.evidence = {}
         return found
     # The plan counts on somebody whose policy changes since it was made: the next one does not.
     is_current = all(one.is_free for one in seen.movers.values())

@@ -14,10 +14,8 @@ from cachepilot.domain.snapshot import Curves
 from cachepilot.sense.counters import Pages
 from cachepilot.sizes import PAGE_BYTES
 
-HALF_LIFE_S = 40.0
-"""Of what was measured with the first memory."""
 LEAST_S = 5.0
-"""Less says little of it."""
+"""Of what was measured with the first memory: less says little of it."""
 
 
 @dataclass
@@ -70,7 +68,13 @@ class AtFirst:
     seconds: float = 0.0
 
     def take(
-        self, policy: str, regime: int, pages: Pages | None, anew: float | None, elapsed_s: float
+        self,
+        policy: str,
+        regime: int,
+        pages: Pages | None,
+        anew: float | None,
+        elapsed_s: float,
+        half_life_s: float,
     ) -> None:
         """Takes an interval in; `pages` are None where they are not those of the first memory.
 
@@ -81,7 +85,7 @@ class AtFirst:
             self.accesses = self.misses = self.seconds = 0.0
         if pages is None:
             return
-        keep = 0.5 ** (elapsed_s / HALF_LIFE_S)
+        keep = 0.5 ** (elapsed_s / half_life_s)
         self.accesses = keep * self.accesses + pages.accesses
         self.misses = keep * self.misses + min(pages.misses, pages.accesses)
         self.seconds = keep * self.seconds + elapsed_s

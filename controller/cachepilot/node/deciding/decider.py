@@ -121,7 +121,8 @@ class Decider:
             is_known = is_known and is_first and not is_settling(state.policy)
             pages = seen.pages if is_known else None
             anew, policy = recent.turnover.miss_ratio, seen.tenant.policy
-            recent.at_first.take(policy, seen.wire.phase, pages, anew, self._elapsed_s)
+            half_life_s = self.config.calibration_half_life_s
+            recent.at_first.take(policy, seen.wire.phase, pages, anew, self._elapsed_s, half_life_s)
             if not self._is_gap:
                 self._calibrate(seen, state)
         return decisions

@@ -9,7 +9,7 @@ import numpy as np
 
 from cachepilot.domain.objectives.objective import Goal, Objective
 from cachepilot.domain.planned import Held
-from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray, Snapshot, Tenant
+from cachepilot.domain.snapshot import BoolArray, Curves, FloatArray, IntArray, Snapshot, Tenant
 from cachepilot.model.throughput import Throughput, throughput_model
 from cachepilot.plan.problem.asked import Asked
 from cachepilot.plan.problem.config import Config
@@ -254,8 +254,9 @@ def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held
     tenants, stated = asked.tenants, asked.objectives
     movable = asked.movable(free)
     limits = limits_of(asked, free, snapshot, config)
-    curves = PackedCurves.of(asked.curves)
-    names = [one.policies for one in asked.curves]
+    told = asked.curves
+    curves = PackedCurves.of(told)
+    names = [one.policies for one in told]
     present = np.array([_present(*pair) for pair in zip(tenants, names, strict=True)], np.int64)
     usable = usable_of(curves, names, asked.policies(free))
     rows = np.arange(len(tenants))
@@ -294,8 +295,10 @@ def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held
         aim_miss=1.0 - np.array(aimed_hits, dtype=np.float64),
         keep=np.where(first > 0, keep, 0.0),
         first_bytes=first,
-        first_miss=_first_miss(asked, curves.miss(first[:, None], _defaults(names, present))[:, 0]),
-        errors=StepErrors.of(asked.curves, present.tolist(), curves.sizes_bytes.shape[1]),
+        first_miss=_first_miss(
+            tenants, told, curves.miss(first[:, None], _defaults(names, present))[:, 0]
+        ),
+        errors=StepErrors.of(told, present.tolist(), curves.sizes_bytes.shape[1]),
         goal=asked.goal,
         config=config,
         widened=limits.widened,
@@ -313,10 +316,12 @@ def usable_of(
     return usable
 
 
-def _first_miss(asked: Asked, by_curves: FloatArray) -> FloatArray:
+def _first_miss(
+    tenants: Sequence[Tenant], told: Sequence[Curves], by_curves: FloatArray
+) -> FloatArray:
     """Miss ratios with the first memory, (N,); by no curve where that is doubted."""
     found = by_curves.copy()
-    for i, (tenant, curves) in enumerate(zip(asked.tenants, asked.curves, strict=True)):
+    for i, (tenant, curves) in enumerate(zip(tenants, told, strict=True)):
         if curves is tenant.certain and abs(tenant.limit_bytes - tenant.first_bytes) >= PAGE_BYTES:
             found[i] = tenant.first_miss
     return found
