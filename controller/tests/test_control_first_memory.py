@@ -11,7 +11,12 @@ from experiments.control_loop.world import World
 
 from cachepilot.api.shapes.questions import Pin
 from cachepilot.domain.objectives.objective import Goal, Objective, Objectives
-from cachepilot.node.deciding.first_memory import AT_REST_CYCLES, note_wish, set_by_operator
+from cachepilot.node.deciding.first_memory import (
+    AT_REST_CYCLES,
+    grown_bytes,
+    note_wish,
+    set_by_operator,
+)
 from cachepilot.node.deciding.tenant_state import Recent
 from cachepilot.sense.collect import Seen
 from cachepilot.v1 import session_pb2 as wire
@@ -130,6 +135,16 @@ def seen_at(limit: int, target: int = 0, initial: int = 0) -> Seen:
         limit_bytes=limit, target_limit_bytes=target or limit, initial_limit_bytes=initial
     )
     return cast("Seen", SimpleNamespace(wire=told, limit_bytes=limit))
+
+
+@pytest.mark.parametrize(("limit", "is_filling", "first"), [(0, True, 50), (0, False, 20)])
+@pytest.mark.parametrize("initial", [0, 60])
+def test_without_a_limit_the_first_memory_is_what_a_cache_holds_once_it_has_filled(
+    limit: int, is_filling: bool, first: int, initial: int
+) -> None:
+    told = wire.Tenant(limit_bytes=limit, initial_limit_bytes=initial)
+    seen = SimpleNamespace(wire=told, limit_bytes=50, is_filling=is_filling)
+    assert grown_bytes(cast("Seen", seen), 20) == (20 if initial else first)
 
 
 def test_steps_on_the_way_that_was_asked_for_and_ways_back_are_no_operators() -> None:

@@ -48,6 +48,20 @@ def test_one_that_grows_after_it_was_idle_fills_again() -> None:
     assert filled and known.take(told(64, 30), 1.0)
 
 
+def test_without_a_limit_a_cache_fills_for_as_long_as_it_grows() -> None:
+    known = Filling()
+    assert not known.take(told(0, 100), 1.0)
+    for i in range(1, 100):
+        assert known.take(told(0, 100 + 10 * i), 1.0)
+    found = [known.take(told(0, 1090), 1.0) for _ in range(100)]
+    assert found[0] and not any(found[int(FILLED_S) :])
+
+
+def test_without_a_limit_a_cache_that_does_not_grow_does_not_fill() -> None:
+    known = Filling()
+    assert not any(known.take(told(0, 100 + i / 100), 1.0) for i in range(200))
+
+
 def test_a_limit_that_rises_is_filled_anew_and_one_that_falls_is_not() -> None:
     known = Filling()
     for _ in range(100):
@@ -62,10 +76,6 @@ def test_the_interval_in_which_a_limit_rose_is_not_of_it() -> None:
     assert not known.take(told(16, 16), 1.0)
     assert known.take(told(32, 32), 1.0)
     assert not known.take(told(32, 32), 1.0)
-
-
-def test_without_a_limit_nothing_fills() -> None:
-    assert not Filling().take(told(0, 100), 1.0)
 
 
 def test_an_slo_that_a_cold_cache_misses_takes_nothing_before_the_cache_is_full(

@@ -3,7 +3,8 @@
 
 Below its limit nothing is evicted. Misses are first accesses then, which more memory does not
 spare, and curves, which are of a full cache, say nothing of them. What was filled, dropped and is
-read anew is not told from a cache that has no more to read.
+read anew is not told from a cache that has no more to read. Without a limit a page cache fills from
+when it is seen to grow.
 """
 
 from dataclasses import dataclass
@@ -33,9 +34,12 @@ class Filling:
     def take(self, told: wire.Tenant, elapsed_s: float) -> bool:
         """Takes an interval of `elapsed_s` in; a limit that rose in it is another one to fill."""
         limit, now = told.limit_bytes, told.current_bytes
-        room = max(ROOM_SHARE * limit, ROOM_BYTES)
-        rose, is_full = 0 < self.limit_bytes < limit, now >= limit - room
+        room = max(ROOM_SHARE * (limit or now), ROOM_BYTES)
+        rose, is_full = 0 < self.limit_bytes < limit, 0 < limit <= now + room
         grew = now >= self.most_bytes + room
+        if limit == 0 and self.most_bytes == 0:
+            self.most_bytes, self.seconds = now, FILLED_S
+            return False
         self.seconds = 0.0 if rose or is_full or grew else self.seconds + elapsed_s
         self.limit_bytes = limit
         self.most_bytes = now if grew else self.most_bytes

@@ -26,6 +26,16 @@ def found_bytes(seen: Seen) -> int:
     return seen.wire.initial_limit_bytes or seen.limit_bytes
 
 
+def grown_bytes(seen: Seen, first_bytes: int) -> int:
+    """The first memory, bytes, with what a tenant without a limit has read since it was found.
+
+    While its page cache fills nobody took anything from it: what it held when it was first seen
+    says only how long it had been there.
+    """
+    has_limit = seen.wire.limit_bytes or seen.wire.initial_limit_bytes
+    return first_bytes if has_limit or not seen.is_filling else max(first_bytes, seen.limit_bytes)
+
+
 def pinned_bytes(seen: Seen, objective: Objective) -> int | None:
     """The limit that an operator pinned, as far as the floor lets it be; None without one."""
     fixed = objective.fixed
