@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachepilot.domain.snapshot import Curves
+from cachepilot.domain.snapshot import Curves, Demand
 from cachepilot.model.calibration import FORGOTTEN_S, PRIOR_S
 from cachepilot.model.limit_calibration import (
     ANCHORS_MAX,
     LEAST_CHANGE,
     Anchor,
+    Done,
     LimitCalibration,
     corrected,
     corrected_curves,
@@ -19,6 +20,8 @@ from cachepilot.model.limit_calibration import (
 
 MIB = 1 << 20
 HALF_LIFE_S = 40.0
+DEMAND = Demand(service_us=100.0, accesses_per_op=2.0, error_pct=5.0)
+READ_US = 500.0
 
 
 def learnt(limit_mib: float, measured: float, told: float, seconds: int = 200) -> LimitCalibration:
@@ -35,6 +38,41 @@ def learn(
         found.take(int(limit_mib * MIB), pages, told, 1.0, HALF_LIFE_S)
 
 
+def done(ops: float, miss: float) -> Done:
+    """A second of one thread."""
+    return Done(ops, 1e6, ops * READ_US, ops * READ_US * miss)
+
+
+def ops_at(miss: float) -> float:
+    return 1e6 / (DEMAND.service_us + DEMAND.accesses_per_op * miss * READ_US)
+
+
+@given(st.floats(0.05, 0.95), st.floats(0.05, 0.95), st.floats(0.3, 3))
+def test_at_its_limit_a_corrected_curve_tells_what_operations_took(
+    measured: float, told: float, faster: float
+) -> None:
+    found, ops = LimitCalibration(), faster * ops_at(measured)
+    for _ in range(400):
+        pages = 10_000, round(measured * 10_000)
+        found.take(64 * MIB, pages, told, 1.0, HALF_LIFE_S, done(ops, measured))
+    found_miss = corrected(told, 64 * MIB, found.shifts(DEMAND))
+    needed = (1e6 / ops - DEMAND.service_us) / (DEMAND.accesses_per_op * READ_US)
+    needed = min(max(needed, 0.0), 1.0)
+    assert found_miss == pytest.approx(needed, abs=0.1 * abs(needed - told) + LEAST_CHANGE)
+
+
+def test_throughput_that_a_model_predicts_badly_corrects_less() -> None:
+    found = LimitCalibration()
+    for limit, faster in ((64, 1.0), (32, 0.6)):
+        for _ in range(20):
+            pages = 10_000, 3_000
+            found.take(limit * MIB, pages, 0.3, 1.0, HALF_LIFE_S, done(faster * ops_at(0.3), 0.3))
+    sure, unsure = (
+        dict(found.shifts(Demand(100.0, 2.0, error_pct=off)))[32 * MIB] for off in (1.0, 100.0)
+    )
+    assert 0 <= unsure < sure / 2
+
+
 def curves(*points: tuple[int, float]) -> Curves:
     sizes, ratios = zip(*points, strict=True)
     bars = np.full((1, len(sizes)), 0.01)
@@ -45,26 +83,28 @@ def curves(*points: tuple[int, float]) -> Curves:
 def test_at_its_limit_a_curve_comes_to_what_is_measured(
     measured: float, told: float, limit_mib: float
 ) -> None:
-    shifts = learnt(limit_mib, measured, told).shifts()
+    shifts = learnt(limit_mib, measured, told).shifts(DEMAND)
     prior = PRIOR_S / (PRIOR_S + HALF_LIFE_S)
     found = corrected(told, int(limit_mib * MIB), shifts)
     assert abs(found - measured) <= prior * abs(told - measured) + LEAST_CHANGE + 1e-3
 
 
 def test_a_few_seconds_count_for_little() -> None:
-    short, long = (learnt(64, 0.5, 0.1, seconds).shifts()[0][1] for seconds in (1, 200))
+    short, long = (learnt(64, 0.5, 0.1, seconds).shifts(DEMAND)[0][1] for seconds in (1, 200))
     assert short == pytest.approx(0.4 / (1 + PRIOR_S), abs=0.01) and long > 0.35
 
 
 def test_a_low_miss_ratio_scatters_less_and_is_believed_sooner() -> None:
-    parts = [learnt(64, miss, miss / 2, 10).shifts()[0][1] / (miss / 2) for miss in (0.5, 0.06)]
+    parts = [
+        learnt(64, miss, miss / 2, 10).shifts(DEMAND)[0][1] / (miss / 2) for miss in (0.5, 0.06)
+    ]
     assert parts == pytest.approx([2 / 3, 0.9], abs=0.05)
 
 
 def test_a_cliff_just_below_a_limit_is_learnt_beside_what_is_known_of_the_limit() -> None:
     found = learnt(16, 0.05, 0.05)
     learn(found, 15.4, 0.4, 0.06, 60)
-    shifts = found.shifts()
+    shifts = found.shifts(DEMAND)
     assert corrected(0.06, int(15.4 * MIB), shifts) > 0.3
     assert corrected(0.05, 16 * MIB, shifts) == pytest.approx(0.05, abs=LEAST_CHANGE)
 
@@ -74,9 +114,9 @@ def test_of_a_new_limit_what_is_known_holds_until_something_is_measured(
     off: float, limit_mib: float
 ) -> None:
     found = learnt(128, 0.5 + off, 0.5)
-    before = corrected(0.5, int(limit_mib * MIB), found.shifts())
+    before = corrected(0.5, int(limit_mib * MIB), found.shifts(DEMAND))
     learn(found, limit_mib, before, 0.5, 1)
-    after = corrected(0.5, int(limit_mib * MIB), found.shifts())
+    after = corrected(0.5, int(limit_mib * MIB), found.shifts(DEMAND))
     assert after == pytest.approx(before, abs=2 * LEAST_CHANGE + 0.02 * abs(off))
 
 
@@ -88,38 +128,38 @@ def test_what_scatters_at_neighbouring_limits_is_no_slope_of_the_curve() -> None
             for _ in range(15):
                 pages = 60, int(random.binomial(60, 0.4))
                 found.take(int(limit * MIB), pages, 0.35, 1.0, HALF_LIFE_S)
-        raw.append(np.ptp([one.off for one in found.anchors]))
-        smooth.append(np.ptp([shift for _, shift in found.shifts()]))
+        raw.append(np.ptp([one.off(DEMAND) for one in found.anchors]))
+        smooth.append(np.ptp([shift for _, shift in found.shifts(DEMAND)]))
     assert np.mean(raw) > 0.03 and np.mean(smooth) < np.mean(raw) / 3
 
 
 def test_what_was_measured_elsewhere_long_ago_says_nothing_of_a_limit_in_force() -> None:
     found = learnt(64, 0.6, 0.5)
     found.take(256 * MIB, (10_000, 5_000), 0.5, 20 * FORGOTTEN_S, HALF_LIFE_S)
-    assert corrected(0.5, 256 * MIB, found.shifts()) == pytest.approx(0.5, abs=LEAST_CHANGE)
+    assert corrected(0.5, 256 * MIB, found.shifts(DEMAND)) == pytest.approx(0.5, abs=LEAST_CHANGE)
 
 
 def test_a_limit_that_is_not_in_force_again_is_forgotten_and_breaks_nothing() -> None:
     found = learnt(64, 0.6, 0.5)
     for _ in range(600):
         found.take(256 * MIB, (10_000, 5_000), 0.5, FORGOTTEN_S, HALF_LIFE_S)
-        assert found.shifts()
+        assert found.shifts(DEMAND)
     assert [one.limit_bytes for one in found.anchors] == [256 * MIB]
 
 
 @pytest.mark.parametrize("seconds", [0.0, 5e-324, 1e-200, 1e-156])
 def test_a_stored_limit_that_has_faded_to_nothing_breaks_nothing(seconds: float) -> None:
     found = learnt(256, 0.6, 0.5)
-    alone = found.shifts()
+    alone = found.shifts(DEMAND)
     for limit in (64, 128):
         found.anchors.insert(0, Anchor(limit * MIB, seconds=seconds))
-    assert found.shifts()[-1] == alone[0]
+    assert found.shifts(DEMAND)[-1] == alone[0]
 
 
 def test_between_two_limits_what_is_off_goes_in_proportion_and_beyond_them_stays() -> None:
     found = learnt(128, 0.1, 0.1)
     learn(found, 32, 0.7, 0.3, 200)
-    shifts = found.shifts()
+    shifts = found.shifts(DEMAND)
     off = dict(shifts)
     low, high = off[32 * MIB], off[128 * MIB]
     assert corrected(0.2, 64 * MIB, shifts) - 0.2 == pytest.approx((low + high) / 2, abs=1e-6)
@@ -141,17 +181,17 @@ def test_what_is_corrected_is_a_miss_ratio_and_agrees_with_single_points(
     limits = [one.limit_bytes for one in found.anchors]
     assert limits == sorted(limits)
     before = curves(*zip((16, 64, 128, 400), ratios, strict=True))
-    after = corrected_curves(before, found.shifts())
+    after = corrected_curves(before, found.shifts(DEMAND))
     assert after.miss_ratio.min() >= 0 and after.miss_ratio.max() <= 1
     for size, ratio in zip((16, 64, 128, 400), ratios, strict=True):
         column = after.sizes_bytes.tolist().index(size * MIB)
-        told = corrected(ratio, size * MIB, found.shifts())
+        told = corrected(ratio, size * MIB, found.shifts(DEMAND))
         assert float(after.miss_ratio[0, column]) == pytest.approx(told, abs=1e-5)
 
 
 def test_curves_that_are_right_are_left_as_they_are() -> None:
     before = curves((16, 0.5), (64, 0.2))
-    assert corrected_curves(before, learnt(64, 0.2, 0.2).shifts()) is before
+    assert corrected_curves(before, learnt(64, 0.2, 0.2).shifts(DEMAND)) is before
 
 
 def test_limits_that_are_near_are_one_and_the_one_with_the_least_time_goes() -> None:
@@ -163,4 +203,4 @@ def test_limits_that_are_near_are_one_and_the_one_with_the_least_time_goes() -> 
     assert len(found.anchors) == ANCHORS_MAX
     assert found.anchors[0].limit_bytes == 100 * MIB
     found.forget()
-    assert found.shifts() == ()
+    assert found.shifts(DEMAND) == ()

@@ -7,6 +7,7 @@ import pytest
 from experiments.control_loop.plant import Curve, Plant, PlantTenant, flat, linear, scan
 from experiments.control_loop.world import World
 
+from cachepilot.api.shapes.questions import Pin
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.sense.counters import Pages
 from cachepilot.sense.turnover import AtFirst
@@ -64,6 +65,26 @@ def test_who_has_more_than_at_first_gives_it_back_though_nothing_is_known_of_it(
         other.distrust = "counts too few events"
     world.run(60)
     assert web.limit_bytes >= 110 * MIB and other.limit_bytes >= 64 * MIB
+
+
+def test_who_waits_for_more_of_what_it_misses_with_less_memory_keeps_what_it_keeps(
+    tmp_path: Path,
+) -> None:
+    def waits(size: float) -> float:
+        return 3 - 2 * min(size / (64 * MIB), 2) + 2 * min(size / (64 * MIB), 1)
+
+    web = PlantTenant("/web", {"default": linear(128 * MIB, 0.3, 0.4)}, 128 * MIB, waits=waits)
+    other = PlantTenant("/other", {"default": EVEN}, 64 * MIB)
+    plant = Plant([web, other], 192 * MIB, SIZES)
+    world = World(tmp_path, plant, EVERYBODY)
+    world.run(5)
+    first, low_s, kept = plant.ops(web), 0, 0
+    for second in range(600):
+        world.run(1)
+        share = plant.ops(web) / first
+        low_s += share < 0.85
+        kept += second >= 120 and share >= 0.85
+    assert 0 < low_s <= 60 and kept >= 470
 
 
 def test_what_is_kept_is_given_beside_whoever_weighs_more(tmp_path: Path) -> None:
@@ -149,3 +170,46 @@ def test_what_an_slo_took_bars_no_change_later(tmp_path: Path) -> None:
     batch.change({"default": flat(1.0)})
     world.run(200)
     assert batch.limit_bytes <= 68 * MIB
+
+
+def test_a_large_tenant_gives_what_is_much_to_a_small_one_and_little_to_it(tmp_path: Path) -> None:
+    sizes = (*SIZES, *(MIB * size for size in (1024, 2048, 4096, 8192)))
+    large = PlantTenant("/large", {"default": linear(8192 * MIB)}, 4096 * MIB)
+    small = PlantTenant("/small", {"default": linear(32 * MIB)}, 20 * MIB)
+    slo = Objective("/small", throughput_ops=25_000.0)
+    world = World(tmp_path, Plant([large, small], 4116 * MIB, sizes), (slo, *EVERYBODY))
+    world.run(60)
+    assert small.limit_bytes >= 24 * MIB
+    assert large.limit_bytes + small.limit_bytes <= 4116 * MIB
+
+
+def test_memory_of_a_tenant_that_is_missing_from_snapshots_is_given_to_nobody(
+    tmp_path: Path,
+) -> None:
+    world, web, other = given(tmp_path, curve=linear(300 * MIB))
+    both, held = world.plant.tenants, web.limit_bytes
+    for _ in range(4):
+        world.plant.tenants = [other]
+        world.run(20)
+        assert other.target_bytes + held <= 192 * MIB
+        world.plant.tenants, web.seen_generation = both, 0
+        world.run(10)
+    settled, decided = other.limit_bytes, len(world.events())
+    world.plant.tenants = [other]
+    world.run(60)
+    assert other.limit_bytes > settled and len(world.events()) > decided
+
+
+def test_a_pinned_policy_that_is_refused_keeps_no_memory_from_others(tmp_path: Path) -> None:
+    curve = flat(1.0)
+    batch = PlantTenant("/batch", {"default": curve, "lru": curve}, 128 * MIB)
+    spare = PlantTenant("/spare", {"default": curve}, 64 * MIB)
+    needs = PlantTenant("/needs", {"default": EVEN}, 64 * MIB)
+    world = World(tmp_path, Plant([batch, spare, needs], 256 * MIB, SIZES), EVERYBODY)
+    world.run(1)
+    world.plant.refuse = {"/batch": "no such policy"}
+    world.service.pin(Pin(cgroup="/batch", policy="lru"))
+    slo = Objective("/needs", throughput_ops=14_000.0)
+    world.service.set_objectives(Objectives((slo, *EVERYBODY)))
+    world.run(100)
+    assert world.plant.ops(needs) >= 14_000 and spare.limit_bytes < 30 * MIB

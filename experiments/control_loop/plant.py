@@ -46,7 +46,8 @@ def power(scale_bytes: int, exponent: float) -> Curve:
 class PlantTenant:
     """One workload: `curves` are the truth by policy, `told` what the agent says of them.
 
-    With `sampling` counterfactuals scatter. A swap of the policy reads `reread_pages` anew.
+    With `sampling` counterfactuals scatter. A swap of the policy reads `reread_pages` anew. Of the
+    pages that an operation misses it waits for as many as `waits` says of a size, 1 for each.
     """
 
     cgroup: str
@@ -57,6 +58,9 @@ class PlantTenant:
     service_us: float = 50.0
     accesses_per_op: float = 1.0
     threads: float = 4.0
+    waits: Curve = field(default_factory=lambda: flat(1.0))
+    reads_per_miss: dict[str, float] = field(default_factory=dict)
+    """By policy, as far as one is not 1: readahead brings many pages by one read."""
     floor_bytes: int = MIB
     other_bytes: int = 0
     error_bar: float = 0.01
@@ -106,6 +110,11 @@ class PlantTenant:
         found = expected if self.sampling is None else self.sampling.sampled(expected)
         for policy, missed in zip(self.curves, found, strict=True):
             self.missed[policy] = self.missed.get(policy, np.zeros(GROUPS)) + missed
+
+    @property
+    def reads(self) -> float:
+        """Device reads to wait for per missed page."""
+        return self.waits(self.limit_bytes) * self.reads_per_miss.get(self.policy, 1.0)
 
     def swap(self, policy: str) -> None:
         """Another policy decides from now on."""
@@ -172,6 +181,7 @@ class Plant:
     def ops(self, tenant: PlantTenant, wait_us: float = 0.0) -> float:
         """Operations per second of a tenant at the miss ratio that it has now."""
         missed = (tenant.miss or 0.0) + tenant.anew
+        missed *= tenant.reads
         cost = tenant.accesses_per_op * missed * (self.miss_cost_us + wait_us)
         return 1e6 * tenant.threads / (tenant.service_us + cost)
 
@@ -215,7 +225,7 @@ class Plant:
             one.simulate(accesses, self._shares())
             one.count("accesses_total", accesses)
             one.count("misses_total", misses)
-            one.count("block_reads_total", misses)
+            one.count("block_reads_total", misses * one.reads)
             one.count("read_calls_total", ops)
             one.count("read_time_us_total", one.threads * elapsed_s * 1e6 if ops > 0 else 0.0)
             self.reads += misses

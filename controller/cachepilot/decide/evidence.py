@@ -82,7 +82,7 @@ def take_all(
     rows = np.arange(len(index))
     raw = np.concatenate([one.misses for one in told]).reshape(len(told), -1, groups)
     rate = np.array([one.rate for one in told])
-    predicted, missed = raw.sum(axis=2), np.array([seen.misses for seen in intervals])
+    predicted, missed = raw.sum(axis=2), np.array([seen.waited for seen in intervals])
     calibrations = Calibrations.of([one.calibration for one in states])
     _thin(calibrations, states, index, rate)
     totals = [one.totals for one in states]

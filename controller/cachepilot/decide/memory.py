@@ -43,8 +43,10 @@ def step(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list
         # What is owed to who pauses is owed still.
         state.evidence = {}
         return found
-    # The plan counts on somebody whose policy changes since it was made: the next one does not.
-    is_current = all(one.is_free for one in seen.movers.values())
+    # The plan counts on somebody whose policy changes since it was made, or whose limit the node
+    # does not move: the next one does not.
+    stuck = rollout.held(state, seen.time_s)
+    is_current = all(one.is_free and name not in stuck for name, one in seen.movers.items())
     return found + (_decide(state, seen, config) if is_current else [])
 
 
@@ -87,7 +89,9 @@ def _needed(seen: MemoryInterval) -> MemoryInterval:
     for part in (step / PARTS for step in range(1, PARTS)):
         if not any(_is_lacking(one, part) for one in lacking):
             moved = {name: _on_the_way(one, part) for name, one in seen.movers.items()}
-            return replace(seen, tenants={**seen.tenants, **moved})
+            found = replace(seen, tenants={**seen.tenants, **moved})
+            if found.movers:
+                return found
     return seen
 
 
@@ -145,9 +149,10 @@ def _sure_gains(seen: MemoryInterval) -> dict[str, float]:
     The tenants' errors are independent: the error of the sum is divided among tenants by
     the variance that each brings into it.
     """
-    error = max(math.sqrt(sum(one.error**2 for one in seen.movers.values())), 1e-12)
+    movers = seen.movers
+    error = max(math.sqrt(sum(one.error**2 for one in movers.values())), 1e-12)
     return {
-        name: one.worth_planned - one.worth_now - (one.error**2 / error if one.is_step else 0.0)
+        name: one.worth_planned - one.worth_now - (one.error**2 / error if name in movers else 0.0)
         for name, one in seen.tenants.items()
     }
 

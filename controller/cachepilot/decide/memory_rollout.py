@@ -12,11 +12,14 @@ from cachepilot.decide.memory_state import (
     MemoryState,
     MemoryTenant,
     Origin,
+    Stuck,
 )
 from cachepilot.domain.decisions import Decision, Event
 from cachepilot.sense.filling import FILLED_S
 from cachepilot.sizes import PAGE_BYTES
 
+STUCK_S, STUCK_MAX_S = 60.0, 3600.0
+"""For so long a limit that the node did not move is left as it is: at first, and at most."""
 LOSS_COSTS = 2.0
 """Times its cost a change may lose before it is undone: that is read anew, and once more."""
 
@@ -27,8 +30,13 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
         one = seen.tenants.get(name)
         if _is_gone(seen, name, origin) or (one is not None and _is_back(one, origin)):
             del state.restore[name]
-        elif one is not None and one.limit_bytes != origin.seen_bytes:
+        elif one is not None and _has_moved(one, origin.seen_bytes):
             origin.seen_bytes, origin.since_s = one.limit_bytes, seen.time_s
+    for name, stuck in list(state.stuck.items()):
+        one = seen.tenants.get(name)
+        is_over = seen.time_s > stuck.until_s + stuck.wait_s or _is_gone(seen, name, stuck)
+        if is_over or (one is not None and _has_moved(one, stuck.limit_bytes)):
+            del state.stuck[name]
     change = state.change
     if change is None:
         return []
@@ -54,7 +62,7 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
     return found
 
 
-def _is_gone(seen: MemoryInterval, name: str, known: Origin | Member) -> bool:
+def _is_gone(seen: MemoryInterval, name: str, known: Origin | Member | Stuck) -> bool:
     one = seen.tenants.get(name)
     return name not in seen.away if one is None else one.cgroup_id != known.cgroup_id
 
@@ -68,6 +76,11 @@ def drop(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
 
 def _is_at(one: MemoryTenant, limit_bytes: int) -> bool:
     return abs(one.limit_bytes - limit_bytes) < PAGE_BYTES
+
+
+def _has_moved(one: MemoryTenant, limit_bytes: int) -> bool:
+    """Whether a limit is another; what a tenant without one holds scatters."""
+    return abs(one.limit_bytes - limit_bytes) >= one.step_bytes
 
 
 def _is_back(one: MemoryTenant, origin: Origin) -> bool:
@@ -93,7 +106,9 @@ def judge(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> lis
     is_there = _arrive(change, seen)
     has_returned = all(_has_returned(one) for one in change.members.values())
     if is_there and (change.forced or has_returned):
-        return _end(state, seen, Event.KEPT, "who needs it has it")
+        short = _stuck(change, seen)
+        told = f"the node moved no further: {', '.join(short)}" if short else "who needs it has it"
+        return _end(state, seen, Event.KEPT, told)
     if change.forced:
         return []
     gained = _gained(change, seen)
@@ -165,9 +180,10 @@ def stop(state: MemoryState, seen: MemoryInterval) -> None:
 
 def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
     """Follows limits on their way, and page caches that fill; whether all limits are there."""
-    limits = {name: seen.tenants[name].limit_bytes for name in change.members}
-    if limits != change.limits:
-        change.limits, change.moved_s = limits, seen.time_s
+    for name in change.members:
+        one = seen.tenants[name]
+        if _has_moved(one, change.limits.get(name, 0)):
+            change.limits[name], change.moved_s = one.limit_bytes, seen.time_s
     passed_s = seen.time_s - change.moved_s
     is_there = all(_is_at(seen.tenants[name], one.to_bytes) for name, one in change.members.items())
     stands = passed_s >= ARRIVED_INTERVALS * seen.elapsed_s and not _waits(change, seen)
@@ -214,6 +230,35 @@ def _why_undone(change: MemoryChange, promised: float, config: DecideConfig) -> 
     return None
 
 
+def _stuck(change: MemoryChange, seen: MemoryInterval) -> list[str]:
+    """Whose limits are not where they are to be, and have not come nearer for some time.
+
+    While memory is not given up those who are to get it are not to blame.
+    """
+    if seen.time_s - change.moved_s < ARRIVED_INTERVALS * seen.elapsed_s or _waits(change, seen):
+        return []
+    there = {name: seen.tenants[name] for name in change.members.keys() & seen.tenants.keys()}
+    ends = {name: change.members[name].to_bytes for name in there}
+    short = [
+        name for name, one in there.items() if abs(one.limit_bytes - ends[name]) >= one.step_bytes
+    ]
+    donors = [name for name in short if ends[name] < there[name].limit_bytes]
+    return sorted(donors or short)
+
+
+def _hold(state: MemoryState, change: MemoryChange, seen: MemoryInterval) -> None:
+    """Limits that the node did not move are planned as they are, for longer each time."""
+    for name in _stuck(change, seen):
+        known, one = state.stuck.get(name), seen.tenants[name]
+        wait_s = STUCK_S if known is None else min(2 * known.wait_s, STUCK_MAX_S)
+        state.stuck[name] = Stuck(one.cgroup_id, one.limit_bytes, wait_s, seen.time_s + wait_s)
+
+
+def held(state: MemoryState, time_s: float) -> frozenset[str]:
+    """Whose limits the node did not move, and are not asked for again yet."""
+    return frozenset(name for name, one in state.stuck.items() if time_s < one.until_s)
+
+
 def _has_returned(one: Member) -> bool:
     return abs(one.to_bytes - one.from_bytes) < PAGE_BYTES
 
@@ -222,6 +267,7 @@ def _end(state: MemoryState, seen: MemoryInterval, event: Event, why: str) -> li
     """Ends the change: it is kept, or all go back to where they began."""
     change, is_kept = state.change, event is Event.KEPT
     assert change is not None
+    _hold(state, change, seen)
     if not is_kept:
         state.restore.update(change.origins(seen.time_s))
     state.change, state.evidence = None, {}

@@ -92,10 +92,19 @@ class MemoryTenant:
         return 1 - self.aimed_planned if self.has_slo else self.below_planned
 
     @property
+    def moved_bytes(self) -> int:
+        """By how much the plan changes its limit."""
+        return abs(self.planned_bytes - self.limit_bytes)
+
+    @property
+    def step_bytes(self) -> float:
+        """The least that is worth changing its limit by."""
+        return max(PAGE_BYTES, STEP_SHARE_MIN * self.limit_bytes)
+
+    @property
     def is_step(self) -> bool:
         """Whether the plan changes its limit by as much as is worth changing it for."""
-        least = max(PAGE_BYTES, STEP_SHARE_MIN * self.limit_bytes)
-        return abs(self.planned_bytes - self.limit_bytes) >= least
+        return self.moved_bytes >= self.step_bytes
 
 
 @dataclass(frozen=True)
@@ -120,8 +129,20 @@ class MemoryInterval:
 
     @cached_property
     def movers(self) -> dict[str, MemoryTenant]:
-        """Tenants whose limits the plan changes."""
-        return {name: one for name, one in self.tenants.items() if one.is_step}
+        """Tenants whose limits the plan changes, where it changes any by a step.
+
+        What is a step for who gets it may be none for who gives it: by it less is left out.
+        """
+        tenants = self.tenants.values()
+        if not self.is_forced and not any(one.is_step for one in tenants):
+            return {}
+        most = max((one.moved_bytes for one in tenants), default=0)
+        least = max(PAGE_BYTES, STEP_SHARE_MIN * most)
+        return {
+            name: one
+            for name, one in self.tenants.items()
+            if one.is_step or one.moved_bytes >= least
+        }
 
 
 @dataclass
@@ -135,6 +156,16 @@ class Origin:
     limit_bytes: int
     seen_bytes: int = 0
     since_s: float = 0.0
+
+
+@dataclass
+class Stuck:
+    """A limit that the node does not move, and until when it is planned to stay as it is."""
+
+    cgroup_id: int
+    limit_bytes: int
+    wait_s: float
+    until_s: float
 
 
 @dataclass
@@ -165,8 +196,8 @@ class MemoryChange:
     `cost` is what may be lost by it, `promised` its predicted gain per second, None until that is
     known of its present ends; both are in the unit of the goal. `gained` is measured against the
     limits of before: of all intervals with these members, and `since` of those in which all limits
-    were there and full. `moved_s` is when one moved last, `settled_s` since when they are there and
-    full. What is `forced` is not undone for what it costs.
+    were there and full. `moved_s` is when one moved last, from where the `limits` are, `settled_s`
+    since when they are there and full. What is `forced` is not undone for what it costs.
     """
 
     started_s: float
@@ -194,7 +225,8 @@ class MemoryState:
     it cost less; that of those whose limits a plan changes counts for it.
 
     `owed` is what tenants did not have of what they keep, and would have had by the plan. `lost` is
-    what changes that were undone cost, until one gains. `restore` are limits on their way back.
+    what changes that were undone cost, until one gains. `restore` are limits on their way back,
+    `stuck` those that the node did not move.
 
     All that is counted is in the unit of `goal`, and has the `weights` of tenants in it.
     """
@@ -204,6 +236,7 @@ class MemoryState:
     lost: float = 0.0
     change: MemoryChange | None = None
     restore: dict[str, Origin] = field(default_factory=dict)
+    stuck: dict[str, Stuck] = field(default_factory=dict)
     goal: str = ""
     weights: dict[str, float] = field(default_factory=dict)
 
@@ -224,6 +257,8 @@ class MemoryState:
         """With a clock that went back, or over a time of which no snapshot tells (below 0)."""
         for origin in self.restore.values():
             origin.since_s -= seconds
+        for one in self.stuck.values():
+            one.until_s -= seconds
         change = self.change
         if change is not None:
             change.started_s -= seconds

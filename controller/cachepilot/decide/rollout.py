@@ -165,7 +165,7 @@ def judge(
     raw = float(known.raw[known.index].sum())
     cpu = float(known.cpu[known.index] - known.cpu[origin]), seen.pages_per_us * trial.cpu_us
     would_cost = trial.origin_factor * known.raw[origin]
-    trial.take(would_cost, seen.misses, raw, float(known.rate), cpu, seen.elapsed_s)
+    trial.take(would_cost, seen.waited, raw, float(known.rate), cpu, seen.elapsed_s)
     cost = trial.reread = max(trial.reread, float(known.cost[known.index]))
     if trial.is_confirmed(trial.sure_bound(config.alpha)):
         why = f"it saved {trial.gained:.0f} pages in {trial.intervals} intervals{trial.told_cpu()}"

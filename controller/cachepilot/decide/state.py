@@ -125,7 +125,7 @@ class Interval:
     `may_begin` nothing can be stored: a change that is ordered but not live waits. `regime` rises
     when the workload changed. `cpu_us` is what the programs of each policy of the counterfactual
     cost, microseconds of CPU time per access, None where that is nothing of any; a page takes
-    `page_us` to be read.
+    `page_us` to be read. A page of `misses` counts `weight`: see `model.reads_per_miss`.
     """
 
     time_s: float
@@ -145,6 +145,7 @@ class Interval:
     refused: str | None = None
     cpu_us: Floats | None = None
     page_us: float = 1.0
+    weight: float = 1.0
 
     def cpu_us_of(self, policy: str) -> float:
         """CPU time of the programs of a policy, microseconds per access."""
@@ -157,6 +158,11 @@ class Interval:
     def pages_per_us(self) -> float:
         """Pages that could be read in the interval in a microsecond of CPU time per access."""
         return self.accesses / self.page_us
+
+    @property
+    def waited(self) -> float:
+        """Missed pages, as many as they count."""
+        return self.weight * self.misses
 
     @property
     def miss_ratio(self) -> float:

@@ -270,10 +270,19 @@ class Device:
 
 @dataclass(frozen=True)
 class Node:
-    """A host and the memory that its tenants share."""
+    """A host and the memory that its tenants share.
+
+    Of that `away_bytes` are held by tenants that are missing from the snapshot and may come back.
+    """
 
     name: str
     budget_bytes: int
+    away_bytes: int = 0
+
+    @property
+    def shared_bytes(self) -> int:
+        """What tenants of the snapshot may have together."""
+        return max(0, self.budget_bytes - self.away_bytes)
 
     def __post_init__(self) -> None:
         fine = 0 < self.budget_bytes <= BYTES_MAX

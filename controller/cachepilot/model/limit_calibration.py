@@ -9,6 +9,11 @@ measured for long stand for themselves, those of a few seconds for what their ne
 How fast it walks is estimated by what limits differ beyond their noise (the method of moments of
 DerSimonian and Laird 1986). Between two limits the mean of a walk is in proportion to their
 distance, and beyond the last it stays.
+
+What counts in the end is how long operations take. With another limit other operations may miss, of
+whose misses more or fewer are waited for; the throughput model, which is fitted to where a tenant
+is, is then wrong of all other limits though the curve be right. So what operations took at a limit
+beyond what the model of now says of that time is counted as misses, too.
 """
 
 import math
@@ -16,10 +21,11 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
-from cachepilot.domain.snapshot import Curves, FloatArray, IntArray
+from cachepilot.domain.snapshot import Curves, Demand, FloatArray, IntArray
 from cachepilot.model.calibration import FORGOTTEN_S, PRIOR_S
 
 NEAR_SHARE = 0.01
@@ -33,15 +39,47 @@ WALK_SD_MIN = 0.02
 (experiments/conformance)."""
 LEAST_CHANGE = 0.002
 """Of a miss ratio: a correction is told in such steps, so that curves are corrected seldom."""
+TIME_ERROR = 0.3
+"""Of a throughput: what a model is off of which nothing is known."""
 LEAST_S = LEAST_CHANGE * PRIOR_S
 """Of a limit: what is left of it, where half of the accesses miss, corrects by no such step."""
 
 
+class Done(NamedTuple):
+    """Operations, the time that they took, and what one read of each would and did cost them, us.
+
+    The latter are the cost of a miss, and that times the miss ratio.
+    """
+
+    ops: float = 0.0
+    time_us: float = 0.0
+    read_us: float = 0.0
+    missed_us: float = 0.0
+
+    def waits(self, demand: Demand) -> float:
+        """What an access missed, beyond what it did, for a model to say the time that was taken."""
+        all_us = demand.accesses_per_op * self.read_us
+        if all_us <= 0:
+            return 0.0
+        model_us = demand.service_us * self.ops + demand.accesses_per_op * self.missed_us
+        return (self.time_us - model_us) / all_us
+
+    def variance(self, demand: Demand) -> float:
+        """Of `waits` of one interval, by how far the model's predictions of intervals are off."""
+        all_us = demand.accesses_per_op * self.read_us
+        off = TIME_ERROR if demand.error_pct is None else demand.error_pct / 100
+        return (off * self.time_us / all_us) ** 2 if all_us > 0 else 0.0
+
+
+NOTHING_DONE = Done()
+
+
 @dataclass
 class Anchor:
-    """A limit that was in force: accesses and misses, and the misses that the curve told of.
+    """A limit that was in force: accesses and misses, the misses that the curve told of, and ops.
 
-    All fade. `seconds` is the time that they stand for.
+    All fade, and for `aside_s` more slowly since it is in force no more. `seconds` is the time that
+    they stood for then.
     """
 
     limit_bytes: int
@@ -49,28 +87,51 @@ class Anchor:
     misses: float = 0.0
     told: float = 0.0
     seconds: float = 0.0
+    done: Done = NOTHING_DONE
+    aside_s: float = 0.0
+
+    @property
+    def left(self) -> float:
+        """The share that is left of what was known when it was last in force."""
+        found: float = 0.5 ** (self.aside_s / FORGOTTEN_S)
+        return found
+
+    @property
+    def known_s(self) -> float:
+        """The seconds that what is left stands for."""
+        return self.left * self.seconds
 
     def fade(self, share: float) -> None:
-        """Keeps that share of what is known."""
+        """Keeps that share of what is known, while it is in force."""
+        share *= self.left
+        self.aside_s = 0.0
         self.accesses *= share
         self.misses *= share
         self.told *= share
         self.seconds *= share
+        self.done = Done(*(share * one for one in self.done))
 
-    @property
-    def off(self) -> float:
-        """Measured minus told miss ratio, -1 to 1."""
-        return (self.misses - self.told) / max(self.accesses, 1.0)
+    def off(self, demand: Demand) -> float:
+        """Measured minus told miss ratio, what operations waited for beyond that counted as missed.
 
-    @property
-    def variance(self) -> float:
+        No less than if nothing were missed, and no more than if all were.
+        """
+        found = (self.misses - self.told) / max(self.accesses, 1.0) + self.done.waits(demand)
+        told = self.told / max(self.accesses, 1.0)
+        return min(max(found, -told), 1.0 - told)
+
+    def variance(self, demand: Demand) -> float:
         """Of `off`: that of a share of so many accesses, and of a workload that varies by itself.
 
         By the latter `PRIOR_S` seconds tell no more of a curve than that it is trusted, where half
         of the accesses miss; a miss ratio that is nearly 0 or 1 varies less, as a share does.
         """
-        by_time = PRIOR_S * LEVEL_SD**2 / self.seconds
-        return self.spread * (0.25 / (self.accesses + 2) + by_time)
+        left = self.left
+        seconds = left * self.seconds
+        by_time = PRIOR_S * LEVEL_SD**2 / seconds
+        found = self.spread * (0.25 / (left * self.accesses + 2) + by_time)
+        by_throughput = self.done.variance(demand)
+        return found + (PRIOR_S / seconds * by_throughput if by_throughput else 0.0)
 
     @property
     def spread(self) -> float:
@@ -92,22 +153,27 @@ class LimitCalibration:
     def take(
         self,
         limit_bytes: int,
-        pages: tuple[int, int],
+        pages: Sequence[int],
         told: float,
         elapsed_s: float,
         half_life_s: float,
+        done: Done = NOTHING_DONE,
     ) -> None:
-        """An interval: accesses and misses, `pages`, and the miss ratio that the curve tells."""
+        """An interval: accesses and misses, `pages`, and the miss ratio that the curve tells.
+
+        Where throughput does not count, or is not known, nothing was `done`.
+        """
         here = self._at(limit_bytes)
-        slow, fast = 0.5 ** (elapsed_s / FORGOTTEN_S), 0.5 ** (elapsed_s / half_life_s)
+        here.fade(0.5 ** (elapsed_s / half_life_s))
         for one in self.anchors:
-            one.fade(fast if one is here else slow)
-        self.anchors = [one for one in self.anchors if one is here or one.seconds >= LEAST_S]
-        accesses, misses = pages
+            one.aside_s += 0.0 if one is here else elapsed_s
+        self.anchors = [one for one in self.anchors if one is here or one.known_s >= LEAST_S]
+        accesses, misses = pages[:2]
         here.accesses += accesses
         here.misses += min(misses, accesses)
         here.told += told * accesses
         here.seconds += elapsed_s
+        here.done = Done(*(a + b for a, b in zip(here.done, done, strict=True)))
 
     def _at(self, limit_bytes: int) -> Anchor:
         """The anchor of a limit, which is made when none is near."""
@@ -116,26 +182,29 @@ class LimitCalibration:
             return near
         if len(self.anchors) >= ANCHORS_MAX:
             # The least and the greatest bound what is read between: the first memory is often one.
-            self.anchors.remove(min(self.anchors[1:-1], key=lambda one: one.seconds))
+            self.anchors.remove(min(self.anchors[1:-1], key=lambda one: one.known_s))
         found = Anchor(limit_bytes)
         insort(self.anchors, found, key=lambda one: one.limit_bytes)
         return found
 
-    def shifts(self) -> tuple[tuple[int, float], ...]:
-        """Limits and by how much the curve is off there, rounded to what is worth a correction."""
-        known = [one for one in self.anchors if one.seconds > 0]
+    def shifts(self, demand: Demand) -> tuple[tuple[int, float], ...]:
+        """Limits and by how much the curve is off there, rounded to what is worth a correction.
+
+        `demand` is the throughput model as it is now.
+        """
+        known = [one for one in self.anchors if one.known_s > 0]
         return tuple(
             (one.limit_bytes, round(shift / LEAST_CHANGE) * LEAST_CHANGE)
-            for one, shift in zip(known, _smoothed(known), strict=True)
+            for one, shift in zip(known, _smoothed(known, demand), strict=True)
         )
 
 
-def _smoothed(known: Sequence[Anchor]) -> list[float]:
+def _smoothed(known: Sequence[Anchor], demand: Demand) -> list[float]:
     """By how much the curve is off at each limit, by what is known of all of them.
 
     A walk may begin anywhere; all that was measured is held against `PRIOR_S` seconds of no error.
     """
-    seen = [(math.log(one.limit_bytes), one.off, one.variance) for one in known]
+    seen = [(math.log(one.limit_bytes), one.off(demand), one.variance(demand)) for one in known]
     per_e_fold = _walk(seen)
     before, after, means = [], [], []
     mean, variance = 0.0, 1.0
@@ -151,7 +220,7 @@ def _smoothed(known: Sequence[Anchor]) -> list[float]:
         means.append(mean)
     for i in range(len(known) - 2, -1, -1):
         means[i] += after[i] / before[i + 1] * (means[i + 1] - means[i])
-    seconds = sum(one.seconds for one in known)
+    seconds = sum(one.known_s for one in known)
     prior_s = PRIOR_S * max((one.spread for one in known), default=1.0)
     return [mean * seconds / (seconds + prior_s) for mean in means]
 

@@ -25,6 +25,7 @@ from cachepilot.node.collector import Collector
 from cachepilot.node.deciding.calibrated import calibrated, certain, first_misses
 from cachepilot.node.deciding.config import NodeConfig
 from cachepilot.node.deciding.decider import Decider, Look
+from cachepilot.node.deciding.presence import beside_away
 from cachepilot.node.deciding.wish import pinned
 from cachepilot.node.keeper import Keeper
 from cachepilot.node.plan_step import Planned, held_fast, plan_step
@@ -248,7 +249,8 @@ class NodeLoop:
         sure = certain(collected, objectives, states, recents)
         curves = calibrated(collected, states, recents)
         missed = first_misses(states, recents)
-        return protected(collected, objectives, share, first_bytes, curves, sure, missed)
+        beside = beside_away(collected, self._decider.state.away)
+        return protected(beside, objectives, share, first_bytes, curves, sure, missed)
 
     def _wait_us(self) -> float:
         """What a device read waits, as the last plan had it."""

@@ -57,7 +57,7 @@ def _where_they_are(
         replace(tenant, floor_bytes=min(tenant.floor_bytes, tenant.limit_bytes))
         for tenant in snapshot.tenants
     )
-    held = sum(tenant.limit_bytes for tenant in tenants)
+    held = sum(tenant.limit_bytes for tenant in tenants) + snapshot.node.away_bytes
     budget = min(BYTES_MAX, max(snapshot.node.budget_bytes, held))
     fixed = replace(snapshot, node=replace(snapshot.node, budget_bytes=budget), tenants=tenants)
     stated = tuple(_without_memory(one) for one in objectives.tenants)

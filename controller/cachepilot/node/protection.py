@@ -62,7 +62,7 @@ def protected(
         share = 0.0
     budget = collected.snapshot.node.budget_bytes
     more = {}
-    room, asked = budget, 0
+    room, asked = collected.snapshot.node.shared_bytes, 0
     for cgroup, seen in collected.seen.items():
         objective, floor = objectives.of(cgroup), seen.tenant.floor_bytes
         room -= _least(seen, objective, budget)

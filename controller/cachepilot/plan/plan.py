@@ -191,7 +191,7 @@ def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
         )
     )
     bound = seen.allocation.bound
-    unallocated = snapshot.node.budget_bytes - int(seen.allocation.limit_bytes.sum())
+    unallocated = snapshot.node.shared_bytes - int(seen.allocation.limit_bytes.sum())
     return Plan(
         epoch=snapshot.epoch,
         node=snapshot.node.name,

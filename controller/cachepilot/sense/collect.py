@@ -73,6 +73,11 @@ class Seen:
         """The limit, or the memory that a tenant without one holds."""
         return self.tenant.limit_bytes
 
+    @property
+    def held_bytes(self) -> int:
+        """Memory that it has or was promised: what goes down counts until it is down."""
+        return max(self.limit_bytes, self.wire.target_limit_bytes)
+
     def with_bounds(
         self,
         floor_bytes: int,

@@ -60,10 +60,11 @@ class Sample:
 
 
 class Pages(NamedTuple):
-    """Accesses of one interval, and those that missed."""
+    """Accesses of one interval, those that missed, and the device reads."""
 
     accesses: int
     misses: int
+    reads: int = 0
 
 
 @quickly_made
@@ -199,7 +200,8 @@ class Counters:
 
 
 def _pages(changed: FloatArray, is_known: BoolArray) -> list[Pages | None]:
-    pages = np.where(is_known[:, None], changed[:, :OPS], 0).astype(np.int64).tolist()
+    columns = changed[:, [ACCESSES, MISSES, BLOCK_READS]]
+    pages = np.where(is_known[:, None], columns, 0).astype(np.int64).tolist()
     known = is_known.tolist()
     return [Pages(*one) if fine else None for one, fine in zip(pages, known, strict=True)]
 

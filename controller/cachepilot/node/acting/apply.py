@@ -26,19 +26,22 @@ PENDING_MAX = 16
 class _Failure:
     """What was asked and did not work, and when it may be asked again, by the node's time."""
 
-    asked: str | int
+    asked: str
     count: int
     again_s: float
 
 
 @dataclass
 class _Kind:
-    """Failures of one kind of action, by cgroup; `fresh` are the reasons of those not told yet."""
+    """Failures of one kind of action, by cgroup; `fresh` are the reasons of those not told yet.
+
+    What is asked is a policy, or that a limit goes up or down: by how much changes all the time.
+    """
 
     failures: dict[str, _Failure] = field(default_factory=dict)
     fresh: dict[str, str] = field(default_factory=dict)
 
-    def waits(self, cgroup: str, asked: str | int, time_s: float) -> bool:
+    def waits(self, cgroup: str, asked: str, time_s: float) -> bool:
         found = self.failures.get(cgroup)
         if found is None or found.asked != asked:
             return False
@@ -46,7 +49,7 @@ class _Kind:
         return 0 < found.again_s - time_s <= BACKOFF_MAX_S
 
     def note(
-        self, cgroup: str, asked: str | int, reason: str | None, time_s: float, interval_s: float
+        self, cgroup: str, asked: str, reason: str | None, time_s: float, interval_s: float
     ) -> None:
         earlier = self.failures.pop(cgroup, None)
         if reason is None:
@@ -74,11 +77,6 @@ def named_tasks(snapshot: wire.Snapshot, objectives: Objectives) -> list[wire.Na
     ]
 
 
-def held_bytes(seen: Seen) -> int:
-    """Memory that one tenant has or was promised: what goes down counts until it is down."""
-    return max(seen.limit_bytes, seen.wire.target_limit_bytes)
-
-
 def grants(
     collected: Collected, wanted: Mapping[str, int], objectives: Objectives
 ) -> dict[str, int]:
@@ -87,8 +85,8 @@ def grants(
     Those of the highest priority first. All limits together stay within the budget, or do not
     grow where they exceed it.
     """
-    held = {cgroup: held_bytes(seen) for cgroup, seen in collected.seen.items()}
-    free = collected.snapshot.node.budget_bytes - sum(held.values())
+    held = {cgroup: seen.held_bytes for cgroup, seen in collected.seen.items()}
+    free = collected.snapshot.node.shared_bytes - sum(held.values())
     found: dict[str, int] = {}
     growing = []
     for cgroup, limit in wanted.items():
@@ -106,13 +104,18 @@ def grants(
     return found
 
 
+def _way(seen: Seen, limit_bytes: int) -> str:
+    """Where a limit goes."""
+    return "up" if limit_bytes > seen.limit_bytes else "down"
+
+
 class Applier:
     """Actions of one node, and what became of them."""
 
     def __init__(self, config: NodeConfig) -> None:
         self._interval_s, self._ttl_ms = config.interval_ms / 1000, config.change_ttl_ms
         self._policies, self._limits = _Kind(), _Kind()
-        self._pending: dict[int, tuple[float, list[wire.Action]]] = {}
+        self._pending: dict[int, tuple[float, list[wire.Action], dict[str, str]]] = {}
         self.refused_plans_total = 0
 
     def actions(
@@ -137,7 +140,9 @@ class Applier:
             cgroup: wish.limit_bytes
             for cgroup, wish in wishes.items()
             if wish.limit_bytes is not None
-            and not self._limits.waits(cgroup, wish.limit_bytes, time_s)
+            and not self._limits.waits(
+                cgroup, _way(collected.seen[cgroup], wish.limit_bytes), time_s
+            )
         }
         granted = grants(collected, limits, objectives)
         found: dict[str, wire.Action] = {}
@@ -159,14 +164,17 @@ class Applier:
         held = {cgroup: seen.limit_bytes for cgroup, seen in collected.seen.items()}
         actions = sorted(found.values(), key=lambda one: one.limit_bytes > held[one.cgroup])
         if found:
-            self._pending[epoch] = (time_s, actions)
+            ways = {
+                one.cgroup: _way(collected.seen[one.cgroup], one.limit_bytes) for one in actions
+            }
+            self._pending[epoch] = (time_s, actions, ways)
             while len(self._pending) > PENDING_MAX:
                 del self._pending[min(self._pending)]
         return [*actions, *trials.about(collected, wishes, found)]
 
     def acknowledge(self, ack: wire.Ack) -> str:
         """Takes an acknowledgement in; returns why the plan was refused as a whole, if it was."""
-        time_s, sent = self._pending.pop(ack.epoch, (0.0, []))
+        time_s, sent, ways = self._pending.pop(ack.epoch, (0.0, [], {}))
         if ack.refused:
             self.refused_plans_total += 1
             return ack.refused
@@ -184,8 +192,8 @@ class Applier:
                 self._policies.note(result.cgroup, asked, failed, time_s, self._interval_s)
             if action.HasField("limit_bytes"):
                 failed = reason if result.limit_bytes != action.limit_bytes else None
-                limit = action.limit_bytes
-                self._limits.note(result.cgroup, limit, failed, time_s, self._interval_s)
+                way = ways[result.cgroup]
+                self._limits.note(result.cgroup, way, failed, time_s, self._interval_s)
         return ""
 
     def take_refused_policies(self) -> dict[str, str]:

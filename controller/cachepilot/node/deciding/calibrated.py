@@ -21,7 +21,9 @@ def calibrated(
     Corrected curves are kept in `recents` while neither the curves nor their errors change.
     """
     return {
-        cgroup: _corrected(seen.tenant.curves, states[cgroup].shifts, recents[cgroup])
+        cgroup: _corrected(
+            seen.tenant.curves, states[cgroup].limits.shifts(seen.tenant.demand), recents[cgroup]
+        )
         for cgroup, seen in collected.seen.items()
         if seen.tenant.curves is not None
     }

@@ -13,8 +13,10 @@ from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.memory_state import MemoryState
 from cachepilot.decide.state import is_settling
 from cachepilot.domain.decisions import Decision, Event, Reading, Setting
-from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.planned import Plan
+from cachepilot.domain.units import US_PER_S
+from cachepilot.model.limit_calibration import NOTHING_DONE, Done
 from cachepilot.node.deciding import first_memory, policies, presence
 from cachepilot.node.deciding.memory import MemoryCycle, interval
 from cachepilot.node.deciding.policies import Cycle
@@ -93,6 +95,7 @@ class Decider:
             self.state.clock.interval_s = interval_s
         self.recents: dict[str, Recent] = {}
         self._elapsed_s, self._is_gap = 0.0, False
+        self._swapped: dict[str, str] = {}
 
     def agent_restarted(self) -> None:
         """The agent counts regimes of workloads anew: the next that it tells is no change."""
@@ -110,6 +113,7 @@ class Decider:
         self.recents = _recents(self.recents, collected.seen)
         for cgroup, seen in collected.seen.items():
             state = self.state.tenants[cgroup]
+            state.held_bytes = seen.held_bytes
             recent = self.recents[cgroup]
             changed = first_memory.set_by_operator(recent, seen)
             pinned = first_memory.pinned_bytes(seen, objectives.of(cgroup))
@@ -125,23 +129,33 @@ class Decider:
             half_life_s = self.config.calibration_half_life_s
             recent.at_first.take(policy, seen.wire.phase, pages, anew, self._elapsed_s, half_life_s)
             if not self._is_gap:
-                self._calibrate(seen, state)
+                cost_us = collected.snapshot.device.miss_cost_us
+                self._calibrate(seen, state, objectives.of(cgroup), cost_us)
         return decisions
 
-    def _calibrate(self, seen: Seen, state: TenantState) -> None:
-        """Holds the miss ratio that was measured against the curve, where nothing is under way."""
+    def _calibrate(
+        self, seen: Seen, state: TenantState, objective: Objective, miss_cost_us: float
+    ) -> None:
+        """Holds the miss ratio that was measured against the curve, where nothing is under way.
+
+        What operations took counts, too, but of whom a hit ratio is promised.
+        """
         if seen.wire.phase > state.limits_regime:
             state.limits.forget()
+            state.reads_per_miss.forget()
         state.limits_regime = seen.wire.phase
-        told = None
+        half_life_s, pages, told = self.config.calibration_half_life_s, seen.pages, None
+        if pages is not None and not seen.is_filling:
+            state.reads_per_miss.take(seen.tenant.policy, pages, self._elapsed_s, half_life_s)
         if seen.measured is not None:
             told = seen.measured.miss_at(seen.tenant.policy, seen.limit_bytes)
-        pages = seen.pages
         if told is None or pages is None or pages.accesses <= 0 or self._elapsed_s <= 0:
             return
         if seen.tenant.trust.trusted and not seen.is_filling and not is_settling(state.policy):
-            half_life_s = self.config.calibration_half_life_s
-            state.limits.take(seen.limit_bytes, pages, told, self._elapsed_s, half_life_s)
+            done = NOTHING_DONE
+            if objective.hit_ratio is None:
+                done = _done(seen, miss_cost_us, self._elapsed_s)
+            state.limits.take(seen.limit_bytes, pages, told, self._elapsed_s, half_life_s, done)
 
     def held(self, collected: Collected) -> frozenset[str]:
         """Whose limit must stay: a page cache turns over, or the node is about to undo a change."""
@@ -149,7 +163,12 @@ class Decider:
         found = {name for name in collected.seen if is_settling(states[name].policy)}
         # Somebody else may just have set it: that is told by its staying there.
         found.update(name for name, one in self.recents.items() if one.is_foreign)
-        return foreign(states, collected.seen) | found
+        # What is asked for may take time, or be refused for ever: others are planned beside it.
+        for name, policy in self._swapped.items():
+            if name in collected.seen and collected.seen[name].tenant.policy != policy:
+                found.add(name)
+        stuck = memory_rollout.held(self.state.memory, collected.time_s)
+        return foreign(states, collected.seen) | found | (stuck & collected.seen.keys())
 
     def unsettled(self, collected: Collected, held: frozenset[str]) -> frozenset[str]:
         """Whose page cache fills, beside those `held`: what is measured is not of its setting."""
@@ -166,11 +185,12 @@ class Decider:
         )  # fmt: skip
         wishes, decisions = policies.decide(cycle, states, self.recents, self.config)
         swapped = {
-            name
+            name: wish.policy
             for name, wish in wishes.items()
             if wish.policy not in (None, collected.seen[name].tenant.policy)
         }
-        busy = self.held(collected) | swapped
+        busy = self.held(collected) | swapped.keys()
+        self._swapped = swapped
         seen = interval(
             MemoryCycle(
                 collected=collected,
@@ -266,6 +286,16 @@ class Decider:
                 )
             )
         return decisions
+
+
+def _done(seen: Seen, miss_cost_us: float, elapsed_s: float) -> Done:
+    """What a tenant did in an interval, its miss ratio and the time of a read as the model's."""
+    sample = seen.sample
+    if sample is None:
+        return NOTHING_DONE
+    ops, read_us = sample.ops * elapsed_s, sample.device_read_us or miss_cost_us
+    time_us = US_PER_S * seen.tenant.demand.concurrency * elapsed_s
+    return Done(ops, time_us, ops * read_us, ops * read_us * sample.miss_ratio)
 
 
 def _recents(known: Mapping[str, Recent], seen: Mapping[str, Seen]) -> dict[str, Recent]:

@@ -65,7 +65,11 @@ def miss_at(seen: Seen, state: TenantState, limit_bytes: int) -> float | None:
     if certain is not None:
         return float(certain.miss_ratio[0, int(limit_bytes >= seen.limit_bytes)])
     told = None if seen.measured is None else seen.measured.miss_at(seen.tenant.policy, limit_bytes)
-    return None if told is None else corrected(told, limit_bytes, state.shifts)
+    return (
+        None
+        if told is None
+        else corrected(told, limit_bytes, state.limits.shifts(seen.tenant.demand))
+    )
 
 
 class _Worth:
@@ -263,7 +267,8 @@ def _is_forced(cycle: MemoryCycle) -> bool:
     """
     budget, actions = cycle.collected.snapshot.node.budget_bytes, cycle.plan.actions
     present = sum(one.present.limit_bytes for one in actions)
-    if present > budget and sum(one.limit_bytes for one in actions) < present:
+    shared = cycle.collected.snapshot.node.shared_bytes
+    if present > shared and sum(one.limit_bytes for one in actions) < present:
         return True
     return any(_is_mended(one, cycle, budget) for one in actions)
 

@@ -59,7 +59,7 @@ def _miss_time_share(seen: Seen, cycle: Cycle) -> float:
     return cost_us / time_us if time_us > 0 else 0.0
 
 
-def _interval(seen: Seen, objective: Objective, cycle: Cycle) -> Interval:
+def _interval(seen: Seen, state: TenantState, objective: Objective, cycle: Cycle) -> Interval:
     tenant = seen.tenant
     order = cycle.orders.get(tenant.cgroup, NO_WISH)
     pages = None if cycle.is_gap else seen.pages
@@ -82,6 +82,7 @@ def _interval(seen: Seen, objective: Objective, cycle: Cycle) -> Interval:
         refused=cycle.refused.get(tenant.cgroup),
         cpu_us=None if told is None else cycle.costs.of(told.policies),
         page_us=cycle.page_us,
+        weight=1.0 if pages is None else state.reads_per_miss.weight(tenant.policy, pages),
     )
 
 
@@ -116,8 +117,8 @@ def decide(
     all_seen = cycle.collected.seen
     asked = [cycle.objectives.of(cgroup) for cgroup in all_seen]
     intervals = [
-        _interval(seen, objective, cycle)
-        for seen, objective in zip(all_seen.values(), asked, strict=True)
+        _interval(seen, states[cgroup], objective, cycle)
+        for (cgroup, seen), objective in zip(all_seen.items(), asked, strict=True)
     ]
     outcomes = step_all([states[cgroup].policy for cgroup in all_seen], intervals, config)
     for (cgroup, seen), objective, found in zip(all_seen.items(), asked, outcomes, strict=True):

@@ -6,12 +6,12 @@ that.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cachepilot.domain.decisions import Decision, Event, Setting
 from cachepilot.node.deciding.first_memory import found_bytes
 from cachepilot.node.deciding.tenant_state import TenantState
-from cachepilot.sense.collect import Seen
+from cachepilot.sense.collect import Collected, Seen
 
 PATIENCE_S = 30.0
 """For so long a tenant that is missing goes on where it was."""
@@ -23,6 +23,15 @@ class Away:
 
     state: TenantState
     since_s: float
+
+
+def beside_away(collected: Collected, away: Mapping[str, Away]) -> Collected:
+    """With what those hold who are missing: nobody else may have that."""
+    if not away:
+        return collected
+    snapshot, held = collected.snapshot, sum(one.state.held_bytes for one in away.values())
+    node = replace(snapshot.node, away_bytes=held)
+    return replace(collected, snapshot=replace(snapshot, node=node))
 
 
 def _ended(cgroup: str, state: TenantState, time_s: float) -> list[Decision]:

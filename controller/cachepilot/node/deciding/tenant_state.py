@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from cachepilot.decide.state import PolicyState
 from cachepilot.domain.snapshot import Curves
 from cachepilot.model.limit_calibration import LimitCalibration
+from cachepilot.model.reads_per_miss import ReadsPerMiss
 from cachepilot.sense.turnover import AtFirst, Turnover
 
 CHANGES_KEPT = 4
@@ -15,26 +16,23 @@ CHANGES_KEPT = 4
 class TenantState:
     """It outlives a restart. `held_first_bytes` is its first memory, see `first_memory`.
 
-    `limits` is what was measured at the limits that it had, in the regime `limits_regime`. `owed_s`
-    is the time that it lost against what plans let it keep, in `managed_s` of being looked at; time
-    that it gained counts as credit. `changes` are names of its last changes on trial, the newest
-    last.
+    `held_bytes` is what it had or was promised when it was seen last. `limits` is what was measured
+    at the limits that it had, in the regime `limits_regime`. `owed_s` is the time that it lost
+    against what plans let it keep, in `managed_s` of being looked at; time that it gained counts as
+    credit. `changes` are names of its last changes on trial, the newest last.
     """
 
     cgroup_id: int
     policy: PolicyState = field(default_factory=PolicyState)
     limits: LimitCalibration = field(default_factory=LimitCalibration)
     limits_regime: int = 0
+    reads_per_miss: ReadsPerMiss = field(default_factory=ReadsPerMiss)
     owed_s: float = 0.0
     managed_s: float = 0.0
     held_first_bytes: int = 0
+    held_bytes: int = 0
     recommended: tuple[str, int] | None = None
     changes: list[int] = field(default_factory=list)
-
-    @property
-    def shifts(self) -> tuple[tuple[int, float], ...]:
-        """By how much the curve is off at the limits that were in force."""
-        return self.limits.shifts()
 
     def begin_change(self, epoch: int) -> None:
         """A change begins whose name is the epoch of the plan that makes it."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from cachepilot.domain.objectives.objective import size_bytes
 from cachepilot.domain.planned import Held
-from cachepilot.domain.snapshot import BoolArray, IntArray, Snapshot
+from cachepilot.domain.snapshot import BoolArray, IntArray, Node, Snapshot
 from cachepilot.errors import InputError
 from cachepilot.plan.problem.asked import Asked
 from cachepilot.plan.problem.config import Config
@@ -57,6 +57,14 @@ def least_limits(asked: Asked, free: frozenset[Held], budget: int) -> IntArray:
     return bounds(asked, free, budget)[0]
 
 
+def _shared(node: Node) -> str:
+    """The memory that tenants share, in words."""
+    told = f"the budget of {human_bytes(node.budget_bytes)}"
+    if node.away_bytes:
+        told += f", of which tenants that are missing hold {human_bytes(node.away_bytes)}"
+    return told
+
+
 def _cut(asked: Asked, least: IntArray, budget: int) -> IntArray:
     """The least of every tenant where they exceed the budget: only what it leaves makes it grow."""
     had = [max(tenant.limit_bytes, tenant.floor_bytes) for tenant in asked.tenants]
@@ -79,20 +87,20 @@ def limits_of(asked: Asked, free: frozenset[Held], snapshot: Snapshot, config: C
     current = np.array([tenant.limit_bytes for tenant in asked.tenants], dtype=np.int64)
     least, most, given = bounds(asked, free, budget)
     chosen = int(least[~given].sum())
-    if chosen > budget:
+    if chosen > node.shared_bytes:
         raise InfeasibleError(
             f"node {node.name}: tenants must have {human_bytes(chosen)} (floors and memory_min), "
-            f"more than the budget of {human_bytes(budget)}"
+            f"more than {_shared(node)}"
         )
-    over = int(least.sum()) - budget
+    over = int(least.sum()) - node.shared_bytes
     if over > 0:
-        cut = _cut(asked, least, budget)
+        cut = _cut(asked, least, node.shared_bytes)
         return Limits(cut, cut, cut, cut, True, over)
     step = int(config.movement_share * budget)
     # An operator who fixes a limit wants it now: only what the planner chooses moves in steps.
     low = np.where(given, least, np.maximum(least, current - step))
     high = np.where(given, least, np.maximum(low, np.minimum(most, current + step)))
-    excess = int(low.sum()) - budget
+    excess = int(low.sum()) - node.shared_bytes
     if current.size and excess > 0:
         share = excess / int((low - least).sum())
         lower = pages_down(low - np.ceil((low - least) * share).astype(np.int64))

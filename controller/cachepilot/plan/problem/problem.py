@@ -271,7 +271,7 @@ def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held
     first = np.array([tenant.first_bytes for tenant in tenants], dtype=np.int64)
     keep = np.array([one.keep for one in stated], dtype=np.float64)
     return Problem(
-        budget_bytes=max(snapshot.node.budget_bytes, int(limits.low.sum())),
+        budget_bytes=max(snapshot.node.shared_bytes, int(limits.low.sum())),
         curves=curves,
         model=throughput_model(tenants, snapshot.device, config.model),
         allowed=allowed & movable[:, None],
