@@ -4,7 +4,7 @@
 from pathlib import Path
 
 import pytest
-from experiments.control_loop.plant import Curve, Plant, PlantTenant, flat, linear, scan
+from experiments.control_loop.plant import Curve, Plant, PlantTenant, flat, linear, power, scan
 from experiments.control_loop.world import World
 
 from cachepilot.api.shapes.questions import Pin
@@ -198,6 +198,24 @@ def test_memory_of_a_tenant_that_is_missing_from_snapshots_is_given_to_nobody(
     world.plant.tenants = [other]
     world.run(60)
     assert other.limit_bytes > settled and len(world.events()) > decided
+
+
+def test_who_takes_the_place_of_tenants_that_are_gone_gives_nothing_for_them(
+    tmp_path: Path,
+) -> None:
+    def four(side: str) -> list[PlantTenant]:
+        curve = power(8 * MIB, 0.3)
+        return [
+            PlantTenant(f"/{side}{i}", {"default": curve}, 48 * MIB, cgroup_id=ord(side) + i)
+            for i in range(4)
+        ]
+
+    world = World(tmp_path, Plant(four("a"), 192 * MIB, SIZES), EVERYBODY)
+    world.run(30)
+    world.plant.tenants = four("k")
+    for _ in range(60):
+        world.run(1)
+        assert all(one.target_bytes == 48 * MIB for one in world.plant.tenants)
 
 
 def test_a_pinned_policy_that_is_refused_keeps_no_memory_from_others(tmp_path: Path) -> None:

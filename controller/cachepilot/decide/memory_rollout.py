@@ -157,10 +157,11 @@ def _growing(change: MemoryChange, seen: MemoryInterval) -> list[MemoryTenant]:
 def _waits(change: MemoryChange, seen: MemoryInterval) -> bool:
     """Whether none of those who get memory has filled what it got: it is left where it is.
 
-    What an operator asks for is done at once.
+    What an operator asks for is done at once. A change waits no longer than a page cache takes to
+    count as full.
     """
     growing = _growing(change, seen)
-    is_late = seen.is_forced or seen.time_s - change.moved_s >= FILLED_S
+    is_late = seen.is_forced or change.waited_s >= FILLED_S
     return bool(growing) and not is_late and all(one.is_filling for one in growing)
 
 
@@ -178,16 +179,23 @@ def stop(state: MemoryState, seen: MemoryInterval) -> None:
             member.to_bytes = seen.tenants[name].limit_bytes
 
 
+def _stands(change: MemoryChange, seen: MemoryInterval) -> bool:
+    """Whether no limit has moved for some time in which all were asked for."""
+    return seen.time_s - change.moved_s >= ARRIVED_INTERVALS * seen.elapsed_s
+
+
 def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
     """Follows limits on their way, and page caches that fill; whether all limits are there."""
     for name in change.members:
         one = seen.tenants[name]
         if _has_moved(one, change.limits.get(name, 0)):
             change.limits[name], change.moved_s = one.limit_bytes, seen.time_s
+    if _waits(change, seen):
+        change.waited_s += seen.elapsed_s
+        change.moved_s = seen.time_s
     passed_s = seen.time_s - change.moved_s
     is_there = all(_is_at(seen.tenants[name], one.to_bytes) for name, one in change.members.items())
-    stands = passed_s >= ARRIVED_INTERVALS * seen.elapsed_s and not _waits(change, seen)
-    is_there = is_there or stands
+    is_there = is_there or _stands(change, seen)
     is_full = not any(seen.tenants[name].is_filling for name in change.members)
     if change.settled_s is None and is_there and (is_full or passed_s >= FILLED_S):
         change.settled_s = seen.time_s
@@ -235,7 +243,7 @@ def _stuck(change: MemoryChange, seen: MemoryInterval) -> list[str]:
 
     While memory is not given up those who are to get it are not to blame.
     """
-    if seen.time_s - change.moved_s < ARRIVED_INTERVALS * seen.elapsed_s or _waits(change, seen):
+    if not _stands(change, seen):
         return []
     there = {name: seen.tenants[name] for name in change.members.keys() & seen.tenants.keys()}
     ends = {name: change.members[name].to_bytes for name in there}

@@ -196,8 +196,9 @@ class MemoryChange:
     `cost` is what may be lost by it, `promised` its predicted gain per second, None until that is
     known of its present ends; both are in the unit of the goal. `gained` is measured against the
     limits of before: of all intervals with these members, and `since` of those in which all limits
-    were there and full. `moved_s` is when one moved last, from where the `limits` are, `settled_s`
-    since when they are there and full. What is `forced` is not undone for what it costs.
+    were there and full. `moved_s` is when one moved last, from where the `limits` are, or none was
+    asked for, which was so for `waited_s` in all; `settled_s` since when they are there and full.
+    What is `forced` is not undone for what it costs.
     """
 
     started_s: float
@@ -210,6 +211,7 @@ class MemoryChange:
     since: Gain = field(default_factory=Gain)
     settled_s: float | None = None
     limits: dict[str, int] = field(default_factory=dict)
+    waited_s: float = 0.0
 
     def origins(self, since_s: float = 0.0) -> dict[str, Origin]:
         """Where everybody began, and goes back to since then."""

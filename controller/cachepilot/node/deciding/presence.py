@@ -26,11 +26,15 @@ class Away:
 
 
 def beside_away(collected: Collected, away: Mapping[str, Away]) -> Collected:
-    """With what those hold who are missing: nobody else may have that."""
+    """With what those hold who are missing: nobody else may have that.
+
+    As far as the others leave room for it: nobody gives anything to who is probably gone.
+    """
     if not away:
         return collected
     snapshot, held = collected.snapshot, sum(one.state.held_bytes for one in away.values())
-    node = replace(snapshot.node, away_bytes=held)
+    room = snapshot.node.budget_bytes - sum(one.held_bytes for one in collected.seen.values())
+    node = replace(snapshot.node, away_bytes=min(held, max(0, room)))
     return replace(collected, snapshot=replace(snapshot, node=node))
 
 
