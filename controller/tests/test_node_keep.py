@@ -210,12 +210,16 @@ def test_who_takes_the_place_of_tenants_that_are_gone_gives_nothing_for_them(
             for i in range(4)
         ]
 
-    world = World(tmp_path, Plant(four("a"), 192 * MIB, SIZES), EVERYBODY)
+    slo = Objective("/k0", throughput_ops=9_000.0)
+    world = World(tmp_path, Plant(four("a"), 192 * MIB, SIZES), (slo, *EVERYBODY))
     world.run(30)
     world.plant.tenants = four("k")
+    world.plant.shrink_bytes = 4 * MIB
     for _ in range(60):
         world.run(1)
-        assert all(one.target_bytes == 48 * MIB for one in world.plant.tenants)
+        held = [one.limit_bytes for one in world.plant.tenants]
+        assert sum(held) >= 160 * MIB and min(held) >= 24 * MIB
+    assert world.plant.ops(world.plant.tenants[0]) >= 9_000
 
 
 def test_a_pinned_policy_that_is_refused_keeps_no_memory_from_others(tmp_path: Path) -> None:

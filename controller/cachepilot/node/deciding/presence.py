@@ -19,22 +19,33 @@ PATIENCE_S = 30.0
 
 @dataclass
 class Away:
-    """What is remembered of a tenant that is missing, and since when."""
+    """What is remembered of a tenant that is missing, and since when.
+
+    `kept_bytes` of what it held were free beside what others held when it was first missing.
+    """
 
     state: TenantState
     since_s: float
+    kept_bytes: int | None = None
 
 
 def beside_away(collected: Collected, away: Mapping[str, Away]) -> Collected:
-    """With what those hold who are missing: nobody else may have that.
+    """With what is kept for those who are missing: nobody else may have that.
 
-    As far as the others leave room for it: nobody gives anything to who is probably gone.
+    It is what the others left room for when they were first missing: nobody gives anything to who
+    is probably gone.
     """
     if not away:
         return collected
-    snapshot, held = collected.snapshot, sum(one.state.held_bytes for one in away.values())
+    snapshot = collected.snapshot
     room = snapshot.node.budget_bytes - sum(one.held_bytes for one in collected.seen.values())
-    node = replace(snapshot.node, away_bytes=min(held, max(0, room)))
+    room -= sum(one.kept_bytes or 0 for one in away.values())
+    for one in away.values():
+        if one.kept_bytes is None:
+            one.kept_bytes = min(one.state.held_bytes, max(0, room))
+            room -= one.kept_bytes
+    held = sum(one.kept_bytes or 0 for one in away.values())
+    node = replace(snapshot.node, away_bytes=held)
     return replace(collected, snapshot=replace(snapshot, node=node))
 
 
