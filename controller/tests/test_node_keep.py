@@ -204,22 +204,19 @@ def test_who_takes_the_place_of_tenants_that_are_gone_gives_nothing_for_them(
     tmp_path: Path,
 ) -> None:
     def four(side: str) -> list[PlantTenant]:
-        curve = power(8 * MIB, 0.3)
+        curves = [linear(size * MIB) for size in (150, 96, 96, 96)]
         return [
             PlantTenant(f"/{side}{i}", {"default": curve}, 48 * MIB, cgroup_id=ord(side) + i)
-            for i in range(4)
+            for i, curve in enumerate(curves)
         ]
 
-    slo = Objective("/k0", throughput_ops=9_000.0)
-    world = World(tmp_path, Plant(four("a"), 192 * MIB, SIZES), (slo, *EVERYBODY))
+    plant = Plant(four("a"), 192 * MIB, SIZES, shrink_bytes=4 * MIB)
+    world = World(tmp_path, plant, EVERYBODY)
     world.run(30)
-    world.plant.tenants = four("k")
-    world.plant.shrink_bytes = 4 * MIB
-    for _ in range(60):
-        world.run(1)
-        held = [one.limit_bytes for one in world.plant.tenants]
-        assert sum(held) >= 160 * MIB and min(held) >= 24 * MIB
-    assert world.plant.ops(world.plant.tenants[0]) >= 9_000
+    plant.tenants = four("k")
+    world.run(15)
+    held = [one.limit_bytes for one in plant.tenants]
+    assert max(held) >= 60 * MIB and sum(held) >= 188 * MIB
 
 
 def test_a_pinned_policy_that_is_refused_keeps_no_memory_from_others(tmp_path: Path) -> None:
