@@ -4,7 +4,7 @@
 from pathlib import Path
 
 import pytest
-from experiments.control_loop.plant import Curve, Plant, PlantTenant, flat, linear, power, scan
+from experiments.control_loop.plant import Curve, Plant, PlantTenant, flat, linear, scan
 from experiments.control_loop.world import World
 
 from cachepilot.api.shapes.questions import Pin
@@ -200,8 +200,9 @@ def test_memory_of_a_tenant_that_is_missing_from_snapshots_is_given_to_nobody(
     assert other.limit_bytes > settled and len(world.events()) > decided
 
 
+@pytest.mark.parametrize("between", [0, 1, 4])
 def test_who_takes_the_place_of_tenants_that_are_gone_gives_nothing_for_them(
-    tmp_path: Path,
+    tmp_path: Path, between: int
 ) -> None:
     def four(side: str) -> list[PlantTenant]:
         curves = [linear(size * MIB) for size in (150, 96, 96, 96)]
@@ -213,6 +214,8 @@ def test_who_takes_the_place_of_tenants_that_are_gone_gives_nothing_for_them(
     plant = Plant(four("a"), 192 * MIB, SIZES, shrink_bytes=4 * MIB)
     world = World(tmp_path, plant, EVERYBODY)
     world.run(30)
+    plant.tenants = four("k")[:between]
+    world.run(5)
     plant.tenants = four("k")
     world.run(15)
     held = [one.limit_bytes for one in plant.tenants]

@@ -21,7 +21,7 @@ PATIENCE_S = 30.0
 class Away:
     """What is remembered of a tenant that is missing, and since when.
 
-    `kept_bytes` of what it held were free beside what others held when it was first missing.
+    `kept_bytes` of what it held have been free beside what others held ever since.
     """
 
     state: TenantState
@@ -32,18 +32,17 @@ class Away:
 def beside_away(collected: Collected, away: Mapping[str, Away]) -> Collected:
     """With what is kept for those who are missing: nobody else may have that.
 
-    It is what the others left room for when they were first missing: nobody gives anything to who
-    is probably gone.
+    It is what the others have left room for ever since: nobody who is there, or comes, gives
+    anything for who is probably gone, and what they give to each other is not kept.
     """
     if not away:
         return collected
     snapshot = collected.snapshot
     room = snapshot.node.budget_bytes - sum(one.held_bytes for one in collected.seen.values())
-    room -= sum(one.kept_bytes or 0 for one in away.values())
     for one in away.values():
-        if one.kept_bytes is None:
-            one.kept_bytes = min(one.state.held_bytes, max(0, room))
-            room -= one.kept_bytes
+        most = one.state.held_bytes if one.kept_bytes is None else one.kept_bytes
+        one.kept_bytes = min(most, max(0, room))
+        room -= one.kept_bytes
     held = sum(one.kept_bytes or 0 for one in away.values())
     node = replace(snapshot.node, away_bytes=held)
     return replace(collected, snapshot=replace(snapshot, node=node))
