@@ -137,7 +137,9 @@ def seen_at(limit: int, target: int = 0, initial: int = 0) -> Seen:
     return cast("Seen", SimpleNamespace(wire=told, limit_bytes=limit))
 
 
-@pytest.mark.parametrize(("limit", "is_filling", "first"), [(0, True, 50), (0, False, 20)])
+@pytest.mark.parametrize(
+    ("limit", "is_filling", "first"), [(0, True, 50), (0, False, 20), (60, True, 20)]
+)
 @pytest.mark.parametrize("initial", [0, 60])
 def test_without_a_limit_the_first_memory_is_what_a_cache_holds_once_it_has_filled(
     limit: int, is_filling: bool, first: int, initial: int

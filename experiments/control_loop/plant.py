@@ -112,9 +112,10 @@ class PlantTenant:
             self.missed[policy] = self.missed.get(policy, np.zeros(GROUPS)) + missed
 
     @property
-    def reads(self) -> float:
-        """Device reads to wait for per missed page."""
-        return self.waits(self.limit_bytes) * self.reads_per_miss.get(self.policy, 1.0)
+    def reads_per_op(self) -> float:
+        """Device reads that an operation waits for."""
+        missed = self.accesses_per_op * ((self.miss or 0.0) + self.anew)
+        return missed * self.waits(self.limit_bytes) * self.reads_per_miss.get(self.policy, 1.0)
 
     def swap(self, policy: str) -> None:
         """Another policy decides from now on."""
@@ -180,9 +181,7 @@ class Plant:
 
     def ops(self, tenant: PlantTenant, wait_us: float = 0.0) -> float:
         """Operations per second of a tenant at the miss ratio that it has now."""
-        missed = (tenant.miss or 0.0) + tenant.anew
-        missed *= tenant.reads
-        cost = tenant.accesses_per_op * missed * (self.miss_cost_us + wait_us)
+        cost = tenant.reads_per_op * (self.miss_cost_us + wait_us)
         return 1e6 * tenant.threads / (tenant.service_us + cost)
 
     def _wait_us(self) -> float:
@@ -190,10 +189,7 @@ class Plant:
         low, high = 0.0, 1e7
 
         def reads(wait: float) -> float:
-            return sum(
-                self.ops(one, wait) * one.accesses_per_op * ((one.miss or 0.0) + one.anew)
-                for one in self.tenants
-            )
+            return sum(self.ops(one, wait) * one.reads_per_op for one in self.tenants)
 
         if reads(0.0) <= self.capacity_iops:
             return 0.0
@@ -219,17 +215,18 @@ class Plant:
             ops = self.ops(one, wait_us) * max(factor, 0.1) * elapsed_s
             accesses = ops * one.accesses_per_op
             misses = accesses * ((one.miss or 0.0) + one.anew)
+            reads = ops * one.reads_per_op
             one.owed_pages = max(0.0, one.owed_pages - accesses * one.anew)
             one.room_bytes = max(0.0, one.room_bytes - misses * PAGE_BYTES)
             one.done += ops
             one.simulate(accesses, self._shares())
             one.count("accesses_total", accesses)
             one.count("misses_total", misses)
-            one.count("block_reads_total", misses * one.reads)
+            one.count("block_reads_total", reads)
             one.count("read_calls_total", ops)
             one.count("read_time_us_total", one.threads * elapsed_s * 1e6 if ops > 0 else 0.0)
-            self.reads += misses
-            self.read_time_us += misses * (self.miss_cost_us + wait_us)
+            self.reads += reads
+            self.read_time_us += reads * (self.miss_cost_us + wait_us)
 
     def _anew(self, one: PlantTenant, elapsed_s: float) -> float:
         """Pages that a swap makes the tenant read anew, per access; the others still hit."""

@@ -30,12 +30,12 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
         one = seen.tenants.get(name)
         if _is_gone(seen, name, origin) or (one is not None and _is_back(one, origin)):
             del state.restore[name]
-        elif one is not None and _has_moved(one, origin.seen_bytes):
+        elif one is not None and _differs(one, origin.seen_bytes):
             origin.seen_bytes, origin.since_s = one.limit_bytes, seen.time_s
     for name, stuck in list(state.stuck.items()):
         one = seen.tenants.get(name)
         is_over = seen.time_s > stuck.until_s + stuck.wait_s or _is_gone(seen, name, stuck)
-        if is_over or (one is not None and _has_moved(one, stuck.limit_bytes)):
+        if is_over or (one is not None and _differs(one, stuck.limit_bytes)):
             del state.stuck[name]
     change = state.change
     if change is None:
@@ -78,8 +78,8 @@ def _is_at(one: MemoryTenant, limit_bytes: int) -> bool:
     return abs(one.limit_bytes - limit_bytes) < PAGE_BYTES
 
 
-def _has_moved(one: MemoryTenant, limit_bytes: int) -> bool:
-    """Whether a limit is another; what a tenant without one holds scatters."""
+def _differs(one: MemoryTenant, limit_bytes: int) -> bool:
+    """Whether a limit is another one by a step; what a tenant without one holds scatters."""
     return abs(one.limit_bytes - limit_bytes) >= one.step_bytes
 
 
@@ -188,7 +188,7 @@ def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
     """Follows limits on their way, and page caches that fill; whether all limits are there."""
     for name in change.members:
         one = seen.tenants[name]
-        if _has_moved(one, change.limits.get(name, 0)):
+        if _differs(one, change.limits.get(name, 0)):
             change.limits[name], change.moved_s = one.limit_bytes, seen.time_s
     if _waits(change, seen):
         change.waited_s += seen.elapsed_s
@@ -247,9 +247,7 @@ def _stuck(change: MemoryChange, seen: MemoryInterval) -> list[str]:
         return []
     there = {name: seen.tenants[name] for name in change.members.keys() & seen.tenants.keys()}
     ends = {name: change.members[name].to_bytes for name in there}
-    short = [
-        name for name, one in there.items() if abs(one.limit_bytes - ends[name]) >= one.step_bytes
-    ]
+    short = [name for name, one in there.items() if _differs(one, ends[name])]
     donors = [name for name in short if ends[name] < there[name].limit_bytes]
     return sorted(donors or short)
 

@@ -56,20 +56,16 @@ def ops_at(demand: Demand, device: Device, wait_us: float, miss_ratio: float) ->
     return US_PER_S * demand.concurrency / (demand.service_us + waits)
 
 
-def miss_at(seen: Seen, state: TenantState, limit_bytes: int) -> float | None:
-    """The miss ratio at a limit by the calibrated curve of the policy in force; None without.
+def miss_at(seen: Seen, limit_bytes: int, shifts: tuple[tuple[int, float], ...]) -> float | None:
+    """The miss ratio at a limit by the curve of the policy in force, corrected; None without.
 
-    Where curves cannot be trusted, it is what is certain.
+    Where curves cannot be trusted, it is what is certain. See `LimitCalibration.shifts`.
     """
     certain = seen.tenant.certain
     if certain is not None:
         return float(certain.miss_ratio[0, int(limit_bytes >= seen.limit_bytes)])
     told = None if seen.measured is None else seen.measured.miss_at(seen.tenant.policy, limit_bytes)
-    return (
-        None
-        if told is None
-        else corrected(told, limit_bytes, state.limits.shifts(seen.tenant.demand))
-    )
+    return None if told is None else corrected(told, limit_bytes, shifts)
 
 
 class _Worth:
@@ -98,8 +94,12 @@ class _Worth:
             return limit_bytes / self._budget
         return self.weight * (ops if self._goal is Goal.TOTAL_THROUGHPUT else 1.0)
 
+    @cached_property
+    def _shifts(self) -> tuple[tuple[int, float], ...]:
+        return self._state.limits.shifts(self._seen.tenant.demand)
+
     def miss_at(self, limit_bytes: int) -> float:
-        miss = miss_at(self._seen, self._state, limit_bytes)
+        miss = miss_at(self._seen, limit_bytes, self._shifts)
         return self._seen.tenant.indicators.miss_ratio if miss is None else miss
 
     def reading_at(self, limit_bytes: int) -> Reading:

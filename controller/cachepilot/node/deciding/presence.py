@@ -38,13 +38,13 @@ def beside_away(collected: Collected, away: Mapping[str, Away]) -> Collected:
     if not away:
         return collected
     snapshot = collected.snapshot
-    room = snapshot.node.budget_bytes - sum(one.held_bytes for one in collected.seen.values())
+    held = sum(one.held_bytes for one in collected.seen.values())
+    room, kept = max(0, snapshot.node.budget_bytes - held), 0
     for one in away.values():
         most = one.state.held_bytes if one.kept_bytes is None else one.kept_bytes
-        one.kept_bytes = min(most, max(0, room))
-        room -= one.kept_bytes
-    held = sum(one.kept_bytes or 0 for one in away.values())
-    node = replace(snapshot.node, away_bytes=held)
+        one.kept_bytes = min(most, room - kept)
+        kept += one.kept_bytes
+    node = replace(snapshot.node, away_bytes=kept)
     return replace(collected, snapshot=replace(snapshot, node=node))
 
 

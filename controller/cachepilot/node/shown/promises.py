@@ -43,7 +43,8 @@ class Promises:
             if not targets:
                 continue
             # What cannot be trusted teaches nothing: a change of regime is no error of the model.
-            miss = miss_at(seen, states[cgroup], seen.limit_bytes)
+            shifts = states[cgroup].limits.shifts(seen.tenant.demand)
+            miss = miss_at(seen, seen.limit_bytes, shifts)
             is_known = miss is not None and seen.tenant.trust.trusted
             for kind, target in targets:
                 error = self._errors[cgroup, kind] = known.get((cgroup, kind)) or TargetError()
