@@ -31,8 +31,10 @@ test: build kernel ## Lint, then the tests of every language
 	@scripts/sanitize
 	@echo "==> the program that tests the kernel"
 	@cargo build --release --locked -p cachepilot-kernel-tests
-	@echo "==> pytest"
-	@.venv/bin/python -m pytest
+	@echo "==> pytest: the controller, on all processors"
+	@.venv/bin/python -m pytest controller/tests --numprocesses auto --dist worksteal
+	@echo "==> pytest: what crosses components, and the kernel; machines are not to wait for others"
+	@.venv/bin/python -m pytest tests
 
 test-kernel-long: build kernel ## The tests in the virtual machine that take minutes
 	@cargo build --release --locked -p cachepilot-kernel-tests
