@@ -128,8 +128,8 @@ struct cache_ext_iter_opts {
  *   u32  cache_ext_folio_pages(folio)
  *   bool cache_ext_folio_is_busy(folio)   it cannot go now: being read or written, or not on the
  *                                         kernel's LRU yet; never so in simulation
- *   bool cache_ext_folio_is_unused(folio) read ahead, it seems, and not accessed since; in simulation
- *                                         only where readahead is simulated
+ *   bool cache_ext_folio_is_unused(folio) read ahead, and not accessed since; in simulation only
+ *                                         where readahead is simulated
  *   bool cache_ext_folio_is_mapped(folio) a process has it in its address space, whose accesses are
  *                                         not seen here; never so in simulation
  *   u32  cache_ext_current_task()         thread id

@@ -28,6 +28,7 @@ extern void bpf_cache_ext_ghost_trim(u64 ghost, u64 len) __ksym;
 extern u64 bpf_cache_ext_capacity(u64 list) __ksym;
 extern u64 bpf_cache_ext_page_key(struct folio *folio) __ksym;
 extern u32 bpf_cache_ext_folio_pages(struct folio *folio) __ksym;
+extern bool bpf_cache_ext_folio_unused(struct folio *folio) __ksym;
 /*
  * The name of the size argument tells the verifier how much of the result may be accessed. It does
  * so for pointers to bytes only: since 6.9 a void pointer from a kfunc is a number to the verifier.
@@ -74,17 +75,13 @@ static __always_inline bool cache_ext_folio_is_busy(struct folio *folio)
 	return FOLIO_FLAG(folio, locked) || FOLIO_FLAG(folio, writeback) || !FOLIO_FLAG(folio, lru);
 }
 
-static __always_inline bool cache_ext_folio_is_unused(struct folio *folio)
-{
-	return !FOLIO_FLAG(folio, referenced) && !FOLIO_FLAG(folio, active);
-}
-
 static __always_inline bool cache_ext_folio_is_mapped(struct folio *folio)
 {
 	return folio->_mapcount.counter >= 0;
 }
 
 #define cache_ext_folio_pages(folio) bpf_cache_ext_folio_pages(folio)
+#define cache_ext_folio_is_unused(folio) bpf_cache_ext_folio_unused(folio)
 #define cache_ext_current_task() ((u32)bpf_get_current_pid_tgid())
 #define cache_ext_clock_ns() bpf_ktime_get_ns()
 #define cache_ext_random() bpf_get_prandom_u32()

@@ -20,9 +20,7 @@ enum bpf_map_type {
 enum pageflags {
 	PG_locked,
 	PG_writeback,
-	PG_referenced,
-	PG_lru,
-	PG_active
+	PG_lru
 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)

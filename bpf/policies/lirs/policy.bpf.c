@@ -13,18 +13,20 @@
 #define MAX_IDLE (1u << 30)
 /* Most pages of the queue that are spared because readahead brought them and nobody used them. */
 #define SPARED_UNUSED 128
-/* A request asks for this part of the pages at most. */
-#define REQUEST_SHARE 16
+/* This part of the pages at most is kept ready for requests in a row. */
+#define REQUESTS_SHARE 8
 
 struct lirs_state {
 	u64 lir;       /* in order of the last access */
 	u64 queue;     /* Q: resident HIR pages, the next to leave first */
 	u64 ghost;     /* HIR pages that left while in S */
-	u64 requested; /* the most that was ever asked for at once */
+	u64 row;       /* asked for since a page was added */
+	u64 requested; /* asked for in a row, the most of late */
 	u64 kept;      /* pages of Q that could not go when room was made, the most of late */
 	u64 room;      /* capacity when room was made, the least of late; 0 before */
 	u32 clock;     /* accesses */
 	u32 bottom;    /* last access of the LIR page at the bottom of S */
+	u32 grew;      /* a page was added since the last request */
 };
 
 struct lirs_folio {
@@ -60,13 +62,12 @@ static bool in_stack(u32 last)
 }
 
 /*
- * The most that a request may ask for. What is left of one, where its candidates were fewer than
- * reclaim wants or some could not go, asks for few; if the queue followed, LIR pages would be made of
- * whatever is read next, and the oldest ones would go with the next whole request.
+ * Reclaim wants so many pages at a time; where that is more than the framework asks for at once, or
+ * candidates cannot go, it asks again. All of them are to come from the queue.
  */
-static u64 largest_request(u64 capacity)
+static u64 most_in_a_row(u64 capacity)
 {
-	u64 share = capacity / REQUEST_SHARE;
+	u64 share = capacity / REQUESTS_SHARE;
 
 	return STATE->requested < share ? STATE->requested : share;
 }
@@ -84,8 +85,8 @@ static u64 lir_target(void)
 	if (STATE->room && STATE->room < capacity)
 		capacity = STATE->room;
 	queue = capacity * TUNABLE(queue_pct) / 100;
-	if (queue < largest_request(capacity) + STATE->kept)
-		queue = largest_request(capacity) + STATE->kept;
+	if (queue < most_in_a_row(capacity) + STATE->kept)
+		queue = most_in_a_row(capacity) + STATE->kept;
 	if (!queue)
 		queue = 1;
 	return queue < capacity ? capacity - queue : 0;
@@ -106,6 +107,8 @@ CACHE_EXT_HOOK(void, lirs_folio_added, struct folio *folio)
 	bool lir = last >= 0 && in_stack((u32)last);
 
 	touch(folio);
+	if (!STATE->grew)
+		STATE->grew = 1;
 	bpf_cache_ext_list_add(lir ? STATE->lir : STATE->queue, folio, true);
 }
 
@@ -178,12 +181,22 @@ static s64 evict_oldest(struct folio *folio, void *data)
 	return CACHE_EXT_KEEP;
 }
 
-/* Readahead comes and goes: what was kept once is forgotten over some sixteen requests. */
-static void note_kept(u64 kept)
+/* The most of late: what was more once is forgotten over some sixteen that are less. */
+static u64 most_of_late(u64 before, u64 now)
 {
-	u64 before = STATE->kept;
+	return now >= before ? now : before - (before - now + 15) / 16;
+}
 
-	STATE->kept = kept >= before ? kept : before - (before - kept + 15) / 16;
+static void note_request(u64 pages)
+{
+	if (STATE->grew) {
+		STATE->grew = 0;
+		STATE->requested = most_of_late(STATE->requested, STATE->row);
+		STATE->row = 0;
+	}
+	STATE->row += pages;
+	if (STATE->requested < STATE->row)
+		STATE->requested = STATE->row;
 }
 
 /*
@@ -223,12 +236,11 @@ CACHE_EXT_HOOK(void, lirs_evict_folios, struct cache_ext_eviction_ctx *request,
 	struct cache_ext_iter_opts opts = {.mode = CACHE_EXT_ITER_SIMPLE};
 	struct spared spared = {.unused = SPARED_UNUSED, .mapped = true};
 
-	if (request->nr_requested > STATE->requested)
-		STATE->requested = request->nr_requested;
+	note_request(request->nr_requested);
 	note_room();
 	prune(request);
 	bpf_cache_ext_list_iterate(STATE->queue, request, evict_oldest, &spared, &opts);
-	note_kept(spared.kept);
+	STATE->kept = most_of_late(STATE->kept, spared.kept);
 	spared = (struct spared){};
 	if (request->nr_proposed < request->nr_requested)
 		bpf_cache_ext_list_iterate(STATE->lir, request, evict_oldest, &spared, &opts);

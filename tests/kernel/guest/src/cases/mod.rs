@@ -27,6 +27,7 @@ mod reclaim;
 mod rights;
 mod splits;
 mod swap;
+mod unused;
 mod verifier;
 mod watchdog;
 
@@ -166,6 +167,7 @@ pub fn of(set: Set) -> impl Iterator<Item = &'static Case> {
         admission::CASES,
         advice::CASES,
         filtering::CASES,
+        unused::CASES,
         swap::CASES,
         loader::CASES,
         programs::CASES,
