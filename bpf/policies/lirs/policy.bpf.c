@@ -13,20 +13,19 @@
 #define MAX_IDLE (1u << 30)
 /* Most pages of the queue that are spared because readahead brought them and nobody used them. */
 #define SPARED_UNUSED 128
-/* This part of the pages at most is kept ready for requests in a row. */
-#define REQUESTS_SHARE 8
+/* What each of so many requests has left over is too much. */
+#define SPARE_REQUESTS 16
 
 struct lirs_state {
-	u64 lir;       /* in order of the last access */
-	u64 queue;     /* Q: resident HIR pages, the next to leave first */
-	u64 ghost;     /* HIR pages that left while in S */
-	u64 row;       /* asked for since a page was added */
-	u64 requested; /* asked for in a row, the most of late */
-	u64 kept;      /* pages of Q that could not go when room was made, the most of late */
-	u64 room;      /* capacity when room was made, the least of late; 0 before */
-	u32 clock;     /* accesses */
-	u32 bottom;    /* last access of the LIR page at the bottom of S */
-	u32 grew;      /* a page was added since the last request */
+	u64 lir;      /* in order of the last access */
+	u64 queue;    /* Q: resident HIR pages, the next to leave first */
+	u64 ghost;    /* HIR pages that left while in S */
+	u64 spare;    /* pages of Q beyond its share */
+	u64 left;     /* pages of Q that requests left over, the least since they are counted */
+	u64 room;     /* capacity when room was made, the least of late; 0 before */
+	u32 clock;    /* accesses */
+	u32 bottom;   /* last access of the LIR page at the bottom of S */
+	u32 requests; /* that left some over */
 };
 
 struct lirs_folio {
@@ -61,22 +60,14 @@ static bool in_stack(u32 last)
 	return (s32)(last - STATE->bottom) > 0;
 }
 
-/*
- * Reclaim wants so many pages at a time; where that is more than the framework asks for at once, or
- * candidates cannot go, it asks again. All of them are to come from the queue.
- */
-static u64 most_in_a_row(u64 capacity)
+static u64 queue_share(u64 capacity)
 {
-	u64 share = capacity / REQUESTS_SHARE;
+	u64 share = capacity * TUNABLE(queue_pct) / 100;
 
-	return STATE->requested < share ? STATE->requested : share;
+	return share ? share : 1;
 }
 
-/*
- * All but the pages of the queue. A batch finds its candidates there, however small the cache and
- * however many pages of it cannot go: taken from the LIR pages, it would make room for more of them,
- * and of a loop each would leave just before it is read.
- */
+/* All but the pages of the queue. */
 static u64 lir_target(void)
 {
 	u64 capacity = bpf_cache_ext_capacity(STATE->lir);
@@ -84,11 +75,7 @@ static u64 lir_target(void)
 
 	if (STATE->room && STATE->room < capacity)
 		capacity = STATE->room;
-	queue = capacity * TUNABLE(queue_pct) / 100;
-	if (queue < most_in_a_row(capacity) + STATE->kept)
-		queue = most_in_a_row(capacity) + STATE->kept;
-	if (!queue)
-		queue = 1;
+	queue = queue_share(capacity) + STATE->spare;
 	return queue < capacity ? capacity - queue : 0;
 }
 
@@ -107,8 +94,6 @@ CACHE_EXT_HOOK(void, lirs_folio_added, struct folio *folio)
 	bool lir = last >= 0 && in_stack((u32)last);
 
 	touch(folio);
-	if (!STATE->grew)
-		STATE->grew = 1;
 	bpf_cache_ext_list_add(lir ? STATE->lir : STATE->queue, folio, true);
 }
 
@@ -181,22 +166,42 @@ static s64 evict_oldest(struct folio *folio, void *data)
 	return CACHE_EXT_KEEP;
 }
 
-/* The most of late: what was more once is forgotten over some sixteen that are less. */
-static u64 most_of_late(u64 before, u64 now)
+static void grow_spare(u64 pages)
 {
-	return now >= before ? now : before - (before - now + 15) / 16;
+	u64 most = bpf_cache_ext_capacity(STATE->lir) / 2;
+
+	STATE->spare = STATE->spare + pages < most ? STATE->spare + pages : most;
+	STATE->left = ~0ull;
+	STATE->requests = 0;
 }
 
-static void note_request(u64 pages)
+/* A whole request finds its candidates in the queue, even the first one. */
+static void make_spare(u64 requested)
 {
-	if (STATE->grew) {
-		STATE->grew = 0;
-		STATE->requested = most_of_late(STATE->requested, STATE->row);
-		STATE->row = 0;
+	u64 share = queue_share(bpf_cache_ext_capacity(STATE->lir));
+
+	if (share + STATE->spare < requested)
+		grow_spare(requested - share - STATE->spare);
+}
+
+/*
+ * Requests come in a row, and some pages of the queue cannot go: what is short would be taken from
+ * the LIR pages, which makes room for more of them, and of a loop each would leave just before it
+ * is read. So the queue grows by that, and shrinks by what requests leave over.
+ */
+static void note_spare(u64 missing, u64 left)
+{
+	if (missing) {
+		grow_spare(missing);
+		return;
 	}
-	STATE->row += pages;
-	if (STATE->requested < STATE->row)
-		STATE->requested = STATE->row;
+	if (left < STATE->left)
+		STATE->left = left;
+	if (++STATE->requests < SPARE_REQUESTS)
+		return;
+	STATE->spare -= STATE->left < STATE->spare ? STATE->left : STATE->spare;
+	STATE->left = ~0ull;
+	STATE->requests = 0;
 }
 
 /*
@@ -235,14 +240,20 @@ CACHE_EXT_HOOK(void, lirs_evict_folios, struct cache_ext_eviction_ctx *request,
 {
 	struct cache_ext_iter_opts opts = {.mode = CACHE_EXT_ITER_SIMPLE};
 	struct spared spared = {.unused = SPARED_UNUSED, .mapped = true};
+	u64 queued, taken, missing;
 
-	note_request(request->nr_requested);
+	make_spare(request->nr_requested);
 	note_room();
 	prune(request);
+	queued = bpf_cache_ext_list_len(STATE->queue);
 	bpf_cache_ext_list_iterate(STATE->queue, request, evict_oldest, &spared, &opts);
-	STATE->kept = most_of_late(STATE->kept, spared.kept);
+	taken = request->nr_proposed + spared.kept;
+	missing = request->nr_requested > request->nr_proposed
+			  ? request->nr_requested - request->nr_proposed
+			  : 0;
+	note_spare(missing, queued > taken ? queued - taken : 0);
 	spared = (struct spared){};
-	if (request->nr_proposed < request->nr_requested)
+	if (missing)
 		bpf_cache_ext_list_iterate(STATE->lir, request, evict_oldest, &spared, &opts);
 }
 
