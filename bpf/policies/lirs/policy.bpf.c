@@ -169,8 +169,9 @@ static s64 evict_oldest(struct folio *folio, void *data)
 static void grow_spare(u64 pages)
 {
 	u64 most = bpf_cache_ext_capacity(STATE->lir) / 2;
+	u64 spare = STATE->spare + pages;
 
-	STATE->spare = STATE->spare + pages < most ? STATE->spare + pages : most;
+	STATE->spare = spare < most ? spare : most;
 	STATE->left = ~0ull;
 	STATE->requests = 0;
 }
@@ -178,10 +179,10 @@ static void grow_spare(u64 pages)
 /* A whole request finds its candidates in the queue, even the first one. */
 static void make_spare(u64 requested)
 {
-	u64 share = queue_share(bpf_cache_ext_capacity(STATE->lir));
+	u64 has = queue_share(bpf_cache_ext_capacity(STATE->lir)) + STATE->spare;
 
-	if (share + STATE->spare < requested)
-		grow_spare(requested - share - STATE->spare);
+	if (has < requested)
+		grow_spare(requested - has);
 }
 
 /*
@@ -191,15 +192,18 @@ static void make_spare(u64 requested)
  */
 static void note_spare(u64 missing, u64 left)
 {
+	u64 spare = STATE->spare;
+	u64 least = STATE->left < left ? STATE->left : left;
+
 	if (missing) {
 		grow_spare(missing);
 		return;
 	}
-	if (left < STATE->left)
-		STATE->left = left;
+	STATE->left = least;
 	if (++STATE->requests < SPARE_REQUESTS)
 		return;
-	STATE->spare -= STATE->left < STATE->spare ? STATE->left : STATE->spare;
+	/* Requests at the same time may undo each other's step; the next ones make it again. */
+	STATE->spare = spare > least ? spare - least : 0;
 	STATE->left = ~0ull;
 	STATE->requests = 0;
 }

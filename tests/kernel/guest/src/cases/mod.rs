@@ -25,6 +25,7 @@ mod programs;
 mod published;
 mod reclaim;
 mod rights;
+mod small_caches;
 mod splits;
 mod swap;
 mod unused;
@@ -168,6 +169,7 @@ pub fn of(set: Set) -> impl Iterator<Item = &'static Case> {
         advice::CASES,
         filtering::CASES,
         unused::CASES,
+        small_caches::CASES,
         swap::CASES,
         loader::CASES,
         programs::CASES,
