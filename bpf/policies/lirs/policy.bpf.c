@@ -13,19 +13,17 @@
 #define MAX_IDLE (1u << 30)
 /* Most pages of the queue that are spared because readahead brought them and nobody used them. */
 #define SPARED_UNUSED 128
-/* What each of so many requests has left over is too much. */
-#define SPARE_REQUESTS 16
+/* The queue shrinks by this part of what a request leaves over. */
+#define LEFT_SHARE 16
 
 struct lirs_state {
-	u64 lir;      /* in order of the last access */
-	u64 queue;    /* Q: resident HIR pages, the next to leave first */
-	u64 ghost;    /* HIR pages that left while in S */
-	u64 spare;    /* pages of Q beyond its share */
-	u64 left;     /* pages of Q that requests left over, the least since they are counted */
-	u64 room;     /* capacity when room was made, the least of late; 0 before */
-	u32 clock;    /* accesses */
-	u32 bottom;   /* last access of the LIR page at the bottom of S */
-	u32 requests; /* that left some over */
+	u64 lir;    /* in order of the last access */
+	u64 queue;  /* Q: resident HIR pages, the next to leave first */
+	u64 ghost;  /* HIR pages that left while in S */
+	u64 spare;  /* pages of Q beyond its share */
+	u64 room;   /* capacity when room was made, the least of late; 0 before */
+	u32 clock;  /* accesses */
+	u32 bottom; /* last access of the LIR page at the bottom of S */
 };
 
 struct lirs_folio {
@@ -67,15 +65,16 @@ static u64 queue_share(u64 capacity)
 	return share ? share : 1;
 }
 
-/* All but the pages of the queue. */
+/* All but the pages of the queue, which has at most half beyond its share. */
 static u64 lir_target(void)
 {
 	u64 capacity = bpf_cache_ext_capacity(STATE->lir);
+	u64 spare = STATE->spare;
 	u64 queue;
 
 	if (STATE->room && STATE->room < capacity)
 		capacity = STATE->room;
-	queue = queue_share(capacity) + STATE->spare;
+	queue = queue_share(capacity) + (spare < capacity / 2 ? spare : capacity / 2);
 	return queue < capacity ? capacity - queue : 0;
 }
 
@@ -172,8 +171,6 @@ static void grow_spare(u64 pages)
 	u64 spare = STATE->spare + pages;
 
 	STATE->spare = spare < most ? spare : most;
-	STATE->left = ~0ull;
-	STATE->requests = 0;
 }
 
 /* A whole request finds its candidates in the queue, even the first one. */
@@ -188,24 +185,17 @@ static void make_spare(u64 requested)
 /*
  * Requests come in a row, and some pages of the queue cannot go: what is short would be taken from
  * the LIR pages, which makes room for more of them, and of a loop each would leave just before it
- * is read. So the queue grows by that, and shrinks by what requests leave over.
+ * is read. So the queue grows by that, and shrinks by a part of what a request leaves over.
  */
 static void note_spare(u64 missing, u64 left)
 {
 	u64 spare = STATE->spare;
-	u64 least = STATE->left < left ? STATE->left : left;
 
-	if (missing) {
+	left /= LEFT_SHARE;
+	if (missing)
 		grow_spare(missing);
-		return;
-	}
-	STATE->left = least;
-	if (++STATE->requests < SPARE_REQUESTS)
-		return;
-	/* Requests at the same time may undo each other's step; the next ones make it again. */
-	STATE->spare = spare > least ? spare - least : 0;
-	STATE->left = ~0ull;
-	STATE->requests = 0;
+	else
+		STATE->spare = spare > left ? spare - left : 0;
 }
 
 /*

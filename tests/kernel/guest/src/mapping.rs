@@ -61,6 +61,18 @@ impl Mapping {
         self.start.wrapping_add(to_bytes(page))
     }
 
+    /// Pages of a file that are read, without accessing them.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn resident_pages(&self) -> Result<u64> {
+        let mut pages = vec![0_u8; self.bytes / PAGE];
+        // SAFETY: a byte for each page of the mapping.
+        let result = unsafe { libc::mincore(self.start.cast(), self.bytes, pages.as_mut_ptr()) };
+        checked(result, "mincore")?;
+        Ok(pages.iter().map(|page| u64::from(page & 1)).sum())
+    }
+
     /// Reads every page of a file and checks it.
     ///
     /// # Errors

@@ -7,7 +7,10 @@ use crate::child;
 use crate::ensure;
 use crate::error::Result;
 use crate::files::{PAGE, TestFile, fadvise, read_pages};
+use crate::mapping::Mapping;
 use crate::policy;
+use std::thread;
+use std::time::{Duration, Instant};
 
 pub const CASES: &[Case] = &[
     case("folios_that_are_read_ahead_are_unused_until_they_are_read", &[Ext4, Xfs], read_ahead),
@@ -16,6 +19,7 @@ pub const CASES: &[Case] = &[
 ];
 
 const PAGES: u64 = 256;
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Fewer than a processor puts on the LRU at once: they wait in its batch.
 const BATCHED: u64 = 24;
 
@@ -48,6 +52,17 @@ fn bring(file: &TestFile) -> Result<()> {
     let opened = file.open()?;
     let error = fadvise(&opened, 0, PAGES * PAGE as u64, libc::POSIX_FADV_WILLNEED);
     ensure!(error == 0, "posix_fadvise: error {error}");
+    // What is being read is handed over to no policy.
+    let mapping = Mapping::of_file(&opened, PAGES)?;
+    let start = Instant::now();
+    while mapping.resident_pages()? < PAGES {
+        ensure!(
+            start.elapsed() < PATIENCE,
+            "{} pages of {PAGES} are read",
+            mapping.resident_pages()?
+        );
+        thread::sleep(Duration::from_millis(10));
+    }
     Ok(())
 }
 
