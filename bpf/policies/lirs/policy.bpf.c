@@ -11,7 +11,7 @@
 #define GHOST_PCT 95
 /* Times are compared modulo 2^32: LIR pages that were idle for longer than this are demoted. */
 #define MAX_IDLE (1u << 30)
-/* Most pages of the queue that are spared because readahead brought them and nobody used them. */
+/* Most folios of the queue that are spared because readahead brought them and nobody used them. */
 #define SPARED_UNUSED 128
 /* The queue shrinks by this part of what a request leaves over. */
 #define LEFT_SHARE 16
@@ -65,16 +65,22 @@ static u64 queue_share(u64 capacity)
 	return share ? share : 1;
 }
 
-/* All but the pages of the queue, which has at most half beyond its share. */
+/* The queue has at most half of the capacity beyond its share. */
+static u64 bounded_spare(u64 spare, u64 capacity)
+{
+	return spare < capacity / 2 ? spare : capacity / 2;
+}
+
+/* All but the pages of the queue. */
 static u64 lir_target(void)
 {
 	u64 capacity = bpf_cache_ext_capacity(STATE->lir);
-	u64 spare = STATE->spare;
 	u64 queue;
 
 	if (STATE->room && STATE->room < capacity)
 		capacity = STATE->room;
-	queue = queue_share(capacity) + (spare < capacity / 2 ? spare : capacity / 2);
+	/* What it grew to was bounded by the capacity of then. */
+	queue = queue_share(capacity) + bounded_spare(STATE->spare, capacity);
 	return queue < capacity ? capacity - queue : 0;
 }
 
@@ -167,10 +173,9 @@ static s64 evict_oldest(struct folio *folio, void *data)
 
 static void grow_spare(u64 pages)
 {
-	u64 most = bpf_cache_ext_capacity(STATE->lir) / 2;
-	u64 spare = STATE->spare + pages;
+	u64 capacity = bpf_cache_ext_capacity(STATE->lir);
 
-	STATE->spare = spare < most ? spare : most;
+	STATE->spare = bounded_spare(STATE->spare + pages, capacity);
 }
 
 /* A whole request finds its candidates in the queue, even the first one. */

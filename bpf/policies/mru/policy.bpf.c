@@ -6,7 +6,7 @@ struct mru_state {
 	u64 pages;
 };
 
-/* Most pages that are spared because readahead brought them and nobody used them yet. */
+/* Most folios that are spared because readahead brought them and nobody used them yet. */
 #define SPARED_UNUSED 128
 
 struct newest {
