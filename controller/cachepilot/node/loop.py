@@ -27,14 +27,15 @@ from cachepilot.node.deciding.config import NodeConfig
 from cachepilot.node.deciding.decider import Decider, Look
 from cachepilot.node.deciding.presence import beside_away
 from cachepilot.node.deciding.wish import pinned
+from cachepilot.node.epochs import Epochs
 from cachepilot.node.keeper import Keeper
 from cachepilot.node.plan_step import Planned, held_fast, plan_step
 from cachepilot.node.protection import protected
+from cachepilot.node.records import Records
 from cachepilot.node.shown.courses import Courses
 from cachepilot.node.shown.promises import Promises
 from cachepilot.node.shown.report import LastDecision, Report, slo_views, trial_views
-from cachepilot.node.timing import CYCLE_SECONDS, CYCLES_FAILED, RECORDS_SKIPPED, timed
-from cachepilot.plan.record import Record, to_json
+from cachepilot.node.timing import CYCLE_SECONDS, CYCLES_FAILED, timed
 from cachepilot.sense.collect import Collected, Scraped
 from cachepilot.sense.node_scrape import LOOPBACK, NodeScrape
 from cachepilot.sizes import pages_down
@@ -47,9 +48,6 @@ ACKS_MAX = 64
 """Acknowledgements that wait for the next cycle; older ones are dropped and counted."""
 SAVE_CYCLES = 10
 """Windows of promises are stored once in so many cycles."""
-RECORD_TENANTS_MAX = 256
-RECORD_EVERY_S = 60.0
-"""A record of more tenants than that is kept at most so often."""
 
 
 @dataclass(frozen=True)
@@ -96,13 +94,12 @@ class NodeLoop:
         self._obeyed = (Asked(Objectives()), Objectives())
         self._promises = Promises()
         self._acks: deque[wire.Ack] = deque(maxlen=ACKS_MAX)
-        self._epochs = (0, 0)
+        self._epochs = Epochs(row.name, store, self._keeper)
+        self._records = Records(row.name, store)
         self._last: dict[str, LastDecision] = {}
         for one in reversed(store.history(None, row.name, 1000)):
             self._last[one.cgroup] = LastDecision(f"{one.event}: {one.why}", one.time_s)
         self._cycles = 0
-        self._to_record: tuple[int, Record] | None = None
-        self._recorded_s = float("-inf")
         self._was_moving = False
         self._turn = threading.Lock()
 
@@ -121,7 +118,7 @@ class NodeLoop:
     @property
     def epoch(self) -> int:
         """The last one that was given out; 0 before the first."""
-        return max(0, self._epochs[0] - 1)
+        return self._epochs.last
 
     def begin(self, hello: wire.Hello, address: str = LOOPBACK) -> None:
         """A session begins, from an address of the network."""
@@ -132,8 +129,7 @@ class NodeLoop:
             self.hello = hello
             self._collector.begin(hello)
             self._acks.clear()
-            if self._epochs[0] <= hello.last_epoch:
-                self._epochs = self._reserve(hello.last_epoch)
+            self._epochs.begin_above(hello.last_epoch)
             try:
                 self._store.set_hello(self.name, hello.SerializeToString())
             except Exception as error:
@@ -144,27 +140,13 @@ class NodeLoop:
         self.acks_dropped_total += len(self._acks) == ACKS_MAX
         self._acks.append(ack)
 
-    def _reserve(self, above: int) -> tuple[int, int]:
-        """Epochs that may be given out; one alone, above what the node knows, without a store."""
-        try:
-            return self._store.reserve_epochs(self.name, above)
-        except Exception as error:
-            self._keeper.failed(error)
-            return above + 1, above + 2
-
-    def _next_epoch(self) -> int:
-        if self._epochs[0] >= self._epochs[1]:
-            self._epochs = self._reserve(self.epoch)
-        self._epochs = (self._epochs[0] + 1, self._epochs[1])
-        return self._epochs[0] - 1
-
     def cycle(self, seen: wire.Snapshot) -> wire.Plan:
         """The plan that answers a snapshot; it changes nothing when anything went wrong."""
         with self._turn:
             return self._cycle(seen)
 
     def _cycle(self, seen: wire.Snapshot) -> wire.Plan:
-        epoch = self._next_epoch()
+        epoch = self._epochs.take()
         plan = wire.Plan(epoch=epoch, snapshot=seen.sequence, lease_ms=self._config.lease_ms)
         self.last_seen_s, self.heard_s = seen.time_us / 1e6, self._store.now_s()
         _ = self.report  # Of the cycle before: it looks at what this one changes.
@@ -302,20 +284,8 @@ class NodeLoop:
         if is_stored and has_news:
             self._changes.tell(Topic.DECISIONS, self.name)
         if is_stored and decisions:
-            self._record(collected, planned, epoch)
+            self._records.take(collected, planned, epoch)
         return is_stored
-
-    def _record(self, collected: Collected, planned: Planned, epoch: int) -> None:
-        """What replays the decisions of a cycle; it is stored after the plan is sent."""
-        many = len(collected.seen) > RECORD_TENANTS_MAX
-        if many and collected.time_s - self._recorded_s < RECORD_EVERY_S:
-            RECORDS_SKIPPED.labels(self.name).inc()
-            return
-        self._recorded_s = collected.time_s
-        self._to_record = (
-            epoch,
-            Record(planned.snapshot, planned.objectives, planned.config, planned.plan),
-        )
 
     def _publish(
         self,
@@ -366,10 +336,7 @@ class NodeLoop:
             if report is not None:
                 self.courses.take(report)
             self._cycles += 1
-            if self._to_record is not None:
-                epoch, record = self._to_record
-                self._to_record = None
-                self._store.save_record(self.name, epoch, to_json(record.applying()))
+            self._records.store()
             moves = node_state.is_moving(self._decider.state)
             if moves or self._was_moving or self._cycles % SAVE_CYCLES == 0:
                 self._save()

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records by which decisions can be replayed: made with a cycle, stored once its plan is sent."""
+
+from cachepilot.node.plan_step import Planned
+from cachepilot.node.timing import RECORDS_SKIPPED
+from cachepilot.plan.record import Record, to_json
+from cachepilot.sense.collect import Collected
+from cachepilot.store.store import Store
+
+TENANTS_MAX = 256
+EVERY_S = 60.0
+"""A record of more tenants than that is kept at most so often."""
+
+
+class Records:
+    """The records of one node."""
+
+    def __init__(self, node: str, store: Store) -> None:
+        self._node, self._store = node, store
+        self._waiting: tuple[int, Record] | None = None
+        self._taken_s = float("-inf")
+
+    def take(self, collected: Collected, planned: Planned, epoch: int) -> None:
+        """What replays the decisions of a cycle; `store` stores it."""
+        is_large = len(collected.seen) > TENANTS_MAX
+        if is_large and collected.time_s - self._taken_s < EVERY_S:
+            RECORDS_SKIPPED.labels(self._node).inc()
+            return
+        self._taken_s = collected.time_s
+        record = Record(planned.snapshot, planned.objectives, planned.config, planned.plan)
+        self._waiting = epoch, record
+
+    def store(self) -> None:
+        """Stores the one that waits, if one does."""
+        if self._waiting is None:
+            return
+        epoch, record = self._waiting
+        self._waiting = None
+        self._store.save_record(self._node, epoch, to_json(record.applying()))
