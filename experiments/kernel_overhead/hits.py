@@ -28,8 +28,6 @@ READS_PER_JOB = 1000
 ALL_CACHED_PCT = 125
 FEW_CACHED_PCT = 25
 
-MISS_BOOTS = 7
-
 GOAL_UNATTACHED = 5
 GOAL_HIT = 40
 GOAL_MISS = 420
@@ -131,7 +129,7 @@ def run_misses(sizes: Sizes, kernel: str) -> list[Row]:
     hit = own_functions(where.profiles(kernel, [noop], sizes)[noop.name, ALL_CACHED_PCT])
     sizes = replace(sizes, cgroup_pct=(FEW_CACHED_PCT,))
     costs = []
-    for _ in range(MISS_BOOTS):
+    for _ in range(sizes.repeats):
         read = own_functions(where.profiles(kernel, [noop], sizes)[noop.name, FEW_CACHED_PCT])
         text = where.printed(kernel, noop, FEW_CACHED_PCT)
         costs.append((read - hit) / misses_per_read(text, measure.JOBS * sizes.reads_per_job))
