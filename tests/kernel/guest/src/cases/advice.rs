@@ -157,6 +157,8 @@ fn s3fifo(_: &Lab) -> Outcome {
     let cgroup = Cgroup::create("going", Some(8 * MIB))?;
     let _attached = policy::attach("s3fifo", &cgroup)?;
     child::run(&cgroup, || {
+        // A page in another processor's batch cannot be reclaimed.
+        child::stay_on_one_cpu()?;
         // Only a cache that was full has its small queue filter.
         pass.skim(0..2 * LIMIT)?;
         [&over, &hot]
