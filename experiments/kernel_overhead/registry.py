@@ -39,6 +39,9 @@ def run() -> list[Row]:
     shares, with_ghosts = {}, {}
     for name, text in outputs.items():
         counts = _counts(text)
+        if not counts["resident_pages"]:
+            # A policy that leaves eviction to the kernel keeps no records.
+            continue
         cached = counts["resident_pages"] * PAGE_BYTES
         shares[name] = 100 * counts["registry_bytes"] / cached
         with_ghosts[name] = shares[name] + 100 * counts["ghost_bytes"] / cached
