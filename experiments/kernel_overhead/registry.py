@@ -11,7 +11,7 @@ from .measure import BUILD, MIB
 
 CGROUP_MIB = 32
 FILE_MIB = 96
-GOAL_PCT = 1.2
+GOAL_PCT = 0.6
 PAGE_BYTES = 4096
 FILE = "/mnt/scratch/registry"
 
