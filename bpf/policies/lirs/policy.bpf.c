@@ -9,10 +9,9 @@
 #include "cache_ext.bpf.h"
 
 #define GHOST_PCT 95
-/* Times are compared modulo 2^32: LIR pages that were idle for longer than this are demoted. */
-#define MAX_IDLE (1u << 30)
-/* Most folios of the queue that are spared because readahead brought them and nobody used them. */
-#define SPARED_UNUSED 128
+/* Times are compared modulo 2^31: LIR pages that were idle for longer than this are demoted. */
+#define TIME_MASK ((1u << 31) - 1)
+#define MAX_IDLE (1u << 29)
 /* The queue shrinks by this part of what a request leaves over. */
 #define LEFT_SHARE 16
 
@@ -27,19 +26,14 @@ struct lirs_state {
 };
 
 struct lirs_folio {
-	u32 last;
+	u32 last : 31;
+	u32 went_round : 1; /* the queue, unused */
 };
 
 struct prune {
 	u64 excess;
 	u32 now;
 	u32 bottom;
-};
-
-struct spared {
-	u64 unused;
-	u64 kept;
-	bool mapped;
 };
 
 POLICY_STATE(struct lirs_state);
@@ -55,7 +49,7 @@ CACHE_EXT_HOOK(s32, lirs_init, struct mem_cgroup *memcg)
 
 static bool in_stack(u32 last)
 {
-	return (s32)(last - STATE->bottom) > 0;
+	return (s32)((last - STATE->bottom) << 1) > 0;
 }
 
 static u64 queue_share(u64 capacity)
@@ -131,44 +125,65 @@ CACHE_EXT_HOOK(void, lirs_folio_removed, struct folio *folio, bool evicted)
 		bpf_cache_ext_ghost_add(STATE->ghost, folio, state->last);
 }
 
-/* LIR pages beyond their share become HIR; the one after them is the bottom of S. */
+/*
+ * LIR pages beyond their share become HIR; the one after them is the bottom of S. A process that has
+ * a page mapped accesses it unseen: to be looked at counts as an access of such a page.
+ */
 static s64 prune_stack(struct folio *folio, void *data)
 {
 	struct lirs_folio *state = FOLIO_STATE(folio);
 	struct prune *prune = data;
 	u32 last = state ? state->last : prune->now;
 
+	if (prune->excess && cache_ext_folio_is_mapped(folio)) {
+		touch(folio);
+		return CACHE_EXT_ROTATE;
+	}
 	if (prune->excess) {
 		prune->excess--;
 		return CACHE_EXT_MOVE;
 	}
-	if (prune->now - last > MAX_IDLE)
+	if (((prune->now - last) & TIME_MASK) > MAX_IDLE)
 		return CACHE_EXT_MOVE;
 	prune->bottom = last;
 	return CACHE_EXT_STOP;
 }
 
-/* The queue is short: what is in it may still be under way, or wait to be used. */
-static bool must_stay(struct folio *folio, struct spared *spared)
+/*
+ * The queue is short: what is in it may still be under way, or wait to be used. What readahead
+ * brought and nobody used goes round once, and no more: some of it is never used, as around the
+ * pages of a program that faults touch. Of a mapped page this is an access.
+ */
+static s64 keep_in_queue(struct folio *folio)
 {
+	struct lirs_folio *state = FOLIO_STATE(folio);
+	bool lir;
+
 	if (cache_ext_folio_is_busy(folio))
-		return true;
-	if (spared->mapped && cache_ext_folio_is_mapped(folio))
-		return true;
-	if (!spared->unused || !cache_ext_folio_is_unused(folio))
-		return false;
-	spared->unused--;
-	return true;
+		return CACHE_EXT_KEEP;
+	if (cache_ext_folio_is_mapped(folio)) {
+		lir = state && in_stack(state->last);
+		touch(folio);
+		return lir ? CACHE_EXT_MOVE : CACHE_EXT_ROTATE;
+	}
+	if (!state || state->went_round || !cache_ext_folio_is_unused(folio))
+		return CACHE_EXT_EVICT;
+	state->went_round = 1;
+	return CACHE_EXT_ROTATE;
 }
 
-static s64 evict_oldest(struct folio *folio, void *data)
+static s64 evict_from_queue(struct folio *folio, void *kept)
 {
-	struct spared *spared = data;
+	s64 verdict = keep_in_queue(folio);
 
-	if (!must_stay(folio, spared))
-		return CACHE_EXT_EVICT;
-	spared->kept += cache_ext_folio_pages(folio);
-	return CACHE_EXT_KEEP;
+	if (verdict != CACHE_EXT_EVICT)
+		*(u64 *)kept += cache_ext_folio_pages(folio);
+	return verdict;
+}
+
+static s64 evict_lir(struct folio *folio, void *data)
+{
+	return cache_ext_folio_is_busy(folio) ? CACHE_EXT_KEEP : CACHE_EXT_EVICT;
 }
 
 static void grow_spare(u64 pages)
@@ -237,23 +252,24 @@ static void prune(struct cache_ext_eviction_ctx *request)
 CACHE_EXT_HOOK(void, lirs_evict_folios, struct cache_ext_eviction_ctx *request,
 	       struct mem_cgroup *memcg)
 {
-	struct cache_ext_iter_opts opts = {.mode = CACHE_EXT_ITER_SIMPLE};
-	struct spared spared = {.unused = SPARED_UNUSED, .mapped = true};
-	u64 queued, taken, missing;
+	struct cache_ext_iter_opts opts = {
+		.mode = CACHE_EXT_ITER_SIMPLE,
+		.target_list = STATE->lir,
+	};
+	u64 kept = 0, queued, taken, missing;
 
 	make_spare(request->nr_requested);
 	note_room();
 	prune(request);
 	queued = bpf_cache_ext_list_len(STATE->queue);
-	bpf_cache_ext_list_iterate(STATE->queue, request, evict_oldest, &spared, &opts);
-	taken = request->nr_proposed + spared.kept;
+	bpf_cache_ext_list_iterate(STATE->queue, request, evict_from_queue, &kept, &opts);
+	taken = request->nr_proposed + kept;
 	missing = request->nr_requested > request->nr_proposed
 			  ? request->nr_requested - request->nr_proposed
 			  : 0;
 	note_spare(missing, queued > taken ? queued - taken : 0);
-	spared = (struct spared){};
 	if (missing)
-		bpf_cache_ext_list_iterate(STATE->lir, request, evict_oldest, &spared, &opts);
+		bpf_cache_ext_list_iterate(STATE->lir, request, evict_lir, NULL, &opts);
 }
 
 CACHE_EXT_OPS(lirs, .init = HOOK(lirs_init), .evict_folios = HOOK(lirs_evict_folios),

@@ -126,7 +126,9 @@ fn leaks(_: &Lab) -> Outcome {
         let with = missing_kib(&file, Some("s3fifo"), ROUNDS)?;
         found.push((with, without));
         if with <= without + NOISE_KIB {
-            return Ok(format!("{with} KiB are missing after {ROUNDS} policies, {without} without"));
+            return Ok(format!(
+                "{with} KiB are missing after {ROUNDS} policies, {without} without"
+            ));
         }
     }
     Err(Error::Check(format!("missing after {ROUNDS} policies, and without, in KiB: {found:?}")))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Policies can tell folios that were read ahead and wait for their first access.
 
-use super::{Case, Ext4, Lab, MIB, Outcome, Xfs, case};
+use super::{Case, Ext4, Lab, MIB, Outcome, PAGES_PER_MIB, Xfs, case};
 use crate::cgroup::Cgroup;
 use crate::child;
 use crate::ensure;
@@ -16,6 +16,7 @@ pub const CASES: &[Case] = &[
     case("folios_that_are_read_ahead_are_unused_until_they_are_read", &[Ext4, Xfs], read_ahead),
     case("a_folio_that_two_processors_read_is_used", &[Ext4], two_processors),
     case("folios_that_a_policy_found_are_used", &[Ext4], found),
+    case("lirs_lets_go_of_what_is_never_used", &[Ext4], never_used),
 ];
 
 const PAGES: u64 = 256;
@@ -48,17 +49,22 @@ fn seen_after(
     Ok(unsafe { attached.policy().state::<State>()?.read_volatile() })
 }
 
+/// Reads all pages of a file ahead; nobody reads them.
 fn bring(file: &TestFile) -> Result<()> {
+    bring_pages(file, PAGES)
+}
+
+fn bring_pages(file: &TestFile, pages: u64) -> Result<()> {
     let opened = file.open()?;
-    let error = fadvise(&opened, 0, PAGES * PAGE as u64, libc::POSIX_FADV_WILLNEED);
+    let error = fadvise(&opened, 0, pages * PAGE as u64, libc::POSIX_FADV_WILLNEED);
     ensure!(error == 0, "posix_fadvise: error {error}");
     // What is being read is handed over to no policy.
-    let mapping = Mapping::of_file(&opened, PAGES)?;
+    let mapping = Mapping::of_file(&opened, pages)?;
     let start = Instant::now();
-    while mapping.resident_pages()? < PAGES {
+    while mapping.resident_pages()? < pages {
         ensure!(
             start.elapsed() < PATIENCE,
-            "{} pages of {PAGES} are read",
+            "{} pages of {pages} are read",
             mapping.resident_pages()?
         );
         thread::sleep(Duration::from_millis(10));
@@ -104,4 +110,23 @@ fn found(_: &Lab) -> Outcome {
     let seen = seen_after("found", bring, |file| read_pages(&file.open_random()?, 0..1))?;
     ensure!(seen.looked_at >= PAGES / 2 && seen.unused == 0, "none came since: {seen:?}");
     Ok(format!("{seen:?}"))
+}
+
+/// They go round the queue once; a queue that kept them would have that much less room for ever.
+fn never_used(_: &Lab) -> Outcome {
+    const AHEAD: u64 = 96;
+    let (ahead, looped) =
+        (TestFile::create("ahead", AHEAD)?, TestFile::create("looped", 3 * PAGES_PER_MIB)?);
+    let cgroup = Cgroup::create("vain", Some(2 * MIB))?;
+    let _attached = policy::attach("lirs", &cgroup)?;
+    child::run(&cgroup, || {
+        bring_pages(&ahead, AHEAD)?;
+        for _ in 0..3 {
+            read_pages(&looped.open_random()?, 0..3 * PAGES_PER_MIB)?;
+        }
+        Ok(())
+    })?;
+    let left = Mapping::of_file(&ahead.open()?, AHEAD)?.resident_pages()?;
+    ensure!(left <= AHEAD / 8, "{left} of {AHEAD} pages stay that nobody used");
+    Ok(format!("{left} of {AHEAD} pages stay"))
 }
