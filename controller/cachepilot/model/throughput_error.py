@@ -99,6 +99,6 @@ class TargetError:
     def margin(self) -> float:
         """The share above a target at which a mean meets it in nearly all intervals.
 
-        Of the first order: where intervals scatter by `SCATTER_MAX` 4% of them miss it, not 1%.
+        Intervals scatter in proportion to their mean m, not to the target t: t = m - SIGMAS * s * m.
         """
-        return SIGMAS * self.scatter
+        return 1 / (1 - SIGMAS * self.scatter) - 1
