@@ -99,6 +99,6 @@ class TargetError:
     def margin(self) -> float:
         """The share above a target at which a mean meets it in nearly all intervals.
 
-        Intervals scatter in proportion to their mean m, not to the target t: t = m - SIGMAS * s * m.
+        Intervals scatter in proportion to their mean m, not to the target: m - SIGMAS s m meets it.
         """
         return 1 / (1 - SIGMAS * self.scatter) - 1
