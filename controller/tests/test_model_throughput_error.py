@@ -21,7 +21,7 @@ def run(mean: float, deviation: float, intervals: int, seed: int = 1) -> tuple[T
     return found, intervals
 
 
-@pytest.mark.parametrize("deviation", [60.0, 200.0])
+@pytest.mark.parametrize("deviation", [60.0, 100.0, 200.0])
 def test_a_mean_by_its_margin_above_a_target_meets_it_in_nearly_all_intervals(
     deviation: float,
 ) -> None:

@@ -49,12 +49,9 @@ fn seen_after(
     Ok(unsafe { attached.policy().state::<State>()?.read_volatile() })
 }
 
-/// Reads all pages of a file ahead; nobody reads them.
+/// Has all pages of a file read ahead; nobody uses them.
 fn bring(file: &TestFile) -> Result<()> {
-    bring_pages(file, PAGES)
-}
-
-fn bring_pages(file: &TestFile, pages: u64) -> Result<()> {
+    let pages = file.pages;
     let opened = file.open()?;
     let error = fadvise(&opened, 0, pages * PAGE as u64, libc::POSIX_FADV_WILLNEED);
     ensure!(error == 0, "posix_fadvise: error {error}");
@@ -120,13 +117,10 @@ fn never_used(_: &Lab) -> Outcome {
     let cgroup = Cgroup::create("vain", Some(2 * MIB))?;
     let _attached = policy::attach("lirs", &cgroup)?;
     child::run(&cgroup, || {
-        bring_pages(&ahead, AHEAD)?;
-        for _ in 0..3 {
-            read_pages(&looped.open_random()?, 0..3 * PAGES_PER_MIB)?;
-        }
-        Ok(())
+        bring(&ahead)?;
+        (0..3).try_for_each(|_| looped.read_all())
     })?;
-    let left = Mapping::of_file(&ahead.open()?, AHEAD)?.resident_pages()?;
+    let left = ahead.cached_pages()?;
     ensure!(left <= AHEAD / 8, "{left} of {AHEAD} pages stay that nobody used");
     Ok(format!("{left} of {AHEAD} pages stay"))
 }
