@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Control groups of the second version: their ids, and back from an id to a path.
+//! Control groups of the second version, their ids, and which of those are in use no more.
 
 use crate::error::{Error, Result};
+use std::collections::BTreeSet;
 use std::ffi::CString;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// The file with the statistics of a cgroup's policy.
@@ -16,8 +16,6 @@ pub const STATS_FILE: &str = "memory.cache_ext";
 const CGROUP2_SUPER_MAGIC: u32 = 0x6367_7270;
 /// Inode number of the root of every kernfs, and thus the id of the root cgroup.
 const ROOT_ID: u64 = 1;
-/// Type of a kernfs file handle, whose content is the 64-bit id.
-const FILEID_KERNFS: i32 = 0xfe;
 
 /// A cgroup in which the memory controller is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,46 +92,51 @@ pub fn mounted() -> Result<PathBuf> {
     mount_point(&text).ok_or_else(|| Error::NotCgroup2(PathBuf::from("/sys/fs/cgroup")))
 }
 
-/// The directory of the cgroup called `id`, or `None` when there is no such cgroup any more.
+/// Those of `ids` that no cgroup has any more. They must have been in use before the call: a cgroup
+/// that is made meanwhile may be missed.
+///
+/// Directories are looked through instead of opened by their ids: `open_by_handle_at` takes one more
+/// capability (`CAP_DAC_READ_SEARCH`) and a system call that filters for services leave out.
 ///
 /// # Errors
-/// When the system does not say.
-pub fn path_of(id: u64, mount: &Path) -> Result<Option<PathBuf>> {
-    let dir = File::open(mount).map_err(Error::io(mount))?;
-    match open_by_id(&dir, id) {
-        Ok(fd) => {
-            let link = PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()));
-            let path = fs::read_link(&link).map_err(Error::io(&link))?;
-            // A cgroup that is going away has no name any more.
-            Ok((!path.as_os_str().as_bytes().ends_with(b" (deleted)")).then_some(path))
+/// When a directory cannot be read, so that nobody knows.
+pub fn gone(ids: impl IntoIterator<Item = u64>, mount: &Path) -> Result<BTreeSet<u64>> {
+    let mut left: BTreeSet<u64> = ids.into_iter().collect();
+    let root = fs::metadata(mount).map_err(Error::io(mount))?;
+    if root.ino() != ROOT_ID {
+        // A part of the hierarchy: of ids that are not in it nothing is known.
+        return Ok(BTreeSet::new());
+    }
+    remove_present(&mut left, mount)?;
+    Ok(left)
+}
+
+/// Removes the ids of the directories below `root` from `ids`.
+fn remove_present(ids: &mut BTreeSet<u64>, root: &Path) -> Result<()> {
+    let mut pending = vec![root.to_path_buf()];
+    while let (Some(dir), false) = (pending.pop(), ids.is_empty()) {
+        let entries = match fs::read_dir(&dir) {
+            Err(error) if is_removed(&error) => continue,
+            entries => entries.map_err(Error::io(&dir))?,
+        };
+        for entry in entries {
+            let entry = match entry {
+                Err(error) if is_removed(&error) => break,
+                entry => entry.map_err(Error::io(&dir))?,
+            };
+            // Both are told by the directory's own content.
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                ids.remove(&entry.ino());
+                pending.push(entry.path());
+            }
         }
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ESTALE | libc::ENOENT)) => Ok(None),
-        Err(source) => Err(Error::Kernel { what: format!("cgroup {id}"), source }),
     }
+    Ok(())
 }
 
-#[repr(C)]
-struct KernfsHandle {
-    bytes: u32,
-    kind: i32,
-    id: [u8; 8],
-}
-
-fn open_by_id(mount: &File, id: u64) -> io::Result<OwnedFd> {
-    let mut handle = KernfsHandle { bytes: 8, kind: FILEID_KERNFS, id: id.to_ne_bytes() };
-    // SAFETY: the handle has the header that the call expects and as many bytes as it states.
-    let fd = unsafe {
-        libc::open_by_handle_at(
-            mount.as_raw_fd(),
-            (&raw mut handle).cast(),
-            libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC,
-        )
-    };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call returned a new descriptor that nothing else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+/// Whether a directory went away while it was being read.
+fn is_removed(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV))
 }
 
 /// The number by which the file system of `path` is known.
@@ -194,14 +197,24 @@ mod tests {
     }
 
     #[test]
-    fn the_id_of_the_root_leads_back_to_the_mount() {
-        let Ok(mount) = mounted() else { return };
-        if fs::metadata(&mount).unwrap().ino() != ROOT_ID {
-            return; // this process sees a part of the hierarchy only
-        }
-        match path_of(ROOT_ID, &mount) {
-            Ok(path) => assert_eq!(path, Some(mount)),
-            Err(error) => assert!(error.to_string().contains("not permitted"), "{error}"),
-        }
+    fn ids_of_directories_that_are_there_are_in_use() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("a/inner")).unwrap();
+        fs::write(root.path().join("file"), "").unwrap();
+        let id = |name: &str| fs::metadata(root.path().join(name)).unwrap().ino();
+        let mut ids = BTreeSet::from([id("a"), id("a/inner"), id("file"), u64::MAX]);
+        let left = BTreeSet::from([id("file"), u64::MAX]);
+        remove_present(&mut ids, root.path()).unwrap();
+        assert_eq!(ids, left);
+        let missing = root.path().join("missing");
+        remove_present(&mut ids, &missing).unwrap();
+        assert_eq!(ids, left);
+        assert!(gone([7], &missing).is_err());
+    }
+
+    #[test]
+    fn in_a_part_of_the_hierarchy_nothing_is_known_to_be_gone() {
+        let part = tempfile::tempdir().unwrap();
+        assert_eq!(gone([7, u64::MAX], part.path()).unwrap(), BTreeSet::new());
     }
 }

@@ -315,11 +315,11 @@ impl Policies {
     /// Keeps other processes out, and removes pins of cgroups that are gone and those without effect.
     fn lock(&self) -> Result<Lock> {
         let lock = self.pins.lock()?;
-        let mount = cgroup::mounted()?;
-        for pins in self.pins.all()? {
+        let all = self.pins.all()?;
+        let gone = cgroup::gone(all.iter().map(|pins| pins.id), &cgroup::mounted()?)?;
+        for pins in all {
             // What a loader that was killed left without effect goes, too: nobody else is at work.
-            let gone = cgroup::path_of(pins.id, &mount)?.is_none();
-            if gone || matches!(self.attached(&pins), Ok(None)) {
+            if gone.contains(&pins.id) || matches!(self.attached(&pins), Ok(None)) {
                 pins.remove()?;
             }
         }
