@@ -7,6 +7,7 @@ pub mod cgroup;
 pub mod config;
 pub mod curves;
 pub mod daemon;
+mod damaged;
 pub mod doctor;
 pub mod error;
 pub mod exporter;

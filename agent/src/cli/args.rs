@@ -23,6 +23,8 @@ pub enum Command {
         #[arg(long, value_enum, default_value_t = LogLevel::Info)]
         log_level: LogLevel,
     },
+    /// Give every tenant back the policy and the limit that it had at first, when no agent runs.
+    Release(ReleaseOptions),
     /// Check a configuration and print what holds, with the defaults filled in.
     CheckConfig {
         #[command(flatten)]
@@ -50,6 +52,18 @@ pub enum Command {
         /// The canary's file.
         file: PathBuf,
     },
+}
+
+#[derive(Debug, Args)]
+pub struct ReleaseOptions {
+    #[command(flatten)]
+    pub config: ConfigOption,
+    /// Only if a lease of the controller has ended; else nothing is done.
+    #[arg(long)]
+    pub if_lease_ended: bool,
+    /// Print JSON on stdout.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

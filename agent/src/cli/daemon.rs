@@ -32,10 +32,10 @@ pub fn run(path: &Path, level: LogLevel) -> Outcome {
         .enable_all()
         .build()
         .map_err(Error::kernel("the runtime"))?;
-    let node = factory::open(&config)?;
+    let opened = config.clone();
     let result = runtime.block_on(async {
         let parts = Parts {
-            node,
+            node: Box::new(move || factory::open(&opened)),
             dial: Dialer::new(&config),
             clock: Arc::new(SystemClock),
             random: Box::new(fastrand::f64),

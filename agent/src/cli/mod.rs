@@ -7,6 +7,7 @@ mod daemon;
 mod doctor;
 mod policy;
 mod record;
+mod release;
 mod tables;
 
 use args::{Arguments, Command};
@@ -57,6 +58,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::CheckConfig { config, json } => daemon::check_config(&config.file, json, &mut out),
         Command::Metrics => daemon::metrics(&mut out),
         Command::Run { config, log_level } => daemon::run(&config.file, log_level),
+        Command::Release(options) => release::run(&options, &mut out),
         Command::Record(options) => record::run(&options, &mut out),
         Command::Advise(options) => advise::run(&options),
         Command::Doctor(options) => doctor::run(&options, &mut out),

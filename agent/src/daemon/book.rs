@@ -4,10 +4,8 @@
 use super::clock::Clock;
 use super::state::{Lease, State, Store};
 use super::unconfirmed::Unconfirmed;
-use crate::error::Result;
 use crate::exporter::AgentMetrics;
 use crate::wire;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -30,22 +28,22 @@ pub struct Book {
 }
 
 impl Book {
-    /// Opens the state in `dir` and counts a new incarnation; what was changed in another `boot` is
-    /// forgotten, see `Identity.boot`.
-    ///
-    /// # Errors
-    /// As [`Store::open`] and [`Store::write`].
+    /// Takes what was opened and counts a new incarnation; what was changed in another `boot` is
+    /// forgotten, see `Identity.boot`. A disk that takes nothing is no reason not to begin: what is
+    /// held is watched and given back when it is due, and plans are refused.
     pub fn open(
-        dir: &Path,
+        (store, mut state): (Store, State),
         boot: &str,
         clock: Arc<dyn Clock>,
         metrics: Arc<AgentMetrics>,
-    ) -> Result<Self> {
-        let (store, mut state) = Store::open(dir)?;
+    ) -> Self {
         let now = clock.wall();
         state.incarnation = (now.as_micros() as u64).max(state.incarnation + 1);
         state.unconfirmed = state.unconfirmed.in_boot(boot);
-        store.write(&state)?;
+        let written = store.write(&state);
+        if let Err(error) = &written {
+            tracing::error!(%error, "the state is not on disk; plans are refused until it is");
+        }
         let store = Arc::new(Mutex::new(store));
         let mut book = Self {
             store,
@@ -53,10 +51,10 @@ impl Book {
             clock,
             lease_until: None,
             metrics,
-            dirty: false,
+            dirty: written.is_err(),
         };
         book.hold(state);
-        Ok(book)
+        book
     }
 
     /// What holds.

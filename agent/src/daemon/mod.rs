@@ -10,6 +10,7 @@ pub mod signals;
 pub mod state;
 pub mod unconfirmed;
 mod undo;
+mod watchdog;
 
 use crate::config::{Config, Times};
 use crate::error::{Error, Result};
@@ -23,20 +24,26 @@ use crate::wire;
 use book::Book;
 use clock::Clock;
 use node_thread::NodeThread;
+use state::Store;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until, timeout};
+use watchdog::Watchdog;
 
 /// Until the controller says how often it wants to know.
 const FIRST_INTERVAL: Duration = Duration::from_secs(1);
 /// What is left of the session and the node at the end is waited for so long.
 const ENDING: Duration = Duration::from_secs(2);
 
+/// How a node is opened.
+pub type OpenNode = Box<dyn FnOnce() -> Result<Box<dyn Node>> + Send>;
+
 /// What an agent is made of besides its configuration.
 pub struct Parts<D> {
-    /// What it watches.
-    pub node: Box<dyn Node>,
+    /// Opens what it watches. It may change the node already, and so is called by the one agent
+    /// that holds the state.
+    pub node: OpenNode,
     /// How it reaches its controller.
     pub dial: D,
     /// Wall time, for leases.
@@ -55,15 +62,16 @@ pub struct Parts<D> {
 /// What makes going on useless: a state that cannot be read, a node that ended or hangs.
 pub async fn run<D: Dial>(config: &Config, parts: Parts<D>) -> Result<()> {
     let metrics = Arc::clone(&parts.shared.metrics);
-    let boot = parts.node.identity().boot;
-    let book = Book::open(&config.state_dir, &boot, parts.clock, Arc::clone(&metrics))?;
+    let opened = Store::open(&config.state_dir)?;
+    let node = (parts.node)()?;
+    let book = Book::open(opened, &node.identity().boot, parts.clock, Arc::clone(&metrics));
     let exporter = match config.metrics {
         Some(address) => Some(exporter::listen(address, Arc::clone(&parts.shared)).await?),
         None => None,
     };
-    let (hello, say_hello) = watch::channel(hello(config, parts.node.as_ref(), &book));
-    let pace = parts.node.pace();
-    let (node, end) = NodeThread::start(parts.node, config.times.tick)?;
+    let (hello, say_hello) = watch::channel(hello(config, node.as_ref(), &book));
+    let pace = node.pace();
+    let (node, end) = NodeThread::start(node, config.times.tick)?;
     let (down, events) = mpsc::channel(DOWN_QUEUE);
     let mut daemon = Daemon {
         times: config.times,
@@ -78,7 +86,9 @@ pub async fn run<D: Dial>(config: &Config, parts: Parts<D>) -> Result<()> {
         up: None,
         sequence: 0,
         named: Vec::new(),
+        watchdog: Watchdog::new(config.times.stuck),
     };
+    daemon.watchdog.ready();
     daemon.prepare().await?;
     let session = Session {
         dial: parts.dial,
@@ -132,6 +142,7 @@ struct Daemon {
     sequence: u64,
     /// Tasks that the node was told of.
     named: Vec<wire::NamedTasks>,
+    watchdog: Watchdog,
 }
 
 impl Daemon {
@@ -162,6 +173,7 @@ impl Daemon {
                 () = at(self.book.lease_until()) => { self.on_lease_end().await; Ok(()) }
                 Some(event) = events.recv() => self.on_event(event).await,
                 () = at(self.next_look) => self.look_and_undo().await,
+                () = at(self.watchdog.due()) => Ok(()),
                 () = tokio::time::sleep(self.times.stuck) => Ok(()),
             };
             let alive = turn.and_then(|()| self.check_alive());
@@ -253,11 +265,12 @@ impl Daemon {
     }
 
     /// A call that never returns cannot be undone from here, but by a new start.
-    fn check_alive(&self) -> Result<()> {
-        match self.node.busy_for() < self.times.stuck {
-            true => Ok(()),
-            false => Err(Error::Node(format!("does not answer: {}", self.node.busy_with()))),
+    fn check_alive(&mut self) -> Result<()> {
+        if self.node.busy_for() < self.times.stuck {
+            self.watchdog.alive();
+            return Ok(());
         }
+        Err(Error::Node(format!("does not answer: {}", self.node.busy_with())))
     }
 }
 

@@ -70,6 +70,7 @@ impl Daemon {
             };
             self.tell(&result);
             results.push(result);
+            self.check_alive()?;
             // A long plan does not keep the controller from seeing the node, unless that hangs.
             if !hung {
                 self.look_when_due().await?;
@@ -136,7 +137,10 @@ impl Daemon {
             }
         };
         results.iter().for_each(|result| self.tell(result));
-        if results.iter().any(|result| result.outcome() == Outcome::Failed) {
+        // What was started is known to be given back when it reads so.
+        let is_left =
+            |one: &wire::Result| matches!(one.outcome(), Outcome::Failed | Outcome::Started);
+        if results.iter().any(is_left) {
             return self.book.release_later();
         }
         self.shared.metrics.leases_expired.inc();

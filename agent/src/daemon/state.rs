@@ -7,6 +7,7 @@
 //! synchronised.
 
 use super::unconfirmed::Unconfirmed;
+use crate::damaged::copy_aside;
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
@@ -60,9 +61,12 @@ pub struct Store {
 impl Store {
     /// Opens `dir`, which is made when it is missing, and reads what is there.
     ///
+    /// A file that this program cannot read is copied aside. What its lease and the changes on trial
+    /// were is not known then: the lease counts as over, so that what is held is given back. The
+    /// file stays until the next state replaces it: a start that fails does not forget it.
+    ///
     /// # Errors
-    /// [`Error::AgentRuns`], [`Error::Format`] when the file was not written by this program,
-    /// [`Error::Io`].
+    /// [`Error::AgentRuns`], [`Error::Io`].
     pub fn open(dir: &Path) -> Result<(Self, State)> {
         fs::create_dir_all(dir).map_err(Error::io(dir))?;
         let path = dir.join(LOCK);
@@ -101,11 +105,10 @@ fn read(path: &Path) -> Result<State> {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(State::default()),
         Err(e) => return Err(Error::io(path)(e)),
     };
-    serde_json::from_slice(&bytes).map_err(|e| {
-        let message =
-            format!("not a state of this program ({e}); without the file the agent begins anew");
-        Error::format(path, message)
-    })
+    Ok(serde_json::from_slice(&bytes).unwrap_or_else(|error| {
+        copy_aside(path, &format!("not a state of this program ({error})"));
+        State { lease: Some(Lease { deadline_ms: 0, length_ms: 0 }), ..State::default() }
+    }))
 }
 
 #[cfg(test)]
@@ -152,12 +155,15 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_is_refused_by_name() {
+    fn a_broken_file_is_put_aside_and_its_lease_counts_as_over() {
         let dir = tempfile::tempdir().unwrap();
         for text in ["", "{", "{\"last_epoch\": -1}", "{\"epoch\": 1}"] {
             fs::write(dir.path().join(FILE), text).unwrap();
-            let message = Store::open(dir.path()).unwrap_err().to_string();
-            assert!(message.contains("agent.json: not a state"), "{message}");
+            let (_, found) = Store::open(dir.path()).unwrap();
+            assert_eq!(found.lease.map(|lease| lease.left_ms(1)), Some(0));
+            let aside = dir.path().join("agent.json.damaged");
+            assert_eq!(fs::read_to_string(aside).unwrap(), text);
+            assert_eq!(fs::read_to_string(dir.path().join(FILE)).unwrap(), text);
         }
     }
 

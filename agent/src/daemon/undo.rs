@@ -40,6 +40,7 @@ impl Daemon {
             self.tell(&result);
             self.shared.metrics.undone(result.outcome());
             tried.push((action, result));
+            self.watchdog.alive();
             // While one hangs the others would too; they are as overdue at the next look.
             if !answered || *self.stop.borrow() {
                 break;

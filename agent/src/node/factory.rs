@@ -34,9 +34,32 @@ pub fn open(config: &Config) -> Result<Box<dyn Node>> {
 }
 
 fn kernel(config: &Config, kind: KernelKind, curves: &CurvesSettings) -> Result<Box<dyn Node>> {
-    let parsed = KernelConfig::parse(&config.path, config.kernel.as_ref())?;
-    let parsed = KernelConfig { kind, ..parsed };
+    let parsed = kernel_section(config, kind)?;
     Ok(Box::new(KernelNode::open(parsed, curves, &config.state_dir)?))
+}
+
+fn kernel_section(config: &Config, kind: KernelKind) -> Result<KernelConfig> {
+    let parsed = KernelConfig::parse(&config.path, config.kernel.as_ref())?;
+    Ok(KernelConfig { kind, ..parsed })
+}
+
+/// The node of `config` without its curves, to give back what it holds.
+///
+/// # Errors
+/// As [`open`]; [`Error::Config`] for a simulated node, which holds nothing.
+pub fn open_unwatched(config: &Config) -> Result<Box<dyn Node>> {
+    check_sections(config)?;
+    let kind = match config.kind {
+        Kind::Simulated => {
+            let message = "kind = \"simulated\": such a node holds nothing".into();
+            return Err(Error::Config { path: config.path.clone(), message });
+        }
+        Kind::Auto => KernelKind::Auto,
+        Kind::CacheExt => KernelKind::CacheExt,
+        Kind::Stock => KernelKind::Stock,
+    };
+    let section = kernel_section(config, kind)?;
+    Ok(Box::new(KernelNode::open_unwatched(section, &config.state_dir)?))
 }
 
 /// A section that nobody would read is a mistake, not a spare.

@@ -13,7 +13,7 @@ use cachepilot_agent::wire;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -51,6 +51,8 @@ pub fn config(state_dir: &Path, controller: SocketAddr, more: &str) -> Config {
 pub struct Agent {
     pub shared: Arc<Shared>,
     pub dir: Arc<TempDir>,
+    /// Whether it has opened its node.
+    pub opened: Arc<AtomicBool>,
     stop: watch::Sender<bool>,
     task: JoinHandle<Result<()>>,
 }
@@ -81,8 +83,13 @@ impl Agent {
     ) -> Self {
         let shared = Arc::new(Shared::default());
         let (stop, stopped) = watch::channel(false);
+        let opened = Arc::new(AtomicBool::new(false));
+        let opening = Arc::clone(&opened);
         let parts = Parts {
-            node,
+            node: Box::new(move || {
+                opening.store(true, Ordering::Relaxed);
+                Ok(node)
+            }),
             dial: Dialer::new(&config),
             clock,
             random: Box::new(|| 0.5),
@@ -90,7 +97,7 @@ impl Agent {
             shared: Arc::clone(&shared),
         };
         let task = tokio::spawn(async move { run(&config, parts).await });
-        Self { shared, dir, stop, task }
+        Self { shared, dir, opened, stop, task }
     }
 
     /// Ends it as SIGTERM does.

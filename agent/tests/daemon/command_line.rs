@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The program itself.
 
+use cachepilot_agent::daemon::state::{Lease, State, Store};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn agent(arguments: &[&str]) -> Output {
@@ -44,4 +47,75 @@ fn bad_input_is_one_line_and_status_2() {
     }
     let output = agent(&["run", "--config", path, "--log-level", "loud"]);
     assert_eq!((output.status.code(), text(&output.stderr).lines().count()), (Some(2), 1));
+}
+
+/// A hierarchy of one cgroup, whose limit an agent has set that runs no more; its configuration.
+fn held(dir: &Path) -> PathBuf {
+    let (cgroup, state) = (dir.join("cgroup/a"), dir.join("state"));
+    fs::create_dir_all(&cgroup).unwrap();
+    fs::create_dir_all(&state).unwrap();
+    for (name, content) in [
+        ("memory.current", "4096"),
+        ("memory.high", "8388608"),
+        ("memory.max", "max"),
+        ("memory.min", "0"),
+        ("memory.low", "0"),
+        ("memory.stat", "file 0"),
+        ("memory.reclaim", ""),
+    ] {
+        fs::write(cgroup.join(name), content).unwrap();
+    }
+    let id = fs::metadata(&cgroup).unwrap().ino();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let entry = r#"{"cgroup": "/a", "high_bytes": null, "policy": "default"}"#;
+    let boot = boot.trim();
+    let ledger =
+        format!(r#"{{"version": 1, "boot_id": "{boot}", "entries": {{"{id}": {entry}}}}}"#);
+    fs::write(state.join("ledger.json"), ledger).unwrap();
+    let config = dir.join("agent.toml");
+    let mount = dir.join("cgroup");
+    let text = format!("kind = \"stock\"\nstate_dir = {state:?}\n[kernel]\nmount = {mount:?}\n");
+    fs::write(&config, text).unwrap();
+    config
+}
+
+#[test]
+fn release_gives_back_what_is_held_without_an_agent() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = held(dir.path());
+    let high = || fs::read_to_string(dir.path().join("cgroup/a/memory.high")).unwrap();
+    let release =
+        |more: &[&str]| agent(&[&["release", "--config", config.to_str().unwrap()], more].concat());
+    let output = release(&["--if-lease-ended"]);
+    assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+    assert_eq!(high(), "8388608");
+
+    let lock = Store::open(&dir.path().join("state")).unwrap();
+    let output = release(&[]);
+    assert_eq!((output.status.code(), high().as_str()), (Some(1), "8388608"));
+    assert!(text(&output.stderr).contains("another agent runs"), "{output:?}");
+    let lease = Some(Lease { deadline_ms: 1, length_ms: 1 });
+    lock.0.write(&State { lease, ..State::default() }).unwrap();
+    drop(lock);
+
+    let output = release(&["--if-lease-ended", "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&shown[0]["cgroup"], &shown[0]["outcome"]), (&"/a".into(), &"APPLIED".into()));
+    assert_eq!(high(), "max");
+    assert_eq!(Store::open(&dir.path().join("state")).unwrap().1.lease, None);
+    assert_eq!(text(&release(&[]).stdout), "no tenant was changed\n");
+}
+
+#[test]
+fn a_simulated_node_has_nothing_to_release() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("agent.toml");
+    let state = dir.path().join("state");
+    fs::write(&config, format!("kind = \"simulated\"\nstate_dir = {state:?}\n[simulated]\n"))
+        .unwrap();
+    let output = agent(&["release", "--config", config.to_str().unwrap()]);
+    let message = text(&output.stderr);
+    assert_eq!((output.status.code(), message.lines().count()), (Some(2), 1));
+    assert!(message.contains("holds nothing"), "{message}");
 }

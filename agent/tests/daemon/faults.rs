@@ -8,7 +8,9 @@ use cachepilot_agent::Error;
 use cachepilot_agent::daemon::clock::SystemClock;
 use cachepilot_agent::node::Pace;
 use cachepilot_agent::wire::result::Outcome;
+use std::fs;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 #[tokio::test]
 async fn an_action_that_hangs_is_reported_and_snapshots_go_on_after_it() {
@@ -107,6 +109,44 @@ async fn a_second_agent_over_the_same_state_is_refused() {
     let (node, _) = ScriptedNode::new(Pace::RealTime);
     let dir = Arc::clone(&agent.dir);
     let second = Agent::restart(node, controller.address, "", dir, Arc::new(SystemClock));
+    let opened = Arc::clone(&second.opened);
     assert!(matches!(second.ended().await, Err(Error::AgentRuns(_))));
+    assert!(!opened.load(Ordering::Relaxed), "opening a node changes what it adopts");
+    agent.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_disk_that_takes_nothing_keeps_no_agent_from_starting() {
+    let controller = Controller::start().await;
+    let dir = Arc::new(tempfile::tempdir().unwrap());
+    // A folder in the place of the new file: no write can open it, not even by root.
+    fs::create_dir(dir.path().join("agent.new")).unwrap();
+    let (node, script) = ScriptedNode::new(Pace::RealTime);
+    let agent = Agent::restart(node, controller.address, "", dir, Arc::new(SystemClock));
+    let mut session = controller.sessions.welcome(10).await;
+    session.snapshot().await;
+    session.plan(plan(1, 1, &["/a"])).await;
+    let refused = session.ack().await.refused;
+    assert!(refused.starts_with("its epoch cannot be stored: "), "{refused}");
+    fs::remove_dir(agent.dir.path().join("agent.new")).unwrap();
+    session.plan(plan(2, 1, &["/a"])).await;
+    assert_eq!(session.ack().await.results[0].outcome(), Outcome::Applied);
+    assert_eq!(script.applied(), ["/a"]);
+    agent.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_damaged_state_is_put_aside_and_what_is_held_given_back() {
+    let controller = Controller::start().await;
+    let dir = Arc::new(tempfile::tempdir().unwrap());
+    fs::write(dir.path().join("agent.json"), "{\"last_ep").unwrap();
+    let (node, script) = ScriptedNode::new(Pace::RealTime);
+    let agent = Agent::restart(node, controller.address, "", dir, Arc::new(SystemClock));
+    let mut session = controller.sessions.welcome(10).await;
+    session.snapshot().await;
+    assert_eq!(script.released(), 1);
+    assert!(agent.dir.path().join("agent.json.damaged").exists());
+    session.plan(plan(1, 1, &["/a"])).await;
+    assert_eq!(session.ack().await.results[0].outcome(), Outcome::Applied);
     agent.stop().await.unwrap();
 }

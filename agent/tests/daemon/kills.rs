@@ -33,7 +33,7 @@ async fn child() {
     let config = config(Path::new(&dir), address.parse().unwrap(), "");
     let (node, _) = ScriptedNode::new(Pace::RealTime);
     let parts = Parts {
-        node,
+        node: Box::new(|| Ok(node)),
         dial: Dialer::new(&config),
         clock: Arc::new(SystemClock),
         random: Box::new(|| 0.5),

@@ -1,23 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an agent before this one left: it is adopted, given back, or forgotten.
 
+use super::ledger::Initial;
+use super::tenant::Tenant;
 use super::{KernelNode, steering, tenant};
-use crate::error::Result;
 use crate::wire;
+use crate::wire::DEFAULT_POLICY;
 use crate::wire::result::Outcome;
+use std::collections::BTreeMap;
 
 impl KernelNode {
-    /// Removes what is kept of cgroups that are gone: entries of the ledger, and pins.
-    pub(super) fn forget_gone(&mut self) -> Result<()> {
+    /// Removes what is kept of cgroups that are gone: entries of the ledger, and pins. What cannot be
+    /// removed does no harm: ids are not used again, and the next agent tries once more.
+    pub(super) fn forget_gone(&mut self) {
         let fs = &self.fs;
-        self.ledger.forget(|id, initial| fs.id(&initial.cgroup).ok() != Some(id))?;
-        self.policies.as_ref().map_or(Ok(()), |policies| policies.sweep())
+        let forgotten = self.ledger.forget(|id, initial| fs.id(&initial.cgroup).ok() != Some(id));
+        let swept = self.policies.as_ref().map_or(Ok(()), |policies| policies.sweep());
+        for error in [forgotten.err(), swept.err()].into_iter().flatten() {
+            self.failed_reads += 1;
+            tracing::warn!(%error, "what is kept of cgroups that are gone was not removed");
+        }
     }
 
     /// Takes over what an agent before this one left. Tenants that are none any more get back what
     /// they had; limits below the floor are lifted.
-    pub(super) fn adopt(&mut self) -> Result<()> {
-        self.forget_gone()?;
+    pub(super) fn adopt(&mut self) {
+        self.forget_gone();
+        if self.ledger.is_lost() {
+            self.detach_all();
+        }
         let left: Vec<u64> = self.ledger.entries().keys().copied().collect();
         for id in left {
             if let Some(tenant) = self.tenants.get(&id) {
@@ -26,9 +37,10 @@ impl KernelNode {
                     self.adopted.push(tenant.cgroup.clone());
                 }
             } else {
-                self.restore(id);
+                self.strangers.insert(id, String::new());
             }
         }
+        self.restore_strangers();
         self.adopted.sort();
         for tenant in self.tenants.values_mut() {
             let ours = self.ledger.get(tenant.id).is_some();
@@ -40,7 +52,53 @@ impl KernelNode {
                 self.failed_reads += 1;
             }
         }
-        Ok(())
+    }
+
+    /// Gives back what cgroups had that are no tenants, until that is known to hold.
+    pub(super) fn restore_strangers(&mut self) {
+        for (id, told) in std::mem::take(&mut self.strangers) {
+            if self.tenants.contains_key(&id) {
+                continue;
+            }
+            let result = self.restore(id);
+            if self.ledger.get(id).is_none() {
+                self.given_back.push(result);
+                continue;
+            }
+            if told != result.reason {
+                tracing::warn!(cgroup = %result.cgroup, "not given back yet: {}", result.reason);
+            }
+            self.strangers.insert(id, result.reason);
+        }
+    }
+
+    /// Without the ledger nobody knows what tenants had: those with a policy get the kernel's own,
+    /// and limits stay, as they may be the operator's.
+    fn detach_all(&mut self) {
+        let is_held = |tenant: &&Tenant| tenant.policy() != DEFAULT_POLICY;
+        let entry = |tenant: &Tenant| {
+            (tenant.id, Initial { policy: DEFAULT_POLICY.into(), ..tenant.initial() })
+        };
+        let held: BTreeMap<u64, Initial> =
+            self.tenants.values().filter(is_held).map(entry).collect();
+        let ids: Vec<u64> = held.keys().copied().collect();
+        if let Err(error) = self.ledger.begin_anew(held) {
+            tracing::error!(%error, "policies stay until the ledger can be written");
+            return;
+        }
+        tracing::error!(
+            "what tenants had is not known: policies are detached, limits stay as they are"
+        );
+        for id in ids {
+            let result = self.restore(id);
+            self.given_back.push(result);
+            if let Some(tenant) = self.tenants.get_mut(&id) {
+                tenant.reread(&self.fs, self.policies.as_deref());
+            }
+        }
+        for tenant in self.tenants.values().filter(|tenant| tenant.limit.bytes().is_some()) {
+            self.given_back.push(tenant.failed(&self.fs, "what limit it had is not known"));
+        }
     }
 
     /// Gives a cgroup back what it had, and forgets it when that worked.

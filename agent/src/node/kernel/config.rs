@@ -60,7 +60,8 @@ pub struct KernelConfig {
     pub margin_bytes: u64,
     /// A limit is lowered by so much at a time.
     pub step_bytes: u64,
-    /// Until a write that the kernel has not finished is reported.
+    /// Between two ticks the node waits for writes to cgroups no longer than this in all. What the
+    /// kernel has not finished by then is reported as started.
     pub write_timeout_ms: u64,
     /// Tenants whose accesses are sampled.
     pub max_tenants: u32,
@@ -71,6 +72,10 @@ pub struct KernelConfig {
     /// Which node; not a key of the section.
     #[serde(skip)]
     pub kind: KernelKind,
+    /// The cgroup of this agent, which is no tenant, nor are those that it is in; not a key of the
+    /// section.
+    #[serde(skip)]
+    pub own: Option<String>,
 }
 
 impl Default for KernelConfig {
@@ -86,11 +91,12 @@ impl Default for KernelConfig {
             reserve_bytes: 512 * MIB,
             margin_bytes: 16 * MIB,
             step_bytes: 16 * MIB,
-            write_timeout_ms: 250,
+            write_timeout_ms: 50,
             max_tenants: 1024,
             ring_bytes: 4 << 20,
             policies: PathBuf::new(),
             kind: KernelKind::Auto,
+            own: None,
         }
     }
 }

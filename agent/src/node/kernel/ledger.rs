@@ -6,6 +6,7 @@
 //! changes were is not kept: the kernel and the pins tell. Ids of cgroups begin anew with each
 //! boot, and no limit outlives it, so that entries of another boot are void.
 
+use crate::damaged::copy_aside;
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -41,32 +42,43 @@ struct Content {
 pub struct Ledger {
     path: PathBuf,
     content: Content,
+    is_lost: bool,
 }
 
 impl Ledger {
-    /// The ledger in `dir`, which is made when it is missing.
+    /// The ledger in `dir`, which is made when it is missing. One that this program cannot read is
+    /// copied aside and stays until something else is noted, see [`Ledger::is_lost`].
     ///
     /// # Errors
-    /// What the system says, or [`Error::Format`] when the file is damaged: then somebody has to
-    /// look, as nobody knows any more what there is to give back.
+    /// What the system says.
     pub fn open(dir: &Path, boot_id: &str) -> Result<Self> {
         fs::create_dir_all(dir).map_err(Error::io(dir))?;
         let path = dir.join(FILE);
         let empty =
-            || Content { version: VERSION, boot_id: boot_id.into(), entries: BTreeMap::new() };
-        let content = match fs::read_to_string(&path) {
-            Err(e) if e.kind() == ErrorKind::NotFound => empty(),
-            Err(e) => return Err(Error::io(&path)(e)),
-            Ok(text) => serde_json::from_str(&text)
-                .map_err(|e| Error::format(&path, format!("{e}; what tenants had is not known")))?,
+            || Content { version: VERSION, boot_id: boot_id.into(), entries: <_>::default() };
+        let text = match fs::read_to_string(&path) {
+            Err(e) if e.kind() == ErrorKind::NotFound => None,
+            Err(e) if e.kind() != ErrorKind::InvalidData => return Err(Error::io(&path)(e)),
+            text => Some(text.unwrap_or_default()),
         };
-        if content.version != VERSION {
-            let message =
-                format!("version {} is not supported, expected {VERSION}", content.version);
-            return Err(Error::format(&path, message));
-        }
-        let content = if content.boot_id == boot_id { content } else { empty() };
-        Ok(Self { path, content })
+        let Some(text) = text else { return Ok(Self { path, content: empty(), is_lost: false }) };
+        let is_lost = match parse(&text) {
+            Ok(content) if content.boot_id == boot_id => {
+                return Ok(Self { path, content, is_lost: false });
+            }
+            Ok(_) => false,
+            Err(reason) => {
+                copy_aside(&path, &reason);
+                true
+            }
+        };
+        Ok(Self { path, content: empty(), is_lost })
+    }
+
+    /// Whether there was one that could not be read: what tenants had at first is not known.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.is_lost
     }
 
     /// What a tenant had, when it may have been changed.
@@ -97,6 +109,17 @@ impl Ledger {
         saved
     }
 
+    /// Notes all that is known in place of a ledger that is lost; on disk when this returns.
+    ///
+    /// # Errors
+    /// What the system says; then it is lost still.
+    pub fn begin_anew(&mut self, entries: BTreeMap<u64, Initial>) -> Result<()> {
+        self.content.entries = entries;
+        self.save()?;
+        self.is_lost = false;
+        Ok(())
+    }
+
     /// Forgets tenants; on disk when this returns.
     ///
     /// # Errors
@@ -121,6 +144,14 @@ impl Ledger {
         fs::rename(&part, &self.path).map_err(Error::io(&self.path))?;
         let dir = self.path.parent().unwrap_or(Path::new("."));
         File::open(dir).and_then(|dir| dir.sync_all()).map_err(Error::io(dir))
+    }
+}
+
+fn parse(text: &str) -> std::result::Result<Content, String> {
+    let content: Content = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    match content.version {
+        VERSION => Ok(content),
+        other => Err(format!("version {other} is not supported, expected {VERSION}")),
     }
 }
 
@@ -155,14 +186,21 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_ledger_is_refused_and_named() {
+    fn a_damaged_ledger_is_lost_until_another_replaces_it() {
         let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join(FILE);
-        for text in ["", "{", "{\"version\":1}", "{\"version\":9,\"boot_id\":\"\",\"entries\":{}}"]
-        {
+        let (file, aside) = (dir.path().join(FILE), dir.path().join("ledger.json.damaged"));
+        let texts = ["", "{", "{\"version\":1}", "{\"version\":9,\"boot_id\":\"\",\"entries\":{}}"];
+        for text in texts.map(str::as_bytes).into_iter().chain([&[0xff_u8][..]]) {
             fs::write(&file, text).unwrap();
-            let error = Ledger::open(dir.path(), "b1").unwrap_err();
-            assert!(matches!(&error, Error::Format { path, .. } if *path == file), "{error}");
+            for _ in 0..2 {
+                let ledger = Ledger::open(dir.path(), "b1").unwrap();
+                assert!(ledger.is_lost() && ledger.entries().is_empty());
+                assert_eq!(fs::read(&aside).unwrap(), text);
+            }
+            let mut ledger = Ledger::open(dir.path(), "b1").unwrap();
+            ledger.begin_anew(BTreeMap::from([(5, initial("/a"))])).unwrap();
+            let again = Ledger::open(dir.path(), "b1").unwrap();
+            assert!(!again.is_lost() && again.get(5) == Some(&initial("/a")));
         }
     }
 

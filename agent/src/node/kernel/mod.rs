@@ -16,6 +16,7 @@ mod learning;
 pub mod ledger;
 pub mod limits;
 pub mod memory;
+mod opening;
 pub mod policy;
 mod policy_cost;
 mod readahead;
@@ -26,21 +27,18 @@ pub mod tenants;
 pub mod writer;
 
 use self::cgroup_fs::CgroupFs;
-use self::config::{KernelConfig, KernelKind};
+use self::config::KernelConfig;
 use self::host::{Device, Host, budget_bytes};
 use self::ledger::Ledger;
-use self::policy::{CacheExt, PolicyControl};
+pub use self::opening::Parts;
+use self::policy::PolicyControl;
 use self::policy_cost::PolicyCosts;
 use self::sampling::Sampling;
 use self::tenant::Tenant;
 use self::writer::Writer;
 use super::{Identity, Node, Observation, Pace};
-use crate::bpf::sampler::SamplerSizes;
-use crate::bpf::source::{self, AccessSource};
-use crate::cgroup;
-use crate::curves::{CurvesConfig, CurvesSettings};
+use crate::curves::CurvesConfig;
 use crate::error::{Error, Result};
-use crate::policy_dir::PolicyDir;
 use crate::wire;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -52,18 +50,6 @@ const BOOT_ID: &str = "sys/kernel/random/boot_id";
 const SCAN_INTERVAL: Duration = Duration::from_secs(1);
 /// A limit is lowered by one step in so much time.
 const STEP_INTERVAL: Duration = Duration::from_millis(50);
-
-/// What a node is made of; [`KernelNode::open`] takes that of this machine.
-pub struct Parts {
-    /// The hierarchy of cgroups.
-    pub fs: CgroupFs,
-    /// The machine.
-    pub host: Host,
-    /// Policies, when they can be attached here.
-    pub policies: Option<Box<dyn PolicyControl>>,
-    /// Accesses, when they can be sampled here.
-    pub source: Option<Box<dyn AccessSource>>,
-}
 
 /// A node on a real kernel.
 pub struct KernelNode {
@@ -79,47 +65,19 @@ pub struct KernelNode {
     tenants: BTreeMap<u64, Tenant>,
     named: tasks::Named,
     adopted: Vec<String>,
+    /// Those that an agent before this one changed, that are no tenants now and have yet to get back
+    /// what they had; and why they have not.
+    strangers: BTreeMap<u64, String>,
+    /// What became of those that got back what they had unasked, until somebody asks.
+    given_back: Vec<wire::Result>,
     failed_reads: u64,
     since_scan: Duration,
+    since_restore: Duration,
     since_step: Duration,
     since_observation: Duration,
 }
 
 impl KernelNode {
-    /// The node that this machine is. Finds and adopts what an agent before this one left.
-    ///
-    /// # Errors
-    /// When there is no cgroup v2, when policies were asked for and cannot be, or when `state_dir`
-    /// cannot be used. That accesses cannot be sampled is no error: `curves` is not among the
-    /// capabilities then, and `cachepilot-agent doctor` says why.
-    pub fn open(config: KernelConfig, curves: &CurvesSettings, state_dir: &Path) -> Result<Self> {
-        let mount = match config.mount.as_os_str().is_empty() {
-            true => cgroup::mounted()?,
-            false => config.mount.clone(),
-        };
-        let dir = (!config.policies.as_os_str().is_empty()).then_some(config.policies.as_path());
-        let policies = match (config.kind, CacheExt::open(PolicyDir::find(dir))) {
-            (KernelKind::Stock, _) => None,
-            (_, Ok(policies)) => Some(Box::new(policies) as Box<dyn PolicyControl>),
-            (KernelKind::CacheExt, Err(error)) => return Err(error),
-            (KernelKind::Auto, Err(error)) => {
-                tracing::warn!(%error, "no policies here: limits and curves only");
-                None
-            }
-        };
-        let sizes = SamplerSizes { max_tenants: config.max_tenants, ring_bytes: config.ring_bytes };
-        let source = match source::open(sizes) {
-            Ok(source) => Some(source),
-            Err(error) => {
-                tracing::warn!(%error, "accesses cannot be sampled: no curves");
-                None
-            }
-        };
-        let parts = Parts { fs: CgroupFs::new(mount), host: Host::default(), policies, source };
-        let curves = curves.config(budget_bytes(&config, &parts.fs, &parts.host));
-        Self::with_parts(config, curves, state_dir, parts)
-    }
-
     /// A node made of `parts`.
     ///
     /// # Errors
@@ -131,6 +89,8 @@ impl KernelNode {
         parts: Parts,
     ) -> Result<Self> {
         let Parts { fs, host, policies, source } = parts;
+        let own = tenants::own(&fs, &host, std::process::id());
+        let config = KernelConfig { own, ..config };
         let boot = host.line(BOOT_ID);
         let boot_id = boot.map_err(Error::kernel("the id of this boot"))?;
         let sampling = source.map(|source| Sampling::new(source, curves, config.max_tenants));
@@ -143,6 +103,9 @@ impl KernelNode {
             tenants: BTreeMap::new(),
             named: tasks::Named::new(),
             adopted: Vec::new(),
+            strangers: BTreeMap::new(),
+            given_back: Vec::new(),
+            since_restore: Duration::ZERO,
             failed_reads: 0,
             since_scan: Duration::ZERO,
             since_step: Duration::ZERO,
@@ -152,13 +115,13 @@ impl KernelNode {
             host,
             policies,
         };
-        node.scan()?;
-        node.adopt()?;
+        node.scan();
+        node.adopt();
         Ok(node)
     }
 
     /// Finds tenants that came, and forgets those that went.
-    fn scan(&mut self) -> Result<()> {
+    fn scan(&mut self) {
         self.since_scan = Duration::ZERO;
         let found = tenants::scan(&self.fs, &self.config);
         if let Some(sampling) = &mut self.sampling {
@@ -180,13 +143,15 @@ impl KernelNode {
             }
         }
         self.follow_tasks();
-        if gone { self.forget_gone() } else { Ok(()) }
+        if gone {
+            self.forget_gone();
+        }
     }
 
-    /// Moves limits that are being lowered by a step.
+    /// Moves limits that are not where they are to be by a step.
     fn step_limits(&mut self) {
         let swap_free = self.host.memory_bytes("SwapFree");
-        for tenant in self.tenants.values_mut().filter(|t| t.limit.target().is_some()) {
+        for tenant in self.tenants.values_mut().filter(|t| t.limit.is_moving()) {
             match tenant.usage(&self.fs, self.config.margin_bytes, swap_free) {
                 Ok(usage) => {
                     let mut with = steering(&self.fs, &mut self.writer, &self.config);
@@ -255,11 +220,17 @@ impl Node for KernelNode {
     }
 
     fn tick(&mut self, elapsed: Duration) -> Result<()> {
+        self.writer.renew();
         self.since_scan += elapsed;
+        self.since_restore += elapsed;
         self.since_step += elapsed;
         self.since_observation += elapsed;
         if self.since_scan >= SCAN_INTERVAL {
-            self.scan()?;
+            self.scan();
+        }
+        if self.since_restore >= SCAN_INTERVAL {
+            self.since_restore = Duration::ZERO;
+            self.restore_strangers();
         }
         if let Some(sampling) = &mut self.sampling {
             sampling.tick(elapsed)?;
@@ -273,7 +244,7 @@ impl Node for KernelNode {
     }
 
     fn observe(&mut self) -> Result<Observation> {
-        self.scan()?;
+        self.scan();
         if let Some(sampling) = &mut self.sampling {
             sampling.begin_judging()?;
         }
@@ -298,8 +269,8 @@ impl Node for KernelNode {
 
     fn apply(&mut self, action: &wire::Action) -> wire::Result {
         if !self.tenants.contains_key(&action.cgroup_id) {
-            // It may have come since; what the scan itself says is told by the next tick.
-            drop(self.scan());
+            // It may have come since.
+            self.scan();
         }
         let known = self.tenants.get_mut(&action.cgroup_id);
         let Some(tenant) = known.filter(|tenant| tenant.cgroup == action.cgroup) else {
@@ -328,7 +299,8 @@ impl Node for KernelNode {
 
     fn release(&mut self) -> Vec<wire::Result> {
         let ids: Vec<u64> = self.ledger.entries().keys().copied().collect();
-        let results = ids.into_iter().map(|id| self.restore(id)).collect();
+        let mut results = std::mem::take(&mut self.given_back);
+        results.extend(ids.into_iter().map(|id| self.restore(id)));
         let tenants: Vec<u64> = self.tenants.keys().copied().collect();
         for id in tenants {
             // What was given back is where detecting changes by others starts from.

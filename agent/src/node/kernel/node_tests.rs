@@ -316,65 +316,6 @@ fn what_someone_else_changes_is_told_and_left_alone() {
 }
 
 #[test]
-fn the_next_agent_adopts_and_can_give_back() {
-    let bench = Bench::new(&["/a", "/b", "/c"]);
-    bench.fake.write("/b", "memory.high", &format!("{}\n", 70 * MIB));
-    let (b, id) =
-        (bench.action("/b", Some("mru"), Some(100 * MIB)), bench.fake.fs().id("/a").unwrap());
-    bench.kernel.set(id, "lfu", None);
-    let mut node = bench.start();
-    node.apply(&bench.action("/a", Some("mru"), Some(90 * MIB)));
-    node.apply(&b);
-    assert!(node.adopted().is_empty());
-    drop(node);
-    let mut node = bench.start();
-    assert_eq!(node.adopted(), ["/a", "/b"]);
-    let tenants = node.observe().unwrap().tenants;
-    assert_eq!((tenants[0].policy.as_str(), tenants[0].limit_bytes), ("mru", 90 * MIB));
-    assert_eq!((tenants[1].limit_bytes, tenants[1].initial_limit_bytes), (100 * MIB, 70 * MIB));
-    assert!(node.release().iter().all(|result| result.outcome() == Outcome::Applied));
-    assert_eq!(bench.fake.read("/a", "memory.high"), "max");
-    assert_eq!(bench.fake.read("/b", "memory.high"), (70 * MIB).to_string());
-    assert_eq!(
-        (bench.kernel.of(id), bench.kernel.of(b.cgroup_id)),
-        ("lfu".into(), "default".into())
-    );
-    assert_eq!(node.observe().unwrap().tenants[0].interference, "");
-    assert!(bench.start().adopted().is_empty());
-}
-
-#[test]
-fn a_tenant_that_is_none_any_more_gets_back_what_it_had() {
-    let bench = Bench::new(&["/a"]);
-    bench.start().apply(&bench.action("/a", Some("lfu"), Some(100 * MIB)));
-    let config = KernelConfig { exclude: vec!["a".into()], ..KernelConfig::default() };
-    let node = bench.node(true, config);
-    assert!(node.adopted().is_empty() && node.ledger.entries().is_empty());
-    assert_eq!(bench.fake.read("/a", "memory.high"), "max");
-    assert_eq!(bench.kernel.of(bench.fake.fs().id("/a").unwrap()), "default");
-}
-
-#[test]
-fn a_restart_lifts_what_is_below_the_floor() {
-    let bench = Bench::new(&["/a"]);
-    bench.start().apply(&bench.action("/a", None, Some(64 * MIB)));
-    bench.fake.write("/a", "memory.min", &format!("{}\n", 72 * MIB));
-    bench.start();
-    assert_eq!(bench.fake.read("/a", "memory.high"), (72 * MIB).to_string());
-}
-
-#[test]
-fn nothing_is_changed_that_could_not_be_noted() {
-    let bench = Bench::new(&["/a"]);
-    let mut node = bench.start();
-    fs::create_dir_all(bench.fake.dir.path().join("state/ledger.part")).unwrap();
-    let result = node.apply(&bench.action("/a", Some("lfu"), Some(100 * MIB)));
-    assert!(result.outcome() == Outcome::Failed && result.reason.contains("ledger.part"));
-    assert_eq!(bench.fake.read("/a", "memory.high"), "max");
-    assert_eq!(node.observe().unwrap().tenants[0].policy, "default");
-}
-
-#[test]
 fn a_refused_write_is_told_with_its_file() {
     let bench = Bench::new(&["/a"]);
     let mut node = bench.start();
@@ -385,6 +326,9 @@ fn a_refused_write_is_told_with_its_file() {
     let result = node.apply(&bench.action("/a", None, Some(100 * MIB)));
     assert!(result.outcome() == Outcome::Failed && result.reason.contains("/a/memory.high: "));
 }
+
+#[path = "node_adoption_tests.rs"]
+mod adoption;
 
 #[path = "node_cost_tests.rs"]
 mod cost;

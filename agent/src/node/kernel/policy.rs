@@ -92,6 +92,15 @@ impl CacheExt {
         Ok(Self { policies, dir, names, varied })
     }
 
+    /// Access without the compiled policies: they can be detached, not attached.
+    ///
+    /// # Errors
+    /// As [`CacheExt::open`].
+    pub fn open_to_detach() -> Result<Self> {
+        let (names, varied) = (Vec::new(), Vec::new());
+        Ok(Self { policies: Policies::open()?, dir: PolicyDir::find(None), names, varied })
+    }
+
     /// The variant of `policy` that a cgroup has, by the values of its tunables; the policy itself
     /// where no variant has these.
     fn variant(&self, cgroup: &Cgroup, policy: &str) -> String {

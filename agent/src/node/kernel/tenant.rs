@@ -288,8 +288,10 @@ pub fn restore(
             let worst = |verdict: &Verdict| match verdict.0 {
                 Outcome::Unchanged => 0,
                 Outcome::Applied => 1,
-                Outcome::Started => 2,
-                _ => 3,
+                Outcome::Refused | Outcome::Gone => 2,
+                // What has yet to be asked for again must not be forgotten for what is refused.
+                Outcome::Started => 3,
+                _ => 4,
             };
             let verdict = if worst(&policy) > worst(&limit) { policy } else { limit };
             tenant.result(with.fs, verdict)

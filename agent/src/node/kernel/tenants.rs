@@ -3,7 +3,11 @@
 
 use super::cgroup_fs::CgroupFs;
 use super::config::KernelConfig;
+use super::host::Host;
 use std::ffi::CString;
+
+/// Cgroups in which systemd keeps what belongs to the machine, systemd.special(7).
+const OF_THE_SYSTEM: [&str; 4] = ["init.scope", "machine.slice", "system.slice", "user.slice"];
 
 /// A tenant as the hierarchy has it now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,8 +47,46 @@ fn is_tenant(fs: &CgroupFs, config: &KernelConfig, cgroup: &str, inside: bool) -
     let below = cgroup.strip_prefix(config.root.trim_end_matches('/')).unwrap_or(cgroup);
     let below = below.trim_start_matches('/');
     let any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, below));
-    let wanted = any(&config.named) || (!inside && any(&config.matches));
-    wanted && !any(&config.exclude) && fs.file(cgroup, "memory.current").exists()
+    let means = |patterns: &[String]| patterns.iter().any(|one| is_meant(one, cgroup, below));
+    let is_wanted = means(&config.named) || (!inside && means(&config.matches));
+    let is_own = config.own.as_deref().is_some_and(|own| is_at_or_below(own, cgroup));
+    is_wanted && !any(&config.exclude) && !is_own && fs.file(cgroup, "memory.current").exists()
+}
+
+/// Whether a pattern is one of a tenant: those of the system are not meant by a `*`.
+fn is_meant(pattern: &str, cgroup: &str, below: &str) -> bool {
+    let first = |path: &str| path.split('/').next().map(ToOwned::to_owned);
+    let top = first(cgroup.trim_start_matches('/'));
+    let is_spelled_out = top != first(below) || first(pattern) == top;
+    let is_system = top.is_some_and(|top| OF_THE_SYSTEM.contains(&top.as_str()));
+    matches(pattern, below) && (!is_system || is_spelled_out)
+}
+
+fn is_at_or_below(cgroup: &str, above: &str) -> bool {
+    cgroup.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The cgroup of the process `pid`, as `/proc/self/cgroup` has it. A container may have that file
+/// tell of a namespace of its own: the cgroup is the one that has the process then.
+#[must_use]
+pub fn own(fs: &CgroupFs, host: &Host, pid: u32) -> Option<String> {
+    let has = |cgroup: &str| {
+        let processes = fs.read(cgroup, "cgroup.procs").unwrap_or_default();
+        processes.lines().any(|line| line.parse() == Ok(pid))
+    };
+    let told = host.line("self/cgroup").unwrap_or_default();
+    let told = told.lines().find_map(|line| line.strip_prefix("0::"));
+    if let Some(path) = told.filter(|path| has(path)) {
+        return Some(path.to_owned());
+    }
+    let mut pending = fs.children("/");
+    while let Some(cgroup) = pending.pop() {
+        if has(&cgroup) {
+            return Some(cgroup);
+        }
+        pending.extend(fs.children(&cgroup));
+    }
+    None
 }
 
 /// Whether a path is of a pattern, slashes only by themselves: fnmatch(3).
@@ -112,6 +154,52 @@ mod tests {
         let fake = Fake::new(&["/jobs/a"]);
         std::fs::create_dir(fake.fs().dir("/jobs/bare")).unwrap();
         assert_eq!(names(&fake, &config(&["*"], &[], &[])), ["/jobs/a"]);
+    }
+
+    #[test]
+    fn slices_of_the_system_are_tenants_when_they_are_spelled_out() {
+        let fake = Fake::new(&["/system.slice/a", "/system.slice/b", "/init.scope", "/jobs"]);
+        fake.make("/system.slice");
+        let of = |root: &str, patterns: &[&str]| {
+            names(&fake, &KernelConfig { root: root.into(), ..config(patterns, &[], &[]) })
+        };
+        assert_eq!(of("/", &["*"]), ["/jobs"]);
+        assert_eq!(of("/", &["*", "*/*"]), ["/jobs"]);
+        assert_eq!(of("/", &["system.slice"]), ["/system.slice"]);
+        assert_eq!(of("/", &["system.slice/*"]), ["/system.slice/a", "/system.slice/b"]);
+        assert_eq!(of("/system.slice", &["*"]), ["/system.slice/a", "/system.slice/b"]);
+        let named = KernelConfig { root: "/".into(), ..config(&["jobs"], &[], &["*/*"]) };
+        assert_eq!(names(&fake, &named), ["/jobs"]);
+    }
+
+    #[test]
+    fn the_agents_own_cgroup_and_those_above_are_no_tenants() {
+        let fake = Fake::new(&["/jobs/a", "/jobs/a/agent", "/jobs/ab"]);
+        let own = Some("/jobs/a/agent".to_owned());
+        let config = KernelConfig { own, ..config(&["*"], &[], &["a/agent"]) };
+        assert_eq!(names(&fake, &config), ["/jobs/ab"]);
+    }
+
+    #[test]
+    fn the_own_cgroup_is_the_one_with_the_process() {
+        let fake = Fake::new(&["/jobs/a", "/jobs/b", "/jobs/c"]);
+        let proc = fake.dir.path().join("proc");
+        std::fs::create_dir_all(proc.join("self")).unwrap();
+        let host = Host::new(&proc, "");
+        fake.write("/jobs/a", "cgroup.procs", "70\n7\n");
+        // Not so in any kernel: it tells where the answer is from.
+        fake.write("/jobs/c", "cgroup.procs", "70\n");
+        for (told, pid, found) in [
+            ("3:cpu:/x\n0::/jobs/a\n", 7, Some("/jobs/a")),
+            ("0::/jobs/a\n", 70, Some("/jobs/a")),
+            ("0::/jobs/c\n", 70, Some("/jobs/c")),
+            ("0::/\n", 7, Some("/jobs/a")),
+            ("0::/jobs/b\n", 7, Some("/jobs/a")),
+            ("0::/jobs/a\n", 8, None),
+        ] {
+            std::fs::write(proc.join("self/cgroup"), told).unwrap();
+            assert_eq!(own(&fake.fs(), &host, pid).as_deref(), found, "{told}");
+        }
     }
 
     #[test]

@@ -2,27 +2,42 @@
 //! Writes to cgroup files that may not come back soon.
 //!
 //! A write to `memory.high` or `memory.reclaim` reclaims in the context of the writer, for as long
-//! as that takes. So each is made by a thread of its own that is waited for until a time-out;
-//! while one is still under way nothing else is written for that cgroup, which bounds the threads
-//! by the number of tenants. Files are opened with `O_NONBLOCK` as well: kernels from 6.16 on then
-//! set a limit without reclaiming, others do not look at it.
+//! as that takes. So each is made by a thread of its own. The node waits for all writes between two
+//! ticks no longer than one time-out in all: however many of them are slow, it goes on reading the
+//! accesses that it samples. Of a cgroup at most one write that lowers is under way and one that
+//! raises, of all of them [`MOST_PENDING`]; a raise does not wait for the lowering
+//! before it, whose reclaim may take long. A write is for the cgroup with the id that was meant: its
+//! directory is opened, its id compared, and its file opened from there, so that another cgroup that
+//! has got its name meanwhile is left alone. Files are opened with `O_NONBLOCK` as well: kernels from
+//! 6.16 on then set a limit without reclaiming, others do not look at it.
 
+use rustix::fs::{Mode, OFlags, fstat, open, openat};
 use std::collections::HashMap;
-use std::fs::OpenOptions;
+use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Why a write did not take place, or is not known to have.
 #[derive(Debug)]
 pub enum WriteError {
     /// The system said no.
     Refused(PathBuf, io::Error),
-    /// This write, or one before it, is still under way.
+    /// It was begun and is still under way.
     Pending(PathBuf),
+    /// It was not begun: one before it is still under way.
+    Busy(PathBuf),
+}
+
+/// What a write is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// To take memory.
+    Lower,
+    /// To give memory, or to set what takes none.
+    Raise,
 }
 
 impl WriteError {
@@ -44,24 +59,39 @@ impl std::fmt::Display for WriteError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Refused(path, error) => write!(f, "{}: {error}", path.display()),
-            Self::Pending(path) => write!(f, "{}: a write is still under way", path.display()),
+            Self::Pending(path) | Self::Busy(path) => {
+                write!(f, "{}: a write is still under way", path.display())
+            }
         }
     }
 }
 
-/// How a text gets into a file.
-type Write = fn(&Path, &str) -> io::Result<()>;
+/// How a text gets into a file of the cgroup with this id.
+type Write = fn(u64, &Path, &str) -> io::Result<()>;
+
+/// Writes that are under way at most, all cgroups together: each has a thread.
+const MOST_PENDING: usize = 16;
+
+#[derive(Debug)]
+struct Pending {
+    file: PathBuf,
+    answer: Receiver<io::Result<()>>,
+}
 
 /// All writes of a node.
 #[derive(Debug)]
 pub struct Writer {
     timeout: Duration,
+    /// What is left of the time-out until the next tick.
+    patience: Duration,
     write: Write,
-    pending: HashMap<u64, (PathBuf, Receiver<io::Result<()>>)>,
+    pending: HashMap<(u64, Purpose), Pending>,
+    /// Of raises that were waited for no longer, until somebody asks.
+    errors: HashMap<u64, io::Error>,
 }
 
 impl Writer {
-    /// Waits for at most `timeout` for each write.
+    /// Waits for at most `timeout` for all writes between two ticks.
     #[must_use]
     pub fn new(timeout: Duration) -> Self {
         Self::with(timeout, write_now)
@@ -70,38 +100,91 @@ impl Writer {
     /// Writes by `write` instead of to the file, which tests need for errors that only a kernel
     /// can give.
     pub(super) fn with(timeout: Duration, write: Write) -> Self {
-        Self { timeout, write, pending: HashMap::new() }
+        let (pending, errors) = (HashMap::new(), HashMap::new());
+        Self { timeout, patience: timeout, write, pending, errors }
     }
 
-    /// Whether a write for this cgroup is still under way.
-    pub fn is_pending(&mut self, cgroup_id: u64) -> bool {
-        let Some((_, receiver)) = self.pending.get(&cgroup_id) else { return false };
-        if matches!(receiver.try_recv(), Err(TryRecvError::Empty)) {
-            return true;
-        }
-        self.pending.remove(&cgroup_id);
-        false
+    /// From now on writes by `write`, and waits for `timeout`.
+    #[cfg(test)]
+    pub(super) fn write_by(&mut self, timeout: Duration, write: Write) {
+        (self.timeout, self.patience, self.write) = (timeout, timeout, write);
+    }
+
+    /// A tick is over: there is time again.
+    pub fn renew(&mut self) {
+        self.patience = self.timeout;
+        self.collect();
+    }
+
+    /// Whether a write for this cgroup and purpose is still under way.
+    pub fn is_busy(&mut self, cgroup_id: u64, purpose: Purpose) -> bool {
+        self.collect();
+        self.pending.contains_key(&(cgroup_id, purpose))
+    }
+
+    /// Whether a write to this file of a cgroup is still under way.
+    pub fn is_writing(&mut self, cgroup_id: u64, file: &Path) -> bool {
+        self.collect();
+        let of = |purpose| self.pending.get(&(cgroup_id, purpose));
+        let both = [of(Purpose::Lower), of(Purpose::Raise)];
+        both.into_iter().flatten().any(|pending| pending.file == file)
+    }
+
+    /// Why the last raise of this cgroup that was waited for no longer did not take place.
+    pub fn take_error(&mut self, cgroup_id: u64) -> Option<io::Error> {
+        self.errors.remove(&cgroup_id)
+    }
+
+    /// Takes what has ended.
+    fn collect(&mut self) {
+        let errors = &mut self.errors;
+        self.pending.retain(|&(id, purpose), pending| match pending.answer.try_recv() {
+            Err(TryRecvError::Empty) => true,
+            Ok(Err(error)) if purpose == Purpose::Raise => {
+                errors.insert(id, error);
+                false
+            }
+            _ => false,
+        });
     }
 
     /// Writes `text` to `file` of a cgroup.
     ///
     /// # Errors
-    /// [`WriteError`].
-    pub fn write(&mut self, cgroup_id: u64, file: &Path, text: &str) -> Result<(), WriteError> {
-        if self.is_pending(cgroup_id) {
-            return Err(WriteError::Pending(file.into()));
+    /// [`WriteError`]. What a write brought that is under way is not told: whoever wants to know
+    /// reads the file.
+    pub fn write(
+        &mut self,
+        cgroup_id: u64,
+        purpose: Purpose,
+        file: &Path,
+        text: &str,
+    ) -> Result<(), WriteError> {
+        self.collect();
+        let key = (cgroup_id, purpose);
+        if self.pending.contains_key(&key) || self.pending.len() >= MOST_PENDING {
+            return Err(WriteError::Busy(file.into()));
         }
-        let (sender, receiver) = sync_channel(1);
+        if purpose == Purpose::Raise {
+            self.errors.remove(&cgroup_id);
+        }
+        let (sender, answer) = sync_channel(1);
         let (path, text, write) = (file.to_path_buf(), text.to_owned(), self.write);
-        thread::Builder::new()
+        let spawned = thread::Builder::new()
             .name("cgroup write".into())
             // Nobody may be waiting any more.
-            .spawn(move || drop(sender.send(write(&path, &text))))
-            .map_err(|error| WriteError::Refused(file.into(), error))?;
-        match receiver.recv_timeout(self.timeout) {
+            .spawn(move || drop(sender.send(write(cgroup_id, &path, &text))));
+        if let Err(error) = spawned {
+            tracing::warn!(%error, "no thread for a write; once more later");
+            return Err(WriteError::Busy(file.into()));
+        }
+        let began = Instant::now();
+        let answered = answer.recv_timeout(self.patience);
+        self.patience = self.patience.saturating_sub(began.elapsed());
+        match answered {
             Ok(result) => result.map_err(|error| WriteError::Refused(file.into(), error)),
             Err(RecvTimeoutError::Timeout) => {
-                self.pending.insert(cgroup_id, (file.into(), receiver));
+                self.pending.insert(key, Pending { file: file.into(), answer });
                 Err(WriteError::Pending(file.into()))
             }
             Err(RecvTimeoutError::Disconnected) => {
@@ -111,65 +194,21 @@ impl Writer {
     }
 }
 
-fn write_now(path: &Path, text: &str) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).truncate(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    file.write_all(text.as_bytes())
+fn write_now(cgroup_id: u64, path: &Path, text: &str) -> io::Result<()> {
+    let no_file = || io::Error::from_raw_os_error(libc::EINVAL);
+    let dir = path.parent().ok_or_else(no_file)?;
+    let name = path.file_name().ok_or_else(no_file)?;
+    let dir = open(dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    if fstat(&dir)?.st_ino != cgroup_id {
+        // As if it had been opened by its id.
+        return Err(io::Error::from_raw_os_error(libc::ENOENT));
+    }
+    // Only the files of a test have a length.
+    let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(&dir, name, flags, Mode::empty())?;
+    File::from(file).write_all(text.as_bytes())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::ffi::CString;
-    use std::fs::{self, File};
-    use std::io::Read;
-    use std::time::Instant;
-
-    const SHORT: Duration = Duration::from_millis(20);
-
-    #[test]
-    fn a_write_is_made_or_its_refusal_told() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("memory.high");
-        let mut writer = Writer::new(Duration::from_secs(5));
-        let error = writer.write(1, &file, "5").unwrap_err();
-        assert!(error.is_gone() && !error.is_short(), "{error}");
-        assert!(error.to_string().contains("memory.high: No such file"), "{error}");
-        fs::write(&file, "a longer text").unwrap();
-        writer.write(1, &file, "5").unwrap();
-        assert_eq!(fs::read_to_string(&file).unwrap(), "5");
-        let error = writer.write(1, dir.path(), "5").unwrap_err();
-        assert!(!error.is_gone(), "{error}");
-        let full = dir.path().join("memory.reclaim");
-        std::os::unix::fs::symlink("/dev/full", &full).unwrap();
-        let error = writer.write(1, &full, "5").unwrap_err();
-        assert!(error.to_string().contains("memory.reclaim: No space left"), "{error}");
-    }
-
-    /// A full pipe stands for a kernel that reclaims for long.
-    #[test]
-    fn a_write_that_does_not_end_holds_back_others_of_its_cgroup_only() {
-        let dir = tempfile::tempdir().unwrap();
-        let (slow, quick) = (dir.path().join("slow"), dir.path().join("quick"));
-        fs::write(&quick, "").unwrap();
-        let name = CString::new(slow.to_str().unwrap()).unwrap();
-        // SAFETY: the name is a C string.
-        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-        let mut reader = OpenOptions::new().read(true).write(true).open(&slow).unwrap();
-        let mut writer = Writer::new(SHORT);
-        let (sender, receiver) = sync_channel(1);
-        writer.pending.insert(7, (slow.clone(), receiver));
-        assert!(matches!(writer.write(7, &quick, "1"), Err(WriteError::Pending(_))));
-        writer.write(8, &quick, "2").unwrap();
-        assert_eq!(fs::read_to_string(&quick).unwrap(), "2");
-        sender.send(Ok(())).unwrap();
-        let deadline = Instant::now() + Duration::from_secs(5);
-        while writer.is_pending(7) {
-            assert!(Instant::now() < deadline);
-        }
-        writer.write(7, &slow, "3").unwrap();
-        let mut text = [0; 1];
-        File::read_exact(&mut reader, &mut text).unwrap();
-        assert_eq!(&text, b"3");
-    }
-}
+#[path = "writer_tests.rs"]
+mod tests;

@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The limit of one tenant: `memory.high`, raised at once and lowered in steps.
 //!
+//! The newest wish wins: a raise is written though a lowering is still under way, and is seen to
+//! hold when that has ended.
+//!
 //! A step reclaims first, by `memory.reclaim`, and lowers `memory.high` after that, so that the
 //! tenant is not throttled for what it uses already. It never goes below the floor, which is read
 //! anew for each step. `memory.max` belongs to the operator: it is never written, and a limit above
 //! it is refused. A change by someone else ends what is under way and is left alone until the next
 //! action for this tenant.
 
+mod lower;
+mod raise;
+
 use super::cgroup_fs::{CgroupFs, MAX};
 use super::memory::Usage;
-use super::writer::{WriteError, Writer};
+use super::writer::{Purpose, WriteError, Writer};
 use crate::wire::result::Outcome;
+use raise::Raise;
 use std::io;
 use std::path::Path;
 
 const HIGH: &str = "memory.high";
-const RECLAIM: &str = "memory.reclaim";
+const RECLAIMING: &str = "the kernel is still reclaiming";
 const PAGE_BYTES: u64 = 4096;
-/// Steps in a row that got nothing out of reclaim, after which a limit is not lowered further.
-const MAX_IDLE_STEPS: u32 = 40;
 
 /// What steering a limit takes.
 pub struct Steering<'a> {
@@ -42,9 +47,31 @@ pub struct Limit {
     known: Option<u64>,
     /// Where a limit that is being lowered goes.
     target: Option<u64>,
+    /// Where it can be lowered to once a reclaim that is under way has ended.
+    reclaiming: Option<u64>,
+    /// A limit that was to hold at once, and is not known to.
+    raise: Option<Raise>,
     idle_steps: u32,
+    /// What is known may be overtaken by a write that was under way when it was learnt.
+    is_settling: bool,
+    /// Someone else set it since this agent did.
+    is_foreign: bool,
     /// What someone else did, or what ended the lowering.
     remark: String,
+}
+
+/// What became of a write of the limit.
+enum Written {
+    /// It reads so.
+    Holds,
+    /// It reads otherwise, in words.
+    Differs(String),
+    /// The kernel is still at it; the limit holds since it began.
+    UnderWay,
+    /// It was not begun: too many others are under way.
+    NotBegun,
+    /// The system said no.
+    Refused(Verdict),
 }
 
 impl Limit {
@@ -54,8 +81,18 @@ impl Limit {
     /// What the system says.
     pub fn read(fs: &CgroupFs, cgroup: &str, cgroup_id: u64) -> io::Result<Self> {
         let known = fs.limit(cgroup, HIGH)?;
-        let cgroup = cgroup.to_owned();
-        Ok(Self { cgroup, cgroup_id, known, target: None, idle_steps: 0, remark: String::new() })
+        Ok(Self {
+            cgroup: cgroup.to_owned(),
+            cgroup_id,
+            known,
+            target: None,
+            reclaiming: None,
+            raise: None,
+            idle_steps: 0,
+            is_settling: true,
+            is_foreign: false,
+            remark: String::new(),
+        })
     }
 
     /// `memory.high` as last seen or set.
@@ -70,30 +107,37 @@ impl Limit {
         self.target
     }
 
+    /// Whether it is not yet where it is to be.
+    #[must_use]
+    pub fn is_moving(&self) -> bool {
+        self.target.is_some() || self.raise.is_some()
+    }
+
     /// What someone else did to it, or what ended the lowering; empty when there is nothing.
     #[must_use]
     pub fn remark(&self) -> &str {
         &self.remark
     }
 
-    /// Sets the limit; `None` takes it away.
+    /// Sets the limit; `None` takes it away. What is refused leaves what is under way as it is.
     pub fn set(&mut self, with: &mut Steering<'_>, wanted: Option<u64>, usage: &Usage) -> Verdict {
+        // Before the file is read: what is under way may change it after that.
+        let is_settling = self.is_being_written(with);
         let (actual, max) = match self.read_both(with.fs) {
             Ok(both) => both,
             Err(verdict) => return verdict,
         };
-        self.remark.clear();
-        self.target = None;
-        self.idle_steps = 0;
-        self.known = actual;
         if let Some(reason) = wanted.and_then(|wanted| refusal(wanted, usage, max)) {
             return (Outcome::Refused, reason);
         }
-        if wanted == actual {
+        self.forget();
+        (self.known, self.is_settling) = (actual, is_settling);
+        if wanted == actual && !is_settling {
             return (Outcome::Unchanged, String::new());
         }
-        match wanted {
-            Some(bytes) if bytes < usage.current => {
+        let is_below = |bytes: u64| actual.is_none_or(|high| bytes <= high);
+        match wanted.filter(|&bytes| bytes < usage.current && is_below(bytes)) {
+            Some(_) => {
                 self.target = wanted;
                 self.step(with, usage);
                 match self.target {
@@ -102,141 +146,87 @@ impl Limit {
                     None => (Outcome::Failed, self.remark.clone()),
                 }
             }
-            _ => self.write_high(with, wanted),
+            None => self.raise(with, wanted),
         }
     }
 
-    /// Sets what the cgroup had at first, whatever it uses: it was the operator's.
-    pub fn give_back(&mut self, with: &mut Steering<'_>, initial: Option<u64>) -> Verdict {
+    /// A new wish: what became of the last one no longer matters.
+    fn forget(&mut self) {
         self.remark.clear();
-        self.target = None;
-        if self.known == initial {
-            return (Outcome::Unchanged, String::new());
-        }
-        self.write_high(with, initial)
+        (self.target, self.reclaiming, self.raise) = (None, None, None);
+        (self.idle_steps, self.is_foreign) = (0, false);
+    }
+
+    /// Whether a write of the limit itself is under way. Reclaim alone does not change it.
+    fn is_being_written(&self, with: &mut Steering<'_>) -> bool {
+        with.writer.is_writing(self.cgroup_id, &with.fs.file(&self.cgroup, HIGH))
+    }
+
+    /// Someone else set it.
+    fn leave(&mut self, actual: Option<u64>) {
+        let (now, was) = (shown(actual), shown(self.known));
+        self.stop(format!("{HIGH} was set to {now} by someone else (it was {was}); left alone"));
+        (self.known, self.is_foreign) = (actual, true);
     }
 
     /// Looks whether someone else changed it; and, when that is not so and the floor rose above a
     /// limit that this agent set (`ours`), lifts it.
     pub fn check(&mut self, with: &mut Steering<'_>, usage: &Usage, ours: bool) -> io::Result<()> {
-        if with.writer.is_pending(self.cgroup_id) {
+        if self.raise.is_some() || self.is_being_written(with) {
             return Ok(());
         }
         let actual = with.fs.limit(&self.cgroup, HIGH)?;
+        if std::mem::take(&mut self.is_settling) {
+            self.known = actual;
+        }
         if actual != self.known {
-            self.remark = format!(
-                "{HIGH} was set to {} by someone else (it was {}); left alone",
-                shown(actual),
-                shown(self.known)
-            );
-            (self.known, self.target) = (actual, None);
-        } else if ours && self.remark.is_empty() {
-            let below = self.known.is_some_and(|known| known < usage.floor);
-            if below && matches!(self.write_high(with, Some(usage.floor)).0, Outcome::Applied) {
-                self.target = None;
+            self.leave(actual);
+        } else if ours && !self.is_foreign && self.known.is_some_and(|known| known < usage.floor) {
+            let (outcome, _) = self.raise(with, Some(usage.floor));
+            if matches!(outcome, Outcome::Applied | Outcome::Started) {
+                (self.target, self.reclaiming) = (None, None);
                 self.remark = format!("the floor rose to {}: the limit went with it", usage.floor);
             }
         }
         Ok(())
     }
 
-    /// Lowers the limit by a step, when it is to be lowered.
-    pub fn step(&mut self, with: &mut Steering<'_>, usage: &Usage) {
-        let Some(target) = self.target else { return };
-        if with.writer.is_pending(self.cgroup_id) {
-            return;
-        }
-        match with.fs.limit(&self.cgroup, HIGH) {
-            Ok(actual) if actual == self.known => {}
-            Ok(actual) => {
-                let remark =
-                    format!("{HIGH} was set to {} by someone else; left alone", shown(actual));
-                self.known = actual;
-                return self.stop(remark);
-            }
-            Err(error) => return self.stop(error.to_string()),
-        }
-        if usage.floor > target {
-            let remark = format!("not lowered to {target}: the floor rose to {}", usage.floor);
-            return self.stop(remark);
-        }
-        let from = self.known.unwrap_or(u64::MAX).min(usage.current.max(target));
-        let next = whole_pages(from.saturating_sub(with.step_bytes)).max(target);
-        match self.reclaim(with, usage.current, next) {
-            Ok(Some(reached)) => self.lower(with, target, reached),
-            Ok(None) => {}
-            Err(error) => self.stop(error.to_string()),
-        }
-    }
-
-    /// Reclaims down to `next`; returns what `memory.high` can be lowered to, none when a write is
-    /// still under way.
-    fn reclaim(
-        &mut self,
-        with: &mut Steering<'_>,
-        current: u64,
-        next: u64,
-    ) -> Result<Option<u64>, WriteError> {
-        let file = with.fs.file(&self.cgroup, RECLAIM);
-        // Before 5.19 there is no such file: writing `memory.high` reclaims as well.
-        if current <= next || !file.exists() {
-            return Ok(Some(next));
-        }
-        match with.writer.write(self.cgroup_id, &file, &(current - next).to_string()) {
-            Ok(()) => Ok(Some(next)),
-            Err(WriteError::Pending(_)) => Ok(None),
-            Err(error) if error.is_short() => {
-                let left = with.fs.number(&self.cgroup, "memory.current").unwrap_or(current);
-                Ok(Some(next.max(whole_pages(left))))
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    fn lower(&mut self, with: &mut Steering<'_>, target: u64, next: u64) {
-        if self.known.is_some_and(|known| next >= known) {
-            self.idle_steps += 1;
-            if self.idle_steps >= MAX_IDLE_STEPS {
-                self.stop(format!("not lowered to {target}: nothing more can be reclaimed"));
-            }
-            return;
-        }
-        self.idle_steps = 0;
-        match self.write_high(with, Some(next)) {
-            (Outcome::Applied, _) if next == target => self.target = None,
-            (Outcome::Applied | Outcome::Started, _) => {}
-            (_, reason) => self.stop(reason),
-        }
-    }
-
     fn stop(&mut self, remark: String) {
-        self.target = None;
+        (self.target, self.reclaiming, self.raise) = (None, None, None);
         self.remark = remark;
     }
 
     /// Writes `memory.high` and reads it back.
-    fn write_high(&mut self, with: &mut Steering<'_>, wanted: Option<u64>) -> Verdict {
+    fn write_high(
+        &mut self,
+        with: &mut Steering<'_>,
+        purpose: Purpose,
+        wanted: Option<u64>,
+    ) -> Written {
         let text = shown(wanted);
         let file = with.fs.file(&self.cgroup, HIGH);
-        match with.writer.write(self.cgroup_id, &file, &text) {
+        match with.writer.write(self.cgroup_id, purpose, &file, &text) {
             // The limit holds as soon as the kernel starts to reclaim for it.
             Err(WriteError::Pending(_)) => {
                 self.known = wanted;
-                return (Outcome::Started, "the kernel is still reclaiming".into());
+                return Written::UnderWay;
             }
-            Err(error) if error.is_gone() => return (Outcome::Gone, error.to_string()),
-            Err(error) => return (Outcome::Failed, error.to_string()),
+            Err(WriteError::Busy(_)) => return Written::NotBegun,
+            Err(error) if error.is_gone() => {
+                return Written::Refused((Outcome::Gone, error.to_string()));
+            }
+            Err(error) => return Written::Refused((Outcome::Failed, error.to_string())),
             Ok(()) => {}
         }
         match with.fs.limit(&self.cgroup, HIGH) {
             Ok(actual) => {
                 self.known = actual;
                 if actual == wanted {
-                    return (Outcome::Applied, String::new());
+                    return Written::Holds;
                 }
-                (Outcome::Failed, format!("{HIGH} is {} after {text} was written", shown(actual)))
+                Written::Differs(format!("{HIGH} is {} after {text} was written", shown(actual)))
             }
-            Err(error) => failed(&file, &error),
+            Err(error) => Written::Refused(failed(&file, &error)),
         }
     }
 
@@ -280,5 +270,4 @@ fn shown(limit: Option<u64>) -> String {
 }
 
 #[cfg(test)]
-#[path = "limits_tests.rs"]
 mod tests;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use super::super::fake::{Fake, MIB};
+use super::lower::RECLAIM;
 use super::*;
+use crate::node::kernel::fake::{Fake, MIB};
 use proptest::prelude::*;
 use std::fs;
 use std::time::Duration;
@@ -19,7 +20,7 @@ impl Bench {
     fn new() -> Self {
         let fake = Fake::new(&["/a"]);
         let fs = fake.fs();
-        let limit = Limit::read(&fs, "/a", 7).unwrap();
+        let limit = Limit::read(&fs, "/a", fs.id("/a").unwrap()).unwrap();
         Self { fake, fs, writer: Writer::new(Duration::from_secs(10)), limit }
     }
 
@@ -131,6 +132,127 @@ fn a_limit_of_ours_below_a_risen_floor_is_lifted() {
     assert!(bench.limit.remark().contains("the limit went with it"));
 }
 
+/// A kernel that takes a fifth of a second for each write, and for lowering a limit before it too.
+fn slow(_: u64, path: &Path, text: &str) -> io::Result<()> {
+    std::thread::sleep(Duration::from_millis(200));
+    fs::write(path, text)
+}
+
+#[test]
+fn a_raise_while_the_kernel_reclaims_holds_at_once_and_at_the_end() {
+    let mut bench = Bench::new();
+    fs::remove_file(bench.fake.path("/a", RECLAIM)).unwrap();
+    bench.writer = Writer::with(Duration::from_millis(1), slow);
+    assert_eq!(bench.set(Some(32 * MIB)).0, Outcome::Started);
+    bench.writer.write_by(Duration::from_secs(10), |_, path, text| fs::write(path, text));
+    assert_eq!(bench.set(Some(100 * MIB)).0, Outcome::Applied);
+    assert_eq!(bench.high(), (100 * MIB).to_string());
+    for _ in 0..100 {
+        bench.check(true);
+        bench.step();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // The lowering was written last; nobody else did that.
+    assert_eq!(bench.high(), (100 * MIB).to_string());
+    assert_eq!((bench.limit.remark(), bench.limit.is_moving()), ("", false));
+}
+
+#[test]
+fn a_limit_between_what_is_set_and_what_is_used_is_raised() {
+    let mut bench = Bench::new();
+    // Reclaim has not come down to the limit yet.
+    bench.fake.write("/a", HIGH, &format!("{}\n", 32 * MIB));
+    assert_eq!(bench.set(Some(48 * MIB)).0, Outcome::Applied);
+    assert_eq!(bench.high(), (48 * MIB).to_string());
+}
+
+#[test]
+fn a_limit_is_lowered_though_every_reclaim_takes_longer_than_is_waited_for() {
+    let mut bench = Bench::new();
+    bench.writer = Writer::with(Duration::from_millis(1), |_, path, text| {
+        std::thread::sleep(Duration::from_millis(20));
+        fs::write(path, text)
+    });
+    assert_eq!(bench.set(Some(32 * MIB)).0, Outcome::Started);
+    for _ in 0..200 {
+        // What was asked for is reclaimed, and half of it read again before the next look.
+        let current = bench.usage().current;
+        bench.fake.uses("/a", current.saturating_sub(4 * MIB).max(30 * MIB));
+        bench.writer.renew();
+        bench.step();
+        std::thread::sleep(Duration::from_millis(5));
+        if !bench.limit.is_moving() {
+            break;
+        }
+        bench.fake.uses("/a", current.min(bench.usage().current + 2 * MIB));
+    }
+    assert_eq!(bench.high(), (32 * MIB).to_string());
+}
+
+#[test]
+fn what_is_refused_leaves_a_raise_that_is_followed() {
+    let mut bench = Bench::new();
+    fs::remove_file(bench.fake.path("/a", RECLAIM)).unwrap();
+    bench.writer = Writer::with(Duration::from_millis(1), slow);
+    bench.set(Some(32 * MIB));
+    bench.writer.write_by(Duration::from_secs(10), |_, path, text| fs::write(path, text));
+    bench.set(Some(100 * MIB));
+    assert_eq!(bench.set(Some(4096)).0, Outcome::Refused);
+    for _ in 0..100 {
+        bench.check(true);
+        bench.step();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(bench.high(), (100 * MIB).to_string());
+}
+
+#[test]
+fn a_raise_whose_write_fails_late_is_nobody_elses_doing() {
+    let mut bench = Bench::new();
+    bench.fake.write("/a", HIGH, &format!("{}\n", 70 * MIB));
+    bench.writer = Writer::with(Duration::from_millis(1), |_, _, _| {
+        std::thread::sleep(Duration::from_millis(50));
+        Err(io::Error::from_raw_os_error(libc::EPERM))
+    });
+    assert_eq!(bench.set(Some(100 * MIB)).0, Outcome::Started);
+    std::thread::sleep(Duration::from_millis(100));
+    bench.step();
+    let remark = bench.limit.remark();
+    assert!(remark.contains("Operation not permitted"), "{remark}");
+}
+
+#[test]
+fn what_is_given_back_while_the_kernel_reclaims_is_to_be_asked_for_again() {
+    let mut bench = Bench::new();
+    fs::remove_file(bench.fake.path("/a", RECLAIM)).unwrap();
+    bench.writer = Writer::with(Duration::from_millis(1), slow);
+    bench.set(Some(32 * MIB));
+    bench.writer.write_by(Duration::from_secs(10), |_, path, text| fs::write(path, text));
+    let mut outcomes = Vec::new();
+    while outcomes.last() != Some(&Outcome::Unchanged) {
+        // As a release does, which knows of the limit what is in the file.
+        bench.limit = Limit::read(&bench.fs, "/a", bench.fs.id("/a").unwrap()).unwrap();
+        let (fs, writer) = (&bench.fs, &mut bench.writer);
+        let mut with = Steering { fs, writer, step_bytes: STEP };
+        outcomes.push(bench.limit.give_back(&mut with, None).0);
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(outcomes.len() < 100, "{outcomes:?}");
+    }
+    assert_eq!(outcomes[0], Outcome::Started);
+    assert_eq!(bench.high(), "max");
+}
+
+#[test]
+fn a_floor_that_goes_on_rising_lifts_the_limit_each_time() {
+    let mut bench = Bench::new();
+    bench.set(Some(64 * MIB));
+    for mib in [65, 70, 90] {
+        bench.fake.write("/a", "memory.low", &format!("{}\n", mib * MIB));
+        bench.check(true);
+        assert_eq!(bench.high(), (mib * MIB).to_string());
+    }
+}
+
 #[test]
 fn a_change_by_someone_else_is_left_alone_until_the_next_action() {
     let mut bench = Bench::new();
@@ -163,13 +285,13 @@ fn refused_writes_and_removed_cgroups_are_told() {
 }
 
 /// A kernel that answers every write with the same error.
-fn refuse<const ERRNO: i32>(_: &Path, _: &str) -> io::Result<()> {
+fn refuse<const ERRNO: i32>(_: u64, _: &Path, _: &str) -> io::Result<()> {
     Err(io::Error::from_raw_os_error(ERRNO))
 }
 
 #[test]
 fn each_error_of_a_write_is_told_with_its_file() {
-    type Refuse = fn(&Path, &str) -> io::Result<()>;
+    type Refuse = fn(u64, &Path, &str) -> io::Result<()>;
     let refusals: [(Refuse, &str); 3] = [
         (refuse::<{ libc::ENOSPC }>, "No space left on device"),
         (refuse::<{ libc::EBUSY }>, "busy"),

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `release`: gives back what an agent changed that does not run any more.
+
+use super::args::ReleaseOptions;
+use super::policy::print_json;
+use super::{Failure, tables};
+use cachepilot_agent::config::Config;
+use cachepilot_agent::daemon::clock::{Clock, SystemClock};
+use cachepilot_agent::daemon::state::{State, Store};
+use cachepilot_agent::error::Result;
+use cachepilot_agent::node::factory;
+use cachepilot_agent::wire;
+use cachepilot_agent::wire::result::Outcome;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// A limit that the kernel still reclaims for is waited for so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The same where a service manager waits for the end of the agent.
+const SHORT_PATIENCE: Duration = Duration::from_secs(10);
+const RETRY: Duration = Duration::from_millis(200);
+
+/// Gives back, and tells what became of each tenant.
+pub fn run(options: &ReleaseOptions, out: &mut impl Write) -> std::result::Result<(), Failure> {
+    let config = Config::load(&options.config.file)?;
+    let log = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN);
+    log.with_writer(io::stderr).with_target(false).without_time().init();
+    let (store, state) = Store::open(&config.state_dir)?;
+    if options.if_lease_ended && !has_ended(&state, &SystemClock) {
+        return Ok(());
+    }
+    let patience = if options.if_lease_ended { SHORT_PATIENCE } else { PATIENCE };
+    let results = release(&config, patience)?;
+    let is_done = !results.iter().any(is_left);
+    if is_done && (state.lease.is_some() || !state.unconfirmed.is_empty()) {
+        let mut released = State { lease: None, ..state };
+        released.unconfirmed.clear();
+        if let Err(error) = store.write(&released) {
+            // The next agent releases once more, which changes nothing.
+            tracing::warn!(%error, "the release is not on disk");
+        }
+    }
+    if options.json {
+        print_json(&results.iter().map(shown).collect::<Vec<_>>(), out)?;
+    } else {
+        out.write_all(table(&results).as_bytes())?;
+    }
+    if is_done { Ok(()) } else { Err(Failure::Told) }
+}
+
+fn has_ended(state: &State, clock: &impl Clock) -> bool {
+    let wall_ms = clock.wall().as_millis() as u64;
+    state.lease.is_some_and(|lease| lease.left_ms(wall_ms) == 0)
+}
+
+/// What became of every tenant that was changed, by name of its cgroup.
+fn release(config: &Config, patience: Duration) -> Result<Vec<wire::Result>> {
+    let mut node = factory::open_unwatched(config)?;
+    let (began, mut results) = (Instant::now(), BTreeMap::new());
+    loop {
+        // What is given back is not among them the next time.
+        let left = node.release();
+        let is_done = !left.iter().any(is_left);
+        results.extend(left.into_iter().map(|result| (result.cgroup.clone(), result)));
+        if is_done || began.elapsed() > patience {
+            return Ok(results.into_values().collect());
+        }
+        sleep(RETRY);
+        node.tick(RETRY)?;
+    }
+}
+
+fn is_left(result: &wire::Result) -> bool {
+    matches!(result.outcome(), Outcome::Failed | Outcome::Started)
+}
+
+fn shown(result: &wire::Result) -> Value {
+    json!({
+        "cgroup": result.cgroup,
+        "outcome": result.outcome().as_str_name(),
+        "policy": result.policy,
+        "limit_bytes": result.limit_bytes,
+        "reason": result.reason,
+    })
+}
+
+fn table(results: &[wire::Result]) -> String {
+    if results.is_empty() {
+        return "no tenant was changed\n".into();
+    }
+    let head = ["cgroup", "outcome", "policy", "limit", "reason"].map(String::from).to_vec();
+    let row = |result: &wire::Result| {
+        let limit = match result.limit_bytes {
+            0 => "none".into(),
+            bytes => bytes.to_string(),
+        };
+        let outcome = result.outcome().as_str_name().to_lowercase();
+        vec![result.cgroup.clone(), outcome, result.policy.clone(), limit, result.reason.clone()]
+    };
+    let rows: Vec<_> = std::iter::once(head).chain(results.iter().map(row)).collect();
+    tables::align(&rows, 5)
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a service manager is told: that the agent has begun, and that it is alive. Without one,
+//! nothing: sd_notify(3).
+
+use sd_notify::{NotifyState, notify, watchdog_enabled};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Tells the service manager, in time.
+#[derive(Debug)]
+pub struct Watchdog {
+    every: Option<Duration>,
+    next: Option<Instant>,
+}
+
+impl Watchdog {
+    /// As the manager asks for it by its environment: twice as often as it must be told. A node may
+    /// keep the agent busy for `stuck`.
+    pub fn new(stuck: Duration) -> Self {
+        let every = watchdog_enabled().map(|within| within / 2);
+        if let Some(every) = every.filter(|&every| every < stuck) {
+            let (every, stuck) = (every.as_millis(), stuck.as_millis());
+            tracing::warn!(
+                "WatchdogSec: half of it ({every} ms) is below stuck_timeout_ms ({stuck})"
+            );
+        }
+        Self { every, next: None }
+    }
+
+    /// The agent has begun.
+    pub fn ready(&mut self) {
+        tell(NotifyState::Ready);
+        self.next = self.every.map(|every| Instant::now() + every);
+    }
+
+    /// When the manager is to be told next.
+    pub fn due(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// The agent is alive; the manager is told when that is due.
+    pub fn alive(&mut self) {
+        let now = Instant::now();
+        if self.next.is_some_and(|next| next <= now) {
+            tell(NotifyState::Watchdog);
+            self.next = self.every.map(|every| now + every);
+        }
+    }
+}
+
+fn tell(state: NotifyState<'_>) {
+    if let Err(error) = notify(&[state]) {
+        tracing::warn!(%error, "the service manager was not told");
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Limits that are to hold at once, also while an earlier one is still being lowered.
+
+use super::{HIGH, Limit, RECLAIMING, Steering, Verdict, Written, failed};
+use crate::node::kernel::writer::Purpose;
+use crate::wire::result::Outcome;
+
+/// A limit that was to hold at once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Raise {
+    to: Option<u64>,
+    /// It was written when no other write of the limit was under way: whoever changes it after that
+    /// is someone else.
+    is_last: bool,
+}
+
+impl Limit {
+    /// Sets what the cgroup had at first, whatever it uses: it was the operator's. What has only
+    /// been started is to be asked for again.
+    pub fn give_back(&mut self, with: &mut Steering<'_>, initial: Option<u64>) -> Verdict {
+        self.forget();
+        let is_settling = self.is_being_written(with);
+        match with.fs.limit(&self.cgroup, HIGH) {
+            Ok(actual) => self.known = actual,
+            Err(error) => return failed(&with.fs.file(&self.cgroup, HIGH), &error),
+        }
+        if self.known == initial && !is_settling {
+            return (Outcome::Unchanged, String::new());
+        }
+        match self.raise(with, initial) {
+            (Outcome::Applied, _) if self.raise.is_some() => (Outcome::Started, RECLAIMING.into()),
+            verdict => verdict,
+        }
+    }
+
+    /// Sets a limit at once, whatever is under way; [`Limit::step`] sees to it that it stays.
+    pub(super) fn raise(&mut self, with: &mut Steering<'_>, to: Option<u64>) -> Verdict {
+        let is_last = !self.is_being_written(with);
+        let (left, verdict) = match self.write_high(with, Purpose::Raise, to) {
+            Written::Holds => (!is_last, (Outcome::Applied, String::new())),
+            Written::Differs(reason) if is_last => (false, (Outcome::Failed, reason)),
+            Written::Differs(reason) => (true, (Outcome::Started, reason)),
+            Written::UnderWay => (true, (Outcome::Started, RECLAIMING.into())),
+            Written::NotBegun => {
+                self.raise = Some(Raise { to, is_last: false });
+                return (Outcome::Started, RECLAIMING.into());
+            }
+            Written::Refused(verdict) => (false, verdict),
+        };
+        self.raise = left.then_some(Raise { to, is_last });
+        verdict
+    }
+
+    /// Looks whether a limit that was to hold at once does; a write before it may have come later.
+    pub(super) fn follow_raise(&mut self, with: &mut Steering<'_>, Raise { to, is_last }: Raise) {
+        if with.writer.is_busy(self.cgroup_id, Purpose::Raise) {
+            return;
+        }
+        let is_settling = self.is_being_written(with);
+        match with.fs.limit(&self.cgroup, HIGH) {
+            Ok(actual) if actual == to => {
+                self.known = actual;
+                if !is_settling {
+                    self.raise = None;
+                }
+            }
+            Ok(actual) if is_last => match with.writer.take_error(self.cgroup_id) {
+                Some(error) => {
+                    self.known = actual;
+                    self.stop(format!("{HIGH}: {error}"));
+                }
+                None => self.leave(actual),
+            },
+            Ok(_) => {
+                let (outcome, reason) = self.raise(with, to);
+                if !matches!(outcome, Outcome::Applied | Outcome::Started) {
+                    self.stop(reason);
+                }
+            }
+            Err(error) => self.stop(error.to_string()),
+        }
+    }
+}

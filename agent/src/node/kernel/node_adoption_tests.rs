@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What outlives an agent, and a disk that does not take it.
+
+use super::*;
+
+#[test]
+fn the_next_agent_adopts_and_can_give_back() {
+    let bench = Bench::new(&["/a", "/b", "/c"]);
+    bench.fake.write("/b", "memory.high", &format!("{}\n", 70 * MIB));
+    let (b, id) =
+        (bench.action("/b", Some("mru"), Some(100 * MIB)), bench.fake.fs().id("/a").unwrap());
+    bench.kernel.set(id, "lfu", None);
+    let mut node = bench.start();
+    node.apply(&bench.action("/a", Some("mru"), Some(90 * MIB)));
+    node.apply(&b);
+    assert!(node.adopted().is_empty());
+    drop(node);
+    let mut node = bench.start();
+    assert_eq!(node.adopted(), ["/a", "/b"]);
+    let tenants = node.observe().unwrap().tenants;
+    assert_eq!((tenants[0].policy.as_str(), tenants[0].limit_bytes), ("mru", 90 * MIB));
+    assert_eq!((tenants[1].limit_bytes, tenants[1].initial_limit_bytes), (100 * MIB, 70 * MIB));
+    assert!(node.release().iter().all(|result| result.outcome() == Outcome::Applied));
+    assert_eq!(bench.fake.read("/a", "memory.high"), "max");
+    assert_eq!(bench.fake.read("/b", "memory.high"), (70 * MIB).to_string());
+    assert_eq!(
+        (bench.kernel.of(id), bench.kernel.of(b.cgroup_id)),
+        ("lfu".into(), "default".into())
+    );
+    assert_eq!(node.observe().unwrap().tenants[0].interference, "");
+    assert!(bench.start().adopted().is_empty());
+}
+
+#[test]
+fn a_tenant_that_is_none_any_more_gets_back_what_it_had() {
+    let bench = Bench::new(&["/a"]);
+    bench.start().apply(&bench.action("/a", Some("lfu"), Some(100 * MIB)));
+    let config = KernelConfig { exclude: vec!["a".into()], ..KernelConfig::default() };
+    let node = bench.node(true, config);
+    assert!(node.adopted().is_empty() && node.ledger.entries().is_empty());
+    assert_eq!(bench.fake.read("/a", "memory.high"), "max");
+    assert_eq!(bench.kernel.of(bench.fake.fs().id("/a").unwrap()), "default");
+}
+
+#[test]
+fn a_restart_lifts_what_is_below_the_floor() {
+    let bench = Bench::new(&["/a"]);
+    bench.start().apply(&bench.action("/a", None, Some(64 * MIB)));
+    bench.fake.write("/a", "memory.min", &format!("{}\n", 72 * MIB));
+    bench.start();
+    assert_eq!(bench.fake.read("/a", "memory.high"), (72 * MIB).to_string());
+}
+
+#[test]
+fn nothing_is_changed_that_could_not_be_noted() {
+    let bench = Bench::new(&["/a"]);
+    let mut node = bench.start();
+    fs::create_dir_all(bench.fake.dir.path().join("state/ledger.part")).unwrap();
+    let result = node.apply(&bench.action("/a", Some("lfu"), Some(100 * MIB)));
+    assert!(result.outcome() == Outcome::Failed && result.reason.contains("ledger.part"));
+    assert_eq!(bench.fake.read("/a", "memory.high"), "max");
+    assert_eq!(node.observe().unwrap().tenants[0].policy, "default");
+}
+
+#[test]
+fn a_disk_that_takes_nothing_ends_nobody_when_a_tenant_goes() {
+    let bench = Bench::new(&["/a", "/b"]);
+    let mut node = bench.start();
+    node.apply(&bench.action("/a", None, Some(100 * MIB)));
+    fs::create_dir_all(bench.fake.dir.path().join("state/ledger.part")).unwrap();
+    fs::remove_dir_all(bench.fake.fs().dir("/a")).unwrap();
+    node.tick(SCAN_INTERVAL).unwrap();
+    let observed = node.observe().unwrap();
+    assert_eq!(names(&observed), ["/b"]);
+    assert_eq!(observed.loss.failed_reads_total, 1);
+}
+
+#[test]
+fn without_its_ledger_the_next_agent_detaches_policies_and_leaves_limits() {
+    let bench = Bench::new(&["/a"]);
+    bench.start().apply(&bench.action("/a", Some("lfu"), Some(100 * MIB)));
+    fs::write(bench.fake.dir.path().join("state/ledger.json"), "{").unwrap();
+    let mut node = bench.start();
+    assert_eq!(bench.kernel.of(bench.fake.fs().id("/a").unwrap()), "default");
+    assert_eq!(bench.fake.read("/a", "memory.high"), (100 * MIB).to_string());
+    let tenant = node.observe().unwrap().tenants.remove(0);
+    assert_eq!((tenant.policy.as_str(), tenant.interference.as_str()), ("default", ""));
+    assert!(node.ledger.entries().is_empty());
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the node of this machine is made of.
+
+use super::KernelNode;
+use super::cgroup_fs::CgroupFs;
+use super::config::{KernelConfig, KernelKind};
+use super::host::{Host, budget_bytes};
+use super::policy::{CacheExt, PolicyControl};
+use crate::bpf::sampler::SamplerSizes;
+use crate::bpf::source::{self, AccessSource};
+use crate::cgroup;
+use crate::curves::{CurvesConfig, CurvesSettings};
+use crate::error::{Error, Result};
+use crate::policy_dir::PolicyDir;
+use std::path::Path;
+
+/// What a node is made of; [`KernelNode::open`] takes that of this machine.
+pub struct Parts {
+    /// The hierarchy of cgroups.
+    pub fs: CgroupFs,
+    /// The machine.
+    pub host: Host,
+    /// Policies, when they can be attached here.
+    pub policies: Option<Box<dyn PolicyControl>>,
+    /// Accesses, when they can be sampled here.
+    pub source: Option<Box<dyn AccessSource>>,
+}
+
+impl Parts {
+    /// Those of this machine, but for accesses.
+    fn of_this_machine(config: &KernelConfig) -> Result<Self> {
+        let mount = match config.mount.as_os_str().is_empty() {
+            true => cgroup::mounted()?,
+            false => config.mount.clone(),
+        };
+        let dir = (!config.policies.as_os_str().is_empty()).then_some(config.policies.as_path());
+        let policies = match (config.kind, CacheExt::open(PolicyDir::find(dir))) {
+            (KernelKind::Stock, _) => None,
+            (_, Ok(policies)) => Some(Box::new(policies) as Box<dyn PolicyControl>),
+            (KernelKind::CacheExt, Err(error)) => return Err(error),
+            (KernelKind::Auto, Err(error)) => {
+                tracing::warn!(%error, "no policies here: limits and curves only");
+                None
+            }
+        };
+        Ok(Self { fs: CgroupFs::new(mount), host: Host::default(), policies, source: None })
+    }
+}
+
+impl KernelNode {
+    /// The node that this machine is. Finds and adopts what an agent before this one left.
+    ///
+    /// # Errors
+    /// When there is no cgroup v2, when policies were asked for and cannot be, or when `state_dir`
+    /// cannot be used. That accesses cannot be sampled is no error: `curves` is not among the
+    /// capabilities then, and `cachepilot-agent doctor` says why.
+    pub fn open(config: KernelConfig, curves: &CurvesSettings, state_dir: &Path) -> Result<Self> {
+        let sizes = SamplerSizes { max_tenants: config.max_tenants, ring_bytes: config.ring_bytes };
+        let mut parts = Parts::of_this_machine(&config)?;
+        match source::open(sizes) {
+            Ok(source) => parts.source = Some(source),
+            Err(error) => tracing::warn!(%error, "accesses cannot be sampled: no curves"),
+        }
+        let curves = curves.config(budget_bytes(&config, &parts.fs, &parts.host));
+        Self::with_parts(config, curves, state_dir, parts)
+    }
+
+    /// The same without curves, to give back what is held: where policies may be held and cannot be
+    /// detached, that is an error.
+    ///
+    /// # Errors
+    /// As [`KernelNode::open`].
+    pub fn open_unwatched(config: KernelConfig, state_dir: &Path) -> Result<Self> {
+        let mut parts = Parts::of_this_machine(&config)?;
+        if parts.policies.is_none() && config.kind != KernelKind::Stock {
+            parts.policies = match CacheExt::open_to_detach() {
+                Ok(policies) => Some(Box::new(policies)),
+                Err(Error::NoCacheExt(_)) => None,
+                Err(error) => return Err(error),
+            };
+        }
+        Self::with_parts(config, CurvesConfig::default(), state_dir, parts)
+    }
+}
