@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In the guest: the agent as it is installed, under a controller on the host.
+"""In the guest: the agent by the unit that ships, under a controller on the host.
 
-Two tenants read. One is pinned to a policy and then to a limit, through the controller's API; the
+Two tenants read. Both are pinned to policies and one to a limit, through the controller's API; the
 agent is killed and starts again. Then another controller puts a policy and a limit on trial, and
-dies. Prints a line of JSON for each step.
-Usage: daemon_guest.py AGENT CONFIG TRIAL API: configurations for both controllers, and the address
-of the first one seen from here.
+dies; that agent has the capabilities of the DaemonSet. Prints a line of JSON for each step.
+Usage: daemon_guest.py AGENT OBJECTS UNIT CONFIG TRIAL CAPABILITIES API: configurations for both
+controllers, capabilities by comma, and the address of the first controller seen from here.
 """
 
 import json
@@ -17,6 +17,8 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import systemd_guest as systemd
 
 MOUNT = Path("/sys/fs/cgroup")
 PINS = Path("/sys/fs/bpf/cachepilot")
@@ -66,7 +68,8 @@ def reader(cgroup: str) -> int:
     """A process that reads the file of a cgroup over and over."""
     child = os.fork()
     if child == 0:
-        (MOUNT / cgroup / "cgroup.procs").write_text(str(os.getpid()))
+        Path("/proc/self/comm").write_text(f"reader-{cgroup}")
+        (MOUNT / cgroup / "cgroup.procs").write_text("0")
         fd = os.open(FILES[cgroup], os.O_RDONLY)
         while True:
             if not os.read(fd, 1 << 14):
@@ -90,8 +93,8 @@ class Told:
         curves = {name: detail["curves"] for name, detail in found.items()}
         return curves if len(curves) == 2 and all(curves.values()) else None
 
-    def pin(self, **what: Any) -> None:
-        ask(f"{self.api}/pins", {"cgroup": "/t-a", **what})
+    def pin(self, cgroup: str = "/t-a", **what: Any) -> None:
+        ask(f"{self.api}/pins", {"cgroup": cgroup, **what})
 
     def last_seen_s(self) -> float:
         [node] = ask(f"{self.api}/nodes")
@@ -121,10 +124,53 @@ def has(cgroup: str) -> dict[str, Any]:
     return {"policy": policy(cgroup), "high": number(cgroup, "memory.high")}
 
 
-def on_trial(program: str, config: str) -> None:
+def second(told: Told, program: str) -> None:
+    """A policy for the other tenant, which treats a task of this name in its own way."""
+    ask(f"{told.api}/objectives", {"cgroup": "/t-b", "tasks": ["reader-t-b"]})
+    told.pin("/t-b", policy="get_scan")
+    until("the second policy in the kernel", lambda: policy("t-b") == "get_scan" or None)
+
+    def tasks() -> list[int] | None:
+        asked = [program, "policy", "stat", "--cgroup", str(MOUNT / "t-b"), "--json"]
+        done = subprocess.run(asked, capture_output=True, text=True, check=True)
+        [row] = json.loads(done.stdout)
+        found = set(row["tunables"]["scan_tasks"]) - {0}
+        return sorted(found) or None
+
+    tell("second", tasks=until("the named task in the policy", tasks))
+
+
+def restarted(told: Told) -> None:
+    """The agent is killed, and systemd starts it again."""
+    restarts = int(systemd.shown("NRestarts")["NRestarts"])
+    systemd.systemctl("kill", "--signal=KILL")
+    tell("killed", **has("t-a"))
+    until(
+        "a new start by systemd",
+        lambda: int(systemd.shown("NRestarts")["NRestarts"]) > restarts or None,
+    )
+    before = told.last_seen_s()
+    until("a snapshot of the next agent", lambda: told.last_seen_s() > before or None)
+    pins = sorted(path.name for path in PINS.iterdir())
+    ident = str((MOUNT / "t-a").stat().st_ino)
+    tell("again", **has("t-a"), pins=pins, ident=ident, seen=told.tenants())
+    systemd.systemctl("stop")
+    tell("ended", **systemd.shown("Result", "ExecMainStatus"), policy=policy("t-a"))
+
+
+def on_trial(program: str, config: str, capabilities: str) -> None:
     """What a controller puts on trial that dies then, and what the agent alone makes of it."""
     before = has("t-a")
-    agent = subprocess.Popen([program, "run", "--config", config])
+    allowed = ",".join(f"+{one.lower()}" for one in capabilities.split(","))
+    bounded = [
+        "setpriv",
+        "--bounding-set",
+        f"-all,{allowed}",
+        "--inh-caps",
+        "-all",
+        "--no-new-privs",
+    ]
+    agent = subprocess.Popen([*bounded, program, "run", "--config", config])
     changed = until("both on trial", lambda: _if_both_differ(before, has("t-a")))
     began = time.monotonic()
     until("both as before", lambda: before if has("t-a") == before else None)
@@ -139,7 +185,7 @@ def _if_both_differ(before: dict[str, Any], now: dict[str, Any]) -> dict[str, An
 
 
 def main() -> None:
-    program, config, trial, api = sys.argv[1:]
+    program, objects, unit, config, trial, capabilities, api = sys.argv[1:]
     told = Told(api)
     for call in CALLS:
         subprocess.run(call.split(), check=True)
@@ -148,26 +194,20 @@ def main() -> None:
         (MOUNT / cgroup).mkdir()
     os.sync()
     Path("/proc/sys/vm/drop_caches").write_text("3")
+    systemd.overlay()
+    systemd.install(*map(Path, (program, objects, unit, config)))
+    manager = systemd.boot()
     readers = [reader(cgroup) for cgroup in FILES]
-    agent = subprocess.Popen([program, "run", "--config", config])
+    systemd.systemctl("start")
     tell("curves", curves=until("curves of both tenants", told.curves), seen=told.tenants())
     told.pin(policy="lfu")
     until("the pinned policy in the kernel", lambda: policy("t-a") == "lfu" or None)
     tell("policy", files={name: policy(name) for name in FILES})
+    second(told, program)
     lower(told)
-    agent.kill()
-    agent.wait()
-    tell("killed", **has("t-a"))
-    before = told.last_seen_s()
-    agent = subprocess.Popen([program, "run", "--config", config])
-    until("a snapshot of the next agent", lambda: told.last_seen_s() > before or None)
-    pins = sorted(path.name for path in PINS.iterdir())
-    ident = str((MOUNT / "t-a").stat().st_ino)
-    tell("again", **has("t-a"), pins=pins, ident=ident, seen=told.tenants())
-    agent.terminate()
-    tell("ended", status=agent.wait(), policy=policy("t-a"))
-    on_trial(program, trial)
-    for child in readers:
+    restarted(told)
+    on_trial(program, trial, capabilities)
+    for child in (*readers, manager.pid):
         os.kill(child, 9)
         os.waitpid(child, 0)
 

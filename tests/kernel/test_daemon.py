@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent as a daemon on the patched kernel, under controllers of this host."""
+"""The agent as it is installed, on the patched kernel and under controllers of this host.
+
+It runs by the systemd unit that ships, and with the capabilities of the Kubernetes DaemonSet.
+"""
 
 import json
 import os
@@ -12,6 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 from experiments.autopilot.children import ChildError, Children, free_port
 from scripted_controller import Controller, Story, until
 
@@ -20,6 +24,7 @@ from cachepilot.v1 import session_pb2 as wire
 from cachepilot.vm import Machine, run
 
 HERE = Path(__file__).parent
+CONFIGS = HERE.parent.parent / "configs"
 MIB = 1 << 20
 BUDGET_MIB = 64
 FILE_MIB = 24
@@ -27,6 +32,7 @@ LIMIT_MIB = 16
 TRIAL_MIB = 32
 TTL_S = 15.0
 HOST = "10.0.2.2"
+UNIT = "cachepilot-agent.service"
 NETWORK = ("-netdev", "user,id=net0", "-device", "virtio-net-pci,netdev=net0")
 Told = dict[str, Any]
 
@@ -41,7 +47,7 @@ def agent_config(folder: Path, name: str, port: int) -> Path:
 controller = "http://{HOST}:{port}"
 insecure = true
 kind = "cache_ext"
-state_dir = "/tmp/{name}"
+state_dir = "/var/lib/cachepilot/{name}"
 metrics = ""
 [kernel]
 match = ["t-*"]
@@ -104,6 +110,15 @@ def mortal() -> Iterator[Controller]:
         yield controller
 
 
+def capabilities() -> str:
+    """What the DaemonSet's container may do, by comma."""
+    daemon_set = yaml.safe_load((CONFIGS / "kubernetes" / "agent.yaml").read_text("utf-8"))
+    [container] = daemon_set["spec"]["template"]["spec"]["containers"]
+    allowed = container["securityContext"]["capabilities"]
+    assert allowed["drop"] == ["ALL"]
+    return ",".join(allowed["add"])
+
+
 @pytest.fixture(scope="module")
 def steps(
     controller: tuple[int, int], mortal: Controller, tmp_path_factory: pytest.TempPathFactory
@@ -111,6 +126,7 @@ def steps(
     """What daemon_guest.py tells, by step."""
     grpc, http = controller
     program = agent.find(os.environ)
+    environment = agent.environment_for(program, os.environ)
     folder = tmp_path_factory.mktemp("agent")
     configs = [agent_config(folder, "agent", grpc), agent_config(folder, "trial", mortal.port)]
     # One CPU: on several the emulator trips over code that the kernel patches, as it does where
@@ -119,10 +135,12 @@ def steps(
         cpus=1,
         shares=(folder,),
         disk_bytes=256 * MIB,
-        environment=agent.environment_for(program, os.environ),
+        environment=environment,
         qemu=NETWORK,
     )
-    words = [HERE / "daemon_guest.py", program, *configs, f"http://{HOST}:{http}/api/v1"]
+    installed = [program, environment["CACHEPILOT_BPF_DIR"], CONFIGS / "systemd" / UNIT]
+    api = f"http://{HOST}:{http}/api/v1"
+    words = [HERE / "daemon_guest.py", *installed, *configs, capabilities(), api]
     result = run(machine, ["/usr/bin/python3", *map(str, words)])
     assert result.returncode == 0, result.output[-2000:] + result.errors
     lines = map(json.loads, result.output.splitlines())
@@ -141,6 +159,10 @@ def test_a_pinned_policy_decides_in_the_kernel(steps: dict[str, Told]) -> None:
     assert steps["policy"]["files"] == {"t-a": "lfu", "t-b": "none"}
 
 
+def test_a_second_policy_is_attached_and_knows_the_named_task(steps: dict[str, Told]) -> None:
+    assert len(steps["second"]["tasks"]) == 1
+
+
 def test_a_pinned_limit_is_reached_by_reclaim(steps: dict[str, Told]) -> None:
     told = steps["limit"]
     highs = [high for high, _ in told["steps"] if high is not None]
@@ -150,7 +172,9 @@ def test_a_pinned_limit_is_reached_by_reclaim(steps: dict[str, Told]) -> None:
     assert told["seen"]["pinned_limit_bytes"] == LIMIT_MIB * MIB
 
 
-def test_what_was_set_outlives_a_killed_agent_and_is_adopted(steps: dict[str, Told]) -> None:
+def test_systemd_starts_a_killed_agent_again_which_adopts_what_was_set(
+    steps: dict[str, Told],
+) -> None:
     for step in ("killed", "again"):
         assert (steps[step]["policy"], steps[step]["high"]) == ("lfu", LIMIT_MIB * MIB)
     again = steps["again"]
@@ -158,7 +182,8 @@ def test_what_was_set_outlives_a_killed_agent_and_is_adopted(steps: dict[str, To
     seen = again["seen"]["/t-a"]
     assert (seen["policy"], seen["limit_bytes"]) == ("lfu", LIMIT_MIB * MIB)
     assert seen["interference"] == ""
-    assert (steps["ended"]["status"], steps["ended"]["policy"]) == (0, "lfu")
+    ended = steps["ended"]
+    assert (ended["Result"], ended["ExecMainStatus"], ended["policy"]) == ("success", "0", "lfu")
 
 
 def test_what_nobody_confirms_is_undone_when_the_controller_is_gone(

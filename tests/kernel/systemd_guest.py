@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In the guest: systemd runs the agent by the unit that ships, installed where the package puts it.
+
+systemd is the first process of a namespace of processes, as in a container, and has the guest's
+own hierarchy of cgroups. The host's tree is read-only: what is installed lies over it.
+"""
+
+import ctypes
+import os
+import subprocess
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+UNIT = "cachepilot-agent.service"
+UNITS = Path("/run/units")
+LOG = Path("/run/agent.log")
+BOOT_LOG = Path("/run/systemd.log")
+OVERLAID = ("/etc", "/usr/bin", "/usr/lib", "/var/lib")
+# Units that services are ordered by; nothing else is to be started here.
+TARGETS = ("sysinit", "basic", "shutdown", "network-online", "multi-user")
+START_SECONDS = 120.0
+CLONE_NEWPID = 0x20000000
+
+
+def overlay() -> None:
+    """Makes the folders writable that a package installs to, until the guest ends."""
+    for folder in OVERLAID:
+        layers = Path("/run/overlay") / folder.strip("/").replace("/", "-")
+        upper, work = layers / "upper", layers / "work"
+        upper.mkdir(parents=True)
+        work.mkdir()
+        options = f"lowerdir={folder},upperdir={upper},workdir={work}"
+        subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, folder], check=True)
+    # Without one systemd takes this for the first start of the machine.
+    Path("/etc/machine-id").write_text(f"{uuid.uuid4().hex}\n")
+
+
+def install(program: Path, objects: Path, unit: Path, config: Path) -> None:
+    """Puts what the package has where it has it; the unit is taken as it is."""
+    places = {"/usr/bin/cachepilot-agent": program, "/usr/lib/cachepilot/bpf": objects}
+    for place, found in places.items():
+        at = Path(place)
+        at.parent.mkdir(parents=True, exist_ok=True)
+        if found.is_dir():
+            at.mkdir()
+        else:
+            at.touch()
+        # A mount and no copy: the program is large, and what it is copied to is memory.
+        subprocess.run(["mount", "--bind", found, at], check=True)
+    UNITS.mkdir()
+    (UNITS / UNIT).write_text(unit.read_text())
+    (UNITS / f"{UNIT}.d").mkdir()
+    # There is no journal here.
+    output = f"[Service]\nStandardOutput=append:{LOG}\nStandardError=append:{LOG}\n"
+    (UNITS / f"{UNIT}.d" / "output.conf").write_text(output)
+    for target in TARGETS:
+        (UNITS / f"{target}.target").write_text(f"[Unit]\nDescription={target}\n")
+    configure(config)
+
+
+def configure(config: Path) -> None:
+    """Gives the agent this configuration."""
+    place = Path("/etc/cachepilot/agent.toml")
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(config.read_text())
+
+
+def boot() -> "subprocess.Popen[bytes]":
+    """Starts systemd; it answers when this returns."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "container": "guest",
+        "SYSTEMD_UNIT_PATH": str(UNITS),
+    }
+    manager = [
+        "/lib/systemd/systemd",
+        "--system",
+        "--unit=multi-user.target",
+        "--log-target=console",
+    ]
+    spaces = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    with BOOT_LOG.open("wb") as log:
+        child = subprocess.Popen(
+            [*spaces, *manager], env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+        )
+    # The first process of the namespace must be systemd, and no child of this one.
+    _wait(child, Path("/run/systemd/private").exists)
+    # It listens to processes only that it can see.
+    enter(child)
+    _wait(child, is_up)
+    return child
+
+
+def _wait(manager: "subprocess.Popen[bytes]", is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not is_so():
+        if manager.poll() is not None or time.monotonic() > deadline:
+            raise SystemExit("systemd does not run\n" + BOOT_LOG.read_text(errors="replace"))
+        time.sleep(0.5)
+
+
+def enter(manager: "subprocess.Popen[bytes]") -> None:
+    """Children of this process begin in the manager's namespace, where the agent sees them."""
+    with Path(f"/proc/{manager.pid}/ns/pid_for_children").open() as space:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.setns(space.fileno(), CLONE_NEWPID) != 0:
+            raise OSError(ctypes.get_errno(), "setns")
+
+
+def is_up() -> bool:
+    """Whether systemd has started all that it is to start."""
+    asked = ["systemctl", "is-system-running"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return done.stdout.strip() in {"running", "degraded"}
+
+
+def systemctl(*words: str) -> str:
+    """What systemctl says of the unit; ends the guest's program where it fails."""
+    command = ["systemctl", "--no-pager", *words, UNIT]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        log = LOG.read_text(errors="replace")[-4000:] if LOG.exists() else ""
+        raise SystemExit(f"systemctl {' '.join(words)}: {done.stdout}{done.stderr}\n{log}")
+    return done.stdout
+
+
+def shown(*properties: str) -> Mapping[str, str]:
+    """Properties of the unit."""
+    lines = systemctl("show", f"--property={','.join(properties)}").splitlines()
+    return dict(line.split("=", 1) for line in lines)
