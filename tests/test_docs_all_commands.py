@@ -47,7 +47,7 @@ NOT_RUN = {
         r"(entry\(\)|menu=).*/boot/grub/grub\.cfg.*",
         r"echo .* \| sudo tee /root/grub-\w+",
         r"sudo \.venv/bin/cachepilot agent run .*",
-        r"sudo cachepilot-agent release .*",
+        r"sudo cachepilot-agent release",
     ),
     "needs another machine or a cluster": (
         r"(pod=\$\()?kubectl .*",
