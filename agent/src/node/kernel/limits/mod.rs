@@ -130,6 +130,10 @@ impl Limit {
         if let Some(reason) = wanted.and_then(|wanted| refusal(wanted, usage, max)) {
             return (Outcome::Refused, reason);
         }
+        if wanted.is_some() && self.target == wanted {
+            // It goes on: what was reclaimed for it is not reclaimed anew.
+            return (Outcome::Started, String::new());
+        }
         self.forget();
         (self.known, self.is_settling) = (actual, is_settling);
         if wanted == actual && !is_settling {

@@ -95,6 +95,15 @@ fn a_limit_is_lowered_in_steps_after_reclaim() {
 }
 
 #[test]
+fn a_limit_that_is_asked_for_again_goes_on() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.set(Some(24 * MIB)).0, Outcome::Started);
+    bench.fake.write("/a", RECLAIM, "");
+    assert_eq!(bench.set(Some(24 * MIB)).0, Outcome::Started);
+    assert_eq!((bench.fake.read("/a", RECLAIM), bench.high()), ("".into(), (48 * MIB).to_string()));
+}
+
+#[test]
 fn limits_that_cannot_be_are_refused() {
     let mut bench = Bench::new();
     bench.fake.write("/a", "memory.max", &format!("{}\n", 80 * MIB));
