@@ -23,7 +23,8 @@ pub enum Command {
         #[arg(long, value_enum, default_value_t = LogLevel::Info)]
         log_level: LogLevel,
     },
-    /// Give every tenant back the policy and the limit that it had at first, when no agent runs.
+    /// Give every tenant back the policy and the limit that it had at first. The agent must be
+    /// stopped; takes root, and up to a minute. Status 1: something is left, as the output says.
     Release(ReleaseOptions),
     /// Check a configuration and print what holds, with the defaults filled in.
     CheckConfig {
@@ -58,7 +59,8 @@ pub enum Command {
 pub struct ReleaseOptions {
     #[command(flatten)]
     pub config: ConfigOption,
-    /// Only if a lease of the controller has ended; else nothing is done.
+    /// Only if a lease of the controller has ended, or the agent's state is damaged; else nothing is
+    /// done.
     #[arg(long)]
     pub if_lease_ended: bool,
     /// Print JSON on stdout.

@@ -7,7 +7,7 @@ use super::{Failure, tables};
 use cachepilot_agent::config::Config;
 use cachepilot_agent::daemon::clock::{Clock, SystemClock};
 use cachepilot_agent::daemon::state::{State, Store};
-use cachepilot_agent::error::Result;
+use cachepilot_agent::error::{Error, Result};
 use cachepilot_agent::node::factory;
 use cachepilot_agent::wire;
 use cachepilot_agent::wire::result::Outcome;
@@ -28,6 +28,10 @@ pub fn run(options: &ReleaseOptions, out: &mut impl Write) -> std::result::Resul
     let config = Config::load(&options.config.file)?;
     let log = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN);
     log.with_writer(io::stderr).with_target(false).without_time().init();
+    if !config.state_dir.is_dir() {
+        let message = format!("state_dir = {:?}: no such directory", config.state_dir);
+        return Err(Error::Config { path: config.path, message }.into());
+    }
     let (store, state) = Store::open(&config.state_dir)?;
     if options.if_lease_ended && !has_ended(&state, &SystemClock) {
         return Ok(());

@@ -112,9 +112,12 @@ fn a_simulated_node_has_nothing_to_release() {
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("agent.toml");
     let state = dir.path().join("state");
-    fs::write(&config, format!("kind = \"simulated\"\nstate_dir = {state:?}\n[simulated]\n"))
-        .unwrap();
-    let output = agent(&["release", "--config", config.to_str().unwrap()]);
+    let content = format!("kind = \"simulated\"\nstate_dir = {state:?}\n[simulated]\n");
+    fs::write(&config, content).unwrap();
+    let release = || agent(&["release", "--config", config.to_str().unwrap()]);
+    assert!(text(&release().stderr).contains("no such directory"));
+    fs::create_dir(&state).unwrap();
+    let output = release();
     let message = text(&output.stderr);
     assert_eq!((output.status.code(), message.lines().count()), (Some(2), 1));
     assert!(message.contains("holds nothing"), "{message}");

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an agent before this one left: it is adopted, given back, or forgotten.
 
-use super::ledger::Initial;
+use super::ledger::{Initial, Ledger};
 use super::tenant::Tenant;
 use super::{KernelNode, steering, tenant};
+use crate::cgroup;
 use crate::wire;
 use crate::wire::DEFAULT_POLICY;
 use crate::wire::result::Outcome;
 use std::collections::BTreeMap;
+
+/// Whether a tenant's limit is one that this agent set: its floor is ours to keep then.
+pub(super) fn is_ours(ledger: &Ledger, tenant: &Tenant) -> bool {
+    ledger.get(tenant.id).is_some_and(|initial| initial.high_bytes != tenant.limit.bytes())
+}
 
 impl KernelNode {
     /// Removes what is kept of cgroups that are gone: entries of the ledger, and pins. What cannot be
@@ -43,7 +49,7 @@ impl KernelNode {
         self.restore_strangers();
         self.adopted.sort();
         for tenant in self.tenants.values_mut() {
-            let ours = self.ledger.get(tenant.id).is_some();
+            let ours = is_ours(&self.ledger, tenant);
             let swap_free = self.host.memory_bytes("SwapFree");
             let usage = tenant.usage(&self.fs, self.config.margin_bytes, swap_free);
             let Ok(usage) = usage else { continue };
@@ -57,11 +63,12 @@ impl KernelNode {
     /// Gives back what cgroups had that are no tenants, until that is known to hold.
     pub(super) fn restore_strangers(&mut self) {
         for (id, told) in std::mem::take(&mut self.strangers) {
-            if self.tenants.contains_key(&id) {
+            if self.tenants.contains_key(&id) || self.ledger.get(id).is_none() {
                 continue;
             }
             let result = self.restore(id);
             if self.ledger.get(id).is_none() {
+                tracing::info!(cgroup = %result.cgroup, "is no tenant; it got back what it had");
                 self.given_back.push(result);
                 continue;
             }
@@ -79,8 +86,18 @@ impl KernelNode {
         let entry = |tenant: &Tenant| {
             (tenant.id, Initial { policy: DEFAULT_POLICY.into(), ..tenant.initial() })
         };
-        let held: BTreeMap<u64, Initial> =
+        let mut held: BTreeMap<u64, Initial> =
             self.tenants.values().filter(is_held).map(entry).collect();
+        // Those that are no tenants now, with policies of their own.
+        for cgroup in cgroup::walk(self.fs.mount()) {
+            if tenant::has_policy(&cgroup) {
+                let path = cgroup.path.strip_prefix(self.fs.mount()).unwrap_or(&cgroup.path);
+                let name = format!("/{}", path.display());
+                let high_bytes = self.fs.limit(&name, "memory.high").ok().flatten();
+                let initial = Initial { cgroup: name, high_bytes, policy: DEFAULT_POLICY.into() };
+                held.entry(cgroup.id).or_insert(initial);
+            }
+        }
         let ids: Vec<u64> = held.keys().copied().collect();
         if let Err(error) = self.ledger.begin_anew(held) {
             tracing::error!(%error, "policies stay until the ledger can be written");
@@ -91,6 +108,9 @@ impl KernelNode {
         );
         for id in ids {
             let result = self.restore(id);
+            if self.ledger.get(id).is_some() {
+                tracing::error!(cgroup = %result.cgroup, "not detached: {}", result.reason);
+            }
             self.given_back.push(result);
             if let Some(tenant) = self.tenants.get_mut(&id) {
                 tenant.reread(&self.fs, self.policies.as_deref());

@@ -116,6 +116,9 @@ impl KernelNode {
             policies,
         };
         node.scan();
+        if node.tenants.is_empty() {
+            tracing::warn!("no cgroup is a tenant yet: see root and match of [kernel]");
+        }
         node.adopt();
         Ok(node)
     }
@@ -127,6 +130,7 @@ impl KernelNode {
         if let Some(sampling) = &mut self.sampling {
             sampling.follow(&found);
         }
+        self.writer.forget(|id| found.iter().any(|tenant| tenant.id == id));
         let before = self.tenants.len();
         self.tenants.retain(|&id, _| found.iter().any(|tenant| tenant.id == id));
         let gone = self.tenants.len() < before;
@@ -163,8 +167,8 @@ impl KernelNode {
     }
 
     fn observe_tenant(&mut self, id: u64, swap_free: u64) -> Option<wire::Tenant> {
-        let ours = self.ledger.get(id).is_some();
         let tenant = self.tenants.get_mut(&id)?;
+        let ours = adoption::is_ours(&self.ledger, tenant);
         let usage = tenant.usage(&self.fs, self.config.margin_bytes, swap_free);
         let mut with = steering(&self.fs, &mut self.writer, &self.config);
         let checked = usage.and_then(|usage| {

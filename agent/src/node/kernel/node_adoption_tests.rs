@@ -87,3 +87,31 @@ fn without_its_ledger_the_next_agent_detaches_policies_and_leaves_limits() {
     assert_eq!((tenant.policy.as_str(), tenant.interference.as_str()), ("default", ""));
     assert!(node.ledger.entries().is_empty());
 }
+
+#[test]
+fn a_limit_that_the_operator_had_is_not_lifted_to_the_floor() {
+    let bench = Bench::new(&["/a"]);
+    bench.fake.write("/a", "memory.high", &format!("{}\n", 64 * MIB));
+    let mut node = bench.start();
+    node.apply(&bench.action("/a", Some("lfu"), None));
+    bench.fake.write("/a", "memory.min", &format!("{}\n", 72 * MIB));
+    node.observe().unwrap();
+    assert_eq!(bench.fake.read("/a", "memory.high"), (64 * MIB).to_string());
+    node.apply(&bench.action("/a", None, Some(80 * MIB)));
+    node.observe().unwrap();
+    assert!(node.release().iter().all(|result| result.outcome() == Outcome::Applied));
+    node.observe().unwrap();
+    assert_eq!(bench.fake.read("/a", "memory.high"), (64 * MIB).to_string());
+}
+
+#[test]
+fn a_policy_that_is_gone_is_given_back_as_the_default() {
+    let bench = Bench::new(&["/a"]);
+    let a = bench.action("/a", Some("lfu"), None);
+    bench.kernel.set(a.cgroup_id, "of an older package", None);
+    let mut node = bench.start();
+    node.apply(&a);
+    let results = node.release();
+    assert_eq!(results[0].outcome(), Outcome::Applied, "{}", results[0].reason);
+    assert_eq!(bench.kernel.of(a.cgroup_id), "default");
+}

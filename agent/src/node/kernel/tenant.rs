@@ -11,6 +11,8 @@ use super::tenants::Found;
 use crate::bpf::sampler_layout::Counts;
 use crate::cgroup::Cgroup;
 use crate::error::Result;
+use crate::kind::Kind;
+use crate::stats::CgroupStats;
 use crate::wire;
 use crate::wire::DEFAULT_POLICY;
 use crate::wire::result::Outcome;
@@ -222,6 +224,26 @@ impl Tenant {
         }
     }
 
+    /// The policy that it had, or the default where that is no longer there.
+    fn give_back_policy(
+        &mut self,
+        fs: &CgroupFs,
+        policies: Option<&dyn PolicyControl>,
+        initial: &str,
+    ) -> Verdict {
+        if policies.is_none() && has_policy(&self.as_cgroup(fs)) {
+            return (Outcome::Failed, "its policy cannot be detached here".into());
+        }
+        match self.change_policy(fs, policies, initial) {
+            (Outcome::Refused, reason) => {
+                let (outcome, failure) = self.change_policy(fs, policies, DEFAULT_POLICY);
+                let reason = format!("{reason}: the default instead {failure}");
+                (outcome, reason.trim_end().into())
+            }
+            verdict => verdict,
+        }
+    }
+
     fn result(&self, fs: &CgroupFs, (outcome, reason): Verdict) -> wire::Result {
         wire::Result {
             cgroup: self.cgroup.clone(),
@@ -256,6 +278,16 @@ pub fn add_counts(shown: &mut wire::Tenant, counts: &Counts) {
     counters.read_latency_total = counts.latency[..used].to_vec();
 }
 
+/// Whether a cgroup has an eviction policy of its own, by the kernel's file.
+#[must_use]
+pub fn has_policy(cgroup: &Cgroup) -> bool {
+    let stats = CgroupStats::read(cgroup);
+    let is_own = |stats: &CgroupStats| {
+        stats.policy_of(Kind::Eviction).is_some_and(|(_, owner)| owner == cgroup.id)
+    };
+    stats.as_ref().is_ok_and(is_own)
+}
+
 /// The answer to an action for a cgroup that is no tenant, or not the one that was meant.
 #[must_use]
 pub fn gone(fs: &CgroupFs, action: &wire::Action) -> wire::Result {
@@ -283,7 +315,7 @@ pub fn restore(
     }
     match Tenant::read(with.fs, policies, &found) {
         Ok(mut tenant) => {
-            let policy = tenant.change_policy(with.fs, policies, &initial.policy);
+            let policy = tenant.give_back_policy(with.fs, policies, &initial.policy);
             let limit = tenant.limit.give_back(with, initial.high_bytes);
             let worst = |verdict: &Verdict| match verdict.0 {
                 Outcome::Unchanged => 0,

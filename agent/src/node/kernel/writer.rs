@@ -4,8 +4,8 @@
 //! A write to `memory.high` or `memory.reclaim` reclaims in the context of the writer, for as long
 //! as that takes. So each is made by a thread of its own. The node waits for all writes between two
 //! ticks no longer than one time-out in all: however many of them are slow, it goes on reading the
-//! accesses that it samples. Of a cgroup at most one write that lowers is under way and one that
-//! raises, of all of them [`MOST_PENDING`]; a raise does not wait for the lowering
+//! accesses that it samples. Of a cgroup at most one write that lowers is under way and
+//! [`MOST_RAISES`] that raise, of all of them [`MOST_PENDING`] of each kind; a raise does not wait for the lowering
 //! before it, whose reclaim may take long. A write is for the cgroup with the id that was meant: its
 //! directory is opened, its id compared, and its file opened from there, so that another cgroup that
 //! has got its name meanwhile is left alone. Files are opened with `O_NONBLOCK` as well: kernels from
@@ -69,11 +69,15 @@ impl std::fmt::Display for WriteError {
 /// How a text gets into a file of the cgroup with this id.
 type Write = fn(u64, &Path, &str) -> io::Result<()>;
 
-/// Writes that are under way at most, all cgroups together: each has a thread.
+/// Writes of one purpose that are under way at most, all cgroups together: each has a thread.
 const MOST_PENDING: usize = 16;
+/// Raises of one cgroup that are under way at most: the newest must not wait for the one before it.
+const MOST_RAISES: usize = 2;
 
 #[derive(Debug)]
 struct Pending {
+    cgroup_id: u64,
+    purpose: Purpose,
     file: PathBuf,
     answer: Receiver<io::Result<()>>,
 }
@@ -85,9 +89,9 @@ pub struct Writer {
     /// What is left of the time-out until the next tick.
     patience: Duration,
     write: Write,
-    pending: HashMap<(u64, Purpose), Pending>,
-    /// Of raises that were waited for no longer, until somebody asks.
-    errors: HashMap<u64, io::Error>,
+    pending: Vec<Pending>,
+    /// What became of writes that were waited for no longer, until somebody asks.
+    results: HashMap<(u64, Purpose), io::Result<()>>,
 }
 
 impl Writer {
@@ -100,8 +104,8 @@ impl Writer {
     /// Writes by `write` instead of to the file, which tests need for errors that only a kernel
     /// can give.
     pub(super) fn with(timeout: Duration, write: Write) -> Self {
-        let (pending, errors) = (HashMap::new(), HashMap::new());
-        Self { timeout, patience: timeout, write, pending, errors }
+        let (pending, results) = (Vec::new(), HashMap::new());
+        Self { timeout, patience: timeout, write, pending, results }
     }
 
     /// From now on writes by `write`, and waits for `timeout`.
@@ -113,46 +117,59 @@ impl Writer {
     /// A tick is over: there is time again.
     pub fn renew(&mut self) {
         self.patience = self.timeout;
-        self.collect();
+    }
+
+    /// Forgets what became of writes for cgroups that are gone.
+    pub fn forget(&mut self, is_there: impl Fn(u64) -> bool) {
+        self.results.retain(|&(id, _), _| is_there(id));
     }
 
     /// Whether a write for this cgroup and purpose is still under way.
     pub fn is_busy(&mut self, cgroup_id: u64, purpose: Purpose) -> bool {
         self.collect();
-        self.pending.contains_key(&(cgroup_id, purpose))
+        self.count(|one| (one.cgroup_id, one.purpose) == (cgroup_id, purpose)) > 0
     }
 
     /// Whether a write to this file of a cgroup is still under way.
     pub fn is_writing(&mut self, cgroup_id: u64, file: &Path) -> bool {
         self.collect();
-        let of = |purpose| self.pending.get(&(cgroup_id, purpose));
-        let both = [of(Purpose::Lower), of(Purpose::Raise)];
-        both.into_iter().flatten().any(|pending| pending.file == file)
+        self.count(|one| one.cgroup_id == cgroup_id && one.file == file) > 0
     }
 
-    /// Why the last raise of this cgroup that was waited for no longer did not take place.
-    pub fn take_error(&mut self, cgroup_id: u64) -> Option<io::Error> {
-        self.errors.remove(&cgroup_id)
+    /// What became of the last write for this cgroup and purpose, when it was waited for no longer
+    /// and has ended.
+    pub fn take_result(&mut self, cgroup_id: u64, purpose: Purpose) -> Option<io::Result<()>> {
+        self.collect();
+        self.results.remove(&(cgroup_id, purpose))
+    }
+
+    fn count(&self, is_meant: impl Fn(&Pending) -> bool) -> usize {
+        self.pending.iter().filter(|one| is_meant(one)).count()
     }
 
     /// Takes what has ended.
     fn collect(&mut self) {
-        let errors = &mut self.errors;
-        self.pending.retain(|&(id, purpose), pending| match pending.answer.try_recv() {
+        let results = &mut self.results;
+        self.pending.retain(|one| match one.answer.try_recv() {
             Err(TryRecvError::Empty) => true,
-            Ok(Err(error)) if purpose == Purpose::Raise => {
-                errors.insert(id, error);
+            Err(TryRecvError::Disconnected) => false,
+            Ok(result) => {
+                results.insert((one.cgroup_id, one.purpose), result);
                 false
             }
-            _ => false,
         });
+    }
+
+    fn has_room(&self, cgroup_id: u64, purpose: Purpose) -> bool {
+        let of_both = self.count(|one| (one.cgroup_id, one.purpose) == (cgroup_id, purpose));
+        let most = if purpose == Purpose::Raise { MOST_RAISES } else { 1 };
+        of_both < most && self.count(|one| one.purpose == purpose) < MOST_PENDING
     }
 
     /// Writes `text` to `file` of a cgroup.
     ///
     /// # Errors
-    /// [`WriteError`]. What a write brought that is under way is not told: whoever wants to know
-    /// reads the file.
+    /// [`WriteError`]. What a write brought that is under way is told by [`Writer::take_result`].
     pub fn write(
         &mut self,
         cgroup_id: u64,
@@ -161,13 +178,10 @@ impl Writer {
         text: &str,
     ) -> Result<(), WriteError> {
         self.collect();
-        let key = (cgroup_id, purpose);
-        if self.pending.contains_key(&key) || self.pending.len() >= MOST_PENDING {
+        if !self.has_room(cgroup_id, purpose) {
             return Err(WriteError::Busy(file.into()));
         }
-        if purpose == Purpose::Raise {
-            self.errors.remove(&cgroup_id);
-        }
+        self.results.remove(&(cgroup_id, purpose));
         let (sender, answer) = sync_channel(1);
         let (path, text, write) = (file.to_path_buf(), text.to_owned(), self.write);
         let spawned = thread::Builder::new()
@@ -184,7 +198,7 @@ impl Writer {
         match answered {
             Ok(result) => result.map_err(|error| WriteError::Refused(file.into(), error)),
             Err(RecvTimeoutError::Timeout) => {
-                self.pending.insert(key, Pending { file: file.into(), answer });
+                self.pending.push(Pending { cgroup_id, purpose, file: file.into(), answer });
                 Err(WriteError::Pending(file.into()))
             }
             Err(RecvTimeoutError::Disconnected) => {

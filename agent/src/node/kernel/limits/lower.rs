@@ -21,7 +21,7 @@ impl Limit {
         }
         match with.fs.limit(&self.cgroup, HIGH) {
             Ok(actual) if actual == self.known || self.is_settling => self.known = actual,
-            Ok(actual) => return self.leave(actual),
+            Ok(actual) => return self.differs(with, Purpose::Lower, actual),
             Err(error) => return self.stop(error.to_string()),
         }
         self.is_settling = false;
@@ -38,7 +38,13 @@ impl Limit {
             return self.stop(remark);
         }
         if let Some(next) = self.reclaiming.take() {
-            return self.lower(with, target, next.max(whole_pages(usage.current)));
+            return match with.writer.take_result(self.cgroup_id, Purpose::Lower) {
+                Some(Ok(())) => self.lower(with, target, next),
+                Some(Err(error)) if error.raw_os_error() != Some(libc::EAGAIN) => {
+                    self.stop(format!("{RECLAIM}: {error}"));
+                }
+                _ => self.lower(with, target, next.max(whole_pages(usage.current))),
+            };
         }
         let from = self.known.unwrap_or(u64::MAX).min(usage.current.max(target));
         let next = whole_pages(from.saturating_sub(with.step_bytes)).max(target);

@@ -166,6 +166,17 @@ impl Limit {
         with.writer.is_writing(self.cgroup_id, &with.fs.file(&self.cgroup, HIGH))
     }
 
+    /// It is not what it was set to: that write failed late, or someone else set it.
+    fn differs(&mut self, with: &mut Steering<'_>, purpose: Purpose, actual: Option<u64>) {
+        match with.writer.take_result(self.cgroup_id, purpose) {
+            Some(Err(error)) => {
+                self.known = actual;
+                self.stop(format!("{HIGH}: {error}"));
+            }
+            _ => self.leave(actual),
+        }
+    }
+
     /// Someone else set it.
     fn leave(&mut self, actual: Option<u64>) {
         let (now, was) = (shown(actual), shown(self.known));
@@ -184,7 +195,7 @@ impl Limit {
             self.known = actual;
         }
         if actual != self.known {
-            self.leave(actual);
+            self.differs(with, Purpose::Lower, actual);
         } else if ours && !self.is_foreign && self.known.is_some_and(|known| known < usage.floor) {
             let (outcome, _) = self.raise(with, Some(usage.floor));
             if matches!(outcome, Outcome::Applied | Outcome::Started) {

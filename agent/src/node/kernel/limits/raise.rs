@@ -48,6 +48,7 @@ impl Limit {
             Written::Refused(verdict) => (false, verdict),
         };
         self.raise = left.then_some(Raise { to, is_last });
+        self.is_settling &= left;
         verdict
     }
 
@@ -61,16 +62,10 @@ impl Limit {
             Ok(actual) if actual == to => {
                 self.known = actual;
                 if !is_settling {
-                    self.raise = None;
+                    (self.raise, self.is_settling) = (None, false);
                 }
             }
-            Ok(actual) if is_last => match with.writer.take_error(self.cgroup_id) {
-                Some(error) => {
-                    self.known = actual;
-                    self.stop(format!("{HIGH}: {error}"));
-                }
-                None => self.leave(actual),
-            },
+            Ok(actual) if is_last => self.differs(with, Purpose::Raise, actual),
             Ok(_) => {
                 let (outcome, reason) = self.raise(with, to);
                 if !matches!(outcome, Outcome::Applied | Outcome::Started) {

@@ -199,6 +199,23 @@ fn a_limit_is_lowered_though_every_reclaim_takes_longer_than_is_waited_for() {
 }
 
 #[test]
+fn a_raise_does_not_wait_for_the_raise_before_it() {
+    let mut bench = Bench::new();
+    bench.fake.write("/a", HIGH, &format!("{}\n", 32 * MIB));
+    // The kernel reclaims for the first, as more than that is used.
+    bench.writer = Writer::with(Duration::from_millis(1), slow);
+    assert_eq!(bench.set(Some(48 * MIB)).0, Outcome::Started);
+    bench.writer.write_by(Duration::from_secs(10), |_, path, text| fs::write(path, text));
+    assert_eq!(bench.set(Some(100 * MIB)).0, Outcome::Applied);
+    for _ in 0..100 {
+        bench.step();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(bench.high(), (100 * MIB).to_string());
+    assert_eq!((bench.limit.remark(), bench.limit.is_moving()), ("", false));
+}
+
+#[test]
 fn what_is_refused_leaves_a_raise_that_is_followed() {
     let mut bench = Bench::new();
     fs::remove_file(bench.fake.path("/a", RECLAIM)).unwrap();
