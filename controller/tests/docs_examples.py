@@ -171,7 +171,6 @@ def doctors() -> list[Example]:
 IN_A_MACHINE = (
     "docs/commands.md",
     "docs/kernel.md",
-    "docs/operating.md",
     "docs/published_policies.md",
     "docs/readahead_policies.md",
     NEW_POLICY,

@@ -52,8 +52,6 @@ def _here(line: str) -> str:
 def test_examples_of_policies_work_in_a_machine(page: str) -> None:
     lines = [_here(one.line) for one in of_policies_in_a_machine(page)]
     assert lines
-    if page == "docs/operating.md":
-        lines.insert(0, "cachepilot policy attach --cgroup /sys/fs/cgroup/db --policy lru")
     # The page that adds a policy makes the cgroup itself, and a file of 256 MiB.
     cgroups = "/sys/fs/cgroup/system.slice" if page == NEW_POLICY else CGROUPS
     program = agent.find(os.environ)
