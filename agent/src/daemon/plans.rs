@@ -128,6 +128,8 @@ impl Daemon {
     /// The lease ended without a newer plan: everything returns to what it was at first.
     pub(super) async fn on_lease_end(&mut self) {
         tracing::warn!("the lease has ended; every tenant returns to the kernel's default");
+        // What is on trial returns further than its way back, which must not come after that.
+        self.book.change(super::unconfirmed::Unconfirmed::clear);
         let released = self.node.call("the release", self.times.stuck, |node| node.release()).await;
         let results = match released {
             Ok(results) => results,

@@ -4,8 +4,10 @@
 use cachepilot_agent::daemon::state::{Lease, State, Store};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 fn agent(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_cachepilot-agent")).args(arguments).output().unwrap()
@@ -74,7 +76,8 @@ fn held(dir: &Path) -> PathBuf {
     fs::write(state.join("ledger.json"), ledger).unwrap();
     let config = dir.join("agent.toml");
     let mount = dir.join("cgroup");
-    let text = format!("kind = \"stock\"\nstate_dir = {state:?}\n[kernel]\nmount = {mount:?}\n");
+    let kernel = format!("[kernel]\nmount = {mount:?}\n");
+    let text = format!("kind = \"stock\"\nmetrics = \"\"\nstate_dir = {state:?}\n{kernel}");
     fs::write(&config, text).unwrap();
     config
 }
@@ -121,4 +124,27 @@ fn a_simulated_node_has_nothing_to_release() {
     let message = text(&output.stderr);
     assert_eq!((output.status.code(), message.lines().count()), (Some(2), 1));
     assert!(message.contains("holds nothing"), "{message}");
+}
+
+#[test]
+fn a_service_manager_is_told_of_the_start_and_then_of_life() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = held(dir.path());
+    let path = dir.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_cachepilot-agent"))
+        .args(["run", "--config", config.to_str().unwrap()])
+        .env("NOTIFY_SOCKET", &path)
+        .env("WATCHDOG_USEC", "400000")
+        .spawn()
+        .unwrap();
+    let told = || {
+        let mut bytes = [0; 64];
+        let count = socket.recv(&mut bytes).unwrap();
+        text(&bytes[..count]).trim_end().to_owned()
+    };
+    assert_eq!([told(), told(), told()], ["READY=1", "WATCHDOG=1", "WATCHDOG=1"]);
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

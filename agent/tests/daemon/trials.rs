@@ -155,3 +155,18 @@ async fn a_restarted_agent_undoes_what_nobody_confirmed_meanwhile() {
     drop(session);
     assert_eq!(Store::open(dir.path()).unwrap().1.unconfirmed.waiting(), 0);
 }
+
+#[tokio::test]
+async fn what_is_on_trial_is_not_undone_between_two_attempts_of_a_release() {
+    let controller = Controller::start().await;
+    let (node, script) = ScriptedNode::new(Pace::RealTime);
+    script.state.lock().unwrap().release_fails = 1;
+    let agent = Agent::start(node, controller.address, "");
+    let mut session = controller.sessions.welcome(20).await;
+    session.plan(wire::Plan { lease_ms: 50, ..trial(1, 1, 1_000) }).await;
+    session.ack().await;
+    // The second attempt comes after the time of the trial.
+    until(|| script.released() == 2).await;
+    assert_eq!(policies(&script), ["s3fifo"], "what was released stays so");
+    agent.stop().await.unwrap();
+}
