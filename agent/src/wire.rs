@@ -6,6 +6,27 @@
 
 tonic::include_proto!("cachepilot.v1");
 
+impl Result {
+    /// Whether it is to be asked for again: it failed, or is not known to hold yet.
+    #[must_use]
+    pub fn is_left(&self) -> bool {
+        use result::Outcome::{Failed, Started};
+        matches!(self.outcome(), Failed | Started)
+    }
+
+    /// It as programs of this host are told.
+    #[must_use]
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "cgroup": self.cgroup,
+            "outcome": self.outcome().as_str_name(),
+            "reason": self.reason,
+            "policy": self.policy,
+            "limit_bytes": self.limit_bytes,
+        })
+    }
+}
+
 /// Name of the kernel's own policy on the wire: what decides where none is attached.
 pub const DEFAULT_POLICY: &str = "default";
 /// Buckets of a histogram of read calls, see `Counters.read_latency_total`.

@@ -10,8 +10,6 @@ use cachepilot_agent::daemon::state::{State, Store};
 use cachepilot_agent::error::{Error, Result};
 use cachepilot_agent::node::factory;
 use cachepilot_agent::wire;
-use cachepilot_agent::wire::result::Outcome;
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::thread::sleep;
@@ -38,17 +36,16 @@ pub fn run(options: &ReleaseOptions, out: &mut impl Write) -> std::result::Resul
     }
     let patience = if options.if_lease_ended { SHORT_PATIENCE } else { PATIENCE };
     let results = release(&config, patience)?;
-    let is_done = !results.iter().any(is_left);
-    if is_done && (state.lease.is_some() || !state.unconfirmed.is_empty()) {
-        let mut released = State { lease: None, ..state };
-        released.unconfirmed.clear();
-        if let Err(error) = store.write(&released) {
-            // The next agent releases once more, which changes nothing.
-            tracing::warn!(%error, "the release is not on disk");
-        }
+    let is_done = !results.iter().any(wire::Result::is_left);
+    if is_done
+        && (state.lease.is_some() || !state.unconfirmed.is_empty())
+        && let Err(error) = store.write(&state.released())
+    {
+        // The next agent releases once more, which changes nothing.
+        tracing::warn!(%error, "the release is not on disk");
     }
     if options.json {
-        print_json(&results.iter().map(shown).collect::<Vec<_>>(), out)?;
+        print_json(&results.iter().map(wire::Result::to_json).collect::<Vec<_>>(), out)?;
     } else {
         out.write_all(table(&results).as_bytes())?;
     }
@@ -67,7 +64,7 @@ fn release(config: &Config, patience: Duration) -> Result<Vec<wire::Result>> {
     loop {
         // What is given back is not among them the next time.
         let left = node.release();
-        let is_done = !left.iter().any(is_left);
+        let is_done = !left.iter().any(wire::Result::is_left);
         results.extend(left.into_iter().map(|result| (result.cgroup.clone(), result)));
         if is_done || began.elapsed() > patience {
             return Ok(results.into_values().collect());
@@ -75,20 +72,6 @@ fn release(config: &Config, patience: Duration) -> Result<Vec<wire::Result>> {
         sleep(RETRY);
         node.tick(RETRY)?;
     }
-}
-
-fn is_left(result: &wire::Result) -> bool {
-    matches!(result.outcome(), Outcome::Failed | Outcome::Started)
-}
-
-fn shown(result: &wire::Result) -> Value {
-    json!({
-        "cgroup": result.cgroup,
-        "outcome": result.outcome().as_str_name(),
-        "policy": result.policy,
-        "limit_bytes": result.limit_bytes,
-        "reason": result.reason,
-    })
 }
 
 fn table(results: &[wire::Result]) -> String {

@@ -125,8 +125,7 @@ impl Book {
     /// # Errors
     /// Why that is not on disk; then the next start releases again, which changes nothing.
     pub async fn released(&mut self) -> std::result::Result<(), String> {
-        let mut state = State { lease: None, ..self.state.clone() };
-        state.unconfirmed.clear();
+        let state = self.state.clone().released();
         self.hold(state.clone());
         self.write(state).await
     }

@@ -140,9 +140,7 @@ impl Daemon {
         };
         results.iter().for_each(|result| self.tell(result));
         // What was started is known to be given back when it reads so.
-        let is_left =
-            |one: &wire::Result| matches!(one.outcome(), Outcome::Failed | Outcome::Started);
-        if results.iter().any(is_left) {
+        if results.iter().any(wire::Result::is_left) {
             return self.book.release_later();
         }
         self.shared.metrics.leases_expired.inc();

@@ -51,6 +51,15 @@ pub struct State {
     pub unconfirmed: Unconfirmed,
 }
 
+impl State {
+    /// The same once all is as it was without the agent: no lease is left to keep, and nothing is on
+    /// trial.
+    #[must_use]
+    pub fn released(self) -> Self {
+        Self { lease: None, unconfirmed: Unconfirmed::default(), ..self }
+    }
+}
+
 /// Where the state is kept. One agent at a time holds it.
 #[derive(Debug)]
 pub struct Store {

@@ -19,28 +19,25 @@ pub fn open(config: &Config) -> Result<Box<dyn Node>> {
     check_sections(config)?;
     let curves: CurvesSettings = section(config, "curves", config.curves.as_ref())?;
     curves.check().map_err(|message| Error::Config { path: config.path.clone(), message })?;
-    match config.kind {
-        Kind::Simulated => {
-            let simulation: SimulationConfig =
-                section(config, "simulated", config.simulated.as_ref())?;
-            let simulation = simulation.resolve(&config.path)?;
-            let curves = curves.config(simulation.budget_bytes);
-            Ok(Box::new(SimulatedNode::new(simulation, curves)?))
-        }
-        Kind::Auto => kernel(config, KernelKind::Auto, &curves),
-        Kind::CacheExt => kernel(config, KernelKind::CacheExt, &curves),
-        Kind::Stock => kernel(config, KernelKind::Stock, &curves),
-    }
+    let Some(kernel) = kernel_section(config)? else {
+        let simulation: SimulationConfig = section(config, "simulated", config.simulated.as_ref())?;
+        let simulation = simulation.resolve(&config.path)?;
+        let curves = curves.config(simulation.budget_bytes);
+        return Ok(Box::new(SimulatedNode::new(simulation, curves)?));
+    };
+    Ok(Box::new(KernelNode::open(kernel, &curves, &config.state_dir)?))
 }
 
-fn kernel(config: &Config, kind: KernelKind, curves: &CurvesSettings) -> Result<Box<dyn Node>> {
-    let parsed = kernel_section(config, kind)?;
-    Ok(Box::new(KernelNode::open(parsed, curves, &config.state_dir)?))
-}
-
-fn kernel_section(config: &Config, kind: KernelKind) -> Result<KernelConfig> {
+/// What `[kernel]` says, with its defaults; `None` for a simulated node.
+fn kernel_section(config: &Config) -> Result<Option<KernelConfig>> {
+    let kind = match config.kind {
+        Kind::Simulated => return Ok(None),
+        Kind::Auto => KernelKind::Auto,
+        Kind::CacheExt => KernelKind::CacheExt,
+        Kind::Stock => KernelKind::Stock,
+    };
     let parsed = KernelConfig::parse(&config.path, config.kernel.as_ref())?;
-    Ok(KernelConfig { kind, ..parsed })
+    Ok(Some(KernelConfig { kind, ..parsed }))
 }
 
 /// The node of `config` without its curves, to give back what it holds.
@@ -49,16 +46,10 @@ fn kernel_section(config: &Config, kind: KernelKind) -> Result<KernelConfig> {
 /// As [`open`]; [`Error::Config`] for a simulated node, which holds nothing.
 pub fn open_unwatched(config: &Config) -> Result<Box<dyn Node>> {
     check_sections(config)?;
-    let kind = match config.kind {
-        Kind::Simulated => {
-            let message = "kind = \"simulated\": such a node holds nothing".into();
-            return Err(Error::Config { path: config.path.clone(), message });
-        }
-        Kind::Auto => KernelKind::Auto,
-        Kind::CacheExt => KernelKind::CacheExt,
-        Kind::Stock => KernelKind::Stock,
+    let Some(section) = kernel_section(config)? else {
+        let message = "kind = \"simulated\": such a node holds nothing".into();
+        return Err(Error::Config { path: config.path.clone(), message });
     };
-    let section = kernel_section(config, kind)?;
     Ok(Box::new(KernelNode::open_unwatched(section, &config.state_dir)?))
 }
 

@@ -7,7 +7,6 @@ use super::{KernelNode, steering, tenant};
 use crate::cgroup;
 use crate::wire;
 use crate::wire::DEFAULT_POLICY;
-use crate::wire::result::Outcome;
 use std::collections::BTreeMap;
 
 /// Whether a tenant's limit is one that this agent set: its floor is ours to keep then.
@@ -129,7 +128,7 @@ impl KernelNode {
         let mut with = steering(&self.fs, &mut self.writer, &self.config);
         let policies = self.policies.as_deref();
         let result = tenant::restore(&mut with, policies, id, &initial);
-        if !matches!(result.outcome(), Outcome::Failed | Outcome::Started) {
+        if !result.is_left() {
             // If this fails, the next agent restores what is restored already.
             let forgotten = self.ledger.forget(|entry, _| entry == id);
             if let Err(error) = forgotten {

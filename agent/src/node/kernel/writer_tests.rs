@@ -83,8 +83,8 @@ fn many_slow_writes_take_no_longer_than_one() {
     assert!(began.elapsed() < Duration::from_millis(250), "{:?}", began.elapsed());
     let is_begun = |one: &Result<(), WriteError>| matches!(one, Err(WriteError::Pending(_)));
     assert_eq!(begun.iter().filter(|one| is_begun(one)).count(), MOST_PENDING);
-    let is_told = |one: &Result<(), WriteError>| matches!(one, Err(WriteError::Busy(_)));
-    assert!(begun[MOST_PENDING..].iter().all(is_told));
+    let is_refused = |one: &Result<(), WriteError>| matches!(one, Err(WriteError::Busy(_)));
+    assert!(begun[MOST_PENDING..].iter().all(is_refused));
     while (0..40).any(|id| writer.is_busy(id, Purpose::Lower)) {
         assert!(began.elapsed() < LONG);
     }

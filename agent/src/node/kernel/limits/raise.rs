@@ -35,20 +35,20 @@ impl Limit {
 
     /// Sets a limit at once, whatever is under way; [`Limit::step`] sees to it that it stays.
     pub(super) fn raise(&mut self, with: &mut Steering<'_>, to: Option<u64>) -> Verdict {
-        let is_last = !self.is_being_written(with);
-        let (left, verdict) = match self.write_high(with, Purpose::Raise, to) {
+        let mut is_last = !self.is_being_written(with);
+        let (is_left, verdict) = match self.write_high(with, Purpose::Raise, to) {
             Written::Holds => (!is_last, (Outcome::Applied, String::new())),
             Written::Differs(reason) if is_last => (false, (Outcome::Failed, reason)),
             Written::Differs(reason) => (true, (Outcome::Started, reason)),
             Written::UnderWay => (true, (Outcome::Started, RECLAIMING.into())),
             Written::NotBegun => {
-                self.raise = Some(Raise { to, is_last: false });
-                return (Outcome::Started, RECLAIMING.into());
+                is_last = false;
+                (true, (Outcome::Started, RECLAIMING.into()))
             }
             Written::Refused(verdict) => (false, verdict),
         };
-        self.raise = left.then_some(Raise { to, is_last });
-        self.is_settling &= left;
+        self.raise = is_left.then_some(Raise { to, is_last });
+        self.is_settling &= is_left;
         verdict
     }
 

@@ -48,6 +48,20 @@ impl Bench {
         self.limit.check(&mut Steering { fs, writer, step_bytes: STEP }, &usage, ours).unwrap();
     }
 
+    /// From now on the kernel takes no time for a write.
+    fn is_quick(&mut self) {
+        self.writer.write_by(Duration::from_secs(10), |_, path, text| fs::write(path, text));
+    }
+
+    /// Looks and steps for longer than a slow write takes.
+    fn follow(&mut self) {
+        for _ in 0..100 {
+            self.check(true);
+            self.step();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     fn obey(&self) {
         if let Some(high) = self.fs.limit("/a", HIGH).unwrap() {
             self.fake.uses("/a", high.min(self.usage().current));
@@ -153,14 +167,10 @@ fn a_raise_while_the_kernel_reclaims_holds_at_once_and_at_the_end() {
     fs::remove_file(bench.fake.path("/a", RECLAIM)).unwrap();
     bench.writer = Writer::with(Duration::from_millis(1), slow);
     assert_eq!(bench.set(Some(32 * MIB)).0, Outcome::Started);
-    bench.writer.write_by(Duration::from_secs(10), |_, path, text| fs::write(path, text));
+    bench.is_quick();
     assert_eq!(bench.set(Some(100 * MIB)).0, Outcome::Applied);
     assert_eq!(bench.high(), (100 * MIB).to_string());
-    for _ in 0..100 {
-        bench.check(true);
-        bench.step();
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    bench.follow();
     // The lowering was written last; nobody else did that.
     assert_eq!(bench.high(), (100 * MIB).to_string());
     assert_eq!((bench.limit.remark(), bench.limit.is_moving()), ("", false));
@@ -205,12 +215,9 @@ fn a_raise_does_not_wait_for_the_raise_before_it() {
     // The kernel reclaims for the first, as more than that is used.
     bench.writer = Writer::with(Duration::from_millis(1), slow);
     assert_eq!(bench.set(Some(48 * MIB)).0, Outcome::Started);
-    bench.writer.write_by(Duration::from_secs(10), |_, path, text| fs::write(path, text));
+    bench.is_quick();
     assert_eq!(bench.set(Some(100 * MIB)).0, Outcome::Applied);
-    for _ in 0..100 {
-        bench.step();
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    bench.follow();
     assert_eq!(bench.high(), (100 * MIB).to_string());
     assert_eq!((bench.limit.remark(), bench.limit.is_moving()), ("", false));
 }
@@ -221,14 +228,10 @@ fn what_is_refused_leaves_a_raise_that_is_followed() {
     fs::remove_file(bench.fake.path("/a", RECLAIM)).unwrap();
     bench.writer = Writer::with(Duration::from_millis(1), slow);
     bench.set(Some(32 * MIB));
-    bench.writer.write_by(Duration::from_secs(10), |_, path, text| fs::write(path, text));
+    bench.is_quick();
     bench.set(Some(100 * MIB));
     assert_eq!(bench.set(Some(4096)).0, Outcome::Refused);
-    for _ in 0..100 {
-        bench.check(true);
-        bench.step();
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    bench.follow();
     assert_eq!(bench.high(), (100 * MIB).to_string());
 }
 
@@ -253,7 +256,7 @@ fn what_is_given_back_while_the_kernel_reclaims_is_to_be_asked_for_again() {
     fs::remove_file(bench.fake.path("/a", RECLAIM)).unwrap();
     bench.writer = Writer::with(Duration::from_millis(1), slow);
     bench.set(Some(32 * MIB));
-    bench.writer.write_by(Duration::from_secs(10), |_, path, text| fs::write(path, text));
+    bench.is_quick();
     let mut outcomes = Vec::new();
     while outcomes.last() != Some(&Outcome::Unchanged) {
         // As a release does, which knows of the limit what is in the file.

@@ -84,10 +84,11 @@ fn serve(mut node: KernelNode) -> Result<(), Error> {
             }
             ["observe"] => answer(&observed(&mut node)?),
             ["apply", cgroup, policy, bytes] => {
-                answer(&shown(&node.apply(&action(cgroup, policy, bytes))));
+                answer(&node.apply(&action(cgroup, policy, bytes)).to_json());
             }
             ["release"] => {
-                let results: Vec<Value> = node.release().iter().map(shown).collect();
+                let results: Vec<Value> =
+                    node.release().iter().map(wire::Result::to_json).collect();
                 answer(&json!(results));
             }
             ["churn", cgroups @ ..] => churn(&mut node, cgroups)?,
@@ -124,16 +125,6 @@ fn action(cgroup: &str, policy: &str, bytes: &str) -> wire::Action {
         limit_bytes: bytes.parse().ok(),
         ..wire::Action::default()
     }
-}
-
-fn shown(result: &wire::Result) -> Value {
-    json!({
-        "cgroup": result.cgroup,
-        "outcome": result.outcome().as_str_name(),
-        "reason": result.reason,
-        "policy": result.policy,
-        "limit_bytes": result.limit_bytes,
-    })
 }
 
 fn observed(node: &mut KernelNode) -> Result<Value, Error> {
