@@ -3,9 +3,19 @@
 
 use super::cgroup_fs::CgroupFs;
 use std::fs;
-use std::path::PathBuf;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
 pub const MIB: u64 = 1 << 20;
+
+/// Replaces a file at once, as a cgroup's files are: a reader beside it never finds half a text.
+pub fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let dir = path.parent().unwrap();
+    let mut file = tempfile::NamedTempFile::new_in(dir)?;
+    file.write_all(text.as_bytes())?;
+    file.persist(path)?;
+    Ok(())
+}
 
 /// A hierarchy in a folder; its files do nothing by themselves.
 pub struct Fake {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::*;
+use crate::node::kernel::fake::replace;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
@@ -9,7 +10,7 @@ const LONG: Duration = Duration::from_secs(5);
 /// A kernel that reclaims for as many milliseconds as the text says.
 fn slow(_: u64, path: &Path, text: &str) -> io::Result<()> {
     thread::sleep(Duration::from_millis(text.parse().unwrap()));
-    fs::write(path, text)
+    replace(path, text)
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::lower::RECLAIM;
 use super::*;
-use crate::node::kernel::fake::{Fake, MIB};
+use crate::node::kernel::fake::{Fake, MIB, replace};
 use proptest::prelude::*;
 use std::fs;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl Bench {
 
     /// From now on the kernel takes no time for a write.
     fn is_quick(&mut self) {
-        self.writer.write_by(Duration::from_secs(10), |_, path, text| fs::write(path, text));
+        self.writer.write_by(Duration::from_secs(10), |_, path, text| replace(path, text));
     }
 
     /// Looks and steps for longer than a slow write takes.
@@ -158,7 +158,7 @@ fn a_limit_of_ours_below_a_risen_floor_is_lifted() {
 /// A kernel that takes a fifth of a second for each write, and for lowering a limit before it too.
 fn slow(_: u64, path: &Path, text: &str) -> io::Result<()> {
     std::thread::sleep(Duration::from_millis(200));
-    fs::write(path, text)
+    replace(path, text)
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_limit_is_lowered_though_every_reclaim_takes_longer_than_is_waited_for() {
     let mut bench = Bench::new();
     bench.writer = Writer::with(Duration::from_millis(1), |_, path, text| {
         std::thread::sleep(Duration::from_millis(20));
-        fs::write(path, text)
+        replace(path, text)
     });
     assert_eq!(bench.set(Some(32 * MIB)).0, Outcome::Started);
     for _ in 0..200 {
