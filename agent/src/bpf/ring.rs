@@ -87,7 +87,7 @@ pub fn map_of<'a>(object: &'a Object, name: &str) -> Result<Map<'a>> {
 /// How often the kernel left out a program because it was running on that CPU already.
 pub fn recursions(object: &Object) -> u64 {
     let of = |program: libbpf_rs::Program<'_>| {
-        crate::verify::program_info(program.as_fd()).map_or(0, |info| info.recursion_misses)
+        super::program::info(program.as_fd()).map_or(0, |info| info.recursion_misses)
     };
     object.progs().map(of).sum()
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the sampler and the agent agree on: `bpf/sampler/layout.h`, this side.
 
-use crate::wire::LATENCY_BUCKETS;
+use crate::latency::LATENCY_BUCKETS;
 use cachepilot_models::trace::Record;
 
 /// Flag of an event: the access was a write.
@@ -43,7 +43,7 @@ pub struct Counts {
     pub read_calls: u64,
     /// Time spent in them.
     pub read_time_ns: u64,
-    /// They by duration, see [`crate::wire::latency_bucket`].
+    /// They by duration, see [`crate::latency::latency_bucket`].
     pub latency: [u64; LATENCY_BUCKETS],
 }
 

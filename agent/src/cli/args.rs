@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What can be asked.
 
-use cachepilot_agent::kind::Kind;
+use cachepilot_agent::policies::kind::Kind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 

@@ -9,7 +9,7 @@ use crate::bpf::source::{self, AccessSource};
 use crate::check_kernel;
 use crate::error::Result;
 use crate::policies::Policies;
-use crate::stats::CgroupStats;
+use crate::policies::stats::CgroupStats;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 

@@ -8,7 +8,7 @@ mod live;
 
 pub use canary::run_canary;
 
-use crate::policy_dir::PolicyDir;
+use crate::policies::folder::PolicyDir;
 use canary::Canary;
 use serde::Serialize;
 use std::path::PathBuf;

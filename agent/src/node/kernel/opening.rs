@@ -11,7 +11,7 @@ use crate::bpf::source::{self, AccessSource};
 use crate::cgroup;
 use crate::curves::{CurvesConfig, CurvesSettings};
 use crate::error::{Error, Result};
-use crate::policy_dir::PolicyDir;
+use crate::policies::folder::PolicyDir;
 use std::path::Path;
 
 /// What a node is made of; [`KernelNode::open`] takes that of this machine.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether this process, on this kernel, can load policies at all.
 
-use crate::bpf::ops_layout::OpsLayout;
+use super::kind::Kind;
+use super::ops_layout::OpsLayout;
 use crate::error::{Error, Result};
-use crate::kind::Kind;
 use libbpf_rs::btf::Btf;
 use std::path::Path;
 

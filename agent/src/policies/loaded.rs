@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Loading an object file: its programs pass the verifier and its maps exist, attached to nothing.
 
-use super::checked;
-use super::messages::{self, Recording};
+use super::folder::PolicyFile;
 use super::ops_layout::{OpsLayout, Registered};
+use crate::bpf::checked;
+use crate::bpf::messages::{self, Recording};
 use crate::error::{Error, Result};
-use crate::policy_dir::PolicyFile;
 use libbpf_rs::{Map, MapCore, MapType, Object, ObjectBuilder, OpenObject};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};

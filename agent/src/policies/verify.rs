@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the verifier of the running kernel makes of each policy. Nothing is attached.
 
+use super::folder::PolicyFile;
+use super::loaded::LoadedPolicy;
 use crate::bpf::messages;
-use crate::bpf::object::LoadedPolicy;
+use crate::bpf::program;
 use crate::error::{Error, Result};
-use crate::policy_dir::PolicyFile;
 use serde::Serialize;
-use std::io;
-use std::mem;
-use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Lines of the verifier's log that are shown of a policy that it refuses.
 const LOG_LINES: usize = 12;
@@ -53,7 +51,7 @@ pub fn verify(file: &PolicyFile) -> Result<Verdict> {
     let stacks = messages::stack_bytes(&log);
     let mut hooks = Vec::new();
     for (hook, program) in loaded.programs() {
-        let info = program_info(program).map_err(Error::kernel(format!("{policy}_{hook}")))?;
+        let info = program::info(program).map_err(Error::kernel(format!("{policy}_{hook}")))?;
         hooks.push(HookCost {
             verified_instructions: info.verified_insns,
             instructions: info.xlated_prog_len / INSTRUCTION_BYTES,
@@ -65,15 +63,4 @@ pub fn verify(file: &PolicyFile) -> Result<Verdict> {
     let order = |cost: &HookCost| file.manifest.hooks.iter().position(|h| *h == cost.hook);
     hooks.sort_by_key(order);
     Ok(Verdict { policy, hooks, refused: Vec::new() })
-}
-
-pub(crate) fn program_info(program: BorrowedFd<'_>) -> io::Result<libbpf_sys::bpf_prog_info> {
-    // SAFETY: an all-zero `bpf_prog_info` is valid and asks for no arrays.
-    let mut info: libbpf_sys::bpf_prog_info = unsafe { mem::zeroed() };
-    let mut bytes = mem::size_of_val(&info) as u32;
-    // SAFETY: `info` is as large as stated.
-    crate::bpf::checked(unsafe {
-        libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut bytes)
-    })?;
-    Ok(info)
 }

@@ -3,13 +3,13 @@
 //! were published with cache_ext among them. What they are called and what can be set in them is
 //! taken from the object itself.
 
-use super::link::pin;
-use super::messages::{self, Recording};
 use super::ops_layout::members;
+use super::pins::CgroupPins;
+use super::settings::Setting;
+use crate::bpf::link::pin;
+use crate::bpf::messages::{self, Recording};
 use crate::cgroup::Cgroup;
 use crate::error::{Error, Result};
-use crate::pins::CgroupPins;
-use crate::settings::Setting;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{DataSec, Struct, Var};
 use libbpf_rs::{

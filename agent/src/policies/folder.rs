@@ -2,8 +2,8 @@
 //! The folder of compiled policies: `NAME.bpf.o` and its manifest `NAME.toml`. The folder is the
 //! list of policies; nothing else names them.
 
+use super::kind::Kind;
 use crate::error::{Error, Result};
-use crate::kind::Kind;
 use cachepilot_models::policy::{Manifest, policy_of};
 use std::env;
 use std::fs;

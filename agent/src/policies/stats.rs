@@ -2,9 +2,9 @@
 //! The cgroup file `memory.cache_ext`: one "key value" line for each fact about a policy. Keys
 //! that this version does not know are kept as they are.
 
+use super::kind::Kind;
 use crate::cgroup::Cgroup;
 use crate::error::{Error, Result};
-use crate::kind::Kind;
 use crate::wire::{Readahead, readahead::Pages};
 use serde_json::{Map, Value};
 use std::fs;

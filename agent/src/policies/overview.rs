@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which cgroups have a policy, and how it fares.
 
+use super::Policies;
+use super::folder::PolicyDir;
+use super::kind::Kind;
+use super::stats::CgroupStats;
 use crate::cgroup::{self, Cgroup};
 use crate::error::Result;
-use crate::kind::Kind;
-use crate::policies::Policies;
-use crate::policy_dir::PolicyDir;
-use crate::stats::CgroupStats;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
