@@ -81,7 +81,9 @@ fn swap(placement: &Placement, out: &mut impl Write) -> Outcome {
 
 fn detach(cgroup: &CgroupOption, kind: &KindOption, out: &mut impl Write) -> Outcome {
     let cgroup = Cgroup::open(&cgroup.dir)?;
-    let old = Policies::open_kind(kind.kind)?.detach(&cgroup)?;
+    let policies = Policies::open_kind(kind.kind)?;
+    let old = policies.detach(&cgroup)?;
+    policies.sweep()?;
     Ok(writeln!(out, "{}: policy {old} detached", cgroup.path.display())?)
 }
 

@@ -25,7 +25,7 @@ impl Policies {
     /// # Errors
     /// [`Error::AlreadyAttached`] when it has one, or what the kernel says.
     pub fn attach(&self, cgroup: &Cgroup, file: &PolicyFile, tunables: &[u32]) -> Result<()> {
-        let _lock = self.lock()?;
+        let _lock = self.lock_and_sweep()?;
         let pins = self.vacant(cgroup)?;
         let policy = LoadedPolicy::load(file, tunables)?;
         policy.register(&self.layout, cgroup.id)?;
@@ -47,7 +47,7 @@ impl Policies {
     /// # Errors
     /// As [`Self::attach`].
     pub fn attach_object(&self, cgroup: &Cgroup, file: &ObjectFile) -> Result<String> {
-        let _lock = self.lock()?;
+        let _lock = self.lock_and_sweep()?;
         let pins = self.vacant(cgroup)?;
         let mut policy = ForeignPolicy::load(file, cgroup)?;
         pins.create()?;
@@ -64,7 +64,7 @@ impl Policies {
     /// # Errors
     /// [`Error::NotAttached`] when it has none, or what the kernel says.
     pub fn swap(&self, cgroup: &Cgroup, file: &PolicyFile, tunables: &[u32]) -> Result<String> {
-        let _lock = self.lock()?;
+        let _lock = self.pins.lock()?;
         let pins = self.pins.of(cgroup.id);
         let old = self.own(cgroup, &pins)?;
         let policy = LoadedPolicy::load(file, tunables)?;
@@ -83,7 +83,7 @@ impl Policies {
     /// # Errors
     /// [`Error::NotAttached`] when it has none, or what the kernel says.
     pub fn detach(&self, cgroup: &Cgroup) -> Result<String> {
-        let _lock = self.lock()?;
+        let _lock = self.pins.lock()?;
         let pins = self.pins.of(cgroup.id);
         let old = self.own(cgroup, &pins)?;
         let what = format!("detaching {}", old.registered.policy);
@@ -97,7 +97,7 @@ impl Policies {
     /// # Errors
     /// [`Error::Setting`] before anything is changed, or what the kernel says.
     pub fn set(&self, cgroup: &Cgroup, dir: &PolicyDir, settings: &[Setting]) -> Result<String> {
-        let _lock = self.lock()?;
+        let _lock = self.pins.lock()?;
         let pins = self.pins.of(cgroup.id);
         let attached = self.own(cgroup, &pins)?;
         let manifest = dir.policy(&attached.registered.policy)?.manifest;
@@ -115,7 +115,7 @@ impl Policies {
     /// # Errors
     /// What the kernel says.
     pub fn set_tasks(&self, cgroup_id: u64, manifest: &Manifest, tasks: &[u32]) -> Result<()> {
-        let _lock = self.lock()?;
+        let _lock = self.pins.lock()?;
         let pins = self.pins.of(cgroup_id);
         let Some(attached) = self.attached(&pins)? else { return Ok(()) };
         if attached.registered.policy != manifest.name {
@@ -134,7 +134,7 @@ impl Policies {
     /// # Errors
     /// What the system says.
     pub fn sweep(&self) -> Result<()> {
-        self.lock().map(drop)
+        self.lock_and_sweep().map(drop)
     }
 
     /// The pins of a cgroup that has no policy of its own.
@@ -170,7 +170,8 @@ impl Policies {
     }
 
     /// Keeps other processes out, and removes pins of cgroups that are gone and those without effect.
-    fn lock(&self) -> Result<Lock> {
+    /// It walks through all cgroups.
+    fn lock_and_sweep(&self) -> Result<Lock> {
         let lock = self.pins.lock()?;
         let all = self.pins.all()?;
         let gone = cgroup::gone(all.iter().map(|pins| pins.id), &cgroup::mounted()?)?;
