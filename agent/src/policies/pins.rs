@@ -4,8 +4,8 @@
 //! `ROOT/CGROUP_ID/link` is the link of a cgroup's policy. The maps of a policy are beside it, with
 //! the id of its table of hooks at the end of their names: `tunables_57`, `state_57`. The kernel
 //! says which table a link attaches, so that the link alone decides: one without a table, maps of
-//! other tables and a folder without a link are leftovers of a loader that was killed, they have no
-//! effect, which the next attachment or command sweeps up.
+//! other tables and a folder without a link are leftovers of a loader that was killed; they have no
+//! effect, and the next attachment or command sweeps them up.
 
 use crate::cgroup::file_system_magic;
 use crate::error::{Error, Result};
