@@ -5,6 +5,8 @@
 
 pub mod ageing;
 mod count_correction;
+#[cfg(target_arch = "x86_64")]
+mod cpu_features;
 pub mod curve;
 pub mod error;
 pub mod exact;
