@@ -24,7 +24,9 @@ pub mod rank_bitmap;
 pub mod shards;
 pub mod simulation;
 pub mod stack_distance;
+pub mod synthetic;
 mod time_set;
 pub mod trace;
+pub mod windows;
 
 pub use error::{Error, Result};
