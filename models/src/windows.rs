@@ -132,7 +132,7 @@ impl WindowClock {
             return Err(nothing_left(warmup_requests, self.requests));
         }
         let measured = self.requests - warmup_requests;
-        Ok(window_requests.is_some_and(|window| measured % window != 0))
+        Ok(window_requests.is_some_and(|window| !measured.is_multiple_of(window)))
     }
 }
 
