@@ -76,7 +76,10 @@ impl OpenOptions<'_> {
             return refuse("whole_requests", ranges);
         }
         if self.whole_requests && self.page_bytes.is_some() {
-            return Err(Error::argument("page_size", "whole requests have no pages; give one"));
+            return Err(Error::argument(
+                "page_size",
+                "whole requests have no pages; give one of the two",
+            ));
         }
         match self.page_bytes {
             Some(bytes) if !(PAGE_BYTES.contains(&bytes) && bytes.is_power_of_two()) => {
