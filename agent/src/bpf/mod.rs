@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What every BPF object needs, and the sampler: programs, maps, links.
 
+pub mod event;
 pub mod link;
 pub mod messages;
 pub mod program;
+#[cfg(test)]
+mod relocation_tests;
 pub mod ring;
 pub mod sampler;
 pub mod sampler_layout;
+pub mod sampler_load;
 pub mod sampler_parts;
+pub mod shares;
 pub mod source;
 pub mod watch;
+pub mod watch_rest;
 
 use std::io;
 

@@ -83,7 +83,7 @@ pub struct Options {
 }
 
 /// Names of the live checks, in their order.
-const LIVE: [&str; 12] = [
+const LIVE: [&str; 13] = [
     "canary",
     "reads",
     "splices",
@@ -95,6 +95,7 @@ const LIVE: [&str; 12] = [
     "memory.reclaim",
     "evictions",
     "refaults",
+    "removals",
     "policies",
 ];
 

@@ -105,6 +105,11 @@ impl Cell {
         self.instance.adopt(keys)
     }
 
+    /// A page that does not exist any more.
+    pub(super) fn forget(&mut self, key: u64) {
+        self.instance.forget(key);
+    }
+
     /// Pages from `threshold` on leave.
     pub(super) fn forget_from(&mut self, threshold: u64) {
         let keys = self.instance.resident_keys();

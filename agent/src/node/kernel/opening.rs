@@ -6,7 +6,7 @@ use super::cgroup_fs::CgroupFs;
 use super::config::{KernelConfig, KernelKind};
 use super::host::{Host, budget_bytes};
 use super::policy::{CacheExt, PolicyControl};
-use crate::bpf::sampler::SamplerSizes;
+use crate::bpf::sampler_load::SamplerSizes;
 use crate::bpf::source::{self, AccessSource};
 use crate::cgroup;
 use crate::curves::{CurvesConfig, CurvesSettings};

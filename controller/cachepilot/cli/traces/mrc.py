@@ -256,7 +256,7 @@ def _print_table(curves: list[_models.Curve]) -> None:
         requests = min(curve.sampled for curve in sampled)
         out.print(
             f"sampled at a rate of {' and '.join(rates)} ({requests:,} requests or more); "
-            "±: the widest error bar of the curve, which holds the true value at 90% of points"
+            "±: the widest 95% error bar of the curve"
         )
 
 
