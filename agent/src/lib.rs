@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod error;
 pub mod exporter;
 pub mod kind;
+pub mod managers;
 pub mod node;
 pub mod overview;
 pub mod pins;
