@@ -67,7 +67,7 @@ def test_a_unit_that_was_restarted_has_its_own_value_back(steps: dict[str, Told]
 
 def test_a_cgroup_below_a_delegated_unit_is_written_to(steps: dict[str, Told]) -> None:
     told = steps["delegated"]
-    assert told["asked"]["outcome"] == "APPLIED"
+    assert told["asked"]["outcome"] in ("APPLIED", "STARTED")
     assert told["now"] == {"unit": "infinity", "file": LIMIT}
     assert told["after"] == {"unit": "infinity", "file": "max"}
 

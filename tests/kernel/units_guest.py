@@ -61,10 +61,13 @@ def write_units() -> None:
     control.write_text("+memory")
 
 
-def settled(node: Node, unit: str, high_mib: int) -> None:
-    """Waits for systemd, which may take longer than the node waits for it."""
+def settled(node: Node, cgroup: str, high_mib: int | None) -> None:
+    """Waits for a write, which may take longer than the node waits for it."""
     deadline = time.monotonic() + WITHIN_SECONDS
-    while has(unit)["file"] != str(high_mib * MIB) and time.monotonic() < deadline:
+    expected = "max" if high_mib is None else str(high_mib * MIB)
+    while (SLICE / cgroup / "memory.high").read_text().strip() != expected:
+        if time.monotonic() > deadline:
+            break
         node.ask("tick 50")
 
 
@@ -94,8 +97,10 @@ def steer(program: str) -> None:
 def delegated(program: str) -> None:
     with Node(program, STATE, f"system.slice/{CHILD}", "blind") as node:
         asked = node.ask(f"apply /system.slice/{CHILD} - {LIMIT_MIB * MIB}")
+        settled(node, CHILD, LIMIT_MIB)
         now = has(DELEGATED, CHILD)
         node.ask("release")
+        settled(node, CHILD, None)
         tell("delegated", asked=asked, now=now, after=has(DELEGATED, CHILD))
 
 
@@ -103,7 +108,9 @@ def main() -> None:
     *installed, program = sys.argv[1:]
     systemd.overlay()
     systemd.install(*map(Path, installed))
+    systemd.install_bus()
     manager = systemd.boot()
+    systemctl("start", *systemd.BUS)
     write_units()
     steer(program)
     delegated(program)

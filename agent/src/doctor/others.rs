@@ -105,9 +105,12 @@ fn limits(cgroups: &[Seen]) -> Check {
 
 async fn systemd(cgroups: &[Seen]) -> Vec<Check> {
     let systemd = Systemd::default();
-    let Some(version) = systemd.version().await else {
-        let detail = "it is not reached: limits are written to the files of its units, too, and it \
-                      may write over them";
+    let version = systemd.version().await;
+    let Ok(Some(version)) = version else {
+        let why = version.err().map_or("it is not on the bus".into(), |error| error.to_string());
+        let detail = format!(
+            "{why}: limits are written to the files of its units, too, and it may write over them"
+        );
         let step = "where systemd runs: make /run/dbus/system_bus_socket visible to the agent";
         return vec![Check::without(SYSTEMD, detail, step)];
     };

@@ -7,14 +7,15 @@
 //! the file. Cgroups below a unit with `Delegate=yes` are no units: they belong to whoever they are
 //! delegated to, and systemd never writes to them.
 //!
-//! Calls go over the system bus, or over the socket that `systemctl` uses where there is no bus.
+//! Calls go over the system bus. systemd's own socket, which `systemctl` uses where there is no bus, is
+//! no interface for others, and its messages have a sender that the D-Bus specification does not allow.
 
+use serde::Serialize;
 use std::io;
-use std::path::Path;
 use std::time::Duration;
 use tokio::sync::Mutex;
 use zbus::connection::Builder;
-use zbus::{Connection, OwnedObjectPath, OwnedVariant, Variant};
+use zbus::{Connection, DynamicType, Message, OwnedObjectPath, OwnedVariant, Variant, fdo};
 
 const SERVICE: &str = "org.freedesktop.systemd1";
 const MANAGER_PATH: &str = "/org/freedesktop/systemd1";
@@ -25,24 +26,7 @@ const NO_SUCH_UNIT: &str = "org.freedesktop.systemd1.NoSuchUnit";
 const HIGH: &str = "MemoryHigh";
 /// What `systemctl set-property --runtime` leaves of it.
 const HIGH_DROP_IN: &str = "/50-MemoryHigh.conf";
-const PRIVATE_SOCKET: &str = "/run/systemd/private";
 pub(super) const CALL_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// How systemd is reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Address {
-    /// By the system bus, where `DBUS_SYSTEM_BUS_ADDRESS` or the default says.
-    SystemBus,
-    /// By a socket of systemd itself, without a bus between.
-    Direct(String),
-}
-
-/// What of a bus name a call needs, and the connection for it.
-#[derive(Debug, Clone)]
-struct Bus {
-    connection: Connection,
-    destination: Option<&'static str>,
-}
 
 /// A unit that is a cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,34 +38,30 @@ pub struct Unit {
 }
 
 /// systemd, when it is there.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Systemd {
-    addresses: Vec<Address>,
-    bus: Mutex<Option<Bus>>,
-}
-
-impl Default for Systemd {
-    fn default() -> Self {
-        let mut addresses = vec![Address::SystemBus];
-        if Path::new(PRIVATE_SOCKET).exists() {
-            addresses.push(Address::Direct(format!("unix:path={PRIVATE_SOCKET}")));
-        }
-        Self::at(addresses)
-    }
+    /// Of the bus; the system's where there is none.
+    address: Option<String>,
+    bus: Mutex<Option<Connection>>,
 }
 
 impl Systemd {
-    /// The one that the first of `addresses` reaches that works.
+    /// The one on the bus at `address`.
     #[must_use]
-    pub fn at(addresses: Vec<Address>) -> Self {
-        Self { addresses, bus: Mutex::new(None) }
+    pub fn at(address: &str) -> Self {
+        Self { address: Some(address.into()), bus: Mutex::default() }
     }
 
     /// Its version; `None` where it is not there.
-    pub async fn version(&self) -> Option<String> {
-        let bus = self.bus().await.ok()?;
-        let version = property(&bus, MANAGER_PATH, MANAGER, "Version").await.ok()?;
-        String::try_from(version).ok()
+    ///
+    /// # Errors
+    /// What it says, or that it does not answer.
+    pub async fn version(&self) -> zbus::Result<Option<String>> {
+        let told = match self.bus().await {
+            Ok(bus) => property(&bus, MANAGER_PATH, MANAGER, "Version").await,
+            Err(error) => Err(error),
+        };
+        unless_absent(told.and_then(String::try_from))
     }
 
     /// The unit whose cgroup this is; `None` where it is none, or systemd is not there.
@@ -90,9 +70,8 @@ impl Systemd {
     /// What systemd says, or that it does not answer.
     pub async fn unit_of(&self, cgroup: &str) -> zbus::Result<Option<Unit>> {
         let Some((name, interface)) = unit_name(cgroup) else { return Ok(None) };
-        let Ok(bus) = self.bus().await else { return Ok(None) };
-        let asked = self.load(&bus, "GetUnit", name).await;
-        let Some(path) = self.unless_lost(asked).await? else { return Ok(None) };
+        let Some(path) = self.load("GetUnit", name).await? else { return Ok(None) };
+        let bus = self.bus().await?;
         let control_group = property(&bus, path.as_str(), interface, "ControlGroup").await?;
         // A unit of the same name elsewhere, as of the manager of a user.
         let is_it = String::try_from(control_group).is_ok_and(|told| told == cgroup);
@@ -108,10 +87,7 @@ impl Systemd {
         let value = Variant::from(bytes.unwrap_or(u64::MAX));
         let body = (unit, true, vec![(HIGH, value)]);
         let method = "SetUnitProperties";
-        let set = bus
-            .connection
-            .call_method(bus.destination, MANAGER_PATH, Some(MANAGER), method, &body)
-            .await;
+        let set = call(&bus, MANAGER_PATH, MANAGER, method, &body).await;
         self.unless_lost(set).await.map(drop)
     }
 
@@ -125,9 +101,8 @@ impl Systemd {
         else {
             return Ok(false);
         };
-        let Ok(bus) = self.bus().await else { return Ok(false) };
-        let loaded = self.load(&bus, "LoadUnit", name).await;
-        let Some(path) = self.unless_lost(loaded).await? else { return Ok(false) };
+        let Some(path) = self.load("LoadUnit", name).await? else { return Ok(false) };
+        let bus = self.bus().await?;
         let drop_ins = property(&bus, path.as_str(), UNIT, "DropInPaths").await?;
         let drop_ins = Vec::<String>::try_from(drop_ins).unwrap_or_default();
         let is_ours = |path: &String| path.starts_with("/run/") && path.ends_with(HIGH_DROP_IN);
@@ -157,42 +132,37 @@ impl Systemd {
         Ok(found)
     }
 
-    async fn load(
-        &self,
-        bus: &Bus,
-        method: &str,
-        name: &str,
-    ) -> zbus::Result<Option<OwnedObjectPath>> {
-        let (manager, destination) = (Some(MANAGER), bus.destination);
-        let asked =
-            bus.connection.call_method(destination, MANAGER_PATH, manager, method, &(name,)).await;
-        match asked {
-            Ok(answer) => answer.body().deserialize().map(Some),
+    /// The object of a unit; `None` where there is none, or systemd is not there.
+    async fn load(&self, method: &str, name: &str) -> zbus::Result<Option<OwnedObjectPath>> {
+        let asked = match self.bus().await {
+            Ok(bus) => call(&bus, MANAGER_PATH, MANAGER, method, &(name,)).await,
+            Err(error) => Err(error),
+        };
+        match unless_absent(self.unless_lost(asked).await) {
+            Ok(answer) => answer.map(|answer| answer.body().deserialize()).transpose(),
             Err(zbus::Error::MethodError(error, ..)) if error.as_str() == NO_SUCH_UNIT => Ok(None),
             Err(error) => Err(error),
         }
     }
 
     /// The connection, made where there is none.
-    async fn bus(&self) -> zbus::Result<Bus> {
+    async fn bus(&self) -> zbus::Result<Connection> {
         let mut known = self.bus.lock().await;
         if let Some(bus) = known.as_ref() {
             return Ok(bus.clone());
         }
-        let mut failed = zbus::Error::Address("systemd is not there".into());
-        for address in &self.addresses {
-            match connect(address).await {
-                Ok(bus) => {
-                    *known = Some(bus.clone());
-                    return Ok(bus);
-                }
-                Err(error) => failed = error,
-            }
-        }
-        Err(failed)
+        let builder = match &self.address {
+            Some(address) => Builder::address(address.as_str()),
+            None => Builder::system(),
+        };
+        let building = builder.method_timeout(CALL_TIMEOUT).build();
+        let timed = tokio::time::timeout(CALL_TIMEOUT, building).await;
+        let bus = timed.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+        *known = Some(bus.clone());
+        Ok(bus)
     }
 
-    /// A connection that is lost, as after `daemon-reexec`, is made anew the next time.
+    /// A connection that is lost is made anew the next time.
     async fn unless_lost<T>(&self, result: zbus::Result<T>) -> zbus::Result<T> {
         if let Err(zbus::Error::InputOutput(_)) = &result {
             *self.bus.lock().await = None;
@@ -201,25 +171,38 @@ impl Systemd {
     }
 }
 
-async fn connect(address: &Address) -> zbus::Result<Bus> {
-    let (builder, destination) = match address {
-        Address::SystemBus => (Builder::system(), Some(SERVICE)),
-        Address::Direct(address) => (Builder::address(address.as_str()).p2p(), None),
-    };
-    let building = builder.method_timeout(CALL_TIMEOUT).build();
-    let timed = tokio::time::timeout(CALL_TIMEOUT, building).await;
-    let connection = timed.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-    Ok(Bus { connection, destination })
+/// No answer where there is no bus, or no systemd on it.
+fn unless_absent<T>(result: zbus::Result<T>) -> zbus::Result<Option<T>> {
+    use io::ErrorKind::{ConnectionRefused, NotFound};
+    match result {
+        Ok(answer) => Ok(Some(answer)),
+        Err(zbus::Error::InputOutput(error))
+            if matches!(error.kind(), NotFound | ConnectionRefused) =>
+        {
+            Ok(None)
+        }
+        Err(zbus::Error::FDO(error)) if matches!(*error, fdo::Error::ServiceUnknown(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+async fn call<B: Serialize + DynamicType>(
+    bus: &Connection,
+    path: &str,
+    interface: &str,
+    method: &str,
+    body: &B,
+) -> zbus::Result<Message> {
+    bus.call_method(Some(SERVICE), path, Some(interface), method, body).await
 }
 
 async fn property(
-    bus: &Bus,
+    bus: &Connection,
     path: &str,
     interface: &str,
     name: &str,
 ) -> zbus::Result<OwnedVariant> {
-    let (connection, body) = (&bus.connection, (interface, name));
-    let told = connection.call_method(bus.destination, path, Some(PROPERTIES), "Get", &body).await;
+    let told = call(bus, path, PROPERTIES, "Get", &(interface, name)).await;
     told?.body().deserialize()
 }
 

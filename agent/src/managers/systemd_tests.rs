@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Against a peer that plays systemd, for answers that the real one gives seldom; what the real one
+//! Against one that plays systemd on a real bus, for answers that the real one gives seldom; what the real one
 //! does is tested in the machine.
 
 use super::*;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex as Lock};
-use tokio::net::UnixListener;
-use zbus::{Guid, interface};
+use tokio::process::{Child, Command};
+use zbus::interface;
 
 /// Runtime properties that were set, in their order.
 type Set = Arc<Lock<Vec<(String, bool, u64)>>>;
@@ -75,29 +76,46 @@ impl UnitOf {
     }
 }
 
-/// A systemd that answers every connection, and what is set of its units.
-fn played(dir: &Path, drop_ins: &[&str]) -> (Systemd, Set) {
-    let socket = dir.join("private");
-    let listener = UnixListener::bind(&socket).unwrap();
-    let set = Set::default();
-    let (known, drop_ins) =
-        (Arc::clone(&set), drop_ins.iter().map(|&d| d.into()).collect::<Vec<_>>());
-    tokio::spawn(async move {
-        let mut kept = Vec::new();
-        while let Ok((stream, _)) = listener.accept().await {
-            let stream = stream.into_std().unwrap();
-            let peer = Builder::unix_stream(stream)
-                .server(Guid::generate())
-                .p2p()
-                .serve_at(MANAGER_PATH, Manager(Arc::clone(&known)))
-                .serve_at("/unit/db", Service)
-                .serve_at("/unit/db", UnitOf(drop_ins.clone()))
-                .build();
-            kept.push(peer.await.unwrap());
+/// A bus at the address that is told, which ends with this value.
+fn bus(dir: &Path) -> (Child, String) {
+    let address = format!("unix:path={}", dir.join("bus").display());
+    let config = dir.join("bus.conf");
+    let text = format!(
+        "<busconfig><type>session</type><listen>{address}</listen><auth>EXTERNAL</auth>\
+         <policy context='default'><allow send_destination='*'/><allow own='*'/></policy>\
+         </busconfig>"
+    );
+    std::fs::write(&config, text).unwrap();
+    let mut bus = Command::new("dbus-daemon");
+    bus.arg("--nofork").arg(format!("--config-file={}", config.display())).kill_on_drop(true);
+    (bus.spawn().expect("dbus-daemon, of the package of that name"), address)
+}
+
+/// One that plays systemd on the bus, which it may have to wait for.
+async fn player(address: &str, set: &Set, drop_ins: &[&str]) -> Connection {
+    let drop_ins: Vec<String> = drop_ins.iter().map(|&drop_in| drop_in.into()).collect();
+    for _ in 0..500 {
+        let builder = Builder::address(address)
+            .serve_at(MANAGER_PATH, Manager(Arc::clone(set)))
+            .serve_at("/unit/db", Service)
+            .serve_at("/unit/db", UnitOf(drop_ins.clone()));
+        if let Ok(player) = builder.name(SERVICE).build().await {
+            return player;
         }
-    });
-    let address = format!("unix:path={}", socket.display());
-    (Systemd::at(vec![Address::Direct(address)]), set)
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("no bus at {address}");
+}
+
+/// What keeps a played systemd there.
+type Kept = (Child, Connection);
+
+/// A systemd on a bus of its own, and what is set of its units.
+async fn played(dir: &Path, drop_ins: &[&str]) -> (Systemd, Set, Kept) {
+    let set = Set::default();
+    let (bus, address) = bus(dir);
+    let player = player(&address, &set, drop_ins).await;
+    (Systemd::at(&address), set, (bus, player))
 }
 
 const DB: &str = "/system.slice/db.service";
@@ -105,8 +123,8 @@ const DB: &str = "/system.slice/db.service";
 #[tokio::test]
 async fn a_unit_is_found_by_its_cgroup_and_no_other_of_its_name() {
     let dir = tempfile::tempdir().unwrap();
-    let (systemd, set) = played(dir.path(), &[]);
-    assert_eq!(systemd.version().await.as_deref(), Some("252 (played)"));
+    let (systemd, set, _kept) = played(dir.path(), &[]).await;
+    assert_eq!(systemd.version().await.unwrap().as_deref(), Some("252 (played)"));
     let unit = systemd.unit_of(DB).await.unwrap().unwrap();
     assert_eq!(unit.name, "db.service");
     let of_a_user = "/user.slice/user-1000.slice/user@1000.service/app.slice/db.service";
@@ -128,7 +146,7 @@ async fn a_unit_that_is_gone_gets_back_only_what_was_set_until_the_next_boot() {
         ("/run/systemd/system.control/db.service.d/50-MemoryMax.conf", false),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        let (systemd, set) = played(dir.path(), &[drop_in]);
+        let (systemd, set, _kept) = played(dir.path(), &[drop_in]).await;
         assert_eq!(systemd.forget(DB, Some(8192)).await.unwrap(), is_ours, "{drop_in}");
         assert_eq!(set.lock().unwrap().len(), usize::from(is_ours));
         assert!(!systemd.forget("/a.slice/run-1.scope", Some(8192)).await.unwrap());
@@ -136,20 +154,47 @@ async fn a_unit_that_is_gone_gets_back_only_what_was_set_until_the_next_boot() {
 }
 
 #[tokio::test]
-async fn without_systemd_nothing_is_a_unit() {
+async fn a_bus_that_was_lost_is_found_again() {
     let dir = tempfile::tempdir().unwrap();
-    let address = format!("unix:path={}", dir.path().join("nope").display());
-    let systemd = Systemd::at(vec![Address::Direct(address)]);
-    assert_eq!(systemd.version().await, None);
-    assert_eq!(systemd.unit_of(DB).await.unwrap(), None);
-    assert!(!systemd.forget(DB, None).await.unwrap());
-    assert!(systemd.set_memory_high("db.service", None).await.is_err());
+    let address = format!("unix:path={}", dir.path().join("bus").display());
+    let systemd = Systemd::at(&address);
+    assert_eq!(systemd.version().await.unwrap(), None, "there is no bus yet");
+    for _ in 0..2 {
+        let (mut bus, address) = bus(dir.path());
+        let set = Set::default();
+        let _player = player(&address, &set, &[]).await;
+        // The first call after a loss may find that out, the next one does not.
+        let mut found = systemd.unit_of(DB).await;
+        if found.is_err() {
+            found = systemd.unit_of(DB).await;
+        }
+        let unit = found.unwrap().unwrap();
+        systemd.set_memory_high(&unit.name, Some(4096)).await.unwrap();
+        assert_eq!(set.lock().unwrap().len(), 1);
+        bus.kill().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn without_a_bus_or_without_systemd_on_it_nothing_is_a_unit() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_bus, address) = bus(dir.path());
+    while !dir.path().join("bus").exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for address in [address, format!("unix:path={}", dir.path().join("nope").display())] {
+        let systemd = Systemd::at(&address);
+        assert_eq!(systemd.version().await.unwrap(), None);
+        assert_eq!(systemd.unit_of(DB).await.unwrap(), None);
+        assert!(!systemd.forget(DB, None).await.unwrap());
+        assert!(systemd.set_memory_high("db.service", None).await.is_err());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_of_units_go_through_systemd_and_others_do_not() {
     let dir = tempfile::tempdir().unwrap();
-    let (systemd, set) = played(dir.path(), &[]);
+    let (systemd, set, _kept) = played(dir.path(), &[]).await;
     let settings =
         super::super::Settings { proc: dir.path().into(), systemd: true, sockets: vec![] };
     let managers = super::super::Managers::with(settings, Some(Arc::new(systemd))).unwrap();

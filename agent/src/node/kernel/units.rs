@@ -12,8 +12,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const HIGH: &str = "memory.high";
-/// systemd writes the file after it has answered.
-const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
+/// systemd writes the file after it has answered; on a busy host that takes a while.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(2);
 
 /// Writes to files of cgroups below `mount`, limits of units through systemd. Where that fails the
@@ -26,7 +26,8 @@ pub fn through(
         if let Some((cgroup, bytes)) = limit_of(&mount, path, text) {
             check_id(path, cgroup_id)?;
             match units.set_memory_high(&cgroup, bytes) {
-                Ok(true) => return wait_for(path, text),
+                Ok(true) if is_written(path, text)? => return Ok(()),
+                Ok(true) => tracing::warn!(cgroup, "systemd has yet to write the limit"),
                 Ok(false) => {}
                 Err(error) => {
                     tracing::warn!(cgroup, "the limit is written to the file: {error}");
@@ -54,12 +55,16 @@ fn check_id(path: &Path, cgroup_id: u64) -> io::Result<()> {
     }
 }
 
-fn wait_for(path: &Path, text: &str) -> io::Result<()> {
+/// Whether the file says so in time. Until then nobody else has set it.
+fn is_written(path: &Path, text: &str) -> io::Result<bool> {
     let began = Instant::now();
-    while fs::read_to_string(path)?.trim() != text && began.elapsed() < WRITTEN_WITHIN {
+    while fs::read_to_string(path)?.trim() != text {
+        if began.elapsed() > WRITTEN_WITHIN {
+            return Ok(false);
+        }
         sleep(POLL);
     }
-    Ok(())
+    Ok(true)
 }
 
 #[cfg(test)]
