@@ -16,6 +16,7 @@ ORDER = (
     "record",
     "exporter",
     "node",
+    "managers",
     "policies",
     "curves",
     "bpf",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The manifests: their schema, their order, and their configuration at work."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -80,6 +81,37 @@ def test_they_are_applied_together_the_namespace_first() -> None:
     page = ROOT / "docs" / "operating.md"
     applied = [one.line for one in examples([page]) if one.line.startswith("kubectl apply")]
     assert applied == [f"kubectl apply -k {FOLDER.relative_to(ROOT)}"]
+
+
+def _patched(document: Any, operation: dict[str, Any]) -> None:
+    """Does one operation of a JSON patch (RFC 6902), of the two kinds that the page has."""
+    *above, last = operation["path"].strip("/").split("/")
+    for key in above:
+        document = document[int(key) if isinstance(document, list) else key]
+    assert last in document
+    if operation["op"] == "remove":
+        del document[last]
+    else:
+        assert operation["op"] == "replace"
+        document[last] = operation["value"]
+
+
+def test_what_gives_everything_back_runs_release_on_all_nodes_at_once() -> None:
+    lines = [one.line for one in examples([ROOT / "docs" / "operating.md"])]
+    (line,) = [one for one in lines if "patch daemonset" in one]
+    words = shlex.split(line)
+    daemon_set = next(one for one in _documents() if one["kind"] == "DaemonSet")
+    metadata = daemon_set["metadata"]
+    assert words[:6] == ["kubectl", "-n", metadata["namespace"], *words[3:5], metadata["name"]]
+    for operation in json.loads(words[words.index("-p") + 1]):
+        _patched(daemon_set, operation)
+    kubernetes_validate.validate(daemon_set, KUBERNETES, strict=True)
+    assert daemon_set["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] == "100%"
+    (container,) = daemon_set["spec"]["template"]["spec"]["containers"]
+    program = [agent.find(os.environ), *container["args"]]
+    done = subprocess.run(program, check=False, capture_output=True, text=True)
+    # The arguments are understood: on this host it is the file that is missing.
+    assert "/etc/cachepilot/agent.toml" in done.stderr and done.returncode == 2, done.stderr
 
 
 @dataclass(frozen=True)

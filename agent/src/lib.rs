@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod error;
 pub mod exporter;
 pub mod latency;
+pub mod managers;
 pub mod node;
 pub mod policies;
 pub mod record;

@@ -11,7 +11,10 @@ import pytest
 
 from cachepilot.vm import host
 
-BUILD = Path(__file__).resolve().parents[2] / "kernel" / "build"
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "kernel" / "build"
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+NODE = "cachepilot-kernel-node"
 TROUBLE = ("WARNING:", "BUG:", "Oops", "Call Trace", "INFO: task", "rcu: INFO", "self-detected")
 
 
@@ -30,6 +33,17 @@ def debug_kernel(patched_kernel: Path) -> Path:
     assert patched_kernel.is_dir()
     built = subprocess.run([str(BUILD), "debug"], stdout=subprocess.PIPE, text=True, check=True)
     return Path(built.stdout.strip())
+
+
+@pytest.fixture(scope="session")
+def node() -> Path:
+    """The program of the agent's node: the environment names it, or it is built."""
+    named = os.environ.get("CACHEPILOT_KERNEL_NODE")
+    if named:
+        return Path(named)
+    build = f"cargo build --release --locked -p cachepilot-kernel-tests --bin {NODE}"
+    subprocess.run(build.split(), cwd=ROOT, check=True)
+    return TARGET / NODE
 
 
 @pytest.fixture(scope="session")

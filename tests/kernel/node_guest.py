@@ -13,8 +13,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
+
+from node_process import Node
 
 MOUNT = Path("/sys/fs/cgroup")
 PINS = Path("/sys/fs/bpf/cachepilot")
@@ -23,47 +24,6 @@ FILES = {name: Path("/mnt/scratch") / name for name in ("t-a", "t-b")}
 MIB = 1 << 20
 FILE_MIB = 48
 FLOOR = 2 * MIB
-
-
-class Node:
-    """The node as a process: an order in, an answer out."""
-
-    def __init__(self, program: str, state: Path, mode: str) -> None:
-        self._process = subprocess.Popen(
-            [program, str(state), "t-*", mode],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.hello = self._answer()
-
-    def _answer(self) -> Any:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit(f"the node ended with status {self._process.wait()}")
-        return json.loads(line)
-
-    def ask(self, order: str) -> Any:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{order}\n")
-        self._process.stdin.flush()
-        return self._answer()
-
-    def kill(self) -> None:
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.kill()
 
 
 def tell(step: str, **what: Any) -> None:
@@ -157,7 +117,7 @@ def lower(node: Node) -> None:
 def steer(program: str, state: Path) -> None:
     (MOUNT / "t-a").mkdir()
     (MOUNT / "other").mkdir()
-    with Node(program, state, "sampled") as node:
+    with Node(program, state, "t-*", "sampled") as node:
         tell("hello", **node.hello, seen=node.ask("observe"))
         (MOUNT / "t-b").mkdir()
         read_in("t-b")
@@ -174,12 +134,16 @@ def steer(program: str, state: Path) -> None:
             tell("policy", wanted=name, asked=asked, policy=policy("t-a"))
         cost(node)
         reads_ahead(node)
-        (MOUNT / "t-a" / "memory.high").write_text(str(30 * MIB))
-        tell("interference", seen=node.ask("observe"), after=node.ask("observe"))
+        for step in ("asserted", "yielded"):
+            (MOUNT / "t-a" / "memory.high").write_text(str(30 * MIB))
+            seen = node.ask("observe")
+            tell(step, seen=seen, high=number("t-a", "memory.high"), after=node.ask("observe"))
         (MOUNT / "t-b").rmdir()
         tell("went", seen=node.ask("observe"), asked=node.ask("apply /t-b lfu -"))
-    with Node(program, state, "sampled") as node:
+    with Node(program, state, "t-*", "sampled") as node:
         tell("again", **node.hello, seen=node.ask("observe"), policy=policy("t-a"))
+        # What was yielded is the agent's again once it is asked for.
+        node.ask(f"apply /t-a - {36 * MIB}")
         asked = node.ask("release")
         high, seen = number("t-a", "memory.high"), node.ask("observe")
         tell("released", asked=asked, policy=policy("t-a"), high=high, seen=seen)
@@ -209,7 +173,7 @@ def kill(program: str, state: Path, rounds: int) -> None:
         read_in(cgroup)
     adopted = 0
     for number_of_round in range(rounds):
-        with Node(program, state, "blind") as node:
+        with Node(program, state, "t-*", "blind") as node:
             changed = [c for c in ("t-a", "t-b") if number(c, "memory.high") or policy(c) != "none"]
             if node.hello["adopted"] != [f"/{c}" for c in changed]:
                 raise SystemExit(f"adopted {node.hello['adopted']}, but changed is {changed}")
@@ -222,7 +186,7 @@ def kill(program: str, state: Path, rounds: int) -> None:
         if number_of_round % 10 == 9:
             (MOUNT / "t-b").rmdir()
             (MOUNT / "t-b").mkdir()
-    with Node(program, state, "blind") as node:
+    with Node(program, state, "t-*", "blind") as node:
         node.ask("release")
         pins = [path.name for path in PINS.iterdir()] if PINS.exists() else []
     left = {c: (number(c, "memory.high"), policy(c)) for c in ("t-a", "t-b")}

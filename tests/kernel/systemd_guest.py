@@ -15,11 +15,14 @@ from pathlib import Path
 
 UNIT = "cachepilot-agent.service"
 UNITS = Path("/run/units")
+# Where systemd keeps properties that are set until the next boot.
+PROPERTIES = Path("/run/systemd/system.control")
 LOG = Path("/run/agent.log")
 BOOT_LOG = Path("/run/systemd.log")
 OVERLAID = ("/etc", "/usr/bin", "/usr/lib", "/var/lib")
 # Units that services are ordered by; nothing else is to be started here.
 TARGETS = ("sysinit", "basic", "shutdown", "network-online", "multi-user")
+BUS = ("dbus.socket", "dbus.service")
 START_SECONDS = 120.0
 CLONE_NEWPID = 0x20000000
 
@@ -60,6 +63,12 @@ def install(program: Path, objects: Path, unit: Path, config: Path) -> None:
     configure(config)
 
 
+def install_bus() -> None:
+    """Has systemd run the system bus, by the units that Debian has for it."""
+    for name in BUS:
+        (UNITS / name).write_text((Path("/lib/systemd/system") / name).read_text())
+
+
 def configure(config: Path) -> None:
     """Gives the agent this configuration."""
     place = Path("/etc/cachepilot/agent.toml")
@@ -72,7 +81,7 @@ def boot() -> "subprocess.Popen[bytes]":
     environment = {
         "PATH": os.environ["PATH"],
         "container": "guest",
-        "SYSTEMD_UNIT_PATH": str(UNITS),
+        "SYSTEMD_UNIT_PATH": f"{PROPERTIES}:{UNITS}",
     }
     manager = [
         "/lib/systemd/systemd",

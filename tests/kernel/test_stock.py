@@ -124,7 +124,7 @@ def test_doctor_names_what_is_missing_and_what_to_do(steps: dict[str, Told]) -> 
     assert (told["status"], told["healthy"]) == (0, True)
     without = {name: check for name, check in told["checks"].items() if check["status"] != "works"}
     assert {name: check["status"] for name, check in without.items()} == {
-        name: "without" for name in ("cache_ext", "splices", "policies")
+        name: "without" for name in ("cache_ext", "splices", "policies", "systemd")
     }
     assert without["splices"]["detail"] == NO_SPLICES
     for name in ("cache_ext", "policies"):

@@ -38,6 +38,7 @@ fn table(checks: &[Check]) -> String {
             Status::Missing => "MISSING",
             Status::Without => "without",
             Status::Untried => "-",
+            Status::Note => "note",
         };
         let cells = [check.name.as_str(), status, &check.detail, &check.next_step];
         cells.map(String::from).to_vec()

@@ -352,13 +352,16 @@ fn is_below(bytes: u64, other: u64) -> bool {
     bytes != 0 && (other == 0 || bytes < other)
 }
 
-/// Whether someone else put another policy in the place of the one on trial: that is left alone.
+/// Whether someone else put another policy in the place of the one on trial, or sets the limit: that
+/// is left alone.
 fn is_replaced(change: &Change, tenant: &wire::Tenant) -> bool {
     match &change.back {
         Back::Policy { on_trial, revert_to } => {
             tenant.policy != *on_trial && tenant.policy != *revert_to
         }
-        Back::Limit(_) => false,
+        Back::Limit(_) => {
+            tenant.conditions.iter().any(|one| one.kind() == wire::condition::Kind::LimitYielded)
+        }
     }
 }
 

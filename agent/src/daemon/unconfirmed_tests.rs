@@ -292,3 +292,17 @@ fn of_two_that_wait_each_is_told_in_turn_as_the_other_is_renewed() {
     }
     assert_eq!(names[..4], [8, 7, 8, 7]);
 }
+
+#[test]
+fn a_limit_that_someone_else_sets_is_not_taken_back() {
+    let mut unconfirmed = nothing();
+    let mut yielded = tenant("/a", 1, "lfu", 90);
+    let trial = limit(of("/a", 1), 64, 100);
+    did(&mut unconfirmed, &trial, Outcome::Applied);
+    let due = NOW + 2_000;
+    assert_eq!(unconfirmed.overdue(std::slice::from_ref(&yielded), due).len(), 1);
+    let kind = wire::condition::Kind::LimitYielded.into();
+    yielded.conditions = vec![wire::Condition { kind, ..wire::Condition::default() }];
+    assert_eq!(unconfirmed.overdue(&[yielded], due), []);
+    assert!(unconfirmed.is_empty());
+}

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Proves on this host that each hook fires and each actuator works, by a canary: a cgroup of its
-//! own that reads a file of its own. What is missing is named, with the next step.
+//! own that reads a file of its own. What is missing is named, with the next step; so is who else
+//! manages memory here.
 
 mod canary;
 mod host;
 mod live;
+mod others;
 
 pub use canary::run_canary;
 
@@ -25,6 +27,8 @@ pub enum Status {
     Without,
     /// It could not be tried because of something above it.
     Untried,
+    /// It works; what was seen is worth knowing.
+    Note,
 }
 
 /// One check.
@@ -53,6 +57,10 @@ impl Check {
         Self::of(name, Status::Without, detail, next_step)
     }
 
+    fn note(name: &str, detail: impl Into<String>, next_step: &str) -> Self {
+        Self::of(name, Status::Note, detail, next_step)
+    }
+
     fn untried(name: &str, needs: &str) -> Self {
         Self::of(name, Status::Untried, format!("needs: {needs}"), "")
     }
@@ -63,7 +71,7 @@ impl Check {
     }
 
     fn is_good(&self) -> bool {
-        matches!(self.status, Status::Works | Status::Without)
+        matches!(self.status, Status::Works | Status::Without | Status::Note)
     }
 }
 
@@ -104,7 +112,9 @@ const LIVE: [&str; 13] = [
 pub fn examine(options: &Options) -> Vec<Check> {
     let mut checks = host::checks();
     let needed = checks.iter().find(|check| check.status == Status::Missing);
-    if let Some(missing) = needed.map(|check| check.name.clone()) {
+    let needed = needed.map(|check| check.name.clone());
+    checks.extend(others::checks());
+    if let Some(missing) = needed {
         checks.extend(LIVE.iter().map(|name| Check::untried(name, &missing)));
         return checks;
     }

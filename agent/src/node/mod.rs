@@ -49,6 +49,8 @@ pub struct Observation {
     pub tenants: Vec<wire::Tenant>,
     /// What could not be seen.
     pub loss: wire::Loss,
+    /// What holds of the node as a whole.
+    pub conditions: Vec<wire::Condition>,
 }
 
 /// A host, or what stands for one. Calls block; the agent gives a node a thread of its own.

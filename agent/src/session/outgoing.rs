@@ -62,6 +62,7 @@ impl Outgoing {
             tenants: Vec::with_capacity(observation.tenants.len()),
             // As large as it can become, so that counting below changes no length.
             loss: Some(wire::Loss { untracked_tenants_total: u64::MAX, ..observation.loss }),
+            conditions: observation.conditions.clone(),
         };
         let mut free = self.bound_bytes.saturating_sub(snapshot.encoded_len() + NESTING_BYTES);
         for tenant in &observation.tenants {
@@ -155,6 +156,8 @@ fn without_curves(tenant: &wire::Tenant) -> wire::Tenant {
         unconfirmed: tenant.unconfirmed.clone(),
         policy_cpu_us_per_access: tenant.policy_cpu_us_per_access,
         readahead: tenant.readahead.clone(),
+        conditions: tenant.conditions.clone(),
+        workload: tenant.workload.clone(),
     }
 }
 

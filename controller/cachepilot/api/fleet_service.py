@@ -20,6 +20,7 @@ from cachepilot.node.shown.in_force import changed, why_not
 from cachepilot.node.shown.report import Report
 from cachepilot.plan.consolidation.consolidate import consolidate
 from cachepilot.plan.what_if import what_if
+from cachepilot.sense.conditions import workloads_of
 from cachepilot.sizes import pages_down
 
 HISTORY_MAX = 10_000
@@ -224,7 +225,9 @@ class ControlService:
 
     def consolidation(self) -> Consolidation:
         """Least memory per tenant, how many more fit, and which nodes can be drained."""
-        snapshots = [report.collected.snapshot for report in self._reports().values()]
-        asked = self._fleet.asked()
-        planner = self._fleet.config.planner
-        return Consolidation.of(consolidate(snapshots, asked.objectives, planner, asked.pins))
+        reports = self._reports().values()
+        snapshots = [report.collected.snapshot for report in reports]
+        told = (one.wire for report in reports for one in report.collected.seen.values())
+        asked, planner = self._fleet.asked(), self._fleet.config.planner
+        objectives = asked.objectives.among(workloads_of(told))
+        return Consolidation.of(consolidate(snapshots, objectives, planner, asked.pins))

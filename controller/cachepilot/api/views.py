@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is shown of nodes and tenants, made of the last report of a node."""
 
+from collections.abc import Iterable
+
 from cachepilot.api.shapes.objectives import ObjectiveShape
 from cachepilot.api.shapes.views import (
+    ConditionView,
     CurvesView,
     DemandView,
     NodeView,
@@ -10,9 +13,11 @@ from cachepilot.api.shapes.views import (
     TenantDetail,
     TenantView,
     TrialView,
+    WorkloadView,
 )
 from cachepilot.domain.objectives.objective import UNNAMED, Objective, Objectives
 from cachepilot.domain.planned import Action
+from cachepilot.domain.units import US_PER_S
 from cachepilot.node.loop import NodeLoop
 from cachepilot.node.protection import why_floor, why_kept
 from cachepilot.node.shown.report import Report
@@ -20,6 +25,8 @@ from cachepilot.plan.explanation import explain
 from cachepilot.plan.problem.asked import NOTHING_FIXED
 from cachepilot.plan.problem.config import Config
 from cachepilot.sense.collect import Seen
+from cachepilot.sense.conditions import workloads_of
+from cachepilot.v1 import session_pb2 as wire
 
 
 def node_view(loop: NodeLoop) -> NodeView:
@@ -47,7 +54,27 @@ def node_view(loop: NodeLoop) -> NodeView:
         tenants=len(seen),
         dropped_events_total=0 if report is None else report.collected.dropped_events_total,
         problem=problem or ("" if report is None else report.problem),
+        conditions=[] if report is None else _conditions(report.collected.conditions),
     )
+
+
+def _conditions(told: Iterable[wire.Condition]) -> list[ConditionView]:
+    return [
+        ConditionView.of_checked(
+            kind=wire.Condition.Kind.Name(one.kind).lower(),
+            message=one.message,
+            since_s=one.since_us / US_PER_S,
+        )
+        for one in told
+    ]
+
+
+def _workload(told: wire.Tenant) -> WorkloadView | None:
+    if not told.HasField("workload"):
+        return None
+    one = told.workload
+    names = {"namespace": one.namespace, "pod": one.pod, "container": one.container}
+    return WorkloadView.of_checked(**names, labels=dict(one.labels))
 
 
 def tenant_view(node: str, report: Report, cgroup: str) -> TenantView:
@@ -88,6 +115,8 @@ def tenant_view(node: str, report: Report, cgroup: str) -> TenantView:
         file_bytes=told.file_bytes,
         initial_limit_bytes=told.initial_limit_bytes,
         readahead_policy=told.readahead.policy if told.HasField("readahead") else None,
+        conditions=_conditions(told.conditions),
+        workload=_workload(told),
     )
 
 
@@ -100,6 +129,7 @@ def tenant_detail(
     """
     seen = report.collected.seen[cgroup]
     action = _action(report, cgroup)
+    stated = stated.among(report.objectives.workloads or workloads_of([seen.wire]))
     known = explain(report.collected.snapshot, report.objectives, config, cgroup)
     return TenantDetail(
         tenant=tenant_view(node, report, cgroup),

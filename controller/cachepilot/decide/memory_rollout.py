@@ -84,8 +84,8 @@ def _differs(one: MemoryTenant, limit_bytes: int) -> bool:
 
 
 def _is_back(one: MemoryTenant, origin: Origin) -> bool:
-    """Whether a tenant has its limit back, or one that an operator pinned."""
-    return one.is_ordered or _is_at(one, origin.limit_bytes)
+    """Whether a tenant has its limit back, or one that an operator pinned, or that others set."""
+    return one.is_ordered or one.is_yielded or _is_at(one, origin.limit_bytes)
 
 
 def is_going_back(state: MemoryState, time_s: float) -> bool:

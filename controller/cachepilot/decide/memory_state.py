@@ -41,9 +41,10 @@ class MemoryTenant:
     keeps, where the curve is wrong by a standard error.
 
     `is_free` says that its limit may be changed now, `stays` that it is no longer the decider's to
-    change, `is_ordered` that an operator pinned it; `can_afford` that its budget allows for a
-    change that turns out wrong. `is_filling` says that its page cache has yet to read what its
-    limit has room for, `is_doubted` that nothing is known by which limits could be compared.
+    change, `is_ordered` that an operator pinned it, `is_yielded` that others set it; `can_afford`
+    that its budget allows for a change that turns out wrong. `is_filling` says that its page cache
+    has yet to read what its limit has room for, `is_doubted` that nothing is known by which limits
+    could be compared.
     `undone` names a change that the node took back by itself.
     """
 
@@ -76,6 +77,7 @@ class MemoryTenant:
     is_free: bool = True
     stays: bool = False
     is_ordered: bool = False
+    is_yielded: bool = False
     can_afford: bool = True
     is_filling: bool = False
     is_doubted: bool = False

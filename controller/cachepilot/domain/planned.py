@@ -19,6 +19,8 @@ class Held(StrEnum):
     NO_CURVES = "no_curves"
     OBSERVE = "observe"
     RECOMMEND = "recommend"
+    YIELDED = "yielded"
+    """Its limit is left to who else sets it."""
 
 
 @quickly_made

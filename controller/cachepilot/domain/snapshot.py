@@ -199,7 +199,8 @@ class Tenant:
     it is left as it is. `first_bytes` is its first memory, what it had before anything was planned
     for it; 0 while that is not known. `certain` stands for `curves` that cannot be trusted: of the
     present policy, it says no more than what is certain (`cachepilot.sense.turnover`). `first_miss`
-    is the miss ratio with the first memory then, 0 while nobody knows it.
+    is the miss ratio with the first memory then, 0 while nobody knows it. `yielded` says who set
+    its limit, where that is left to them; empty where it is not.
     """
 
     cgroup: str
@@ -213,6 +214,7 @@ class Tenant:
     first_bytes: int = 0
     certain: Curves | None = None
     first_miss: float = 0.0
+    yielded: str = ""
 
     def __post_init__(self) -> None:
         fine = (
@@ -249,6 +251,7 @@ class Tenant:
             first_bytes,
             certain,
             first_miss,
+            self.yielded,
         )
 
 

@@ -37,6 +37,7 @@ from cachepilot.node.shown.promises import Promises
 from cachepilot.node.shown.report import LastDecision, Report, slo_views, trial_views
 from cachepilot.node.timing import CYCLE_SECONDS, CYCLES_FAILED, timed
 from cachepilot.sense.collect import Collected, Scraped
+from cachepilot.sense.conditions import workloads_of
 from cachepilot.sense.node_scrape import LOOPBACK, NodeScrape
 from cachepilot.sizes import pages_down
 from cachepilot.store.journal import NodeRow
@@ -92,6 +93,7 @@ class NodeLoop:
         self._keeper = Keeper(row.name, store)
         self._applier = Applier(config)
         self._obeyed = (Asked(Objectives()), Objectives())
+        self._among = (Asked(Objectives()), Asked(Objectives()))
         self._promises = Promises()
         self._acks: deque[wire.Ack] = deque(maxlen=ACKS_MAX)
         self._epochs = Epochs(row.name, store, self._keeper)
@@ -152,8 +154,9 @@ class NodeLoop:
         _ = self.report  # Of the cycle before: it looks at what this one changes.
         started = time.perf_counter()
         try:
-            plan.named_tasks.extend(named_tasks(seen, self._asked().objectives))
-            plan.actions.extend(self._run(seen, epoch))
+            asked = self._asked_among(seen)
+            plan.named_tasks.extend(named_tasks(seen, asked.objectives))
+            plan.actions.extend(self._run(seen, epoch, asked))
         except Exception as error:
             self._fail(seen, epoch, error)
         CYCLE_SECONDS.observe(time.perf_counter() - started)
@@ -176,8 +179,19 @@ class NodeLoop:
         collected = Collector(self.name).collect(empty, epoch, Objectives())
         self._report = Report(collected, None, Objectives(), epoch, problem)
 
-    def _run(self, seen: wire.Snapshot, epoch: int) -> list[wire.Action]:
-        asked, config = self._asked(), self._config
+    def _asked_among(self, seen: wire.Snapshot) -> Asked:
+        """What is asked where these are the workloads; the same object while neither changes."""
+        stated, asked = self._among
+        now = self._asked()
+        base = now.objectives if now is not stated else asked.objectives
+        objectives = base.among(workloads_of(seen.tenants))
+        if now is not stated or objectives is not asked.objectives:
+            asked = now if objectives is now.objectives else replace(now, objectives=objectives)
+            self._among = now, asked
+        return asked
+
+    def _run(self, seen: wire.Snapshot, epoch: int, asked: Asked) -> list[wire.Action]:
+        config = self._config
         with timed("collect"):
             collected = self._collector.collect(seen, epoch, asked.objectives)
         step_bytes = pages_down(int(config.planner.movement_share * seen.budget_bytes))
@@ -192,7 +206,8 @@ class NodeLoop:
             states, unsettled = decider.state.tenants, decider.unsettled(collected, held)
             self._promises.take(collected, objectives, states, unsettled, self._wait_us())
             asked_of_plan = self._promises.corrected(objectives)
-            fixed = held_fast(asked_of_plan, collected, held, config.decide.least_gain)
+            least, left_alone = config.decide.least_gain, decider.left_alone
+            fixed = held_fast(asked_of_plan, collected, held, least, left_alone)
             planned = plan_step(collected, fixed, config, "limits" in self.hello.capabilities)
         with timed("decide"):
             ordered = pinned(planned.plan, planned.objectives)

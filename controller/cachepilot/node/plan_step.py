@@ -41,8 +41,15 @@ class Planned:
 
 
 def _without_memory(one: Objective) -> Objective:
-    fixed = None if one.fixed is None else replace(one.fixed, limit_bytes=None)
-    return replace(one, memory_min=None, memory_max=None, fixed=fixed)
+    return replace(_without_pinned_limit(one), memory_min=None, memory_max=None)
+
+
+def _without_pinned_limit(one: Objective) -> Objective:
+    if one.fixed is None:
+        return one
+    policy = one.fixed.policy
+    fixed = None if policy is None else replace(one.fixed, limit_bytes=None)
+    return replace(one, fixed=fixed)
 
 
 def _where_they_are(
@@ -185,21 +192,29 @@ def in_the_end(config: Config) -> Config:
 
 
 def held_fast(
-    objectives: Objectives, collected: Collected, limits_held: Collection[str], margin: float
+    objectives: Objectives,
+    collected: Collected,
+    limits_held: Collection[str],
+    margin: float,
+    left_alone: Collection[str] = (),
 ) -> Objectives:
     """Objectives under which no policy changes that the decider may change, nor a limit held.
 
     What is to be kept is kept with a margin, a share of it: the decider lets so much pass.
 
     Of whom the present policy is not allowed, or that is only recommended to, another is planned.
+    No limit is pinned of those `left_alone`.
     """
     found = []
     for cgroup, seen in collected.seen.items():
         objective = objectives.of(cgroup)
+        if cgroup in left_alone:
+            objective = _without_pinned_limit(objective)
         present, known = seen.tenant.policy, seen.measured is not None
         allowed = not objective.policies or present in objective.policies
         policies = (present,) if known and objective.mode is Mode.AUTO and allowed else None
-        size = _fixed_size(seen.limit_bytes) if cgroup in limits_held else None
+        is_held = cgroup in limits_held and cgroup not in left_alone
+        size = _fixed_size(seen.limit_bytes) if is_held else None
         found.append(objective.narrowed(cgroup, policies, size, size, margin))
     return replace(objectives, pinned=(*found, *objectives.pinned))
 

@@ -98,7 +98,7 @@ def with_protection_back(
         return None
     for cgroup, seen in collected.seen.items():
         objective, tenant = objectives.of(cgroup), seen.tenant
-        if objective.mode is not Mode.AUTO:
+        if objective.mode is not Mode.AUTO or tenant.yielded:
             continue
         budget = snapshot.node.budget_bytes
         kept = _kept_bytes(seen, objective, tenant.first_bytes, share, budget)

@@ -11,6 +11,7 @@ import yaml
 
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.objectives.table import objective_table
+from cachepilot.domain.objectives.workload import workload_pattern
 from cachepilot.openslo.document import API_VERSION, METRICS, PER_METRIC_UNIT, PREFIX
 
 TARGET = 0.98
@@ -85,9 +86,14 @@ def _slo(objective: Objective, kind: str, taken: set[str]) -> dict[str, Any]:
 
 
 def documents(objectives: Objectives) -> Iterator[dict[str, Any]]:
-    """An SLO for each promise, in the order of the statements."""
+    """An SLO for each promise to cgroups, in the order of the statements.
+
+    Metrics of tenants have the label `cgroup`, and no names of Kubernetes.
+    """
     taken: set[str] = set()
     for objective in objectives.tenants:
+        if workload_pattern(objective.pattern) is not None:
+            continue
         for kind in METRICS:
             if getattr(objective, kind) is not None:
                 yield _slo(objective, kind, taken)
@@ -98,6 +104,9 @@ def openslo_yaml(objectives: Objectives) -> tuple[str, list[str]]:
     text = yaml.safe_dump_all(documents(objectives), sort_keys=False, allow_unicode=True)
     left = [one.pattern for one in objectives.tenants if not one.has_slo]
     notes = [f"{pattern}: promises nothing, so OpenSLO has no word for it" for pattern in left]
+    named = [one for one in objectives.tenants if workload_pattern(one.pattern) is not None]
+    told = "names a workload, of which no metric has the name: left out"
+    notes += [f"{one.pattern}: {told}" for one in named if one.has_slo]
     if objectives.goal is not Objectives.goal:
         notes.append(f"goal = {objectives.goal}: OpenSLO has no word for it")
     return text, notes

@@ -87,6 +87,8 @@ def _why_held(tenant: Tenant, objective: Objective, held: Held) -> str:
         )
     if held is Held.NO_CURVES:
         return f"there are no curves of it{tenant.trust.reason and ': '}{tenant.trust.reason}"
+    if held is Held.YIELDED:
+        return f"its limit is left to who else sets it: {tenant.yielded}"
     return f"mode is {held}"
 
 

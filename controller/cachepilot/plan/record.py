@@ -30,13 +30,15 @@ class Record:
         It replays the same: for each tenant the first statement that matched is still the first.
         """
         cgroups = {tenant.cgroup for tenant in self.snapshot.tenants}
-        held = {id(self.objectives.of(cgroup)) for cgroup in cgroups}
+        by_id = {id(self.objectives.of(cgroup)) for cgroup in cgroups}
         stated = self.objectives
         pinned, tenants = (
-            tuple(one for one in some if id(one) in held)
+            tuple(one for one in some if id(one) in by_id)
             for some in (stated.pinned, stated.tenants)
         )
-        return replace(self, objectives=replace(stated, pinned=pinned, tenants=tenants))
+        workloads = tuple(one for one in stated.workloads if one.cgroup in cgroups)
+        held = replace(stated, pinned=pinned, tenants=tenants, workloads=workloads)
+        return replace(self, objectives=held)
 
 
 @cache

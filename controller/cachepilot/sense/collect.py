@@ -23,6 +23,7 @@ from cachepilot.domain.units import US_PER_S
 from cachepilot.errors import InputError
 from cachepilot.quick_records import quickly_made
 from cachepilot.sense.clock import Clock
+from cachepilot.sense.conditions import yielded_to
 from cachepilot.sense.counterfactuals import (
     DEFAULT,
     Counterfactual,
@@ -96,12 +97,13 @@ class Seen:
 
 @dataclass(frozen=True)
 class Collected:
-    """One node at one time. `seen` is in the order of cgroups."""
+    """One node at one time. `seen` is in the order of cgroups; `conditions` are the node's."""
 
     snapshot: Snapshot
     seen: dict[str, Seen]
     device_iops: float
     dropped_events_total: int
+    conditions: tuple[wire.Condition, ...] = ()
 
     @property
     def time_s(self) -> float:
@@ -204,7 +206,8 @@ class Collector:
         node = Node(self.node, seen.budget_bytes)
         tenants = tuple(one.tenant for one in found.values())
         snapshot = Snapshot(epoch, time_s, node, device, tenants)
-        return Collected(snapshot, found, self._device.iops, seen.loss.dropped_events_total)
+        dropped, conditions = seen.loss.dropped_events_total, tuple(seen.conditions)
+        return Collected(snapshot, found, self._device.iops, dropped, conditions)
 
     def _begin_anew(self) -> None:
         """Totals of the next snapshot are the first that can be compared."""
@@ -347,6 +350,7 @@ def _tenant(
         if window is None
         else Indicators(window.ops, window.miss_ratio, window.block_reads, window.latency_p99_us),
         _trust(tenant, measured, window, memory),
+        yielded=yielded_to(tenant),
     )
 
 

@@ -2,6 +2,7 @@
 """What an agent may say; everything else ends its session with one line."""
 
 import math
+from collections.abc import Sequence
 
 from cachepilot.domain.snapshot import BYTES_MAX, TENANTS_MAX
 from cachepilot.errors import InputError
@@ -14,6 +15,8 @@ POINTS_MAX = 1 << 14
 BUCKETS_MAX = 256
 CPU_US_MAX = 1e6
 """Of a policy per access, microseconds: a second is none of an access."""
+CONDITIONS_MAX, MESSAGE_MAX = 64, 4096
+LABELS_MAX = 64
 BYTE_FIELDS = (
     "limit_bytes",
     "target_limit_bytes",
@@ -66,6 +69,24 @@ def _check_curves(curves: wire.Curves, where: str) -> None:
     _require(max(curves.sizes_bytes) <= BYTES_MAX, f"{where}: curves: sizes_bytes: too large")
 
 
+def _check_conditions(conditions: Sequence[wire.Condition], where: str) -> None:
+    count = len(conditions)
+    _require(count <= CONDITIONS_MAX, f"{where}: {count} conditions (allowed: {CONDITIONS_MAX})")
+    longest = max((len(one.message) for one in conditions), default=0)
+    allowed = f"at most {MESSAGE_MAX} characters"
+    _require(
+        longest <= MESSAGE_MAX, f"{where}: conditions: message: {longest} (allowed: {allowed})"
+    )
+
+
+def _check_workload(workload: wire.Workload, where: str) -> None:
+    names = (workload.namespace, workload.pod, workload.container)
+    fine = all(len(name) <= NAME_MAX and name.isprintable() for name in names)
+    _require(fine, f"{where}: workload: names must be printable, at most {NAME_MAX} characters")
+    count = len(workload.labels)
+    _require(count <= LABELS_MAX, f"{where}: workload: {count} labels (allowed: {LABELS_MAX})")
+
+
 def _check_tenant(tenant: wire.Tenant) -> None:
     where = f"tenant {tenant.cgroup[:80]!r}"
     fine = tenant.cgroup.startswith("/") and len(tenant.cgroup) <= PATH_MAX
@@ -91,6 +112,10 @@ def _check_tenant(tenant: wire.Tenant) -> None:
     if not 0 <= cpu_us <= CPU_US_MAX:
         allowed = f"0 to {CPU_US_MAX:.0f}"
         raise ProtocolError(f"{where}: policy_cpu_us_per_access: {cpu_us} (allowed: {allowed})")
+    if tenant.conditions:
+        _check_conditions(tenant.conditions, where)
+    if tenant.HasField("workload"):
+        _check_workload(tenant.workload, where)
     if tenant.HasField("curves"):
         _check_curves(tenant.curves, where)
 
@@ -107,6 +132,7 @@ def check_snapshot(snapshot: wire.Snapshot, last_sequence: int) -> None:
         value = getattr(device, name)
         fine = math.isfinite(value) and value >= 0
         _require(fine, f"snapshot: device: {name}: {value} (allowed: a number of at least 0)")
+    _check_conditions(snapshot.conditions, "snapshot")
     count = len(snapshot.tenants)
     _require(count <= TENANTS_MAX, f"snapshot: {count} tenants (allowed: at most {TENANTS_MAX})")
     seen = set()

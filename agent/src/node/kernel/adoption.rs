@@ -2,29 +2,95 @@
 //! What an agent before this one left: it is adopted, given back, or forgotten.
 
 use super::ledger::{Initial, Ledger};
+use super::limits::contest::Contest;
 use super::tenant::Tenant;
-use super::{KernelNode, steering, tenant};
+use super::{KernelNode, now_us, steering, tenant};
 use crate::cgroup;
+use crate::managers::Managers;
 use crate::wire;
 use crate::wire::DEFAULT_POLICY;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// systemd is waited for no longer for a unit that is gone.
+const UNIT_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Whether a tenant's limit is one that this agent set: its floor is ours to keep then.
 pub(super) fn is_ours(ledger: &Ledger, tenant: &Tenant) -> bool {
     ledger.get(tenant.id).is_some_and(|initial| initial.high_bytes != tenant.limit.bytes())
 }
 
+/// A limit that an agent before this one yielded stays with whom it was yielded to.
+pub(super) fn keep_yielded(ledger: &Ledger, tenant: &mut Tenant) {
+    if let Some(since_us) = ledger.get(tenant.id).and_then(|initial| initial.yielded_us) {
+        tenant.limit.was_yielded();
+        tenant.conditions.was_yielded(&tenant.limit, since_us);
+    }
+}
+
 impl KernelNode {
+    /// Puts down whether the limit of a tenant is someone else's now.
+    pub(super) fn note_yield(&mut self, id: u64, now_us: u64) {
+        let Some(tenant) = self.tenants.get(&id) else { return };
+        let before = self.ledger.get(id).and_then(|initial| initial.yielded_us);
+        let is_yielded = tenant.limit.contest() == Contest::Yielded;
+        if is_yielded && before.is_none() {
+            tracing::warn!(cgroup = %tenant.cgroup, "{}", tenant.limit.contest_told().0);
+        }
+        if let Err(error) = self.ledger.note_yield(id, is_yielded.then(|| before.unwrap_or(now_us)))
+        {
+            self.failed_reads += 1;
+            tracing::warn!(%error, "whose limit it is was not noted");
+        }
+    }
+
     /// Removes what is kept of cgroups that are gone: entries of the ledger, and pins. What cannot be
     /// removed does no harm: ids are not used again, and the next agent tries once more.
     pub(super) fn forget_gone(&mut self) {
+        let kept = self.give_back_units();
         let fs = &self.fs;
-        let forgotten = self.ledger.forget(|id, initial| fs.id(&initial.cgroup).ok() != Some(id));
+        let is_gone = |id: u64, initial: &Initial| fs.id(&initial.cgroup).ok() != Some(id);
+        let forgotten =
+            self.ledger.forget(|id, initial| is_gone(id, initial) && !kept.contains(&id));
         let swept = self.policies.as_ref().map_or(Ok(()), |policies| policies.sweep());
         for error in [forgotten.err(), swept.err()].into_iter().flatten() {
             self.failed_reads += 1;
             tracing::warn!(%error, "what is kept of cgroups that are gone was not removed");
         }
+    }
+
+    /// systemd begins a unit whose cgroup is gone with the limit that was set of it: it gets back the
+    /// one that it had. Those of whom that has yet to be done, as systemd does not answer.
+    fn give_back_units(&self) -> BTreeSet<u64> {
+        let Some(units) = self.managers.as_ref().and_then(Managers::units) else {
+            return BTreeSet::new();
+        };
+        let entries = self.ledger.entries();
+        let is_gone = |id: u64, initial: &Initial| {
+            let now = self.fs.id(&initial.cgroup).ok();
+            // What the one of this name has now is not that of the one before it.
+            now != Some(id) && now.is_none_or(|now| !entries.contains_key(&now))
+        };
+        let mut left = BTreeSet::new();
+        for (&id, initial) in entries.iter().filter(|&(&id, initial)| is_gone(id, initial)) {
+            let is_theirs = initial.yielded_us.is_some();
+            // While one is not answered the others would not be, either.
+            if is_theirs || !left.is_empty() {
+                left.extend((!is_theirs).then_some(id));
+                continue;
+            }
+            match units.forget(&initial.cgroup, initial.high_bytes, UNIT_PATIENCE) {
+                Ok(true) => {
+                    tracing::info!(cgroup = %initial.cgroup, "is gone; its unit got back its limit")
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::warn!(cgroup = %initial.cgroup, "its unit keeps the limit yet: {error}");
+                    left.insert(id);
+                }
+            }
+        }
+        left
     }
 
     /// Takes over what an agent before this one left. Tenants that are none any more get back what
@@ -93,7 +159,8 @@ impl KernelNode {
                 let path = cgroup.path.strip_prefix(self.fs.mount()).unwrap_or(&cgroup.path);
                 let name = format!("/{}", path.display());
                 let high_bytes = self.fs.limit(&name, "memory.high").ok().flatten();
-                let initial = Initial { cgroup: name, high_bytes, policy: DEFAULT_POLICY.into() };
+                let policy = DEFAULT_POLICY.into();
+                let initial = Initial { cgroup: name, high_bytes, policy, yielded_us: None };
                 held.entry(cgroup.id).or_insert(initial);
             }
         }
@@ -122,6 +189,7 @@ impl KernelNode {
 
     /// Gives a cgroup back what it had, and forgets it when that worked.
     pub(super) fn restore(&mut self, id: u64) -> wire::Result {
+        self.note_yield(id, now_us());
         let Some(initial) = self.ledger.get(id).cloned() else {
             return wire::Result::default();
         };

@@ -2,6 +2,8 @@
 //! `[kernel]` of the agent's configuration.
 
 use crate::error::{Error, Result};
+use crate::managers;
+use crate::managers::pods::SOCKETS;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -63,6 +65,10 @@ pub struct KernelConfig {
     /// Between two ticks the node waits for writes to cgroups no longer than this in all. What the
     /// kernel has not finished by then is reported as started.
     pub write_timeout_ms: u64,
+    /// Whether limits of systemd's units are set through systemd, as their property `MemoryHigh`.
+    pub systemd: bool,
+    /// Socket of the container runtime, which names the pods; empty for the usual ones.
+    pub cri_socket: PathBuf,
     /// Tenants whose accesses are sampled.
     pub max_tenants: u32,
     /// Room for events between two ticks, a power of two: 56 bytes each.
@@ -92,6 +98,8 @@ impl Default for KernelConfig {
             margin_bytes: 16 * MIB,
             step_bytes: 16 * MIB,
             write_timeout_ms: 50,
+            systemd: true,
+            cri_socket: PathBuf::new(),
             max_tenants: 1024,
             ring_bytes: 4 << 20,
             policies: PathBuf::new(),
@@ -117,6 +125,16 @@ impl KernelConfig {
         Ok(config)
     }
 
+    /// How others are reached who manage memory, too.
+    #[must_use]
+    pub fn others(&self) -> managers::Settings {
+        let sockets = match self.cri_socket.as_os_str().is_empty() {
+            true => SOCKETS.map(PathBuf::from).to_vec(),
+            false => vec![self.cri_socket.clone()],
+        };
+        managers::Settings { proc: "/proc".into(), systemd: self.systemd, sockets }
+    }
+
     /// What is wrong with it.
     fn check(&self) -> std::result::Result<(), String> {
         if !self.root.starts_with('/') || self.root.contains("/..") {
@@ -137,6 +155,9 @@ impl KernelConfig {
         }
         if self.matches.is_empty() && self.named.is_empty() {
             return Err("match = []: name at least one cgroup".into());
+        }
+        if self.cri_socket.is_relative() && !self.cri_socket.as_os_str().is_empty() {
+            return Err(format!("cri_socket = {:?}: an absolute path, or empty", self.cri_socket));
         }
         within("budget_bytes", self.budget_bytes, 0..=1024 * TIB)?;
         within("reserve_bytes", self.reserve_bytes, 0..=1024 * TIB)?;
@@ -197,6 +218,7 @@ mod tests {
             ("root = '/a/../b'", "has no '..'"),
             ("match = ['/a']", "match = \"/a\": a path below root"),
             ("match = []", "name at least one cgroup"),
+            ("cri_socket = 'run/a.sock'", "cri_socket = \"run/a.sock\": an absolute path"),
             ("margin_bytes = 5", "margin_bytes = 5: allowed are 1048576 to"),
             ("step_bytes = 0", "step_bytes = 0: allowed are"),
             ("max_tenants = 5000", "max_tenants = 5000: allowed are 1 to 4096"),

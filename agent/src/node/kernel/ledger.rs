@@ -27,6 +27,9 @@ pub struct Initial {
     pub high_bytes: Option<u64>,
     /// Name of its policy.
     pub policy: String,
+    /// Since when its limit is someone else's, microseconds since 1970: that is not given back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub yielded_us: Option<u64>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -109,6 +112,19 @@ impl Ledger {
         saved
     }
 
+    /// Notes since when the limit of a tenant is someone else's, if it is; on disk when this returns.
+    /// Of one of whom nothing is noted nothing was changed.
+    ///
+    /// # Errors
+    /// What the system says; then the next agent takes the limit for its own.
+    pub fn note_yield(&mut self, cgroup_id: u64, yielded_us: Option<u64>) -> Result<()> {
+        match self.content.entries.get_mut(&cgroup_id) {
+            Some(initial) if initial.yielded_us != yielded_us => initial.yielded_us = yielded_us,
+            _ => return Ok(()),
+        }
+        self.save()
+    }
+
     /// Notes all that is known in place of a ledger that is lost; on disk when this returns.
     ///
     /// # Errors
@@ -160,7 +176,8 @@ mod tests {
     use super::*;
 
     fn initial(cgroup: &str) -> Initial {
-        Initial { cgroup: cgroup.into(), high_bytes: Some(4096), policy: "default".into() }
+        let (high_bytes, policy) = (Some(4096), "default".into());
+        Initial { cgroup: cgroup.into(), high_bytes, policy, yielded_us: None }
     }
 
     #[test]
@@ -176,6 +193,20 @@ mod tests {
         again.forget(|id, _| id == 5).unwrap();
         let last = Ledger::open(&dir.path().join("state"), "b1").unwrap();
         assert_eq!(last.entries().keys().collect::<Vec<_>>(), [&6]);
+    }
+
+    #[test]
+    fn a_limit_that_was_yielded_is_known_to_the_next_agent() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut ledger = Ledger::open(dir.path(), "b1").unwrap();
+        ledger.note(5, || initial("/a")).unwrap();
+        ledger.note_yield(5, Some(77)).unwrap();
+        ledger.note_yield(6, Some(77)).unwrap();
+        let mut ledger = Ledger::open(dir.path(), "b1").unwrap();
+        assert_eq!((ledger.get(5).unwrap().yielded_us, ledger.get(6)), (Some(77), None));
+        ledger.note_yield(5, None).unwrap();
+        let text = fs::read_to_string(dir.path().join(FILE)).unwrap();
+        assert!(!text.contains("yielded"), "agents without this key read it: {text}");
     }
 
     #[test]

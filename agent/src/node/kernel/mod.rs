@@ -8,6 +8,7 @@
 
 mod adoption;
 pub mod cgroup_fs;
+pub mod conditions;
 pub mod config;
 #[cfg(test)]
 mod fake;
@@ -25,10 +26,12 @@ pub mod sampling;
 mod tasks;
 pub mod tenant;
 pub mod tenants;
+mod units;
 mod waiting;
 pub mod writer;
 
 use self::cgroup_fs::CgroupFs;
+use self::conditions::Conditions;
 use self::config::KernelConfig;
 use self::host::{Device, Host, budget_bytes};
 use self::ledger::Ledger;
@@ -41,6 +44,7 @@ use self::writer::Writer;
 use super::{Identity, Node, Observation, Pace};
 use crate::curves::CurvesConfig;
 use crate::error::{Error, Result};
+use crate::managers::{Managers, Seen};
 use crate::wire;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -59,6 +63,8 @@ pub struct KernelNode {
     fs: CgroupFs,
     host: Host,
     policies: Option<Box<dyn PolicyControl>>,
+    managers: Option<Managers>,
+    conditions: Conditions,
     sampling: Option<Sampling>,
     costs: PolicyCosts,
     writer: Writer,
@@ -90,14 +96,19 @@ impl KernelNode {
         state_dir: &Path,
         parts: Parts,
     ) -> Result<Self> {
-        let Parts { fs, host, policies, source } = parts;
+        let Parts { fs, host, policies, source, managers } = parts;
         let own = tenants::own(&fs, &host, std::process::id());
         let config = KernelConfig { own, ..config };
         let boot = host.line(BOOT_ID);
         let boot_id = boot.map_err(Error::kernel("the id of this boot"))?;
         let sampling = source.map(|source| Sampling::new(source, curves, config.max_tenants));
+        let timeout = Duration::from_millis(config.write_timeout_ms);
+        let writer = match managers.as_ref().and_then(Managers::units) {
+            Some(units) => Writer::with(timeout, units::through(units, fs.mount().into())),
+            None => Writer::new(timeout),
+        };
         let mut node = Self {
-            writer: Writer::new(Duration::from_millis(config.write_timeout_ms)),
+            writer,
             ledger: Ledger::open(state_dir, &boot_id)?,
             device: Device::new(&host, &config.device),
             sampling: sampling.transpose()?,
@@ -116,6 +127,8 @@ impl KernelNode {
             fs,
             host,
             policies,
+            managers,
+            conditions: Conditions::default(),
         };
         node.scan();
         if node.tenants.is_empty() {
@@ -142,13 +155,19 @@ impl KernelNode {
                 continue;
             }
             match Tenant::read(&self.fs, self.policies.as_deref(), &tenant) {
-                Ok(known) => drop(self.tenants.insert(tenant.id, known)),
+                Ok(mut known) => {
+                    adoption::keep_yielded(&self.ledger, &mut known);
+                    self.tenants.insert(tenant.id, known);
+                }
                 // It went away meanwhile, or cannot be read.
                 Err(_) if !self.fs.dir(&tenant.cgroup).exists() => {}
                 Err(_) => self.failed_reads += 1,
             }
         }
         self.follow_tasks();
+        if let Some(managers) = &self.managers {
+            managers.follow(self.tenants.values().map(|tenant| tenant.cgroup.clone()).collect());
+        }
         if gone {
             self.forget_gone();
         }
@@ -168,7 +187,13 @@ impl KernelNode {
         }
     }
 
-    fn observe_tenant(&mut self, id: u64, swap_free: u64) -> Option<wire::Tenant> {
+    fn observe_tenant(
+        &mut self,
+        id: u64,
+        swap_free: u64,
+        seen: &Seen,
+        now_us: u64,
+    ) -> Option<wire::Tenant> {
         let tenant = self.tenants.get_mut(&id)?;
         let ours = adoption::is_ours(&self.ledger, tenant);
         let usage = tenant.usage(&self.fs, self.config.margin_bytes, swap_free);
@@ -186,12 +211,22 @@ impl KernelNode {
             self.failed_reads += u64::from(tenant.check_policy(&self.fs, policies).is_err());
         }
         let mut shown = tenant.shown(&self.fs, &usage, self.ledger.get(id));
+        let others = seen.tenants.get(&tenant.cgroup);
+        let found = conditions::of_tenant(tenant, self.ledger.get(id), others);
+        shown.conditions = tenant.conditions.told(found, now_us);
+        shown.workload = others.and_then(|others| others.workload.clone());
         match &mut self.sampling {
             Some(sampling) => sampling.tell(&mut shown, &usage),
             None => shown.distrust = "accesses cannot be sampled on this host".into(),
         }
+        self.note_yield(id, now_us);
         Some(shown)
     }
+}
+
+/// Microseconds since 1970.
+fn now_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64
 }
 
 fn steering<'a>(
@@ -256,20 +291,24 @@ impl Node for KernelNode {
         }
         let swap_free = self.host.memory_bytes("SwapFree");
         let ids: Vec<u64> = self.tenants.keys().copied().collect();
-        let mut tenants: Vec<wire::Tenant> =
-            ids.into_iter().filter_map(|id| self.observe_tenant(id, swap_free)).collect();
+        let time_us = now_us();
+        let others = self.managers.as_ref().map(Managers::seen).unwrap_or_default();
+        let mut tenants: Vec<wire::Tenant> = ids
+            .into_iter()
+            .filter_map(|id| self.observe_tenant(id, swap_free, &others, time_us))
+            .collect();
         tenants.sort_by(|a, b| a.cgroup.cmp(&b.cgroup));
         self.tell_policy_costs(&mut tenants);
         let seconds = std::mem::take(&mut self.since_observation).as_secs_f64();
         let mut loss = self.sampling.as_ref().map(Sampling::loss).unwrap_or_default();
         loss.failed_reads_total = self.failed_reads;
-        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(Observation {
-            time_us: time.as_micros() as u64,
+            time_us,
             budget_bytes: budget_bytes(&self.config, &self.fs, &self.host),
             device: self.device.observe(&self.host, seconds),
             tenants,
             loss,
+            conditions: self.conditions.told(conditions::of_host(&others), time_us),
         })
     }
 
@@ -312,6 +351,7 @@ impl Node for KernelNode {
             // What was given back is where detecting changes by others starts from.
             if let Some(tenant) = self.tenants.get_mut(&id) {
                 tenant.reread(&self.fs, self.policies.as_deref());
+                adoption::keep_yielded(&self.ledger, tenant);
             }
         }
         results

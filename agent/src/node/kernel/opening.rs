@@ -11,6 +11,7 @@ use crate::bpf::source::{self, AccessSource};
 use crate::cgroup;
 use crate::curves::{CurvesConfig, CurvesSettings};
 use crate::error::{Error, Result};
+use crate::managers::Managers;
 use crate::policies::folder::PolicyDir;
 use std::path::Path;
 
@@ -24,6 +25,8 @@ pub struct Parts {
     pub policies: Option<Box<dyn PolicyControl>>,
     /// Accesses, when they can be sampled here.
     pub source: Option<Box<dyn AccessSource>>,
+    /// Who else manages memory, when they can be asked.
+    pub managers: Option<Managers>,
 }
 
 impl Parts {
@@ -43,7 +46,12 @@ impl Parts {
                 None
             }
         };
-        Ok(Self { fs: CgroupFs::new(mount), host: Host::default(), policies, source: None })
+        let managers = Managers::start(config.others());
+        if let Err(error) = &managers {
+            tracing::warn!(%error, "nobody is asked who else manages memory");
+        }
+        let (fs, host, managers) = (CgroupFs::new(mount), Host::default(), managers.ok());
+        Ok(Self { fs, host, policies, source: None, managers })
     }
 }
 

@@ -2,6 +2,7 @@
 //! One tenant: its limit, its policy, how it is shown, and what is done to it.
 
 use super::cgroup_fs::CgroupFs;
+use super::conditions::Conditions;
 use super::ledger::Initial;
 use super::limits::{Limit, Steering, Verdict};
 use super::memory::Usage;
@@ -27,6 +28,8 @@ pub struct Tenant {
     pub id: u64,
     /// Its limit.
     pub limit: Limit,
+    /// What is told of it, and since when.
+    pub conditions: Conditions,
     /// Ids of its named tasks, as they were last handed on; `None` when none are named.
     pub tasks: Option<Vec<u32>>,
     policy: String,
@@ -51,6 +54,7 @@ impl Tenant {
             cgroup,
             id,
             limit,
+            conditions: Conditions::default(),
             tasks: None,
             policy: DEFAULT_POLICY.into(),
             policy_remark: String::new(),
@@ -84,7 +88,7 @@ impl Tenant {
     #[must_use]
     pub fn initial(&self) -> Initial {
         let (high_bytes, policy) = (self.limit.bytes(), self.policy.clone());
-        Initial { cgroup: self.cgroup.clone(), high_bytes, policy }
+        Initial { cgroup: self.cgroup.clone(), high_bytes, policy, yielded_us: None }
     }
 
     /// Whether it has something else than it had.
@@ -119,7 +123,8 @@ impl Tenant {
         let found = Found { cgroup: self.cgroup.clone(), id: self.id, members: Vec::new() };
         if let Ok(now) = Self::read(fs, policies, &found) {
             let readahead = std::mem::take(&mut self.readahead);
-            *self = Self { tasks: self.tasks.take(), readahead, ..now };
+            let conditions = std::mem::take(&mut self.conditions);
+            *self = Self { tasks: self.tasks.take(), readahead, conditions, ..now };
         }
     }
 
@@ -316,7 +321,10 @@ pub fn restore(
     match Tenant::read(with.fs, policies, &found) {
         Ok(mut tenant) => {
             let policy = tenant.give_back_policy(with.fs, policies, &initial.policy);
-            let limit = tenant.limit.give_back(with, initial.high_bytes);
+            let limit = match initial.yielded_us {
+                None => tenant.limit.give_back(with, initial.high_bytes),
+                Some(_) => (Outcome::Unchanged, "its limit is someone else's: left alone".into()),
+            };
             let worst = |verdict: &Verdict| match verdict.0 {
                 Outcome::Unchanged => 0,
                 Outcome::Applied => 1,

@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -67,7 +68,7 @@ impl std::fmt::Display for WriteError {
 }
 
 /// How a text gets into a file of the cgroup with this id.
-type Write = fn(u64, &Path, &str) -> io::Result<()>;
+type Write = dyn Fn(u64, &Path, &str) -> io::Result<()> + Send + Sync;
 
 /// Writes of one purpose that are under way at most, all cgroups together: each has a thread.
 const MOST_PENDING: usize = 16;
@@ -83,12 +84,11 @@ struct Pending {
 }
 
 /// All writes of a node.
-#[derive(Debug)]
 pub struct Writer {
     timeout: Duration,
     /// What is left of the time-out until the next tick.
     patience: Duration,
-    write: Write,
+    write: Arc<Write>,
     pending: Vec<Pending>,
     /// What became of writes that were waited for no longer, until somebody asks.
     results: HashMap<(u64, Purpose), io::Result<()>>,
@@ -101,17 +101,23 @@ impl Writer {
         Self::with(timeout, write_now)
     }
 
-    /// Writes by `write` instead of to the file, which tests need for errors that only a kernel
-    /// can give.
-    pub(super) fn with(timeout: Duration, write: Write) -> Self {
+    /// Writes by `write` instead of to the file.
+    pub(super) fn with(
+        timeout: Duration,
+        write: impl Fn(u64, &Path, &str) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
         let (pending, results) = (Vec::new(), HashMap::new());
-        Self { timeout, patience: timeout, write, pending, results }
+        Self { timeout, patience: timeout, write: Arc::new(write), pending, results }
     }
 
     /// From now on writes by `write`, and waits for `timeout`.
     #[cfg(test)]
-    pub(super) fn write_by(&mut self, timeout: Duration, write: Write) {
-        (self.timeout, self.patience, self.write) = (timeout, timeout, write);
+    pub(super) fn write_by(
+        &mut self,
+        timeout: Duration,
+        write: impl Fn(u64, &Path, &str) -> io::Result<()> + Send + Sync + 'static,
+    ) {
+        (self.timeout, self.patience, self.write) = (timeout, timeout, Arc::new(write));
     }
 
     /// A tick is over: there is time again.
@@ -183,7 +189,7 @@ impl Writer {
         }
         self.results.remove(&(cgroup_id, purpose));
         let (sender, answer) = sync_channel(1);
-        let (path, text, write) = (file.to_path_buf(), text.to_owned(), self.write);
+        let (path, text, write) = (file.to_path_buf(), text.to_owned(), Arc::clone(&self.write));
         let spawned = thread::Builder::new()
             .name("cgroup write".into())
             // Nobody may be waiting any more.
@@ -208,7 +214,8 @@ impl Writer {
     }
 }
 
-fn write_now(cgroup_id: u64, path: &Path, text: &str) -> io::Result<()> {
+/// Writes to the file, when its directory is that of the cgroup with this id.
+pub(super) fn write_now(cgroup_id: u64, path: &Path, text: &str) -> io::Result<()> {
     let no_file = || io::Error::from_raw_os_error(libc::EINVAL);
     let dir = path.parent().ok_or_else(no_file)?;
     let name = path.file_name().ok_or_else(no_file)?;

@@ -177,6 +177,7 @@ impl Node for SimulatedNode {
                 untracked_tenants_total: 0,
                 failed_reads_total: self.engine.failures,
             },
+            conditions: Vec::new(),
         })
     }
 

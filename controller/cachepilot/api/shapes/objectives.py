@@ -28,7 +28,10 @@ class ObjectiveShape(_Strict):
     """What is asked of the cgroups that match `cgroup`; a key that is left out has its default."""
 
     cgroup: str
-    """A path below the mount of the cgroup hierarchy, or a glob of paths."""
+    """A path below the mount of the cgroup hierarchy, or a glob of paths.
+
+    Or workloads of Kubernetes: `pod:NAMESPACE/POD[/CONTAINER][{LABEL=VALUE,...}]`.
+    """
     throughput_ops: float | None = None
     latency_p99_us: float | None = None
     hit_ratio: float | None = None

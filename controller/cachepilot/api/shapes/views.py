@@ -18,6 +18,25 @@ class AccessView(Shape):
     may_change: bool
 
 
+class ConditionView(Shape):
+    """What an operator should know of a node or a tenant, for as long as it holds."""
+
+    kind: str
+    """`limit_asserted`, `limit_yielded` or `other_manager`."""
+    message: str
+    since_s: float
+    """The node's time at which it was first seen, seconds since 1970."""
+
+
+class WorkloadView(Shape):
+    """What Kubernetes calls a tenant; `container` is empty for the cgroup of a pod."""
+
+    namespace: str
+    pod: str
+    container: str
+    labels: dict[str, str]
+
+
 class NodeView(Shape):
     """A node: who it is, and how its memory and its device are used."""
 
@@ -40,6 +59,7 @@ class NodeView(Shape):
     dropped_events_total: int
     problem: str
     """Why nothing is planned, or nothing begun, for it now; empty when all is well."""
+    conditions: list[ConditionView] = Field(default=[])
 
 
 class SloView(Shape):
@@ -118,6 +138,9 @@ class TenantView(Shape):
     """The limit before the autopilot came; 0 for none."""
     readahead_policy: str | None = None
     """The readahead policy that decides; null where there is none."""
+    conditions: list[ConditionView] = Field(default=[])
+    workload: WorkloadView | None = None
+    """Null where it is none of Kubernetes."""
 
 
 class CurvesView(Shape):

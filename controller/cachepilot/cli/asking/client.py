@@ -152,14 +152,28 @@ class Controller:
     def cgroup(self, name: str, node: str | None = None) -> str:
         """The cgroup of the tenant `name`, where its first slash may be left out.
 
-        Raises UnknownToControllerError naming tenants that are written much the same.
+        A workload of Kubernetes is found by its name, too, `NAMESPACE/POD` or
+        `NAMESPACE/POD/CONTAINER`. Raises UnknownToControllerError naming tenants that are written
+        much the same.
         """
-        known = sorted({tenant.cgroup for tenant in self.tenants(node)})
+        tenants = self.tenants(node)
+        known = sorted({tenant.cgroup for tenant in tenants})
         for cgroup in (name, f"/{name}"):
             if cgroup in known:
                 return cgroup
+        named = {tenant.cgroup for tenant in tenants if workload_name(tenant) == name}
+        if len(named) == 1:
+            return named.pop()
         where = "" if node is None else f" on {node}"
         raise UnknownToControllerError(f"no tenant {name}{where} ({near(name, known)})")
+
+
+def workload_name(tenant: TenantView) -> str:
+    """What Kubernetes calls a tenant; empty where it is none of its."""
+    if tenant.workload is None:
+        return ""
+    one = tenant.workload
+    return "/".join(filter(None, (one.namespace, one.pod, one.container)))
 
 
 def near(name: str, known: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cachepilot.api.shapes.views import CurvesView, SloView, TenantDetail
+from cachepilot.api.shapes.views import CurvesView, SloView, TenantDetail, WorkloadView
 from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import Controller, NodeOption, TenantArgument, parsed
 from cachepilot.cli.fleet.curve_plot import STYLES, Line, curve_plot
@@ -102,9 +102,17 @@ def _needed(detail: TenantDetail) -> str:
     return f"needed: {amount} under {policy} keep every SLO"
 
 
+def _named(workload: WorkloadView) -> str:
+    parts = (workload.namespace, workload.pod, workload.container)
+    labels = ", ".join(f"{name}={value}" for name, value in sorted(workload.labels.items()))
+    return f"pod {'/'.join(filter(None, parts))}" + (f", labels {labels}" if labels else "")
+
+
 def _head(detail: TenantDetail) -> Iterator[RenderableType]:
     tenant = detail.tenant
     yield Text(f"{tenant.cgroup} on {tenant.node}", style="bold")
+    if tenant.workload is not None:
+        yield Text(_named(tenant.workload))
     yield Text(
         f"policy {tenant.policy}, limit {formats.limit(tenant.limit_bytes)}, "
         f"floor {human_bytes(tenant.floor_bytes)}, in use {human_bytes(tenant.current_bytes)}, "
@@ -120,6 +128,10 @@ def _head(detail: TenantDetail) -> Iterator[RenderableType]:
         yield Text(f"curves not trusted: {tenant.distrust}", style="yellow")
     if tenant.interference:
         yield Text(f"interference: {tenant.interference}", style="yellow")
+    for one in tenant.conditions:
+        # What others do to the limit is the interference above.
+        if one.message not in tenant.interference:
+            yield Text(f"{one.kind.replace('_', ' ')}: {one.message}", style="yellow")
     if tenant.trial is not None:
         trial = tenant.trial
         yield Text(

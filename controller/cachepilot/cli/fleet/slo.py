@@ -2,6 +2,7 @@
 """`cachepilot slo`: what is asked of each tenant, by command or by file."""
 
 import difflib
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from cachepilot.api.shapes.views import TenantView
 from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import Controller, UnknownToControllerError, near
 from cachepilot.cli.terminal import tables
@@ -16,6 +18,7 @@ from cachepilot.cli.terminal.options import JsonOption
 from cachepilot.domain.objectives.file import objective_from, objectives_from, read_objectives
 from cachepilot.domain.objectives.objective import UNNAMED, Objective, Objectives
 from cachepilot.domain.objectives.table import objective_table, objectives_document, objectives_toml
+from cachepilot.domain.objectives.workload import Workload
 from cachepilot.errors import InputError
 from cachepilot.openslo.export import openslo_yaml
 from cachepilot.openslo.reading import read_openslo
@@ -72,6 +75,12 @@ def _finish(document: Any, as_json: bool) -> None:
         print("stored")
 
 
+def _workloads(tenants: Sequence[TenantView]) -> Iterator[Workload]:
+    for tenant in tenants:
+        if tenant.workload is not None:
+            yield Workload.of(tenant.cgroup, **tenant.workload.model_dump())
+
+
 @app.command(name="get")
 @asking
 def get(
@@ -100,6 +109,8 @@ def get(
         else:
             print(objectives_toml(objectives) or "# no objectives: every cgroup is left alone")
         return
+    if objectives.names_workloads:
+        objectives = objectives.among(_workloads(remote.tenants()))
     found = objectives.of(cgroup)
     if as_json:
         tables.print_json(None if found is UNNAMED else objective_table(found))

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cachepilot.api.shapes.views import NodeView, SloView, TenantView
+from cachepilot.cli.asking.client import workload_name
 from cachepilot.cli.terminal import formats, tables
 from cachepilot.sizes import human_bytes
 
@@ -37,6 +38,8 @@ def node_line(node: NodeView) -> Text:
     line.append(f"  plan {node.epoch}", style="not bold")
     if node.dropped_events_total:
         line.append(f"  {node.dropped_events_total:,} events lost", style="not bold yellow")
+    for one in node.conditions:
+        line.append(f"  {one.message}", style="not bold yellow")
     if node.problem:
         line.append(f"  {node.problem}", style="bold yellow")
     return line
@@ -82,7 +85,7 @@ def _row(tenant: TenantView, now_s: float) -> dict[str, Text]:
     last = _last(tenant, now_s)
     return {
         "node": Text(tenant.node),
-        "tenant": Text(tenant.cgroup),
+        "tenant": Text(workload_name(tenant) or tenant.cgroup),
         "policy": Text(_policy(tenant)),
         "limit": Text(_limit(tenant)),
         "floor": Text(human_bytes(tenant.floor_bytes)),

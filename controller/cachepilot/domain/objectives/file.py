@@ -28,6 +28,7 @@ from cachepilot.domain.objectives.objective import (
     Objective,
     Objectives,
 )
+from cachepilot.domain.objectives.workload import workload_pattern
 from cachepilot.errors import InputError
 from cachepilot.sizes import ALLOWED, Size, parse_size
 
@@ -79,6 +80,12 @@ def _text(value: object) -> str:
     return value
 
 
+def _pattern(value: object) -> str:
+    text = _text(value)
+    workload_pattern(text)
+    return text
+
+
 def _policies(value: object) -> tuple[str, ...]:
     given = value if isinstance(value, list) else [value]
     names = [name for name in given if isinstance(name, str) and name]
@@ -123,7 +130,7 @@ def _indicator(value: object) -> Indicator:
 
 
 _READERS: Mapping[str, Reader] = {
-    "cgroup": _text,
+    "cgroup": _pattern,
     "throughput_ops": _number("throughput_ops", " operations per second"),
     "latency_p99_us": _number("latency_p99_us", " microseconds"),
     "hit_ratio": _number("hit_ratio"),

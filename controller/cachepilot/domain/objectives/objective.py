@@ -2,11 +2,13 @@
 """What an operator asks of each tenant, and which statement holds for a cgroup."""
 
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import translate
 from functools import cached_property
 
+from cachepilot.domain.objectives.workload import Workload, workload_pattern
 from cachepilot.domain.snapshot import BYTES_MAX
 from cachepilot.errors import InputError
 from cachepilot.sizes import PAGE_BYTES, Size, pages_down
@@ -84,8 +86,9 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Objective:
-    """One statement, for the cgroups that `pattern` matches: a path, or a glob of paths.
+    """One statement, for the cgroups that `pattern` matches: a path, a glob of paths, or workloads.
 
+    What names workloads of Kubernetes is told by `cachepilot.domain.objectives.workload`.
     A share as `memory_min` or `memory_max` is one of the node's budget. `policies` are those
     allowed, all when empty; one alone is pinned. SLOs of a higher `priority` come first. `keep` is
     the share of its throughput at its first memory that a tenant without an SLO keeps. `fixed`
@@ -186,12 +189,30 @@ def size_bytes(size: Size, budget_bytes: int) -> int:
 class Objectives:
     """All statements of an operator. An exact path comes before globs, then the first match.
 
-    Those of `pinned` come before all others, each for the cgroup of exactly its pattern.
+    Those of `pinned` come before all others, each for the cgroup of exactly its pattern. What names
+    workloads matches those of `workloads`, which is never stated.
     """
 
     tenants: tuple[Objective, ...] = ()
     goal: Goal = Goal.PROPORTIONAL_FAIRNESS
     pinned: tuple[Objective, ...] = ()
+    workloads: tuple[Workload, ...] = ()
+
+    @property
+    def names_workloads(self) -> bool:
+        """Whether any statement names workloads."""
+        return any(workload_pattern(one.pattern) is not None for one in self.tenants)
+
+    def among(self, workloads: Iterable[Workload]) -> "Objectives":
+        """The same where these are the workloads; of no statement that names any, just the same."""
+        if not self.names_workloads:
+            return self
+        found = tuple(workloads)
+        return self if found == self.workloads else replace(self, workloads=found)
+
+    @cached_property
+    def _by_cgroup(self) -> dict[str, Workload]:
+        return {workload.cgroup: workload for workload in self.workloads}
 
     @cached_property
     def _exact(self) -> dict[str, Objective]:
@@ -199,12 +220,20 @@ class Objectives:
         return {objective.pattern: objective for objective in reversed(stated)}
 
     @cached_property
-    def _globs(self) -> list[tuple[re.Pattern[str], Objective]]:
-        return [
-            (re.compile(translate(objective.pattern)), objective)
-            for objective in self.tenants
-            if any(character in objective.pattern for character in "*?[")
-        ]
+    def _globs(self) -> list[tuple[Callable[[str], bool], Objective]]:
+        found = ((self._matcher(objective.pattern), objective) for objective in self.tenants)
+        return [(matches, objective) for matches, objective in found if matches is not None]
+
+    def _matcher(self, pattern: str) -> Callable[[str], bool] | None:
+        """Which cgroups a pattern matches; None for one path, which is found without."""
+        named = workload_pattern(pattern)
+        if named is not None:
+            known = self._by_cgroup
+            return lambda cgroup: cgroup in known and named.matches(known[cgroup])
+        if any(character in pattern for character in "*?["):
+            glob = re.compile(translate(pattern))
+            return lambda cgroup: glob.match(cgroup) is not None
+        return None
 
     @cached_property
     def _found(self) -> dict[str, Objective]:
@@ -222,4 +251,4 @@ class Objectives:
 
     def of_globs(self, cgroup: str) -> Objective:
         """What would hold without a statement of exactly this path; UNNAMED when nothing would."""
-        return next((one for glob, one in self._globs if glob.match(cgroup)), UNNAMED)
+        return next((one for matches, one in self._globs if matches(cgroup)), UNNAMED)

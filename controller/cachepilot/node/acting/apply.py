@@ -93,8 +93,11 @@ def grants(
         seen = collected.seen[cgroup]
         if limit > held[cgroup]:
             growing.append((-objectives.of(cgroup).priority, cgroup, pages_down(limit)))
-        elif limit != (seen.wire.target_limit_bytes or seen.wire.limit_bytes):
-            # Growth of a limit that is on its way down: what it holds it may keep.
+        elif (
+            limit != (seen.wire.target_limit_bytes or seen.wire.limit_bytes) or seen.tenant.yielded
+        ):
+            # Growth of a limit that is on its way down: what it holds it may keep. A limit that the
+            # agent yielded is its own again once it is asked for, also as it is.
             found[cgroup] = pages_up(limit)
     for _, cgroup, limit in sorted(growing):
         more = pages_down(min(limit - held[cgroup], max(0, free)))

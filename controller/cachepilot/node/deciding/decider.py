@@ -17,7 +17,7 @@ from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.planned import Plan
 from cachepilot.domain.units import US_PER_S
 from cachepilot.model.limit_calibration import NOTHING_DONE, Done
-from cachepilot.node.deciding import first_memory, policies, presence
+from cachepilot.node.deciding import first_memory, policies, presence, yielded
 from cachepilot.node.deciding.memory import MemoryCycle, interval
 from cachepilot.node.deciding.policies import Cycle
 from cachepilot.node.deciding.policy_costs import PolicyCosts
@@ -96,6 +96,7 @@ class Decider:
         self.recents: dict[str, Recent] = {}
         self._elapsed_s, self._is_gap = 0.0, False
         self._swapped: dict[str, str] = {}
+        self.left_alone: frozenset[str] = frozenset()
 
     def agent_restarted(self) -> None:
         """The agent counts regimes of workloads anew: the next that it tells is no change."""
@@ -111,6 +112,7 @@ class Decider:
             self.state.tenants, self.state.away, collected.seen, collected.time_s
         )
         self.recents = _recents(self.recents, collected.seen)
+        self.left_alone = yielded.left_alone(collected, objectives, self.recents)
         for cgroup, seen in collected.seen.items():
             state = self.state.tenants[cgroup]
             state.held_bytes = seen.held_bytes
@@ -189,7 +191,7 @@ class Decider:
             for name, wish in wishes.items()
             if wish.policy not in (None, collected.seen[name].tenant.policy)
         }
-        busy = self.held(collected) | swapped.keys()
+        busy = self.held(collected) | swapped.keys() | self.left_alone
         self._swapped = swapped
         seen = interval(
             MemoryCycle(
@@ -206,6 +208,7 @@ class Decider:
                 may_begin=look.may_begin and not look.limits_fixed,
                 is_gap=self._is_gap,
                 restored=look.restored,
+                yielded=self.left_alone,
             ),
             self.config,
         )
@@ -215,7 +218,7 @@ class Decider:
                 states[one.cgroup].begin_change(collected.snapshot.epoch)
         decisions += moved
         for cgroup, limit in memory_rollout.wanted(memories, seen).items():
-            if self.recents[cgroup].is_foreign:
+            if self.recents[cgroup].is_foreign or cgroup in self.left_alone:
                 continue
             earlier = wishes.get(cgroup, NO_WISH)
             wishes[cgroup] = replace(earlier, limit_bytes=earlier.limit_bytes or limit)

@@ -26,8 +26,8 @@ class MemoryCycle:
     """One cycle of a node. `collected` has calibrated curves, `objectives` are those of the plan.
 
     `short` are tenants that miss an SLO, `busy` those whose limit must not change now, `ordered`
-    those whose limit an operator pinned, `restored` those that get back what is protected. See
-    `MemoryInterval` for the rest.
+    those whose limit an operator pinned, `restored` those that get back what is protected,
+    `yielded` those whose limit others set. See `MemoryInterval` for the rest.
     """
 
     collected: Collected
@@ -43,6 +43,7 @@ class MemoryCycle:
     may_begin: bool
     is_gap: bool
     restored: Collection[str] = ()
+    yielded: Collection[str] = ()
 
     @cached_property
     def left_out(self) -> frozenset[str]:
@@ -174,7 +175,8 @@ def _tenant(
     if pages is not None and pages.accesses > 0:
         measured = worth.of(worth.ops(min(1.0, pages.misses / pages.accesses)), seen.limit_bytes)
     # An order is done by itself, and whatever else the plan moves makes room for it.
-    then = action.present if action.cgroup in cycle.ordered else action
+    is_yielded = action.cgroup in cycle.yielded
+    then = action.present if is_yielded or action.cgroup in cycle.ordered else action
     now, reread_s = action.present, worth.reread_s(action)
     whole = worth.whole(now.throughput_ops, now.limit_bytes)
     budget_s = config.loss_share * (state.managed_s + config.reserve_s)
@@ -208,8 +210,9 @@ def _tenant(
         below=max(_below(action, seen, now), _unprotected(cycle, action, now.limit_bytes)),
         below_planned=_below(action, seen, then),
         is_free=action.held is Held.NOT and action.cgroup not in cycle.busy,
-        stays=objective.mode is not Mode.AUTO or action.cgroup in cycle.ordered,
+        stays=objective.mode is not Mode.AUTO or action.cgroup in cycle.ordered or is_yielded,
         is_ordered=action.cgroup in cycle.ordered,
+        is_yielded=is_yielded,
         can_afford=action.kept_ops <= 0 or state.owed_s + LOSS_COSTS * reread_s <= budget_s,
         is_filling=seen.is_filling,
         is_doubted=tenant.certain is None and not tenant.trust.trusted,

@@ -10,6 +10,8 @@ from cachepilot.model.reads_per_miss import ReadsPerMiss
 from cachepilot.sense.turnover import AtFirst, Turnover
 
 CHANGES_KEPT = 4
+UNKNOWN_ORDER = -1
+"""Whether a limit was pinned before is not known: the controller began since."""
 
 
 @dataclass
@@ -76,6 +78,8 @@ class Recent:
 
     `corrected` are the last curves that were corrected, by how much, and what came of it;
     `turnover` is what its full page cache hit, `at_first` what it did with its first memory.
+    `ordered_bytes` is the limit that was pinned at the last snapshot; `anew_us` names the time
+    since when the agent yields the limit and an operator, by a new pin, asks for one all the same.
     """
 
     cgroup_id: int
@@ -84,6 +88,8 @@ class Recent:
     corrected: tuple[Curves, tuple[tuple[int, float], ...], Curves] | None = None
     turnover: Turnover = field(default_factory=Turnover)
     at_first: AtFirst = field(default_factory=AtFirst)
+    ordered_bytes: int | None = UNKNOWN_ORDER
+    anew_us: int | None = None
 
     @property
     def is_foreign(self) -> bool:

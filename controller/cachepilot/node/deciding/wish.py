@@ -25,15 +25,15 @@ def pinned(plan: Plan, objectives: Objectives) -> dict[str, Wish]:
     The plan gives a pinned limit at once, as far as it fits. A tenant whose pin is obeyed has a
     wish too, that changes nothing.
     """
-    fixed = {one.pattern: one.fixed for one in objectives.pinned if one.fixed is not None}
-    if not fixed:
+    if all(one.fixed is None for one in objectives.pinned):
         return {}
+    asked = ((action, objectives.of(action.cgroup).fixed) for action in plan.actions)
     return {
         action.cgroup: Wish(
-            policy=None if fixed[action.cgroup].policy is None else action.policy,
-            limit_bytes=None if fixed[action.cgroup].limit_bytes is None else action.limit_bytes,
+            policy=None if fixed.policy is None else action.policy,
+            limit_bytes=None if fixed.limit_bytes is None else action.limit_bytes,
             ordered=True,
         )
-        for action in plan.actions
-        if action.cgroup in fixed
+        for action, fixed in asked
+        if fixed is not None
     }

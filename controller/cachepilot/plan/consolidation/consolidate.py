@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from cachepilot.domain.consolidation import Consolidation, LeastMemory
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.objectives.pins import Pin, with_pins
+from cachepilot.domain.planned import Held
 from cachepilot.domain.snapshot import Snapshot, Tenant
 from cachepilot.errors import InputError
 from cachepilot.plan.consolidation.draining import Place, drain
@@ -71,9 +72,11 @@ def _doubts(places: Sequence[Place]) -> Iterator[str]:
     for place in places:
         asked = place.promises.asked
         pairs = zip(asked.tenants, asked.held, strict=True)
-        blind = [one.cgroup for one, why in pairs if why not in FREE]
-        if blind:
-            yield f"{place.name}: counted as they are, for want of curves: {', '.join(blind)}"
+        kept = [(one.cgroup, why is Held.YIELDED) for one, why in pairs if why not in FREE]
+        for told, reason in ((False, "for want of curves"), (True, "others set their limits")):
+            names = ", ".join(name for name, is_yielded in kept if is_yielded is told)
+            if names:
+                yield f"{place.name}: counted as they are, {reason}: {names}"
         known = [one.curves for one in asked.tenants if one.curves is not None]
         if any(curves.error_bar is None for curves in known):
             inexact.append(place.name)

@@ -41,6 +41,8 @@ def _held(tenant: Tenant, objective: Objective) -> Held:
         return Held.UNTRUSTED
     if not {tenant.policy, pinned or tenant.policy} <= set(curves.policies):
         return Held.UNKNOWN_POLICY
+    if tenant.yielded:
+        return Held.YIELDED
     return Held(objective.mode) if objective.mode is not Mode.AUTO else Held.NOT
 
 

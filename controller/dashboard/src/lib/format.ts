@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers as they are read: units in the text, a dash for what is not known.
 
+import type { Workload } from "./types";
+
 const NONE = "–";
 const MIB = 2 ** 20;
 
@@ -54,6 +56,12 @@ export function date(time_s: number): string {
   const pad = (value: number): string => String(value).padStart(2, "0");
   const day = `${when.getFullYear()}-${pad(when.getMonth() + 1)}-${pad(when.getDate())}`;
   return `${day} ${when.toLocaleTimeString("en-GB")}`;
+}
+
+/** As `kubectl` and objectives name it. */
+export function workloadName(workload: Workload): string {
+  const { namespace, pod, container } = workload;
+  return [namespace, pod, container].filter((part) => part !== "").join("/");
 }
 
 export const sloNames = {

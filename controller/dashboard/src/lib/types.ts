@@ -41,6 +41,7 @@ export interface Node {
   tenants: number;
   dropped_events_total: number;
   problem: string;
+  conditions: Condition[];
 }
 
 export interface Slo {
@@ -67,6 +68,19 @@ export interface Trial {
   to_limit_bytes: number;
   baseline_ops: number;
   predicted_ops: number;
+}
+
+export interface Condition {
+  kind: "limit_asserted" | "limit_yielded" | "other_manager";
+  message: string;
+  since_s: number;
+}
+
+export interface Workload {
+  namespace: string;
+  pod: string;
+  container: string;
+  labels: Record<string, string>;
 }
 
 export interface Tenant {
@@ -97,6 +111,8 @@ export interface Tenant {
   last_decision: string;
   last_decision_s: number | null;
   readahead_policy: string | null;
+  conditions: Condition[];
+  workload: Workload | null;
 }
 
 export interface Curves {

@@ -13,7 +13,7 @@ impl Limit {
     /// Lowers the limit by a step, when it is to be lowered; follows one that was to hold at once.
     pub fn step(&mut self, with: &mut Steering<'_>, usage: &Usage) {
         if let Some(raise) = self.raise {
-            return self.follow_raise(with, raise);
+            return self.follow_raise(with, raise, usage);
         }
         let Some(target) = self.target else { return };
         if with.writer.is_busy(self.cgroup_id, Purpose::Lower) || self.is_being_written(with) {
@@ -21,7 +21,7 @@ impl Limit {
         }
         match with.fs.limit(&self.cgroup, HIGH) {
             Ok(actual) if actual == self.known || self.is_settling => self.known = actual,
-            Ok(actual) => return self.differs(with, Purpose::Lower, actual),
+            Ok(actual) => return self.differs(with, Purpose::Lower, actual, usage),
             Err(error) => return self.stop(error.to_string()),
         }
         self.is_settling = false;

@@ -7,9 +7,9 @@
 //! A step reclaims first, by `memory.reclaim`, and lowers `memory.high` after that, so that the
 //! tenant is not throttled for what it uses already. It never goes below the floor, which is read
 //! anew for each step. `memory.max` belongs to the operator: it is never written, and a limit above
-//! it is refused. A change by someone else ends what is under way and is left alone until the next
-//! action for this tenant.
+//! it is refused. What someone else sets is undone once, see [`contest`].
 
+pub mod contest;
 mod lower;
 mod raise;
 
@@ -17,6 +17,7 @@ use super::cgroup_fs::{CgroupFs, MAX};
 use super::memory::Usage;
 use super::writer::{Purpose, WriteError, Writer};
 use crate::wire::result::Outcome;
+use contest::Contested;
 use raise::Raise;
 use std::io;
 use std::path::Path;
@@ -54,8 +55,9 @@ pub struct Limit {
     idle_steps: u32,
     /// What is known may be overtaken by a write that was under way when it was learnt.
     is_settling: bool,
-    /// Someone else set it since this agent did.
-    is_foreign: bool,
+    /// What was last asked for, while it is this agent's to keep: `Some(None)` is no limit.
+    wish: Option<Option<u64>>,
+    contested: Contested,
     /// What someone else did, or what ended the lowering.
     remark: String,
 }
@@ -90,7 +92,8 @@ impl Limit {
             raise: None,
             idle_steps: 0,
             is_settling: true,
-            is_foreign: false,
+            wish: None,
+            contested: Contested::default(),
             remark: String::new(),
         })
     }
@@ -135,11 +138,19 @@ impl Limit {
             return (Outcome::Started, String::new());
         }
         self.forget();
+        self.contested.begin_anew();
         (self.known, self.is_settling) = (actual, is_settling);
+        self.wish = Some(wanted);
         if wanted == actual && !is_settling {
             return (Outcome::Unchanged, String::new());
         }
-        let is_below = |bytes: u64| actual.is_none_or(|high| bytes <= high);
+        self.go(with, wanted, usage)
+    }
+
+    /// Sets what is known to differ: at once where that takes nothing away, else in steps.
+    fn go(&mut self, with: &mut Steering<'_>, wanted: Option<u64>, usage: &Usage) -> Verdict {
+        let known = self.known;
+        let is_below = |bytes: u64| known.is_none_or(|high| bytes <= high);
         match wanted.filter(|&bytes| bytes < usage.current && is_below(bytes)) {
             Some(_) => {
                 self.target = wanted;
@@ -158,30 +169,12 @@ impl Limit {
     fn forget(&mut self) {
         self.remark.clear();
         (self.target, self.reclaiming, self.raise) = (None, None, None);
-        (self.idle_steps, self.is_foreign) = (0, false);
+        self.idle_steps = 0;
     }
 
     /// Whether a write of the limit itself is under way. Reclaim alone does not change it.
     fn is_being_written(&self, with: &mut Steering<'_>) -> bool {
         with.writer.is_writing(self.cgroup_id, &with.fs.file(&self.cgroup, HIGH))
-    }
-
-    /// It is not what it was set to: that write failed late, or someone else set it.
-    fn differs(&mut self, with: &mut Steering<'_>, purpose: Purpose, actual: Option<u64>) {
-        match with.writer.take_result(self.cgroup_id, purpose) {
-            Some(Err(error)) => {
-                self.known = actual;
-                self.stop(format!("{HIGH}: {error}"));
-            }
-            _ => self.leave(actual),
-        }
-    }
-
-    /// Someone else set it.
-    fn leave(&mut self, actual: Option<u64>) {
-        let (now, was) = (shown(actual), shown(self.known));
-        self.stop(format!("{HIGH} was set to {now} by someone else (it was {was}); left alone"));
-        (self.known, self.is_foreign) = (actual, true);
     }
 
     /// Looks whether someone else changed it; and, when that is not so and the floor rose above a
@@ -194,20 +187,31 @@ impl Limit {
         if std::mem::take(&mut self.is_settling) {
             self.known = actual;
         }
+        self.own(ours);
         if actual != self.known {
-            self.differs(with, Purpose::Lower, actual);
-        } else if ours && !self.is_foreign && self.known.is_some_and(|known| known < usage.floor) {
+            self.differs(with, Purpose::Lower, actual, usage);
+        } else if self.wish.is_some() && self.known.is_some_and(|known| known < usage.floor) {
             let (outcome, _) = self.raise(with, Some(usage.floor));
             if matches!(outcome, Outcome::Applied | Outcome::Started) {
                 (self.target, self.reclaiming) = (None, None);
+                self.wish = Some(Some(usage.floor));
                 self.remark = format!("the floor rose to {}: the limit went with it", usage.floor);
             }
         }
         Ok(())
     }
 
+    /// At rest: a limit that is not what the tenant had at first (`ours`) is this agent's to keep,
+    /// also one that an agent before it set; what it had at first is the operator's.
+    fn own(&mut self, ours: bool) {
+        if self.target.is_none() && self.contested.may_be_ours() {
+            self.wish = ours.then(|| self.wish.unwrap_or(self.known));
+        }
+    }
+
     fn stop(&mut self, remark: String) {
         (self.target, self.reclaiming, self.raise) = (None, None, None);
+        self.wish = self.wish.map(|_| self.known);
         self.remark = remark;
     }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Limits that are to hold at once, also while an earlier one is still being lowered.
 
+use super::contest::Contested;
 use super::{HIGH, Limit, RECLAIMING, Steering, Verdict, Written, failed};
+use crate::node::kernel::memory::Usage;
 use crate::node::kernel::writer::Purpose;
 use crate::wire::result::Outcome;
 
@@ -19,6 +21,7 @@ impl Limit {
     /// been started is to be asked for again.
     pub fn give_back(&mut self, with: &mut Steering<'_>, initial: Option<u64>) -> Verdict {
         self.forget();
+        (self.wish, self.contested) = (None, Contested::default());
         let is_settling = self.is_being_written(with);
         match with.fs.limit(&self.cgroup, HIGH) {
             Ok(actual) => self.known = actual,
@@ -53,7 +56,12 @@ impl Limit {
     }
 
     /// Looks whether a limit that was to hold at once does; a write before it may have come later.
-    pub(super) fn follow_raise(&mut self, with: &mut Steering<'_>, Raise { to, is_last }: Raise) {
+    pub(super) fn follow_raise(
+        &mut self,
+        with: &mut Steering<'_>,
+        Raise { to, is_last }: Raise,
+        usage: &Usage,
+    ) {
         if with.writer.is_busy(self.cgroup_id, Purpose::Raise) {
             return;
         }
@@ -65,7 +73,7 @@ impl Limit {
                     (self.raise, self.is_settling) = (None, false);
                 }
             }
-            Ok(actual) if is_last => self.differs(with, Purpose::Raise, actual),
+            Ok(actual) if is_last => self.differs(with, Purpose::Raise, actual, usage),
             Ok(_) => {
                 let (outcome, reason) = self.raise(with, to);
                 if !matches!(outcome, Outcome::Applied | Outcome::Started) {

@@ -5,6 +5,7 @@
 //! Orders: `tick MS`, `observe`, `apply CGROUP POLICY|- BYTES|-`, `release`, `churn CGROUP...`.
 
 use cachepilot_agent::curves::CurvesSettings;
+use cachepilot_agent::managers::Managers;
 use cachepilot_agent::node::Node;
 use cachepilot_agent::node::kernel::cgroup_fs::CgroupFs;
 use cachepilot_agent::node::kernel::config::{KernelConfig, KernelKind};
@@ -53,11 +54,13 @@ fn open(state: &Path, pattern: &str, sampled: bool) -> Result<KernelNode, Error>
     }
     let curves = curves.config(config.budget_bytes);
     let policies = CacheExt::open(PolicyDir::find(None))?;
+    let managers = Managers::start(config.others())?;
     let parts = Parts {
         fs: CgroupFs::new(MOUNT),
         host: Host::default(),
         policies: Some(Box::new(policies)),
         source: None,
+        managers: Some(managers),
     };
     KernelNode::with_parts(config, curves, state, parts)
 }
@@ -127,6 +130,12 @@ fn action(cgroup: &str, policy: &str, bytes: &str) -> wire::Action {
     }
 }
 
+fn conditions(told: &[wire::Condition]) -> Vec<Value> {
+    let one =
+        |one: &wire::Condition| json!({ "kind": one.kind().as_str_name(), "message": one.message });
+    told.iter().map(one).collect()
+}
+
 fn observed(node: &mut KernelNode) -> Result<Value, Error> {
     let observed = node.observe()?;
     let tenants = observed.tenants.iter().map(|tenant| {
@@ -140,6 +149,7 @@ fn observed(node: &mut KernelNode) -> Result<Value, Error> {
             "floor_bytes": tenant.floor_bytes,
             "current_bytes": tenant.current_bytes,
             "interference": tenant.interference,
+            "conditions": conditions(&tenant.conditions),
             "curves": tenant.curves.is_some(),
             "distrust": tenant.distrust,
             "accesses_total": counters.accesses_total,
@@ -158,6 +168,7 @@ fn observed(node: &mut KernelNode) -> Result<Value, Error> {
         "budget_bytes": observed.budget_bytes,
         "device_reads_total": observed.device.reads_total,
         "failed_reads_total": observed.loss.failed_reads_total,
+        "conditions": conditions(&observed.conditions),
         "tenants": tenants.collect::<serde_json::Map<_, _>>(),
     }))
 }

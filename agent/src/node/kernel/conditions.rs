@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Conditions of a node or a tenant, and since when each of them holds.
+
+use super::ledger::Initial;
+use super::limits::Limit;
+use super::limits::contest::Contest;
+use super::tenant::Tenant;
+use crate::managers::{Finding, OfTenant, Seen, pods};
+use crate::wire;
+use crate::wire::condition::Kind;
+use std::collections::BTreeMap;
+
+/// One condition that holds now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its kind.
+    pub kind: Kind,
+    /// What makes it the same as one that was found before, whatever the message says.
+    pub key: String,
+    /// Who does what.
+    pub message: String,
+}
+
+/// The conditions of a node or a tenant.
+#[derive(Debug, Clone, Default)]
+pub struct Conditions {
+    since_us: BTreeMap<(i32, String), u64>,
+}
+
+impl Conditions {
+    /// What holds at `now_us`, sorted by kind and message.
+    pub fn told(&mut self, found: Vec<Found>, now_us: u64) -> Vec<wire::Condition> {
+        let mut before = std::mem::take(&mut self.since_us);
+        let told = found.into_iter().map(|Found { kind, key, message }| {
+            let key = (kind.into(), key);
+            let since_us = before.remove(&key).unwrap_or(now_us);
+            let kind = key.0;
+            self.since_us.insert(key, since_us);
+            wire::Condition { kind, message, since_us }
+        });
+        let mut told: Vec<wire::Condition> = told.collect();
+        told.sort_by(|a, b| (a.kind, &a.message).cmp(&(b.kind, &b.message)));
+        told
+    }
+
+    /// A limit was yielded at `since_us` by an agent before this one.
+    pub fn was_yielded(&mut self, limit: &Limit, since_us: u64) {
+        if let Some(Found { kind, key, .. }) = of_limit(limit) {
+            self.since_us.insert((kind.into(), key), since_us);
+        }
+    }
+}
+
+impl From<&Finding> for Found {
+    fn from(finding: &Finding) -> Self {
+        let (key, message) = (finding.key.clone(), finding.message.clone());
+        Self { kind: Kind::OtherManager, key, message }
+    }
+}
+
+/// What holds of the host.
+#[must_use]
+pub fn of_host(seen: &Seen) -> Vec<Found> {
+    seen.host.iter().map(Found::from).collect()
+}
+
+/// What holds of a tenant, by what it had at first and what others say of it.
+#[must_use]
+pub fn of_tenant(
+    tenant: &Tenant,
+    initial: Option<&Initial>,
+    others: Option<&OfTenant>,
+) -> Vec<Found> {
+    let mut found: Vec<Found> =
+        others.into_iter().flat_map(|others| others.findings.iter().map(Found::from)).collect();
+    found.extend(of_limit(&tenant.limit));
+    let first_bytes = initial.map_or(tenant.limit.bytes(), |initial| initial.high_bytes);
+    if let Some(bytes) = first_bytes.filter(|_| pods::is_pod(&tenant.cgroup)) {
+        found.push(Found {
+            kind: Kind::OtherManager,
+            key: "memory.high of a pod".into(),
+            message: format!(
+                "memory.high was {bytes} at first: the kubelet (MemoryQoS) or the container runtime \
+                 sets it"
+            ),
+        });
+    }
+    found
+}
+
+/// The condition of a limit that others set, too.
+#[must_use]
+pub fn of_limit(limit: &Limit) -> Option<Found> {
+    let kind = match limit.contest() {
+        Contest::None | Contest::Foreign => return None,
+        Contest::Asserted => Kind::LimitAsserted,
+        Contest::Yielded => Kind::LimitYielded,
+    };
+    let (told, yields) = limit.contest_told();
+    Some(Found { kind, key: yields.to_string(), message: told.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(kind: Kind, key: &str, message: &str) -> Found {
+        Found { kind, key: key.into(), message: message.into() }
+    }
+
+    #[test]
+    fn a_condition_keeps_its_time_while_it_holds_whatever_it_says() {
+        let mut conditions = Conditions::default();
+        let kubelet = || found(Kind::OtherManager, "kubelet", "b");
+        conditions.told(vec![kubelet(), found(Kind::OtherManager, "oomd", "a")], 5);
+        let said = found(Kind::OtherManager, "oomd", "c");
+        let told = conditions.told(vec![said, kubelet(), found(Kind::LimitYielded, "1", "d")], 6);
+        let told: Vec<_> =
+            told.iter().map(|c| (c.kind(), c.message.as_str(), c.since_us)).collect();
+        let expected = [
+            (Kind::LimitYielded, "d", 6),
+            (Kind::OtherManager, "b", 5),
+            (Kind::OtherManager, "c", 5),
+        ];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn one_that_ended_begins_anew() {
+        let mut conditions = Conditions::default();
+        let yielded = |key: &str| vec![found(Kind::LimitYielded, key, "theirs")];
+        assert_eq!(conditions.told(yielded("1"), 5)[0].since_us, 5);
+        assert_eq!(
+            conditions.told(yielded("2"), 6)[0].since_us,
+            6,
+            "yielded once more between looks"
+        );
+        assert_eq!(conditions.told(Vec::new(), 7), []);
+        assert_eq!(conditions.told(yielded("2"), 8)[0].since_us, 8);
+    }
+}
