@@ -10,7 +10,7 @@ mod adoption;
 pub mod cgroup_fs;
 pub mod config;
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 pub mod host;
 mod learning;
 pub mod ledger;
