@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import arrows
+import crate_arrows
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_LINES = 400
@@ -80,6 +81,7 @@ def main() -> int:
             found += offences(path, (ROOT / path).read_text("utf-8").splitlines())
             checked += 1
     found += arrows.offences(ROOT / "controller" / "cachepilot")
+    found += crate_arrows.offences(ROOT / "agent" / "src")
     for line in found:
         print(line, file=sys.stderr)
     print(f"{checked} source files checked, {len(found)} offences")

@@ -78,6 +78,28 @@ COMMAND_LINES: list[tuple[str, ...]] = [
     (*SIM, "--set", "lru.nope=1"),
     (*SIM, "--set", "nope"),
     (*SIM, "--json", "--size", "9999"),
+    (*SIM, "--warmup", "x"),
+    (*SIM, "--warmup", "-1"),
+    (*SIM, "--warmup", "1.0"),
+    (*SIM, "--warmup", "100%"),
+    (*SIM, "--warmup", "4000"),
+    (*SIM, "--window", "0"),
+    (*SIM, "--window", "x"),
+    (*SIM, "--format", "nope"),
+    (*SIM, "--format", "lirs"),
+    (*SIM, "--format", "vscsi"),
+    (*SIM, "--format", "lcs"),
+    (*SIM, "--format", "u64.gz"),
+    (*SIM, "--page-size", "4096"),
+    (*SIM, "--whole-requests"),
+    (*SIM, "--offset", "page"),
+    ("sim", "table.csv", "--offset", "nope"),
+    ("sim", "table.csv", "--length", "size"),
+    ("sim", "table.csv", "--offset", "page", "--page-size", "1000"),
+    ("sim", "table.csv", "--offset", "page", "--page-size", "4MB"),
+    ("sim", "table.csv", "--offset", "page", "--page-size", "1.5"),
+    ("trace", "info", "table.csv", "--format", "msr"),
+    ("trace", "head", "table.csv", "--format", "arc"),
     (*MRC, "--rate", "0"),
     (*MRC, "--rate", "1.5"),
     (*MRC, "--rate", "-0.1"),
@@ -120,6 +142,14 @@ COMMAND_LINES: list[tuple[str, ...]] = [
     ("trace", "convert", TRACE, "."),
     ("trace", "convert", "truncated.u64", "out.u64"),
     ("trace", "convert", "missing.u64", "out.u64"),
+    ("trace", "generate", "out.u64"),
+    ("trace", "generate", "out.u64", "--mix", "nope"),
+    ("trace", "generate", "out.u64", "--mix", "zipf"),
+    ("trace", "generate", "out.u64", "--mix", "loop,pages=0"),
+    ("trace", "generate", "out.u64", "--mix", "scan", "--requests", "0"),
+    ("trace", "generate", "out.csv", "--mix", "scan"),
+    ("trace", "generate", TRACE, "--mix", "scan"),
+    ("trace", "generate", "no/such/out.u64", "--mix", "scan"),
     ("scorecard",),
     ("scorecard", "--experiments", "broken"),
 ]
@@ -172,5 +202,12 @@ def test_the_line_names_what_is_allowed(folder: Path, run_cli: Callable[..., Any
     assert "4 or more" in run_cli(*READAHEAD, "--size", "3").stderr
     assert "file and the index" in run_cli("readahead", "keys.cptrace").stderr
     assert "expected .cptrace" in run_cli("readahead", TRACE).stderr
+    assert "known: u64, oracleGeneral" in run_cli(*SIM, "--format", "nope").stderr
+    assert "line 1 has 2 fields" in run_cli("sim", "table.csv", "--format", "msr").stderr
+    assert "4000 requests" in run_cli(*SIM, "--warmup", "4000").stderr
+    assert (
+        "pages=0 is not in 1 to"
+        in run_cli("trace", "generate", "out.u64", "--mix", "loop,pages=0").stderr
+    )
     for name in ("empty.u64", "truncated.u64", "small.what", "missing.u64"):
         assert name in run_cli("sim", name).stderr

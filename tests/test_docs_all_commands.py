@@ -56,13 +56,16 @@ NOT_RUN = {
     ),
     "is what continuous integration calls, or what that calls first": (
         r"make (build|kernel|test)",
-        r"kernel/build debian",
+        r"kernel/build debian(-[\w-]+)?",
         r"cargo test -p cachepilot-agent .*",
     ),
     "takes hours, or a build of a kernel that no test needs": (
         r"make (kernel-deb|kernel-debug|bench-\w+)\b.*",
         r"kernel/build (stock|counted|scaling)",
         r"kernel/build-each",
+    ),
+    "writes what tests compare with, from a kernel that is downloaded for it": (
+        r"scripts/sampler_kernels\.py .*",
     ),
     "builds an older commit, to be measured beside this one": (
         r"git worktree add \S+ 4fe0be8 && make -C \S+ build",

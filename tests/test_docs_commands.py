@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every example that needs files and nothing else, as it is typed in the documentation."""
 
+import gzip
 import os
 import shlex
 import subprocess
@@ -9,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from docs_examples import OFFLINE, offline
+from docs_examples import OFFLINE, blocks, offline
 
 from cachepilot import _models
 
@@ -26,6 +27,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (found / "b.cptrace.zst").symlink_to(TRACE)
     _models.trace_convert(str(TRACE), str(found / "a.u64.zst"))
     (found / "accesses.csv").write_text("time,page\n1,10\n2,11\n3,10\n", "utf-8")
+    (found / "reads.csv").write_text("file,at,bytes\na,0,9000\nb,4096,1\na,0,1\n", "utf-8")
+    msr = "128166372003061629,hm,0,Read,4096,8192,153\n" * 3
+    with gzip.open(found / "hm_0.csv.gz", "wt") as file:
+        file.write(msr)
     return found
 
 
@@ -49,3 +54,10 @@ def test_the_example_works(folder: Path, command: str) -> None:
     for option, value in pairwise(words):
         if option == "--plot":
             assert (folder / value).stat().st_size > 1000
+
+
+def test_the_examples_of_python_work() -> None:
+    programs = blocks(ROOT / "docs" / "commands.md", "python")
+    assert programs
+    for program in programs:
+        exec(program, {})

@@ -82,7 +82,9 @@ def clone(tmp_path: Path) -> Clone:
     agents, http = free_port(), free_port()
     listen = (f'listen = "127.0.0.1:{agents}"', f'http = "127.0.0.1:{http}"')
     # The files of the page's third step, which are a reader's own.
-    *_, own, objectives = blocks(PAGE, "toml")
+    *_, tenants, own, objectives = blocks(PAGE, "toml")
+    with (tmp_path / "configs" / "agent.toml").open("a", encoding="utf-8") as shipped:
+        shipped.write(tenants)
     (tmp_path / "controller.toml").write_text(own, "utf-8")
     (tmp_path / "objectives.toml").write_text(objectives, "utf-8")
     for name in ("controller.toml", f"{SHIPPED}/controller.toml"):

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Records the page cache accesses of a cgroup as a trace, `docs/trace_format.md`.
 
-use crate::bpf::sampler::{Sampler, SamplerSizes};
+use crate::bpf::event::EventKind;
+use crate::bpf::sampler::Sampler;
 use crate::bpf::sampler_layout::{Counts, Losses};
+use crate::bpf::sampler_load::SamplerSizes;
 use crate::bpf::source::AccessSource;
 use crate::bpf::watch::Watch;
 use crate::cgroup::Cgroup;
@@ -35,6 +37,8 @@ pub struct Recorder {
     threshold: u64,
     tracked: Vec<u64>,
     records: Vec<Record>,
+    elsewhere: u64,
+    removals: u64,
 }
 
 /// What came of a recording.
@@ -44,6 +48,10 @@ pub struct Recorded {
     pub records: u64,
     /// Everything that was counted meanwhile, recorded or not.
     pub counts: Counts,
+    /// Those of the records whose page is charged to another cgroup.
+    pub elsewhere: u64,
+    /// Pages of the sample that were truncated, removed or dropped on request.
+    pub removals: u64,
     /// What is not in the trace though it should be.
     pub losses: Losses,
     /// What this kernel does not let the sampler see.
@@ -70,9 +78,15 @@ impl Recorder {
             Counting::Programs => Box::new(Sampler::open(sizes)?),
             Counting::Kernel => Box::new(Watch::open_alone(sizes)?),
         };
-        let threshold = threshold(rate);
-        let mut recorder =
-            Self { sampler, path, threshold, tracked: Vec::new(), records: Vec::new() };
+        let mut recorder = Self {
+            sampler,
+            path,
+            threshold: threshold(rate),
+            tracked: Vec::new(),
+            records: Vec::new(),
+            elsewhere: 0,
+            removals: 0,
+        };
         recorder.follow()?;
         Ok(recorder)
     }
@@ -84,7 +98,17 @@ impl Recorder {
     pub fn step(&mut self, writer: &mut RecordWriter) -> Result<()> {
         self.follow()?;
         self.records.clear();
-        self.records.extend(self.sampler.drain()?.into_iter().map(|event| event.record));
+        for event in self.sampler.drain()? {
+            match event.kind {
+                EventKind::Access => {}
+                EventKind::AccessElsewhere => self.elsewhere += 1,
+                EventKind::Removal => {
+                    self.removals += 1;
+                    continue;
+                }
+            }
+            self.records.push(event.record);
+        }
         Ok(writer.write(&self.records)?)
     }
 
@@ -97,7 +121,8 @@ impl Recorder {
         self.step(&mut writer)?;
         let missing = self.sampler.parts().iter().filter_map(|p| p.missing.clone()).collect();
         let (counts, losses) = (self.sampler.counts(SLOT)?, self.sampler.losses()?);
-        Ok(Recorded { records: writer.finish()?, counts, losses, missing })
+        let (elsewhere, removals) = (self.elsewhere, self.removals);
+        Ok(Recorded { records: writer.finish()?, counts, elsewhere, removals, losses, missing })
     }
 
     /// Tracks the cgroup and all below it, as they are now.

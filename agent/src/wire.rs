@@ -29,18 +29,3 @@ impl Result {
 
 /// Name of the kernel's own policy on the wire: what decides where none is attached.
 pub const DEFAULT_POLICY: &str = "default";
-/// Buckets of a histogram of read calls, see `Counters.read_latency_total`.
-pub const LATENCY_BUCKETS: usize = 104;
-
-/// Bucket of a read call that took `ns` nanoseconds.
-#[must_use]
-pub fn latency_bucket(ns: u64) -> usize {
-    let us = ns / 1000;
-    if us == 0 {
-        return 0;
-    }
-    let exponent = us.ilog2() as usize;
-    // Bits after the leading one, from nanoseconds: short calls have quarters of a microsecond.
-    let quarter = ((ns / 250) >> exponent) as usize & 3;
-    (4 * exponent + quarter).min(LATENCY_BUCKETS - 1)
-}

@@ -76,6 +76,8 @@ struct cache_ext_iter_opts {
  *            or watch. It has no use for lists and ghosts, and the build refuses them: in simulation
  *            those are kernel_lru's, which evicts in the kernel's place.
  *   void folio_added(struct folio *folio)      put it on a list; needed with evict_folios
+ *            also called for what is cached when the policy is attached, oldest first, which is no
+ *            access: folio_accessed is called when there is one
  *   void folio_accessed(struct folio *folio, bool first)
  *            first: the access that brought the folio in, or the first use after readahead;
  *            it is not a re-reference

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The few kernel types that the sampler reads, as minimal declarations that CO-RE relocates against
- * the running kernel's BTF. Fields are those that kernels 5.15 to 6.12 have in common.
+ * the running kernel's BTF. Fields are those that all kernels from 5.15 on have in common; of what
+ * differs among them there is a flavour (NAME___FLAVOUR) for each form.
  */
 #ifndef CACHEPILOT_SAMPLER_KERNEL_TYPES_H
 #define CACHEPILOT_SAMPLER_KERNEL_TYPES_H
@@ -21,6 +22,10 @@ enum bpf_map_type {
 #define BPF_F_NO_PREALLOC 1
 #define BPF_LOCAL_STORAGE_GET_F_CREATE 1
 #define BPF_RB_NO_WAKEUP 1
+#define BPF_RB_AVAIL_DATA 0
+#define BPF_RB_RING_SIZE 1
+#define BPF_RB_CONS_POS 2
+#define BPF_RB_HEADER_BYTES 8
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -29,15 +34,28 @@ struct super_block {
 	unsigned long s_magic;
 };
 
+struct address_space;
+
 struct inode {
 	unsigned short i_mode;
 	struct super_block *i_sb;
+	struct address_space *i_mapping;
 	unsigned long i_ino;
 	u32 i_generation;
 };
 
+struct xarray {
+	void *xa_head;
+};
+
 struct address_space {
 	struct inode *host;
+	struct xarray i_pages;
+};
+
+struct xa_node {
+	unsigned char shift;
+	void *slots[64];
 };
 
 struct file_ra_state {
@@ -88,16 +106,57 @@ struct mem_cgroup___cache_ext {
 	void *cache_ext;
 };
 
-/* The first words of a folio lie on those of its first page in all these kernels. */
-struct page {
-	unsigned long flags;
+/* The newest kernels charge folios through it; is_root came with that. */
+struct obj_cgroup {
+	struct mem_cgroup *memcg;
+	bool is_root;
+};
+
+/* From 5.16 on; what is read of it is in folio.h. */
+struct folio {
 	struct address_space *mapping;
 	unsigned long index;
 	unsigned long memcg_data;
 };
 
-struct folio {
+/* Before 6.18, and from then on. */
+struct folio___flags_word {
+	unsigned long flags;
+};
+
+struct folio___flags_struct {
+	struct {
+		unsigned long f;
+	} flags;
+};
+
+/* From 6.0 on, and from 6.15 on; before, the first tail page has the number of pages. */
+struct folio___folio_nr_pages {
 	unsigned int _folio_nr_pages;
+};
+
+struct folio___nr_pages {
+	unsigned int _nr_pages;
+};
+
+/* 5.15 has no folios: what they hold later is in their first page. */
+struct page {
+	unsigned long flags;
+	struct address_space *mapping;
+	unsigned long index;
+	unsigned long memcg_data;
+	unsigned int compound_nr;
+};
+
+struct folio_batch {
+	unsigned char nr;
+	void *folios[1];
+};
+
+/* The same in 5.15. */
+struct pagevec {
+	unsigned char nr;
+	void *pages[1];
 };
 
 struct pipe_inode_info {

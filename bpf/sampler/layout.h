@@ -30,11 +30,21 @@ struct tenant_counts {
 	u64 latency[LATENCY_BUCKETS];
 };
 
-/* Of one CPU: events that found no room, and pages beyond those looked at in one call. */
-struct cpu_losses {
+/* What could not be seen: events without room, pages not looked at, calls not followed. */
+struct losses {
 	u64 dropped_events;
 	u64 unsampled_pages;
 	u64 untracked_calls;
+};
+
+/* Of one cgroup: what it lost, and how much of the ring it takes up. */
+struct cgroup_share {
+	struct losses lost;
+	/* Where the agent had read to when `waiting_bytes` began anew. */
+	u64 read_to;
+	u64 waiting_bytes;
+	/* Pages that the kernel left out of its sample and that were looked at here. */
+	u64 rest_pages;
 };
 
 /* What the agent asks of a kernel that counts by itself: of which cgroup, below which hash. */
@@ -46,6 +56,10 @@ struct watch_request {
 /* The kernel's CACHE_EXT_WRITE and CACHE_EXT_MMAP. */
 #define EVENT_WRITE 1
 #define EVENT_MMAP 2
+/* The page is charged to a cgroup that is not the tenant's. */
+#define EVENT_ELSEWHERE 4
+/* No access: the page is gone though reclaim did not take it. */
+#define EVENT_REMOVAL 8
 
 /* One access to one page: a record of docs/trace_format.md, with more flags. */
 struct event {

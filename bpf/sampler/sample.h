@@ -3,11 +3,7 @@
 #ifndef CACHEPILOT_SAMPLER_SAMPLE_H
 #define CACHEPILOT_SAMPLER_SAMPLE_H
 
-#include "ring.h"
-
-#define PAGE_SHIFT 12
-/* Most pages of one call that are looked at for sampling: 4 MiB. */
-#define MAX_SAMPLED_PAGES 1024
+#include "pages.h"
 
 /* Pages [first, last] of a file that a call in progress asked for; mapping is 0 between calls. */
 struct range {
@@ -27,14 +23,7 @@ struct task_state {
 	s64 spliced_from;
 };
 
-/* The agent puts every cgroup of a tenant here, and sizes this and `counts` before loading. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__type(key, u64);
-	__type(value, struct cgroup_entry);
-	__uint(max_entries, 4096);
-} cgroups SEC(".maps");
-
+/* The agent sizes this before loading. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__type(key, u32);
@@ -48,11 +37,6 @@ struct {
 	__type(key, int);
 	__type(value, struct task_state);
 } tasks SEC(".maps");
-
-static __always_inline struct cgroup_entry *entry_of(u64 cgroup)
-{
-	return bpf_map_lookup_elem(&cgroups, &cgroup);
-}
 
 static __always_inline struct tenant_counts *counts_of(const struct cgroup_entry *entry)
 {
@@ -68,29 +52,18 @@ static __always_inline struct task_state *state_of_current(bool create)
 				    create ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
 }
 
-/* models::hash::sample_hash(), where `file` is the part of the inode and its generation. */
-static __always_inline u64 sample_hash(u64 file, u64 index)
+/* The state of the current task for a call that begins; NULL when its cgroup is not tracked. */
+static __always_inline struct task_state *state_of_call(void)
 {
-	u64 x = index + file;
+	u64 cgroup = bpf_get_current_cgroup_id();
+	struct task_state *state;
 
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-	return (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-}
-
-/*
- * Reports an access to a page whose hash is up to the threshold. A global function, which the
- * verifier looks at once: it follows the loop below page by page, and when this was a part of it,
- * that of 6.1 did not come to an end within minutes on an emulated CPU.
- */
-__attribute__((noinline)) int sample_page(struct event *event, u64 file, u64 index, u64 threshold)
-{
-	if (!event)
-		return 0;
-	if (sample_hash(file, index) > threshold)
-		return 0;
-	event->index = index;
-	report(event);
-	return 0;
+	if (!entry_of(cgroup))
+		return NULL;
+	state = state_of_current(true);
+	if (!state)
+		LOSE(cgroup, untracked_calls, 1);
+	return state;
 }
 
 /*
@@ -98,12 +71,12 @@ __attribute__((noinline)) int sample_page(struct event *event, u64 file, u64 ind
  * threshold of the cgroup.
  */
 static __always_inline void accessed(const struct cgroup_entry *entry, struct tenant_counts *of,
-				     u64 cgroup, const struct inode *host, u64 first, u64 pages,
-				     u32 flags, u64 now_ns)
+				     u64 cgroup, struct address_space *mapping, u64 first,
+				     u64 pages, u32 flags, u64 now_ns)
 {
 	u64 threshold = entry->threshold;
-	struct event event = {};
-	u64 file;
+	struct sampling sampling = {};
+	u64 seen;
 
 	ADD(of->accesses, pages);
 	if (flags & EVENT_MMAP)
@@ -112,18 +85,15 @@ static __always_inline void accessed(const struct cgroup_entry *entry, struct te
 		ADD(of->write_accesses, pages);
 	if (!threshold)
 		return;
-	event.time_ns = now_ns;
-	event.cgroup = cgroup;
-	event.inode = host->i_ino;
-	event.device = host->i_sb->s_dev;
-	event.generation = host->i_generation;
-	event.task = (u32)bpf_get_current_pid_tgid();
-	event.flags = flags;
-	file = (event.inode ^ event.generation) << 32;
-	for (u32 i = 0; i < MAX_SAMPLED_PAGES && i < pages; i++)
-		sample_page(&event, file, first + i, threshold);
-	if (pages > MAX_SAMPLED_PAGES)
-		LOSE(unsampled_pages, pages - MAX_SAMPLED_PAGES);
+	fill_event(&sampling.event, cgroup, mapping->host, flags, now_ns);
+	sampling.mapping = (u64)mapping;
+	if (pages == 1) {
+		sample_page(&sampling, first, threshold);
+		return;
+	}
+	seen = sample_pages(&sampling, first, pages, threshold);
+	if (seen < pages)
+		LOSE(cgroup, unsampled_pages, pages - seen);
 }
 
 /* wire::latency_bucket(). */

@@ -3,13 +3,15 @@
  * Counts what cgroups do with the page cache, and reports sampled accesses. See README.md for the
  * attach points and what each can and cannot see.
  */
+#include "folio.h"
+#include "removed.h"
 #include "sample.h"
 
 #define FGP_WRITE 0x08
+/* Above it there is how much is to be written, as the order of a folio (fgf_set_order(), 6.6). */
+#define FGF_ORDER_SHIFT 26
 #define VM_FAULT_NOPAGE 0x100
 #define VM_FAULT_LOCKED 0x200
-#define MEMCG_DATA_FLAGS 0x3UL
-#define MEMCG_DATA_NOTES 0x7ffUL /* the same and the notes of cache_ext */
 #define S_IFMT 0170000
 #define S_IFBLK 0060000
 #define MAX_ERRNO 4095
@@ -26,13 +28,9 @@ int BPF_PROG(read_begin, struct kiocb *iocb, struct iov_iter *iter)
 	struct file *file;
 	s64 position;
 
-	if (!entry_of(bpf_get_current_cgroup_id()))
+	state = state_of_call();
+	if (!state)
 		return 0;
-	state = state_of_current(true);
-	if (!state) {
-		LOSE(untracked_calls, 1);
-		return 0;
-	}
 	file = iocb->ki_filp;
 	position = iocb->ki_pos;
 	state->read.first = position >> PAGE_SHIFT;
@@ -72,8 +70,8 @@ int BPF_PROG(read_end, struct kiocb *iocb, struct iov_iter *iter, s64 already, s
 	if ((s64)first == state->previous)
 		first++;
 	if (first <= last)
-		accessed(entry, of, cgroup, iocb->ki_filp->f_mapping->host, first, last - first + 1,
-			 0, now_ns);
+		accessed(entry, of, cgroup, iocb->ki_filp->f_mapping, first, last - first + 1, 0,
+			 now_ns);
 	return 0;
 }
 
@@ -85,13 +83,9 @@ int BPF_PROG(splice_begin, struct file *file, s64 *position, struct pipe_inode_i
 	struct task_state *state;
 	s64 from = 0;
 
-	if (!entry_of(bpf_get_current_cgroup_id()))
+	state = state_of_call();
+	if (!state)
 		return 0;
-	state = state_of_current(true);
-	if (!state) {
-		LOSE(untracked_calls, 1);
-		return 0;
-	}
 	bpf_probe_read_kernel(&from, sizeof(from), position);
 	state->read.first = from >> PAGE_SHIFT;
 	state->read.last = (from + bytes - 1) >> PAGE_SHIFT;
@@ -119,25 +113,27 @@ int BPF_PROG(splice_end, struct file *file, s64 *position, struct pipe_inode_inf
 		return 0;
 	first = state->read.first;
 	last = (u64)(state->spliced_from + result - 1) >> PAGE_SHIFT;
-	accessed(entry, of, cgroup, file->f_mapping->host, first, last - first + 1, 0,
+	accessed(entry, of, cgroup, file->f_mapping, first, last - first + 1, 0,
 		 bpf_ktime_get_ns());
 	return 0;
 }
 
 /* Buffered writes: the page that is written to is looked up, and made when it is not cached. */
 
+static __always_inline u64 pages_to_write(u32 flags)
+{
+	return 1ULL << (flags >> FGF_ORDER_SHIFT & 31);
+}
+
 static __always_inline int write_began(struct address_space *mapping, u64 index, u32 flags)
 {
 	struct task_state *state;
 
-	if (!(flags & FGP_WRITE) || !entry_of(bpf_get_current_cgroup_id()))
+	state = flags & FGP_WRITE ? state_of_call() : NULL;
+	if (!state)
 		return 0;
-	state = state_of_current(true);
-	if (!state) {
-		LOSE(untracked_calls, 1);
-		return 0;
-	}
-	state->write.first = state->write.last = index;
+	state->write.first = index;
+	state->write.last = index + pages_to_write(flags) - 1;
 	state->write.mapping = (u64)mapping;
 	return 0;
 }
@@ -148,7 +144,7 @@ static __always_inline int write_ended(struct address_space *mapping, u64 index,
 	struct task_state *state;
 	struct cgroup_entry *entry;
 	struct tenant_counts *of;
-	u64 cgroup;
+	u64 cgroup, pages;
 
 	if (!(flags & FGP_WRITE))
 		return 0;
@@ -159,9 +155,12 @@ static __always_inline int write_ended(struct address_space *mapping, u64 index,
 		return 0;
 	state->write.mapping = 0;
 	of = counts_of(entry);
-	if (of && found && found < (u64)-MAX_ERRNO)
-		accessed(entry, of, cgroup, mapping->host, index, 1, EVENT_WRITE,
-			 bpf_ktime_get_ns());
+	if (!of || !found || found >= (u64)-MAX_ERRNO)
+		return 0;
+	pages = index_of((void *)found) + pages_of((void *)found) - index;
+	if (pages > pages_to_write(flags))
+		pages = pages_to_write(flags);
+	accessed(entry, of, cgroup, mapping, index, pages, EVENT_WRITE, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -173,6 +172,20 @@ int BPF_PROG(write_begin, struct address_space *mapping, u64 index, u32 flags)
 
 SEC("fexit/__filemap_get_folio")
 int BPF_PROG(write_end, struct address_space *mapping, u64 index, u32 flags, u32 gfp, u64 found)
+{
+	return write_ended(mapping, index, flags, found);
+}
+
+/* The same in the newest kernels. */
+SEC("fentry/__filemap_get_folio_mpol")
+int BPF_PROG(write_begin_mpol, struct address_space *mapping, u64 index, u32 flags)
+{
+	return write_began(mapping, index, flags);
+}
+
+SEC("fexit/__filemap_get_folio_mpol")
+int BPF_PROG(write_end_mpol, struct address_space *mapping, u64 index, u32 flags, u32 gfp,
+	     void *policy, u64 found)
 {
 	return write_ended(mapping, index, flags, found);
 }
@@ -197,14 +210,14 @@ static __always_inline void mapped(struct vm_fault *vmf)
 	u64 cgroup = bpf_get_current_cgroup_id();
 	struct cgroup_entry *entry = entry_of(cgroup);
 	struct tenant_counts *of = entry ? counts_of(entry) : NULL;
-	struct inode *host;
+	struct address_space *mapping;
 
 	if (!of)
 		return;
 	/* Shared memory has some of its faults there, and is no page cache. */
-	host = vmf->vma->vm_file->f_mapping->host;
-	if (host->i_sb->s_magic != TMPFS_MAGIC)
-		accessed(entry, of, cgroup, host, vmf->pgoff, 1, EVENT_MMAP, bpf_ktime_get_ns());
+	mapping = vmf->vma->vm_file->f_mapping;
+	if (mapping->host->i_sb->s_magic != TMPFS_MAGIC)
+		accessed(entry, of, cgroup, mapping, vmf->pgoff, 1, EVENT_MMAP, bpf_ktime_get_ns());
 }
 
 SEC("fexit/filemap_map_pages")
@@ -220,13 +233,9 @@ int BPF_PROG(fault_begin, struct vm_fault *vmf)
 {
 	struct task_state *state;
 
-	if (!entry_of(bpf_get_current_cgroup_id()))
+	state = state_of_call();
+	if (!state)
 		return 0;
-	state = state_of_current(true);
-	if (!state) {
-		LOSE(untracked_calls, 1);
-		return 0;
-	}
 	state->fault.first = state->fault.last = vmf->pgoff;
 	state->fault.mapping = (u64)vmf->vma->vm_file->f_mapping;
 	return 0;
@@ -247,17 +256,6 @@ int BPF_PROG(fault_end, struct vm_fault *vmf, u32 result)
 }
 
 /* Folios that come and go. */
-
-static __always_inline u64 pages_of(void *folio)
-{
-	unsigned long flags = BPF_CORE_READ((struct page *)folio, flags);
-
-	if (!(flags & 1UL << bpf_core_enum_value(enum pageflags, PG_head)))
-		return 1;
-	if (!bpf_core_field_exists(struct folio, _folio_nr_pages))
-		return 1;
-	return BPF_CORE_READ((struct folio *)folio, _folio_nr_pages);
-}
 
 /* How many of the pages [first, last] a call in progress asked for. */
 static __always_inline u64 demanded(const struct range *range, u64 mapping, u64 first, u64 last)
@@ -286,8 +284,8 @@ int BPF_PROG(folio_added, void *folio)
 	of = entry ? counts_of(entry) : NULL;
 	if (!of)
 		return 0;
-	mapping = (u64)BPF_CORE_READ((struct page *)folio, mapping);
-	first = BPF_CORE_READ((struct page *)folio, index);
+	mapping = (u64)mapping_of(folio);
+	first = index_of(folio);
 	last = first + pages_of(folio) - 1;
 	state = state_of_current(false);
 	if (state) {
@@ -311,22 +309,19 @@ int BPF_PROG(folio_added, void *folio)
 /* The counts of the cgroup that a folio is charged to: reclaim runs in anyone's context. */
 static __always_inline struct tenant_counts *counts_of_owner(void *folio)
 {
-	bool notes = bpf_core_field_exists(struct mem_cgroup___cache_ext, cache_ext);
-	u64 memcg = BPF_CORE_READ((struct page *)folio, memcg_data);
-	struct cgroup_entry *entry;
+	struct cgroup_entry *entry = entry_of(owner_of(folio));
 
-	memcg &= notes ? ~MEMCG_DATA_NOTES : ~MEMCG_DATA_FLAGS;
-	if (!memcg)
-		return NULL;
-	entry = entry_of(BPF_CORE_READ((struct mem_cgroup *)memcg, css.cgroup, kn, id));
 	return entry ? counts_of(entry) : NULL;
 }
 
 /* Reclaim leaves a shadow; truncation and dropping on request leave none. */
 static __always_inline int removed(void *folio, void *shadow)
 {
-	struct tenant_counts *of = shadow ? counts_of_owner(folio) : NULL;
+	struct tenant_counts *of;
 
+	if (!shadow)
+		return removed_alone(folio);
+	of = counts_of_owner(folio);
 	if (of)
 		ADD(of->evictions, pages_of(folio));
 	return 0;
@@ -348,10 +343,9 @@ int BPF_PROG(removed_old, void *page, void *shadow)
 SEC("fentry/workingset_refault")
 int BPF_PROG(refaulted, void *folio, void *shadow)
 {
-	unsigned long flags = BPF_CORE_READ((struct page *)folio, flags);
 	struct tenant_counts *of;
 
-	if (flags & 1UL << bpf_core_enum_value(enum pageflags, PG_swapbacked))
+	if (folio_has_flag(folio, bpf_core_enum_value(enum pageflags, PG_swapbacked)))
 		return 0;
 	of = counts_of_owner(folio);
 	if (of)

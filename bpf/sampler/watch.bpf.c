@@ -3,7 +3,8 @@
  * The sampler of kernels that count by themselves (kernel/patches, mm/cache_ext/watch.c): says which
  * cgroups to watch, copies their counts, and reports the accesses that the kernel sampled.
  */
-#include "ring.h"
+#include "pages.h"
+#include "removed.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -18,13 +19,19 @@ extern int bpf_cache_ext_watch(u64 cgroup_id, u64 threshold) __ksym;
 extern int bpf_cache_ext_unwatch(u64 cgroup_id) __ksym;
 extern int bpf_cache_ext_counts(u64 cgroup_id, struct cache_ext_counts *counts) __ksym;
 
-/* Cgroups of this agent: accesses of whatever else is watched are somebody else's. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__type(key, u64);
-	__type(value, u32);
-	__uint(max_entries, 4096);
-} cgroups SEC(".maps");
+/* Most pages of one call that the kernel looks at itself, its CX_MAX_SAMPLED. */
+#define KERNEL_SAMPLED 1024
+/* A threshold that leaves out nothing: the kernel has chosen. */
+#define ALL_PAGES (~0ULL)
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct cache_ext_call {
+	s64 pos;
+	s64 prev_pos;
+};
+
+#pragma clang attribute pop
 
 /* Where `read_counts` leaves what it found. */
 struct {
@@ -55,21 +62,53 @@ int read_counts(struct watch_request *request)
 	return counts ? bpf_cache_ext_counts(request->cgroup, counts) : -1;
 }
 
+/* Accesses of whatever else is watched are somebody else's. */
 SEC("tp_btf/cache_ext_access")
 int BPF_PROG(sampled, u64 cgroup, struct inode *inode, u64 index, u32 flags)
 {
-	struct event event = {};
+	struct sampling sampling = {};
 
-	if (!bpf_map_lookup_elem(&cgroups, &cgroup))
+	if (!entry_of(cgroup))
 		return 0;
-	event.time_ns = bpf_ktime_get_ns();
-	event.cgroup = cgroup;
-	event.inode = inode->i_ino;
-	event.index = index;
-	event.device = inode->i_sb->s_dev;
-	event.generation = inode->i_generation;
-	event.task = (u32)bpf_get_current_pid_tgid();
-	event.flags = flags;
-	report(&event);
+	fill_event(&sampling.event, cgroup, inode, flags, bpf_ktime_get_ns());
+	sampling.mapping = (u64)inode->i_mapping;
+	sample_page(&sampling, index, ALL_PAGES);
+	return 0;
+}
+
+/* Of those that reclaim takes the kernel tells the number. */
+SEC("fentry/__filemap_remove_folio")
+int BPF_PROG(folio_removed, void *folio, void *shadow)
+{
+	return shadow ? 0 : removed_alone(folio);
+}
+
+/*
+ * The pages of a read behind those that the kernel looks at. The agent attaches it only while there
+ * are such reads, since every read of every cgroup passes here.
+ */
+SEC("fentry/__cache_ext_read_end")
+int BPF_PROG(read_rest, struct cache_ext_call *call, struct address_space *mapping, s64 pos)
+{
+	u64 first = call->pos >> PAGE_SHIFT;
+	u64 end = (pos + (1 << PAGE_SHIFT) - 1) >> PAGE_SHIFT;
+	struct cgroup_share *share;
+	struct cgroup_entry *entry;
+	struct sampling sampling = {};
+	u64 cgroup;
+
+	if (first == (call->prev_pos - 1) >> PAGE_SHIFT)
+		first++;
+	first += KERNEL_SAMPLED;
+	if (pos == call->pos || first >= end)
+		return 0;
+	cgroup = bpf_get_current_cgroup_id();
+	entry = entry_of(cgroup);
+	share = bpf_map_lookup_elem(&shares, &cgroup);
+	if (!entry || !entry->threshold || !share)
+		return 0;
+	fill_event(&sampling.event, cgroup, mapping->host, 0, bpf_ktime_get_ns());
+	sampling.mapping = (u64)mapping;
+	ADD(share->rest_pages, sample_pages(&sampling, first, end - first, entry->threshold));
 	return 0;
 }

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Types of the compiled extension: the Rust crate `models` seen from Python.
 
-Arrays are numpy arrays handed over without a copy, in both directions. Long calls release the
-interpreter lock, call `progress(share)` with 0 <= share <= 1 some ten times a second, and stop
+Arrays that come back are not copied. Those given are copied piece by piece while a call runs: one
+that is written meanwhile is read as it is at that moment. Long calls release the interpreter lock,
+call `progress(share)` with 0 <= share <= 1 some ten times a second, and stop
 with KeyboardInterrupt on Ctrl-C. Bad input raises `ModelsError` (a ValueError) with one line.
 """
 
@@ -16,15 +17,35 @@ from numpy.typing import NDArray
 Progress = Callable[[float], None]
 Tunables = Mapping[str, Mapping[str, int]]
 Source = str | PathLike[str] | NDArray[np.uint64]
-"""A trace file, or page keys that are read where they lie."""
+"""A trace file, or page keys."""
 
 class ModelsError(ValueError): ...
 
 @final
-class SimResult:
-    """Outcome of one policy at one size over one trace.
+class TraceOptions:
+    """How to read a trace file, `docs/trace_format.md`.
 
-    `batch` is what the policy was asked for: never more than a sixteenth of the cache.
+    `format` names the format when the suffix does not; `column`, `offset` and `length` are columns
+    of a CSV file. Byte ranges become requests for the pages of `page_bytes` that they touch, or one
+    request each with `whole_requests`. What does not fit the format is refused when it is read.
+    """
+
+    def __init__(
+        self,
+        format: str | None = None,
+        column: str | None = None,
+        offset: str | None = None,
+        length: str | None = None,
+        page_bytes: int | None = None,
+        whole_requests: bool = False,
+    ) -> None: ...
+
+@final
+class SimResult:
+    """Outcome of one policy at one size over what was measured of a trace.
+
+    `batch` is what the policy was asked for: never more than a sixteenth of the cache. `seconds`
+    are of the whole simulation, warm-up included.
     """
 
     policy: str
@@ -39,22 +60,74 @@ class SimResult:
     bytes_per_page: float
     @property
     def miss_ratio(self) -> float: ...
+    def window_requests(self) -> NDArray[np.uint64]:
+        """Requests of each window, in order; empty when none were asked for."""
+    def window_misses(self) -> NDArray[np.uint64]:
+        """Of these, how many missed."""
 
 @final
-class PageCache:
-    """A page cache whose policy and size may change while it runs; of one thread.
+class CacheStats:
+    """What a `Cache` counted, and what it holds: pages, ghosts, and bytes of memory."""
 
-    A policy that is swapped in adopts every resident page, oldest first, as in the kernel.
-    Raises ModelsError for a policy that does not exist or a size that is out of range.
+    requests: int
+    misses: int
+    evictions: int
+    refused: int
+    fallbacks: int
+    rejected: int
+    resident_pages: int
+    ghosts: int
+    bytes: int
+    @property
+    def hits(self) -> int: ...
+    @property
+    def miss_ratio(self) -> float:
+        """0 to 1; 0 before the first request."""
+
+@final
+class Cache:
+    """A page cache that is driven request by request; of one thread.
+
+    `policy` is `NAME` or `NAME:VARIANT`. One that is swapped in adopts every resident page, oldest
+    first, as in the kernel. Up to `batch` pages are asked for per eviction: 1 is the textbook
+    algorithm, 32 the kernel's. Tunables are given by name; `name.3` is element 3 of an array. `page
+    in cache` looks without touching; `len(cache)` is the pages held. Raises ModelsError for a
+    policy that does not exist and for numbers that are out of range.
     """
 
-    def __init__(self, policy: str, size_pages: int, seed: int = 1) -> None: ...
-    def run(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    def __init__(
+        self,
+        policy: str,
+        size_pages: int,
+        seed: int = 1,
+        batch: int = 32,
+        tunables: Mapping[str, int] | None = None,
+    ) -> None: ...
+    @property
+    def policy(self) -> str: ...
+    @property
+    def size_pages(self) -> int: ...
+    @property
+    def tunables(self) -> dict[str, int | list[int]]:
+        """Every tunable in force; an array as a list."""
+    def access(self, key: int, task: int = 0) -> bool:
+        """Serves one request for a page, 0 <= key < 2^64; whether it hit."""
+    def run(
+        self, keys: NDArray[np.uint64], tasks: NDArray[np.uint32] | None = None
+    ) -> NDArray[np.bool_]:
         """Serves requests, shape (N,); which of them hit."""
-    def swap(self, policy: str) -> None: ...
+    def forget(self, key: int) -> None:
+        """Drops a page as truncation does, and its ghost."""
+    def swap(self, policy: str, tunables: Mapping[str, int] | None = None) -> None: ...
     def resize(self, size_pages: int) -> None: ...
+    def set_tunables(self, tunables: Mapping[str, int]) -> None: ...
+    def stats(self) -> CacheStats:
+        """Counts since the start or the last `reset_stats`, over all policies."""
+    def reset_stats(self) -> None: ...
     def resident(self) -> NDArray[np.uint64]:
         """The keys of the pages held now."""
+    def __contains__(self, key: int) -> bool: ...
+    def __len__(self) -> int: ...
 
 @final
 class Curve:
@@ -81,11 +154,10 @@ class ReadaheadResult:
 
     A miss is a page of a read that was not cached, which its reader waits for, and `waits` is how
     often one did: mostly once for all pages of a read. `disk_reads` are runs of pages that came
-    from the disk in one piece. `ahead_pages` were read before they were
-    asked for, and each of them was accessed since (`used_pages`), evicted without an access
-    (`wasted_pages`), or is cached and waits (`pending_pages`). Those that the policy itself
-    decided, and not the model of the kernel to which it left a decision, are `own_...`: the kernel
-    counts these.
+    from the disk in one piece. `ahead_pages` were read before they were asked for, and each of them
+    was accessed since (`used_pages`), evicted without an access (`wasted_pages`), or is cached and
+    waits (`pending_pages`). Those that the policy itself decided, and not the model of the kernel
+    to which it left a decision, are `own_...`: the kernel counts these.
     """
 
     policy: str
@@ -145,26 +217,43 @@ def policies_json() -> str:
 def readahead_policies_json() -> str:
     """The manifests of every folder of a readahead policy, as a JSON array."""
 
-def trace_info_json(path: str, column: str | None = None, progress: Progress | None = None) -> str:
+def trace_info_json(
+    path: str, options: TraceOptions | None = None, progress: Progress | None = None
+) -> str:
     """JSON object: format, requests, distinct_pages, one_hit_ratio, and what the format knows."""
 
 def trace_footprint(
-    path: str, column: str | None = None, progress: Progress | None = None
+    path: str, options: TraceOptions | None = None, progress: Progress | None = None
 ) -> tuple[int, int]:
     """(requests, distinct pages) of a trace; memory of the distinct pages."""
 
-def trace_head_json(path: str, count: int, column: str | None = None) -> str:
+def trace_head_json(path: str, count: int, options: TraceOptions | None = None) -> str:
     """The first `count` requests as a JSON array of objects."""
 
 def trace_keys(
-    path: str, limit: int | None = None, column: str | None = None
+    path: str, limit: int | None = None, options: TraceOptions | None = None
 ) -> NDArray[np.uint64]:
     """The page keys of the first `limit` requests (all, when None) as one array."""
 
 def trace_convert(
-    source: str, target: str, column: str | None = None, progress: Progress | None = None
+    source: str, target: str, options: TraceOptions | None = None, progress: Progress | None = None
 ) -> int:
     """Writes `target` in the format of its suffix; returns the requests written."""
+
+def trace_generate(
+    target: str,
+    mix: Sequence[str],
+    requests: int,
+    seed: int = 1,
+    progress: Progress | None = None,
+) -> int:
+    """Writes the first `requests` of a mixture of at most 64 patterns; returns them.
+
+    Patterns are texts, `docs/trace_format.md`. The keys of pattern i begin at i * 2^56.
+    """
+
+def synthetic_keys(mix: Sequence[str], requests: int, seed: int = 1) -> NDArray[np.uint64]:
+    """The same as page keys, shape (requests,)."""
 
 def record_dtype() -> np.dtype[np.void]:
     """The record of `docs/trace_format.md`, field by field."""
@@ -185,13 +274,17 @@ def simulate(
     batch: int = 32,
     seed: int = 1,
     tunables: Tunables | None = None,
-    column: str | None = None,
+    options: TraceOptions | None = None,
+    warmup_requests: int = 0,
+    window_requests: int | None = None,
     threads: int = 0,
     progress: Progress | None = None,
 ) -> list[SimResult]:
     """Every policy at every size in one pass over the trace; `threads` 0 means all cores.
 
-    Results are in the order policies x sizes. The policy name `opt` is Belady's OPT.
+    Results are in the order policies x sizes. The policy name `opt` is Belady's OPT. The first
+    `warmup_requests` fill the caches and count nowhere; behind them, misses are also counted per
+    window of `window_requests` (the last may be shorter; a million at most).
     """
 
 def simulate_keys(
@@ -244,7 +337,7 @@ def mrc_exact(
     policies: Sequence[str],
     batch: int = 32,
     seed: int = 1,
-    column: str | None = None,
+    options: TraceOptions | None = None,
     threads: int = 0,
     progress: Progress | None = None,
 ) -> list[Curve]:
@@ -256,7 +349,7 @@ def mrc_shards(
     rate: float | None = None,
     smax: int | None = None,
     half_life: float | None = None,
-    column: str | None = None,
+    options: TraceOptions | None = None,
     progress: Progress | None = None,
 ) -> Curve:
     """SHARDS curve of LRU at a fixed rate or, with `smax`, a fixed sample size."""
@@ -269,7 +362,7 @@ def mrc_minisim(
     smax: int | None = None,
     half_life: float | None = None,
     seed: int = 1,
-    column: str | None = None,
+    options: TraceOptions | None = None,
     threads: int = 0,
     progress: Progress | None = None,
 ) -> list[Curve]:

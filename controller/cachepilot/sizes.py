@@ -72,6 +72,41 @@ def parse_size(text: str) -> Size:
     return Size(text, pages=pages)
 
 
+def parse_bytes(text: str) -> int:
+    """Reads an amount of bytes: a whole number, bare or with KiB, MiB, GiB or TiB.
+
+    Raises InputError naming the forms that are allowed.
+    """
+    match = _NUMBER.fullmatch(text.strip())
+    scale = {"": 1, **UNITS_BYTES}.get(match["unit"]) if match else None
+    amount = None if match is None or scale is None else Fraction(match["number"]) * scale
+    if amount is None or amount.denominator != 1:
+        units = ", ".join(UNITS_BYTES)
+        raise InputError(
+            f"{text!r}: not whole bytes (allowed: a number like 4096, or with {units})"
+        )
+    return int(amount)
+
+
+def parse_requests(text: str, of_requests: int) -> int:
+    """Reads a number of requests, or a share of `of_requests` like 0.2 or 20%, rounded down.
+
+    Raises InputError naming the forms that are allowed.
+    """
+    match = _NUMBER.fullmatch(text.strip())
+    if match is not None and match["unit"] in ("", "%"):
+        number = Fraction(match["number"])
+        if match["unit"] == "%" or "." in match["number"]:
+            share = number / 100 if match["unit"] else number
+            if share < 1:
+                return int(share * of_requests)
+        else:
+            return int(number)
+    raise InputError(
+        f"{text!r}: not a number of requests, nor a share of them below 1 like 0.2 or 20%"
+    )
+
+
 def parse_sizes(text: str) -> list[Size]:
     """Reads a comma-separated list of sizes, in the order given."""
     return [parse_size(part) for part in text.split(",")]

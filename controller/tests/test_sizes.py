@@ -13,6 +13,8 @@ from cachepilot.sizes import (
     UNITS_BYTES,
     human_bytes,
     human_pages,
+    parse_bytes,
+    parse_requests,
     parse_size,
     parse_sizes,
 )
@@ -99,3 +101,41 @@ def test_human() -> None:
     assert human_bytes(12) == "12 B"
     assert human_pages(1) == "1 page (4 KiB)"
     assert human_pages(4096) == "4,096 pages (16 MiB)"
+
+
+@pytest.mark.parametrize(
+    ("text", "amount"),
+    [("0", 0), ("4096", 4096), ("4KiB", 4096), (" 1.5 KiB ", 1536), ("2GiB", 2 << 30)],
+)
+def test_bytes_are_whole_numbers_with_a_unit_or_without(text: str, amount: int) -> None:
+    assert parse_bytes(text) == amount
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "-1", "4MB", "4096 pages", "0.3KiB", "1.5", "50%", "1e3"]
+)
+def test_what_is_not_bytes_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="not whole bytes"):
+        parse_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("0", 0),
+        ("12", 12),
+        ("99999", 99999),
+        ("0.2", 200),
+        ("20%", 200),
+        ("0.0", 0),
+        ("99.99%", 999),
+    ],
+)
+def test_requests_are_a_number_or_a_share(text: str, count: int) -> None:
+    assert parse_requests(text, 1000) == count
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "1.0", "100%", "200%", "1.5", "5KiB", "1 2"])
+def test_what_is_neither_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="not a number of requests"):
+        parse_requests(text, 1000)

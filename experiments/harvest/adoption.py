@@ -13,7 +13,7 @@ from cachepilot import _models
 REQUESTS_MAX = 1_000_000
 
 
-def _pass_us(cache: _models.PageCache, load: Load, requests: int) -> float:
+def _pass_us(cache: _models.Cache, load: Load, requests: int) -> float:
     """How long the requests after the first `requests` take, as many again."""
     return float(times_us(~cache.run(load.chunk(requests, requests))).sum())
 
@@ -21,9 +21,7 @@ def _pass_us(cache: _models.PageCache, load: Load, requests: int) -> float:
 def ratio(load: Load, policy: str) -> float:
     """Time of the pass after a swap to a policy, over its time had it been in force before."""
     requests = min(load.keys.size, REQUESTS_MAX)
-    swapped, always = (
-        _models.PageCache(name, load.size_pages) for name in (KERNEL_DEFAULT, policy)
-    )
+    swapped, always = (_models.Cache(name, load.size_pages) for name in (KERNEL_DEFAULT, policy))
     for cache in (swapped, always):
         cache.run(load.chunk(0, requests))
     swapped.swap(policy)

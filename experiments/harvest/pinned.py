@@ -42,7 +42,7 @@ class Misses:
     """Which requests of a load missed under one policy, as far as they were served."""
 
     load: Load
-    cache: _models.PageCache
+    cache: _models.Cache
     served: int = 0
     counts: list[int] = field(default_factory=list)
     bits: list[NDArray[np.uint8]] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Misses:
     @classmethod
     def of(cls, load: Load, policy: str) -> "Misses":
         """Nothing served yet."""
-        return cls(load, _models.PageCache(policy, load.size_pages))
+        return cls(load, _models.Cache(policy, load.size_pages))
 
     def _serve_to(self, chunk: int) -> None:
         while len(self.bits) <= chunk:
@@ -100,7 +100,7 @@ def best_sequence(known: Mapping[str, Misses]) -> Callable[[int], Missed]:
 def naive(known: Mapping[str, Misses], first: str) -> Callable[[int], Missed]:
     """Follows an exponential mean of what all policies miss of the same accesses, at once."""
     load = known[first].load
-    cache = _models.PageCache(first, load.size_pages)
+    cache = _models.Cache(first, load.size_pages)
     mean = dict.fromkeys(known, 0.0)
     in_force = first
 

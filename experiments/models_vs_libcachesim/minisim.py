@@ -48,13 +48,13 @@ def _both(
 def run_minisim(context: Context) -> list[Row]:
     """Mean absolute error over policies, traces and sizes; and of those cells not taken whole."""
     errors: dict[tuple[str, str], float] = {}
-    sampled = []
+    sampled: list[str] = []
+    whole: list[str] = []
     for trace in recorded(context):
         rate = _rate(trace.footprint_pages)
         context.say(f"  minisim: {trace.name} at R = {rate:.4f}")
         full, mini = _both(trace, _grid(trace.footprint_pages), rate)
-        if rate < 1:
-            sampled.append(trace.name)
+        (sampled if rate < 1 else whole).append(trace.name)
         for name, ratios in full.items():
             errors[name, trace.name] = float(np.abs(mini[name] - ratios).mean())
     names = list(manifest.policies())
@@ -65,13 +65,14 @@ def run_minisim(context: Context) -> list[Row]:
         mean = float(np.mean(values))
         return Row(metric, mean, "miss ratio", goal=goal, reference=f"{reference}; {said}")
 
+    said_all = f"{len(sampled) + len(whole)} traces, {len(whole)} of them whole (R = 1, no error)"
     rows = [
-        row("models.minisim_mae", list(errors.values()), "all traces"),
+        row("models.minisim_mae", list(errors.values()), said_all),
         row("models.minisim_max", [worst], f"worst {policy} on {trace_name}", None),
     ]
     for name in names:
         of_policy = [error for (policy, _), error in errors.items() if policy == name]
-        rows.append(row(f"models.minisim_mae.{name}", of_policy, "all traces"))
+        rows.append(row(f"models.minisim_mae.{name}", of_policy, said_all))
     if sampled:
         values = [error for (_, trace), error in errors.items() if trace in sampled]
         said = f"only the {len(sampled)} traces with R < 1"

@@ -61,6 +61,12 @@ impl Ageing {
         self.half_life.map_or(usize::MAX, |h| (h / STEPS_PER_HALF_LIFE).max(1) as usize)
     }
 
+    /// The weight of the newest accesses.
+    #[must_use]
+    pub fn weight(&self) -> f64 {
+        self.weight
+    }
+
     /// Counts the next `accesses` and returns the weight that each of them carries; exactly 1
     /// without a half-life.
     #[inline]

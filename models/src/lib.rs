@@ -5,6 +5,8 @@
 
 pub mod ageing;
 mod count_correction;
+#[cfg(target_arch = "x86_64")]
+mod cpu_features;
 pub mod curve;
 pub mod error;
 pub mod exact;
@@ -22,7 +24,9 @@ pub mod rank_bitmap;
 pub mod shards;
 pub mod simulation;
 pub mod stack_distance;
+pub mod synthetic;
 mod time_set;
 pub mod trace;
+pub mod windows;
 
 pub use error::{Error, Result};

@@ -12,6 +12,7 @@ use crate::exact::check_sizes;
 use crate::hash::page_hash;
 use crate::page_index::PageIndex;
 use crate::time_set::TimeSet;
+use crate::windows::{Measure, Window};
 
 /// Next use of a page that is not used again.
 const NEVER: u32 = u32::MAX;
@@ -71,17 +72,19 @@ impl OptTrace {
         self.last_request.len() as u64
     }
 
-    /// Misses in a cache of `size_pages`, at least 1.
+    /// Misses in a cache of `size_pages`, at least 1; each request that misses is told by its
+    /// number.
     ///
     /// A resident page is known by the time of its next use, so an access hits when the set of
     /// these times holds the present, and no page needs looking up. Pages that are never used
     /// again are the first to go and are only counted.
-    fn misses(&self, size_pages: u64) -> u64 {
+    #[inline]
+    fn for_each_miss(&self, size_pages: u64, mut miss: impl FnMut(usize)) {
         let mut next_uses = TimeSet::new(self.next_use.len());
-        let (mut misses, mut resident, mut never_used_again) = (0, 0, 0u64);
+        let (mut resident, mut never_used_again) = (0, 0u64);
         for (now, &next_use) in self.next_use.iter().enumerate() {
             if !next_uses.remove(now) {
-                misses += 1;
+                miss(now);
                 if resident < size_pages {
                     resident += 1;
                 } else if never_used_again > 0 {
@@ -96,7 +99,34 @@ impl OptTrace {
                 next_uses.insert(next_use as usize);
             }
         }
+    }
+
+    fn misses(&self, size_pages: u64) -> u64 {
+        let mut misses = 0;
+        self.for_each_miss(size_pages, |_| misses += 1);
         misses
+    }
+
+    /// What a cache of `size_pages` misses of the requests that `measure` counts: of all of them,
+    /// and in each window.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when the size is outside 1..=footprint or the warm-up takes every request.
+    pub fn measured(&self, size_pages: u64, measure: Measure) -> Result<(Window, Vec<Window>)> {
+        check_sizes(&[size_pages], self.footprint_pages())?;
+        let requests = self.next_use.len() as u64;
+        let mut windows = measure.windows_of(requests)?;
+        let first = measure.warmup_requests;
+        let mut all = Window { requests: requests - first, misses: 0 };
+        self.for_each_miss(size_pages, |now| {
+            if let Some(since) = (now as u64).checked_sub(first) {
+                all.misses += 1;
+                if let Some(length) = measure.window_requests {
+                    windows[(since / length) as usize].misses += 1;
+                }
+            }
+        });
+        Ok((all, windows))
     }
 
     /// Miss ratio at each of `sizes_pages`, in their order; `stderr` is 0. One pass over the trace

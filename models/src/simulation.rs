@@ -4,6 +4,7 @@
 use crate::error::{Error, Result};
 use crate::policy::{Instance, InstanceConfig, Policy, Requests, Stats};
 use crate::trace::{Chunk, TraceReader};
+use crate::windows::{Mark, Measure, Window, WindowClock};
 use rayon::prelude::*;
 use std::time::{Duration, Instant};
 
@@ -21,9 +22,11 @@ pub struct Job {
 pub struct Outcome {
     /// The job.
     pub job: Job,
-    /// Counts over the whole trace.
+    /// Counts over all that was measured.
     pub stats: Stats,
-    /// Time spent in this simulation alone, without reading the trace.
+    /// What was counted in each window, in order; empty without [`Measure::window_requests`].
+    pub windows: Vec<Window>,
+    /// Time spent in this simulation alone, warm-up included, without reading the trace.
     pub time: Duration,
 }
 
@@ -39,12 +42,36 @@ struct Running {
     job: Job,
     instance: Instance,
     time: Duration,
+    /// Counts when the measurement began, and when the current window did.
+    begun: Stats,
+    window_begun: Stats,
+    windows: Vec<Window>,
 }
 
 impl Running {
     fn new(job: &Job) -> Result<Self> {
         let instance = Instance::new(job.policy, &job.config)?;
-        Ok(Self { job: job.clone(), instance, time: Duration::ZERO })
+        let (begun, window_begun) = (instance.stats(), instance.stats());
+        let time = Duration::ZERO;
+        Ok(Self { job: job.clone(), instance, time, begun, window_begun, windows: Vec::new() })
+    }
+
+    /// The warm-up is over: what was counted so far does not count.
+    fn begin(&mut self) {
+        self.begun = self.instance.stats();
+        self.window_begun = self.begun;
+    }
+
+    fn end_window(&mut self) {
+        let now = self.instance.stats();
+        let counted = now.since(&self.window_begun);
+        self.windows.push(Window { requests: counted.requests, misses: counted.misses });
+        self.window_begun = now;
+    }
+
+    fn outcome(self) -> Outcome {
+        let stats = self.instance.stats().since(&self.begun);
+        Outcome { stats, job: self.job, windows: self.windows, time: self.time }
     }
 
     fn run(&mut self, requests: Requests<'_>) -> Result<()> {
@@ -76,32 +103,48 @@ pub fn thread_pool(threads: usize) -> Result<rayon::ThreadPool> {
 pub struct Simulation {
     running: Vec<Running>,
     pool: rayon::ThreadPool,
+    clock: WindowClock,
 }
 
 impl Simulation {
     /// Cold caches for every job, simulated `threads` at a time (0: one per core).
     ///
     /// # Errors
-    /// Those of [`Instance::new`] and [`thread_pool`].
-    pub fn new(jobs: &[Job], threads: usize) -> Result<Self> {
+    /// Those of [`Instance::new`], [`thread_pool`] and [`WindowClock::new`].
+    pub fn new(jobs: &[Job], threads: usize, measure: Measure) -> Result<Self> {
         let running = jobs.iter().map(Running::new).collect::<Result<Vec<_>>>()?;
-        Ok(Self { running, pool: thread_pool(threads)? })
+        Ok(Self { running, pool: thread_pool(threads)?, clock: WindowClock::new(measure)? })
     }
 
     /// Runs the next requests through every job.
     ///
     /// # Errors
-    /// Those of [`Instance::run`].
-    pub fn run(&mut self, requests: Requests<'_>) -> Result<()> {
-        let running = &mut self.running;
-        self.pool.install(|| running.par_iter_mut().try_for_each(|r| r.run(requests)))
+    /// Those of [`Instance::run`], and [`Error::Argument`] when there are too many windows.
+    pub fn run(&mut self, mut requests: Requests<'_>) -> Result<()> {
+        while !requests.keys.is_empty() {
+            let count = self.clock.within(requests.keys.len());
+            let (now, later) = requests.split_at(count);
+            let running = &mut self.running;
+            self.pool.install(|| running.par_iter_mut().try_for_each(|r| r.run(now)))?;
+            match self.clock.advance(count as u64)? {
+                Some(Mark::WarmedUp) => self.running.iter_mut().for_each(Running::begin),
+                Some(Mark::WindowFull) => self.running.iter_mut().for_each(Running::end_window),
+                None => {}
+            }
+            requests = later;
+        }
+        Ok(())
     }
 
-    /// What became of the jobs, in their order.
-    #[must_use]
-    pub fn outcomes(self) -> Vec<Outcome> {
-        let outcome = |r: Running| Outcome { stats: r.instance.stats(), job: r.job, time: r.time };
-        self.running.into_iter().map(outcome).collect()
+    /// What became of the jobs, in their order. The last window may have fewer requests.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when the warm-up took every request.
+    pub fn outcomes(mut self) -> Result<Vec<Outcome>> {
+        if self.clock.finish()? {
+            self.running.iter_mut().for_each(Running::end_window);
+        }
+        Ok(self.running.into_iter().map(Running::outcome).collect())
     }
 }
 
@@ -116,12 +159,12 @@ pub fn simulate(
     threads: usize,
     progress: &mut dyn FnMut(f64) -> Result<()>,
 ) -> Result<Vec<Outcome>> {
-    let mut simulation = Simulation::new(jobs, threads)?;
+    let mut simulation = Simulation::new(jobs, threads, Measure::default())?;
     let mut chunk = Chunk::default();
     loop {
         reader.next_chunk(&mut chunk)?;
         if chunk.keys.is_empty() {
-            return Ok(simulation.outcomes());
+            return simulation.outcomes();
         }
         simulation.run(chunk.requests())?;
         progress(reader.progress())?;

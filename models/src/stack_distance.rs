@@ -6,6 +6,8 @@
 //! previous access to this page. Positions of last accesses are kept in a
 //! [`RankBitmap`] and renumbered when they run out, so memory follows the distinct pages.
 
+#[cfg(target_arch = "x86_64")]
+use crate::cpu_features::with_cpu_features;
 use crate::page_index::PageIndex;
 use crate::rank_bitmap::RankBitmap;
 
@@ -70,20 +72,7 @@ impl LruStack {
         for (hashes, distances) in blocks {
             self.make_room(hashes.len());
             #[cfg(target_arch = "x86_64")]
-            if is_x86_feature_detected!("avx512vpopcntdq")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512vl")
-                && is_x86_feature_detected!("bmi2")
-            {
-                // SAFETY: the features were detected just above.
-                unsafe { self.access_block_avx512(hashes, distances) };
-                continue;
-            } else if is_x86_feature_detected!("avx2")
-                && is_x86_feature_detected!("popcnt")
-                && is_x86_feature_detected!("bmi2")
-            {
-                // SAFETY: the features were detected just above.
-                unsafe { self.access_block_avx2(hashes, distances) };
+            if self.try_avx512(hashes, distances) || self.try_avx2(hashes, distances) {
                 continue;
             }
             self.access_block(hashes, distances);
@@ -97,16 +86,34 @@ impl LruStack {
         }
     }
 
+    /// [`Self::access_block`] with the vectors of AVX-512; false where the processor lacks it.
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq,popcnt,bmi1,bmi2")]
-    fn access_block_avx512(&mut self, hashes: &[u64], distances: &mut [u32]) {
-        self.access_block(hashes, distances);
+    #[inline]
+    fn try_avx512(&mut self, hashes: &[u64], distances: &mut [u32]) -> bool {
+        with_cpu_features!(
+            ["avx512f", "avx512bw", "avx512vl", "avx512vpopcntdq", "popcnt", "bmi1", "bmi2"],
+            fn(
+                stack: &mut LruStack = self,
+                hashes: &[u64] = hashes,
+                distances: &mut [u32] = distances
+            ) -> () { stack.access_block(hashes, distances) }
+        )
+        .is_some()
     }
 
+    /// [`Self::access_block`] with the vectors of AVX2; false where the processor lacks it.
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2,popcnt,bmi1,bmi2")]
-    fn access_block_avx2(&mut self, hashes: &[u64], distances: &mut [u32]) {
-        self.access_block(hashes, distances);
+    #[inline]
+    fn try_avx2(&mut self, hashes: &[u64], distances: &mut [u32]) -> bool {
+        with_cpu_features!(
+            ["avx2", "popcnt", "bmi1", "bmi2"],
+            fn(
+                stack: &mut LruStack = self,
+                hashes: &[u64] = hashes,
+                distances: &mut [u32] = distances
+            ) -> () { stack.access_block(hashes, distances) }
+        )
+        .is_some()
     }
 
     /// One block. The positions that the block will be given are known beforehand, so the index
@@ -231,16 +238,37 @@ mod tests {
         assert!(distances[pages as usize..].iter().all(|&d| u64::from(d) == pages));
     }
 
+    /// Distances by one of the compiled versions; `None` where the processor lacks what it needs.
+    fn by(
+        version: impl Fn(&mut LruStack, &[u64], &mut [u32]) -> bool,
+        hashes: &[u64],
+    ) -> Option<Vec<u32>> {
+        let mut distances = vec![0; hashes.len()];
+        let mut stack = LruStack::default();
+        for (h, d) in hashes.chunks(BLOCK_REQUESTS).zip(distances.chunks_mut(BLOCK_REQUESTS)) {
+            stack.make_room(h.len());
+            if !version(&mut stack, h, d) {
+                return None;
+            }
+        }
+        Some(distances)
+    }
+
     #[test]
     fn every_compiled_version_gives_the_same_distances() {
         let keys: Vec<u64> = (0..30_000u64).map(|i| page_hash(i) % (1 + i % 900)).collect();
         let hashes: Vec<u64> = keys.iter().map(|&k| page_hash(k)).collect();
-        let mut portable = vec![0; keys.len()];
-        let mut stack = LruStack::default();
-        for (h, d) in hashes.chunks(BLOCK_REQUESTS).zip(portable.chunks_mut(BLOCK_REQUESTS)) {
-            stack.make_room(h.len());
-            stack.access_block(h, d);
-        }
+        let portable = |stack: &mut LruStack, hashes: &[u64], distances: &mut [u32]| {
+            stack.access_block(hashes, distances);
+            true
+        };
+        let portable = by(portable, &hashes).unwrap();
         assert_eq!(fast(&keys, 1000), portable);
+        #[cfg(target_arch = "x86_64")]
+        for version in [LruStack::try_avx512, LruStack::try_avx2] {
+            if let Some(distances) = by(version, &hashes) {
+                assert_eq!(distances, portable);
+            }
+        }
     }
 }

@@ -63,6 +63,18 @@ fn lru_hands_over_oldest_first_and_goes_on_as_if_nothing_had_been() {
     assert_eq!(run(&mut new), run(&mut old));
 }
 
+/// Pages that become LIR as they are taken over would keep those out that are read from then on until
+/// each was missed twice.
+#[test]
+fn lirs_takes_what_is_read_after_a_swap_for_lir_and_not_what_it_took_over() {
+    const LOOP_PAGES: u64 = 700;
+    let mut lirs = instance(find("lirs").unwrap(), 1_000);
+    lirs.adopt(&(10_000..11_000).collect::<Vec<_>>()).unwrap();
+    let keys: Vec<u64> = (0..4 * LOOP_PAGES).map(|i| i % LOOP_PAGES).collect();
+    lirs.run(Requests::of_keys(&keys), None).unwrap();
+    assert_eq!(lirs.stats().misses, LOOP_PAGES);
+}
+
 #[test]
 fn what_does_not_fit_makes_room_for_itself() {
     let mut small = instance(find("lru").unwrap(), 4);

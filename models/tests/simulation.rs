@@ -6,9 +6,11 @@ mod common;
 
 use cachepilot_models::curve::{Curve, geometric_size_grid, size_grid};
 use cachepilot_models::exact::ExactLru;
+use cachepilot_models::hash::page_hash;
 use cachepilot_models::minisim::{Bank, BankConfig, Sampling};
 use cachepilot_models::policy::{
-    Instance, InstanceConfig, KERNEL_BATCH, MAX_CAPACITY_PAGES, Policy, Requests, find, policies,
+    Candidate, Instance, InstanceConfig, KERNEL_BATCH, MAX_CAPACITY_PAGES, Policy, Requests, find,
+    policies,
 };
 use common::{Trace, recorded, zipf};
 use proptest::prelude::*;
@@ -25,8 +27,12 @@ fn misses(policy: &'static Policy, keys: &[u64], size_pages: u64, batch: u32) ->
 }
 
 fn bank(policies: &[&'static Policy], sizes: &[u64], sampling: Sampling) -> Bank {
+    bank_of(policies.iter().map(|&policy| policy.into()).collect(), sizes, sampling)
+}
+
+fn bank_of(policies: Vec<Candidate>, sizes: &[u64], sampling: Sampling) -> Bank {
     Bank::new(BankConfig {
-        policies: policies.iter().map(|&policy| policy.into()).collect(),
+        policies,
         sizes_pages: sizes.to_vec(),
         sampling,
         half_life: None,
@@ -130,6 +136,37 @@ proptest! {
             }
         }
     }
+}
+
+/// In the kernel the sketch stops growing at some capacity, and that of a miniature at one as much
+/// smaller. Two of three pages are read once, which a small sketch does not tell from the hot ones.
+#[test]
+fn a_miniature_of_wtinylfu_has_as_small_a_sketch_as_what_it_stands_for() {
+    const HOT_PAGES: u64 = 40_000;
+    let page = |i: u64| if i.is_multiple_of(3) { page_hash(i) % HOT_PAGES } else { HOT_PAGES + i };
+    let keys: Vec<u64> = (0..1_200_000).map(|i| page_hash(page(i))).collect();
+    let capacity_pages = 45_056;
+    let bounded = |sketch_pages: u32| {
+        let mut candidate = Candidate::from(find("wtinylfu").unwrap());
+        candidate.tunables = candidate
+            .policy
+            .manifest
+            .tunable_values([("sketch_pages", sketch_pages.into())])
+            .unwrap();
+        candidate
+    };
+    let full = |sketch_pages: u32| {
+        let Candidate { policy, tunables, .. } = bounded(sketch_pages);
+        let config = InstanceConfig { tunables, ..config(capacity_pages, KERNEL_BATCH) };
+        let mut instance = Instance::new(policy, &config).unwrap();
+        instance.run(Requests::of_keys(&keys), None).unwrap();
+        instance.stats().misses as f64 / keys.len() as f64
+    };
+    let (small, large) = (full(4_096), full(1 << 18));
+    assert!(small > large + 0.03, "{small} with a small sketch, {large} with a large one");
+    let mut bank = bank_of(vec![bounded(4_096)], &[capacity_pages], Sampling::Rate(1.0 / 16.0));
+    let estimate = curves(&mut bank, &keys)[0].miss_ratio[0];
+    assert!((estimate - small).abs() < (small - large) / 4.0, "{estimate}, in truth {small}");
 }
 
 /// Mean absolute error of the bank over all policies and sizes against full simulation.

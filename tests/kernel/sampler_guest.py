@@ -20,11 +20,13 @@ from typing import Any
 PAGE = 4096
 REFAULTS = "workingset_refault_file"
 CGROUP = Path("/sys/fs/cgroup/sampled")
+OTHER = Path("/sys/fs/cgroup/other")
 FILE = Path("/mnt/scratch/file")
 FILE_PAGES = 4096
 RANDOM_PAGES = 1000
 MAPPED_PAGES = 512
 WRITTEN_PAGES = 300
+SHARED_PAGES = 100
 
 Step = Callable[[], None]
 
@@ -32,6 +34,15 @@ Step = Callable[[], None]
 def open_file() -> int:
     """The file, opened so that reading it changes nothing on the disk."""
     return os.open(FILE, os.O_RDWR | os.O_NOATIME)
+
+
+def join(cgroup: Path) -> None:
+    (cgroup / "cgroup.procs").write_text(str(os.getpid()))
+
+
+def drop_caches() -> None:
+    os.sync()
+    Path("/proc/sys/vm/drop_caches").write_text("3")
 
 
 def random_reads() -> None:
@@ -63,6 +74,37 @@ def large_reads() -> None:
         os.pread(fd, 64 * PAGE, page * PAGE)
     os.pread(fd, 64 * PAGE, (FILE_PAGES - 3) * PAGE)
     os.close(fd)
+
+
+def one_read() -> None:
+    """The whole file in one call."""
+    fd = open_file()
+    assert len(os.pread(fd, FILE_PAGES * PAGE, 0)) == FILE_PAGES * PAGE
+    os.close(fd)
+
+
+def read_elsewhere() -> None:
+    """Some pages that another cgroup has read and is charged for, and as many of its own."""
+    fd = open_file()
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+    home = Path("/proc/self/cgroup").read_text().strip().removeprefix("0::")
+    join(OTHER)
+    for page in range(SHARED_PAGES):
+        os.pread(fd, PAGE, 4 * page * PAGE)
+    join(Path(f"/sys/fs/cgroup{home}"))
+    for page in range(2 * SHARED_PAGES):
+        os.pread(fd, PAGE, 2 * page * PAGE)
+    os.close(fd)
+
+
+def removes() -> None:
+    """A file of its own that is written and removed, and one of which half is cut off."""
+    for name, left in (("removed", 0), ("cut", WRITTEN_PAGES // 2)):
+        path = FILE.with_name(name)
+        path.write_bytes(bytes(WRITTEN_PAGES * PAGE))
+        os.truncate(path, left * PAGE)
+        if not left:
+            path.unlink()
 
 
 def mapped_reads() -> None:
@@ -133,6 +175,9 @@ STEPS: dict[str, Step] = {
     "random": random_reads,
     "sequential": sequential_reads,
     "large": large_reads,
+    "whole": one_read,
+    "elsewhere": read_elsewhere,
+    "removes": removes,
     "mapped": mapped_reads,
     "writes": writes,
     "sends": sends,
@@ -152,9 +197,8 @@ def in_cgroup(step: Step) -> None:
     child = os.fork()
     if child == 0:
         step()
-        os.sync()
-        Path("/proc/sys/vm/drop_caches").write_text("3")
-        (CGROUP / "cgroup.procs").write_text(str(os.getpid()))
+        drop_caches()
+        join(CGROUP)
         step()
         os._exit(0)
     if os.waitpid(child, 0)[1]:
@@ -163,6 +207,8 @@ def in_cgroup(step: Step) -> None:
 
 def recorded(agent: str, trace: Path, step: Step, *options: str) -> dict[str, Any]:
     """What the agent tells of a step."""
+    # What the step before left is not to be dropped under this one's eyes.
+    drop_caches()
     command = [agent, "record", "--json", "--cgroup", str(CGROUP), "--out", str(trace), *options]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -187,6 +233,7 @@ def main() -> None:
     agent, folder, named = sys.argv[1], Path(sys.argv[2]), sys.argv[4:]
     counting = ("--counting", sys.argv[3])
     CGROUP.mkdir()
+    OTHER.mkdir()
     FILE.write_bytes(bytes(FILE_PAGES * PAGE))
     os.sync()
     for name, step in STEPS.items():

@@ -17,6 +17,9 @@ from typing import Any
 
 CGROUP = Path("/sys/fs/cgroup/t-a")
 FILE = Path("/mnt/scratch/t-a")
+QUIET = Path("/sys/fs/cgroup/t-quiet")
+QUIET_FILE = Path("/mnt/scratch/t-quiet")
+QUIET_PAGES = 64
 MIB = 1 << 20
 FILE_MIB = 24
 RAISED = str(40 * MIB)
@@ -38,15 +41,17 @@ def examine(agent: str) -> None:
     tell("doctor", status=done.returncode, healthy=report["healthy"], checks=checks)
 
 
-def reader() -> int:
-    """A process of the tenant that reads its file over and over."""
+def reader(cgroup: Path, file: Path, bytes_per_read: int, every_read: bool) -> int:
+    """A process of a tenant that reads its file over and over, resting after each read or round."""
     child = os.fork()
     if child == 0:
-        (CGROUP / "cgroup.procs").write_text(str(os.getpid()))
-        fd = os.open(FILE, os.O_RDONLY)
+        (cgroup / "cgroup.procs").write_text(str(os.getpid()))
+        fd = os.open(file, os.O_RDONLY)
         while True:
-            if not os.read(fd, 1 << 14):
+            ended = not os.read(fd, bytes_per_read)
+            if ended:
                 os.lseek(fd, 0, os.SEEK_SET)
+            if ended or every_read:
                 time.sleep(0.02)
     return child
 
@@ -78,18 +83,21 @@ def steered(program: str, config: str) -> None:
     for call in CALLS:
         subprocess.run(call.split(), check=True)
     FILE.write_bytes(os.urandom(FILE_MIB * MIB))
+    QUIET_FILE.write_bytes(os.urandom(QUIET_PAGES * 4096))
     os.sync()
     Path("/proc/sys/vm/drop_caches").write_text("3")
     CGROUP.mkdir()
-    child = reader()
+    QUIET.mkdir()
+    children = [reader(CGROUP, FILE, 1 << 14, False), reader(QUIET, QUIET_FILE, 4096, True)]
     agent = subprocess.Popen([program, "run", "--config", config])
     try:
         overrun(agent)
     finally:
         agent.terminate()
         status = agent.wait()
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
     tell("ended", status=status, high=high(), max=(CGROUP / "memory.max").read_text().strip())
 
 

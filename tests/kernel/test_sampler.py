@@ -75,6 +75,7 @@ EXPECTED = {
     "writes": (300, 300, 0, 0, 300, 0),
     "forgets": (4096, 1, 4095, 0, 0, 4096),
     "shared": (1, 1, 0, 0, 0, 1),
+    "elsewhere": (200, 100, 0, 0, 0, 200),
 }
 
 
@@ -98,6 +99,25 @@ def test_everything_is_seen_and_nothing_lost(steps: dict[str, Told], counting: s
 def bucket_us(bucket: int) -> float:
     """The shortest call of a bucket, see Counters.read_latency_total."""
     return (4 + bucket % 4) * float(2 ** (bucket // 4)) / 4
+
+
+def test_of_a_large_read_every_page_is_looked_at(steps: dict[str, Told]) -> None:
+    # Four times what the kernel itself looks at in one call; nothing was lost, see above.
+    assert steps["whole"]["read_calls"] == 1
+    assert steps["whole"]["records"] == steps["whole"]["accesses"] == FILE_PAGES
+
+
+def test_pages_that_are_charged_to_others_are_told(steps: dict[str, Told]) -> None:
+    assert {step: told["elsewhere"] for step, told in steps.items() if told["elsewhere"]} == {
+        "elsewhere": 100
+    }
+
+
+def test_pages_that_are_gone_are_told(steps: dict[str, Told]) -> None:
+    # Of two files with 300 pages each one is removed, and half of the other one cut off.
+    assert steps["removes"]["removals"] == 450
+    assert steps["forgets"]["removals"] == FILE_PAGES
+    assert all(steps[step]["removals"] == 0 for step in ("random", "reclaims", "shared"))
 
 
 def test_the_histogram_adds_up_to_the_time_spent(steps: dict[str, Told]) -> None:

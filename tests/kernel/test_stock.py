@@ -26,7 +26,7 @@ FILE_PAGES = 24 * 256
 LIMIT, RAISED = 16 * MIB, 40 * MIB
 HOST = "10.0.2.2"
 NETWORK = ("-netdev", "user,id=net0", "-device", "virtio-net-pci,netdev=net0")
-ACCESSES = ("random", "mapped", "sends", "reclaims")
+ACCESSES = ("random", "mapped", "sends", "whole", "elsewhere", "removes", "reclaims")
 NO_SPLICES = "splices: the kernel has no filemap_splice_read"
 
 Told = dict[str, Any]
@@ -41,6 +41,18 @@ def story() -> Story:
     yield {"limit_bytes": RAISED}
     yield from until(lambda seen: seen.distrust.endswith("of the sampled events were dropped"))
     yield {"limit_bytes": 0}
+
+
+def of_one() -> Story:
+    """The story, of /t-a alone: nothing is asked of the other tenant."""
+    told = story()
+    wish = next(told)
+    while True:
+        tenant = yield wish
+        try:
+            wish = told.send(tenant) if tenant.cgroup == "/t-a" else None
+        except StopIteration:
+            return
 
 
 def write_config(folder: Path, port: int) -> Path:
@@ -88,7 +100,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Controller, Result]:
         timeout_seconds=900,
     )
     script = HERE / "stock_guest.py"
-    with Controller(story) as controller:
+    with Controller(of_one) as controller:
         config = write_config(folder, controller.port)
         words = ["/usr/bin/python3", script, program, config, folder, *ACCESSES]
         result = run(machine, [str(word) for word in words])
@@ -140,6 +152,16 @@ def test_only_the_splices_are_missing_and_counted_as_reads(steps: dict[str, Told
         assert told["records"] == told["accesses"]
 
 
+def test_whole_reads_pages_of_others_and_pages_that_are_gone_are_told(
+    steps: dict[str, Told],
+) -> None:
+    assert steps["whole"]["read_calls"] == 1 and steps["whole"]["accesses"] == 4096
+    assert {step: steps[step]["elsewhere"] for step in ACCESSES} == dict.fromkeys(ACCESSES, 0) | {
+        "elsewhere": 100
+    }
+    assert steps["removes"]["removals"] == 450
+
+
 def test_evictions_and_refaults_are_the_kernels_own(steps: dict[str, Told]) -> None:
     told = steps["reclaims"]
     assert told["evictions"] == told["stat"]["pgsteal"] >= 2048
@@ -159,9 +181,16 @@ def test_a_policy_is_refused_with_the_reason(controller: Controller) -> None:
     assert "this kernel has no cache_ext" in refused.reason
 
 
+def shown(controller: Controller, cgroup: str = "/t-a") -> list[wire.Tenant]:
+    """A tenant in each snapshot that has it."""
+    tenants = (tenant for snapshot in controller.snapshots for tenant in snapshot.tenants)
+    return [tenant for tenant in tenants if tenant.cgroup == cgroup]
+
+
 def test_tenants_are_found_and_learnt(controller: Controller) -> None:
-    assert {tenant.cgroup for s in controller.snapshots for tenant in s.tenants} == {"/t-a"}
-    curves = [t.curves for s in controller.snapshots for t in s.tenants if t.HasField("curves")]
+    cgroups = {tenant.cgroup for s in controller.snapshots for tenant in s.tenants}
+    assert cgroups == {"/t-a", "/t-quiet"}
+    curves = [tenant.curves for tenant in shown(controller) if tenant.HasField("curves")]
     assert curves and "default" in curves[-1].policies
 
 
@@ -170,7 +199,7 @@ def test_limits_go_down_by_reclaim_and_up_at_once(
 ) -> None:
     outcomes = [result.outcome for result in controller.results[1:]]
     assert outcomes == [wire.Result.STARTED, wire.Result.APPLIED, wire.Result.APPLIED]
-    tenants = [tenant for snapshot in controller.snapshots for tenant in snapshot.tenants]
+    tenants = shown(controller)
     limits = [tenant.limit_bytes for tenant in tenants]
     down = [limit for limit in limits[: limits.index(RAISED)] if limit]
     assert down[-1] == LIMIT and all(a >= b for a, b in pairwise(down))
@@ -186,4 +215,10 @@ def test_a_ring_that_ran_full_is_counted_and_its_curves_are_not_trusted(
     lost = [s for s in controller.snapshots if s.loss.dropped_events_total > 0]
     assert lost
     first = next(t for s in lost for t in s.tenants if t.distrust.endswith("were dropped"))
-    assert not first.trusted
+    assert first.cgroup == "/t-a" and not first.trusted
+
+
+def test_one_tenants_flood_costs_the_other_nothing(controller: Controller) -> None:
+    quiet = shown(controller, "/t-quiet")
+    assert quiet[-1].counters.accesses_total > 100
+    assert not any(tenant.distrust.endswith("were dropped") for tenant in quiet)

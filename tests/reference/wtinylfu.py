@@ -10,7 +10,6 @@ MAX_COUNT = 15
 BLOCK_COUNTERS = 128
 ROW_COUNTERS = 32
 ROWS = 4
-MAX_BLOCKS = 4096
 SAMPLE_ACCESSES = 8
 
 
@@ -25,13 +24,13 @@ def page_key(key: int) -> int:
 class Sketch:
     """Count-min sketch in which a page's counters lie in one block, one in each row."""
 
-    def __init__(self, capacity_pages: int) -> None:
+    def __init__(self, pages: int) -> None:
         blocks = 1
-        while blocks * 8 < capacity_pages and blocks < MAX_BLOCKS:
+        while blocks * 8 < pages:
             blocks *= 2
         self.blocks = blocks
         self.counts = [0] * (blocks * BLOCK_COUNTERS)
-        self.sample = min(capacity_pages, blocks * 8) * SAMPLE_ACCESSES
+        self.sample = pages * SAMPLE_ACCESSES
         self.accesses = 0
 
     def _counters(self, key: int) -> list[int]:
@@ -62,13 +61,18 @@ class Reference:
     """A cache of `capacity_pages` that frees `batch` pages when a miss finds it full."""
 
     def __init__(
-        self, capacity_pages: int, batch: int, window_pct: int = 5, protected_pct: int = 80
+        self,
+        capacity_pages: int,
+        batch: int,
+        window_pct: int = 5,
+        protected_pct: int = 80,
+        sketch_pages: int = 262_144,
     ) -> None:
         self.capacity = capacity_pages
         self.batch = min(batch, max(1, capacity_pages // 16))
         self.window_target = max(1, capacity_pages * window_pct // 100)
         self.protected_target = (capacity_pages - self.window_target) * protected_pct // 100
-        self.sketch = Sketch(capacity_pages)
+        self.sketch = Sketch(min(capacity_pages, sketch_pages))
         self.window: OrderedDict[int, None] = OrderedDict()
         self.probation: OrderedDict[int, None] = OrderedDict()
         self.protected: OrderedDict[int, None] = OrderedDict()

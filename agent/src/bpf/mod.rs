@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Policies and the sampler as the kernel sees them: programs, maps, links.
+//! What every BPF object needs, and the sampler: programs, maps, links.
 
-pub mod foreign;
+pub mod event;
 pub mod link;
 pub mod messages;
-pub mod object;
-pub mod ops_layout;
+pub mod program;
+#[cfg(test)]
+mod relocation_tests;
 pub mod ring;
-pub mod run_time;
 pub mod sampler;
 pub mod sampler_layout;
+pub mod sampler_load;
 pub mod sampler_parts;
+pub mod shares;
 pub mod source;
-pub mod support;
-pub mod tunables;
 pub mod watch;
+pub mod watch_rest;
 
 use std::io;
 

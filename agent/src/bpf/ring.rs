@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What both samplers share: the ring of sampled accesses, what was lost, and what they need.
 
-use super::sampler_layout::{Event, Losses};
+use super::event::Event;
+use super::sampler_layout::Losses;
+use super::shares;
 use crate::error::{Error, Result};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::{Map, MapCore, MapFlags, Object, RingBuffer, RingBufferBuilder};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -16,10 +19,28 @@ const PAGE_BYTES: i64 = 4096;
 /// Events that are kept until they are taken; more are counted as dropped.
 const MAX_PENDING: usize = 1 << 20;
 
+/// No cgroup has this id.
+const NO_CGROUP: u64 = 0;
+
 #[derive(Default)]
 struct Pending {
     events: Vec<Event>,
-    dropped: u64,
+    /// By cgroup.
+    dropped: HashMap<u64, u64>,
+}
+
+impl Pending {
+    fn take(&mut self, bytes: &[u8]) {
+        match Event::parse(bytes) {
+            Some(event) if self.events.len() < MAX_PENDING => self.events.push(event),
+            Some(event) => self.drop_one(event.record.cgroup),
+            None => self.drop_one(NO_CGROUP),
+        }
+    }
+
+    fn drop_one(&mut self, cgroup_id: u64) {
+        *self.dropped.entry(cgroup_id).or_default() += 1;
+    }
 }
 
 /// The map `events` of an object, read.
@@ -41,11 +62,7 @@ impl Ring {
             map.ok_or_else(|| libbpf_rs::Error::from(std::io::Error::other("no map events")))?;
         let mut builder = RingBufferBuilder::new();
         builder.add(&map, move |bytes| {
-            let mut pending = taken.lock().unwrap_or_else(PoisonError::into_inner);
-            match Event::parse(bytes) {
-                Some(event) if pending.events.len() < MAX_PENDING => pending.events.push(event),
-                _ => pending.dropped += 1,
-            }
+            taken.lock().unwrap_or_else(PoisonError::into_inner).take(bytes);
             0
         })?;
         Ok(Self { ring: builder.build()?, pending })
@@ -70,8 +87,29 @@ impl Ring {
         let cpus = found.map_err(|e| Error::Sampler(format!("losses: {e}")))?;
         let mut losses = Losses::from_cpus(cpus.unwrap_or_default().iter());
         let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        losses.dropped_events += pending.dropped;
+        losses.dropped_events += pending.dropped.values().sum::<u64>();
         Ok(losses)
+    }
+
+    /// What both sides had no room for of one cgroup, and the pages that were looked at in the place
+    /// of the kernel, see [`shares::read`].
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn losses_of(&self, object: &Object, cgroup_id: u64) -> Result<(Losses, u64)> {
+        let (mut losses, rest_pages) = shares::read(object, cgroup_id)?;
+        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        losses.dropped_events += pending.dropped.get(&cgroup_id).copied().unwrap_or(0);
+        Ok((losses, rest_pages))
+    }
+
+    /// Forgets what was lost of a cgroup that is not tracked any more; of all together it stays.
+    pub fn forget(&self, object: &Object, cgroup_id: u64) {
+        shares::close(object, cgroup_id);
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(dropped) = pending.dropped.remove(&cgroup_id) {
+            *pending.dropped.entry(NO_CGROUP).or_default() += dropped;
+        }
     }
 }
 
@@ -87,7 +125,7 @@ pub fn map_of<'a>(object: &'a Object, name: &str) -> Result<Map<'a>> {
 /// How often the kernel left out a program because it was running on that CPU already.
 pub fn recursions(object: &Object) -> u64 {
     let of = |program: libbpf_rs::Program<'_>| {
-        crate::verify::program_info(program.as_fd()).map_or(0, |info| info.recursion_misses)
+        super::program::info(program.as_fd()).map_or(0, |info| info.recursion_misses)
     };
     object.progs().map(of).sum()
 }

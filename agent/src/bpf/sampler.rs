@@ -1,27 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The sampler in the kernel: loaded, attached as far as this kernel allows, and read.
 
-use super::messages::{self, Recording};
+use super::event::Event;
 use super::ring::{Ring, kernel_types, map_of, recursions};
-use super::sampler_layout::{self as layout, Counts, Event, Losses};
-use super::sampler_parts::{PARTS, Programs, Target, choose, functions};
+use super::sampler_layout::{self as layout, Counts, Losses};
+use super::sampler_load::{SamplerSizes, load};
+use super::sampler_parts::{PARTS, Part, Programs, Target, choose, functions};
+use super::shares;
 use crate::error::{Error, Result};
-use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
+use libbpf_rs::{Link, Map, MapCore, MapFlags, Object};
 use std::ffi::OsStr;
 
 /// `bpf/sampler`, compiled; empty when there was no compiler.
-static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sampler.bpf.o"));
-/// Cgroups that can be tracked.
-pub const MAX_CGROUPS: u32 = 4096;
-
-/// How much the sampler may hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SamplerSizes {
-    /// Tenants whose counts are kept.
-    pub max_tenants: u32,
-    /// Bytes of events between two looks, a power of two.
-    pub ring_bytes: u32,
-}
+pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sampler.bpf.o"));
 
 /// Whether a part of the sampler works here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,21 +45,10 @@ impl Sampler {
     /// [`Error::NotRoot`] or [`Error::Sampler`] when nothing at all can be sampled.
     pub fn open(sizes: SamplerSizes) -> Result<Self> {
         let types = kernel_types(OBJECT)?;
-        let recording = Recording::start();
-        let failed = |source: libbpf_rs::Error| {
-            let said = messages::decisive(&recording.text(), 1).pop();
-            Error::Sampler(said.unwrap_or_else(|| source.to_string()))
-        };
-        let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed)?;
-        set_sizes(&mut open, sizes).map_err(failed)?;
+        let failed = |source: libbpf_rs::Error| Error::Sampler(source.to_string());
         let chosen: Vec<_> = PARTS.iter().map(|part| choose(part, &types)).collect();
-        for mut program in open.progs_mut() {
-            let name = program.name().to_string_lossy().into_owned();
-            let wanted = chosen.iter().any(|part| part.iter().any(|&(program, _)| program == name));
-            program.set_autoload(wanted);
-        }
-        let object = open.load().map_err(failed)?;
-        let (links, parts) = attach(&object, &chosen);
+        let (object, refused) = load(OBJECT, sizes, &chosen)?;
+        let (links, parts) = attach(&object, &chosen, &refused);
         if links.is_empty() {
             let reasons: Vec<String> = parts.into_iter().filter_map(|p| p.missing).collect();
             return Err(Error::Sampler(reasons.join("; ")));
@@ -90,6 +70,7 @@ impl Sampler {
     /// # Errors
     /// What the kernel says; too many cgroups among it.
     pub fn track(&self, cgroup_id: u64, slot: u32, threshold: u64) -> Result<()> {
+        shares::open(&self.object, cgroup_id)?;
         let value = layout::encode_entry(slot, threshold);
         self.map("cgroups")?
             .update(&cgroup_id.to_ne_bytes(), &value, MapFlags::ANY)
@@ -102,6 +83,7 @@ impl Sampler {
             // It can only be absent already.
             let _ = map.delete(&cgroup_id.to_ne_bytes());
         }
+        self.ring.forget(&self.object, cgroup_id);
     }
 
     /// Sets the counts of a slot to zero, before it is given to a tenant.
@@ -143,6 +125,14 @@ impl Sampler {
         Ok(losses)
     }
 
+    /// What could not be seen of a tracked cgroup so far.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn losses_of(&self, cgroup_id: u64) -> Result<Losses> {
+        Ok(self.ring.losses_of(&self.object, cgroup_id)?.0)
+    }
+
     fn map(&self, name: &str) -> Result<Map<'_>> {
         map_of(&self.object, name)
     }
@@ -155,36 +145,40 @@ impl Drop for Sampler {
     }
 }
 
-pub(super) fn set_sizes(open: &mut OpenObject, sizes: SamplerSizes) -> libbpf_rs::Result<()> {
-    let wanted =
-        [("cgroups", MAX_CGROUPS), ("counts", sizes.max_tenants), ("events", sizes.ring_bytes)];
-    for mut map in open.maps_mut() {
-        let name = map.name().to_string_lossy().into_owned();
-        if let Some((_, size)) = wanted.iter().find(|(wanted, _)| *wanted == name) {
-            map.set_max_entries(*size)?;
-        }
-    }
-    Ok(())
-}
-
-/// Attaches the programs of each part, all or none of them.
-fn attach(object: &Object, chosen: &[Programs]) -> (Vec<Link>, Vec<PartState>) {
+/// Attaches the programs of each part, all or none of them; `refused` tells which were not loaded.
+fn attach(
+    object: &Object,
+    chosen: &[Programs],
+    refused: &[Option<String>],
+) -> (Vec<Link>, Vec<PartState>) {
     let mut links = Vec::new();
     let mut states = Vec::new();
-    for (part, programs) in PARTS.iter().zip(chosen) {
-        let attached: std::result::Result<Vec<Link>, String> =
-            programs.iter().map(|&(program, target)| attach_one(object, program, target)).collect();
-        let missing = match attached {
-            Ok(of_part) if !of_part.is_empty() => {
+    for ((part, programs), refused) in PARTS.iter().zip(chosen).zip(refused) {
+        let missing = match attach_part(object, part, programs, refused.as_deref()) {
+            Ok(of_part) => {
                 links.extend(of_part);
                 None
             }
-            Ok(_) => Some(format!("{}: the kernel has no {}", part.name, functions(part))),
             Err(reason) => Some(format!("{}: {reason}", part.name)),
         };
         states.push(PartState { name: part.name, missing });
     }
     (links, states)
+}
+
+fn attach_part(
+    object: &Object,
+    part: &Part,
+    programs: Programs,
+    refused: Option<&str>,
+) -> std::result::Result<Vec<Link>, String> {
+    if programs.is_empty() {
+        return Err(format!("the kernel has no {}", functions(part)));
+    }
+    if let Some(reason) = refused {
+        return Err(format!("the kernel refuses {reason}"));
+    }
+    programs.iter().map(|&(program, target)| attach_one(object, program, target)).collect()
 }
 
 pub(super) fn attach_one(
@@ -201,7 +195,7 @@ pub(super) fn attach_one(
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::wire::latency_bucket;
+    use libbpf_rs::ObjectBuilder;
     use libbpf_rs::btf::{Btf, HasSize, types as kinds};
     use std::path::Path;
 
@@ -218,7 +212,8 @@ pub(super) mod tests {
         for (name, bytes) in [
             ("tenant_counts", layout::COUNTS_BYTES),
             ("cgroup_entry", layout::ENTRY_BYTES),
-            ("cpu_losses", 3 * 8),
+            ("losses", layout::LOSSES_BYTES),
+            ("cgroup_share", layout::SHARE_BYTES),
         ] {
             let found = types.type_by_name::<kinds::Struct<'_>>(name).unwrap();
             assert_eq!(found.size(), bytes, "{name}");
@@ -239,12 +234,6 @@ pub(super) mod tests {
         let mut maps: Vec<String> =
             open.maps().map(|m| m.name().to_string_lossy().into_owned()).collect();
         maps.sort();
-        assert_eq!(maps, ["cgroups", "counts", "events", "losses", "tasks"]);
-    }
-
-    /// Sizes of arrays on the other side.
-    #[test]
-    fn the_longest_call_has_a_bucket() {
-        assert_eq!(latency_bucket(u64::MAX), crate::wire::LATENCY_BUCKETS - 1);
+        assert_eq!(maps, ["cgroups", "counts", "events", "losses", "shares", "tasks"]);
     }
 }

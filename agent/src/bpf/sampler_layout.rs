@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the sampler and the agent agree on: `bpf/sampler/layout.h`, this side.
 
-use crate::wire::LATENCY_BUCKETS;
-use cachepilot_models::trace::Record;
+use crate::latency::LATENCY_BUCKETS;
 
-/// Flag of an event: the access was a write.
-const EVENT_WRITE: u32 = 1;
-/// Flag of an event: the access was a fault of a mapped file.
-const EVENT_MMAP: u32 = 2;
 const WORD: usize = 8;
 const FIRST_LATENCY: usize = 9;
 /// Bytes of `struct tenant_counts`.
@@ -19,8 +14,11 @@ pub const REQUEST_BYTES: usize = 16;
 /// Bytes of the kernel's `struct cache_ext_counts`: counts, pages not looked at, calls whose
 /// duration is not known yet.
 pub const KERNEL_COUNTS_BYTES: usize = COUNTS_BYTES + 2 * WORD;
-/// Bytes of `struct event`.
-pub const EVENT_BYTES: usize = 48;
+/// Bytes of `struct losses`.
+pub const LOSSES_BYTES: usize = 3 * WORD;
+/// Bytes of `struct cgroup_share`.
+pub const SHARE_BYTES: usize = LOSSES_BYTES + 3 * WORD;
+const REST_PAGES: usize = SHARE_BYTES - WORD;
 
 /// What the sampler counted of a tenant, summed over CPUs. All totals.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +41,7 @@ pub struct Counts {
     pub read_calls: u64,
     /// Time spent in them.
     pub read_time_ns: u64,
-    /// They by duration, see [`crate::wire::latency_bucket`].
+    /// They by duration, see [`crate::latency::latency_bucket`].
     pub latency: [u64; LATENCY_BUCKETS],
 }
 
@@ -107,15 +105,24 @@ impl Counts {
     }
 }
 
-/// What the sampler could not see, summed over CPUs. All totals.
+/// What the sampler could not see, of one cgroup or of all. All totals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Losses {
     /// Events for which the ring had no room.
     pub dropped_events: u64,
     /// Pages of very long calls that were counted but not looked at for sampling.
     pub unsampled_pages: u64,
-    /// Calls that were not followed for want of memory, or because a program was running already.
+    /// Calls that were not followed for want of memory; of all cgroups together also those that
+    /// were not as a program was running already, for which the kernel does not tell whose they are.
     pub untracked_calls: u64,
+}
+
+impl std::ops::AddAssign for Losses {
+    fn add_assign(&mut self, other: Self) {
+        self.dropped_events += other.dropped_events;
+        self.unsampled_pages += other.unsampled_pages;
+        self.untracked_calls += other.untracked_calls;
+    }
 }
 
 impl Losses {
@@ -124,6 +131,26 @@ impl Losses {
         let [dropped_events, unsampled_pages, untracked_calls] = sum_words(cpus);
         Self { dropped_events, unsampled_pages, untracked_calls }
     }
+
+    /// What was lost since these were `before`; all of it when they began anew since.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        let grown = |now: u64, then: u64| now.checked_sub(then).unwrap_or(now);
+        Self {
+            dropped_events: grown(self.dropped_events, before.dropped_events),
+            unsampled_pages: grown(self.unsampled_pages, before.unsampled_pages),
+            untracked_calls: grown(self.untracked_calls, before.untracked_calls),
+        }
+    }
+}
+
+/// What a cgroup lost, and of the pages that the kernel left out of its sample those that the
+/// agent's program looked at; `None` when there are too few bytes.
+#[must_use]
+pub fn decode_share(bytes: &[u8]) -> Option<(Losses, u64)> {
+    let bytes = bytes.get(..SHARE_BYTES)?.to_vec();
+    let rest_pages = u64_at(&bytes, REST_PAGES);
+    Some((Losses::from_cpus([bytes].iter()), rest_pages))
 }
 
 fn sum_words<'a, const N: usize>(cpus: impl Iterator<Item = &'a Vec<u8>>) -> [u64; N] {
@@ -134,35 +161,6 @@ fn sum_words<'a, const N: usize>(cpus: impl Iterator<Item = &'a Vec<u8>>) -> [u6
         }
     }
     sums
-}
-
-/// One sampled access.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event {
-    /// The access as traces record it.
-    pub record: Record,
-    /// Whether it was a fault of a mapped file.
-    pub mmap: bool,
-}
-
-impl Event {
-    /// The event in `bytes`; `None` when there are too few.
-    #[must_use]
-    pub fn parse(bytes: &[u8]) -> Option<Self> {
-        let bytes = bytes.get(..EVENT_BYTES)?;
-        let flags = u32_at(bytes, 44);
-        let record = Record {
-            time_ns: u64_at(bytes, 0),
-            cgroup: u64_at(bytes, 8),
-            inode: u64_at(bytes, 16),
-            index: u64_at(bytes, 24),
-            device: u32_at(bytes, 32),
-            generation: u32_at(bytes, 36),
-            task: u32_at(bytes, 40),
-            write: flags & EVENT_WRITE != 0,
-        };
-        Some(Self { record, mmap: flags & EVENT_MMAP != 0 })
-    }
 }
 
 /// `struct watch_request`: what is asked of a kernel that counts by itself.
@@ -183,16 +181,10 @@ pub fn encode_entry(slot: u32, threshold: u64) -> [u8; ENTRY_BYTES] {
     bytes
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&bytes[at..at + 8]);
     u64::from_ne_bytes(word)
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let mut word = [0; 4];
-    word.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_ne_bytes(word)
 }
 
 #[cfg(test)]
@@ -215,6 +207,21 @@ mod tests {
     }
 
     #[test]
+    fn losses_of_a_cgroup_are_told_from_one_look_to_the_next() {
+        let bytes: Vec<u8> = (1..=6_u64).flat_map(u64::to_ne_bytes).collect();
+        let (now, rest_pages) = decode_share(&bytes).unwrap();
+        let of = |dropped_events, unsampled_pages, untracked_calls| Losses {
+            dropped_events,
+            unsampled_pages,
+            untracked_calls,
+        };
+        assert_eq!((now, rest_pages), (of(1, 2, 3), 6));
+        assert_eq!(decode_share(&bytes[1..]), None);
+        assert_eq!(of(5, 2, 9).since(now), of(4, 0, 6));
+        assert_eq!(now.since(of(2, 2, 2)), of(1, 0, 1), "the first began anew");
+    }
+
+    #[test]
     fn counts_of_the_kernel_end_with_what_was_not_sampled_and_tell_when_they_began_anew() {
         let words = (1..=KERNEL_COUNTS_BYTES / WORD).map(|word| word as u64);
         let bytes: Vec<u8> = words.flat_map(u64::to_ne_bytes).collect();
@@ -225,26 +232,5 @@ mod tests {
         more += &counts;
         assert_eq!((more.accesses, more.latency[103]), (2, 226));
         assert!(counts.is_before(&more) && !more.is_before(&counts) && !counts.is_before(&counts));
-    }
-
-    #[test]
-    fn an_event_is_a_record_with_more_flags() {
-        let words: [u64; 4] = [1, 2, 3, 4];
-        let halves: [u32; 4] = [5, 6, 7, EVENT_WRITE | EVENT_MMAP];
-        let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
-        bytes.extend(halves.into_iter().flat_map(u32::to_ne_bytes));
-        let event = Event::parse(&bytes).unwrap();
-        let record = Record {
-            time_ns: 1,
-            cgroup: 2,
-            inode: 3,
-            index: 4,
-            device: 5,
-            generation: 6,
-            task: 7,
-            write: true,
-        };
-        assert_eq!(event, Event { record, mmap: true });
-        assert_eq!(Event::parse(&bytes[1..]), None);
     }
 }

@@ -26,7 +26,7 @@ pub enum Target {
 use Target::{Function, Tracepoint};
 
 /// Everything that the sampler can see, and where.
-pub const PARTS: [Part; 7] = [
+pub const PARTS: [Part; 8] = [
     Part {
         name: "reads",
         alternatives: &[&[
@@ -43,7 +43,12 @@ pub const PARTS: [Part; 7] = [
     },
     Part {
         name: "writes",
+        // The newest kernels may have the second inline, beside the first.
         alternatives: &[
+            &[
+                ("write_begin_mpol", Function("__filemap_get_folio_mpol")),
+                ("write_end_mpol", Function("__filemap_get_folio_mpol")),
+            ],
             &[
                 ("write_begin", Function("__filemap_get_folio")),
                 ("write_end", Function("__filemap_get_folio")),
@@ -74,6 +79,10 @@ pub const PARTS: [Part; 7] = [
         ],
     },
     Part { name: "refaults", alternatives: &[&[("refaulted", Function("workingset_refault"))]] },
+    Part {
+        name: "removals",
+        alternatives: &[&[("folios_removed", Function("delete_from_page_cache_batch"))]],
+    },
 ];
 
 /// The programs of a part for this kernel; none when it has no such functions.
@@ -85,6 +94,12 @@ pub fn choose(part: &Part, types: &Btf<'_>) -> Programs {
             types.type_by_name::<types::Typedef<'_>>(&format!("btf_trace_{name}")).is_some()
         }
     };
+    choose_of(part, exists)
+}
+
+/// The same where `exists` tells which functions and tracepoints there are.
+#[must_use]
+pub fn choose_of(part: &Part, exists: impl Fn(Target) -> bool) -> Programs {
     let fits = |programs: &&Programs| programs.iter().all(|&(_, target)| exists(target));
     part.alternatives.iter().find(fits).copied().unwrap_or(&[])
 }

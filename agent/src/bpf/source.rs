@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where accesses come from.
 
-use super::sampler::{PartState, Sampler, SamplerSizes};
-use super::sampler_layout::{Counts, Event, Losses};
+use super::event::Event;
+use super::sampler::{PartState, Sampler};
+use super::sampler_layout::{Counts, Losses};
+use super::sampler_load::SamplerSizes;
 use super::watch::Watch;
 use crate::error::Result;
 
@@ -11,13 +13,16 @@ use crate::error::Result;
 /// # Errors
 /// Those of [`Sampler::open`].
 pub fn open(sizes: SamplerSizes) -> Result<Box<dyn AccessSource>> {
-    match Watch::open(sizes) {
-        Ok(watch) => Ok(Box::new(watch)),
-        Err(reason) => {
-            tracing::debug!(%reason, "the kernel does not count by itself");
-            Ok(Box::new(Sampler::open(sizes)?))
-        }
+    let reason = match Watch::open(sizes) {
+        Ok(watch) => return Ok(Box::new(watch)),
+        Err(reason) => reason,
+    };
+    tracing::debug!(%reason, "the kernel does not count by itself");
+    let sampler = Sampler::open(sizes)?;
+    for missing in sampler.parts().iter().filter_map(|part| part.missing.as_deref()) {
+        tracing::warn!("not counted on this kernel: {missing}");
     }
+    Ok(Box::new(sampler))
 }
 
 /// Where accesses come from: the kernel's own counts, the sampler, or what stands for them.
@@ -49,6 +54,11 @@ pub trait AccessSource: Send {
     /// # Errors
     /// What the kernel says.
     fn losses(&self) -> Result<Losses>;
+    /// What could not be seen of a tracked cgroup so far.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn losses_of(&self, cgroup_id: u64) -> Result<Losses>;
     /// What it sees here and what it does not.
     fn parts(&self) -> &[PartState];
 }
@@ -71,6 +81,9 @@ impl AccessSource for Sampler {
     }
     fn losses(&self) -> Result<Losses> {
         Sampler::losses(self)
+    }
+    fn losses_of(&self, cgroup_id: u64) -> Result<Losses> {
+        Sampler::losses_of(self, cgroup_id)
     }
     fn parts(&self) -> &[PartState] {
         Sampler::parts(self)

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Kernels that count and sample by themselves: told which cgroups, and read.
 
+use super::event::Event;
 use super::ring::{Ring, kernel_types, map_of, recursions};
-use super::sampler::{PartState, SamplerSizes, attach_one, set_sizes};
-use super::sampler_layout::{self as layout, Counts, Event, Losses};
+use super::sampler::{PartState, attach_one};
+use super::sampler_layout::{self as layout, Counts, Losses};
+use super::sampler_load::{SamplerSizes, set_sizes};
 use super::sampler_parts::{PARTS, Target};
+use super::shares;
 use super::source::AccessSource;
+use super::watch_rest::Rest;
 use crate::error::{Error, Result};
 use libbpf_rs::btf::types as kinds;
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, ProgramInput};
@@ -18,8 +22,14 @@ use std::io;
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/watch.bpf.o"));
 /// The function that a kernel with the counts has.
 const WATCH: &str = "bpf_cache_ext_watch";
-/// The program that reports what the kernel sampled.
-const SAMPLED: &str = "sampled";
+/// What reports the accesses that the kernel sampled, and pages that are gone.
+const ATTACHED: [(&str, Target); 3] = [
+    ("sampled", Target::Tracepoint("cache_ext_access")),
+    ("folio_removed", Target::Function("__filemap_remove_folio")),
+    ("folios_removed", Target::Function("delete_from_page_cache_batch")),
+];
+/// The program that looks at what the kernel leaves out of large reads.
+const REST: &str = "read_rest";
 
 /// The watching of cgroups by the kernel. It ends with this value.
 ///
@@ -31,6 +41,7 @@ pub struct Watch {
     object: Object,
     parts: Vec<PartState>,
     slots: RefCell<Slots>,
+    rest: RefCell<Rest<Link>>,
     alone: bool,
 }
 
@@ -43,12 +54,20 @@ struct Slots {
 }
 
 /// A cgroup that is watched, as it was read last: the kernel's counts go when the cgroup does.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Member {
     slot: u32,
     threshold: u64,
     counts: Counts,
-    unsampled_pages: u64,
+    /// Pages that the kernel left out of its sample, and those of them that were looked at here.
+    left_out_pages: u64,
+    rest_pages: u64,
+}
+
+impl Member {
+    fn unsampled_pages(&self) -> u64 {
+        self.left_out_pages.saturating_sub(self.rest_pages)
+    }
 }
 
 impl std::fmt::Debug for Watch {
@@ -71,22 +90,30 @@ impl Watch {
         let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed)?;
         set_sizes(&mut open, sizes).map_err(failed)?;
         let object = open.load().map_err(failed)?;
-        let target = Target::Tracepoint("cache_ext_access");
-        let link = attach_one(&object, SAMPLED, target).map_err(Error::Sampler)?;
+        let attach = |&(program, target): &(_, _)| attach_one(&object, program, target);
+        let links = ATTACHED.iter().map(attach).collect::<std::result::Result<Vec<_>, _>>();
+        let links = links.map_err(Error::Sampler)?;
         let ring = Ring::of(&object).map_err(failed)?;
         let parts = PARTS.iter().map(|part| PartState { name: part.name, missing: None });
-        let (links, parts) = (vec![link], parts.collect());
-        Ok(Self { ring, links, object, parts, slots: RefCell::default(), alone: false })
+        let parts = parts.collect();
+        let (slots, rest) = (RefCell::default(), RefCell::default());
+        Ok(Self { ring, links, object, parts, slots, rest, alone: false })
     }
 
-    /// The same, but tracking a cgroup that is watched for somebody else is an error.
+    /// The same for a recording, which is to be whole: the end of large reads is looked at from the
+    /// beginning, and tracking a cgroup that is watched for somebody else is an error.
     ///
     /// # Errors
     /// Those of [`Watch::open`].
     pub fn open_alone(sizes: SamplerSizes) -> Result<Self> {
         let mut watch = Self::open(sizes)?;
         watch.alone = true;
+        watch.rest.borrow_mut().begin(|| watch.attach_rest());
         Ok(watch)
+    }
+
+    fn attach_rest(&self) -> std::result::Result<Link, String> {
+        attach_one(&self.object, REST, Target::Function("__cache_ext_read_end"))
     }
 
     /// What the kernel counted of a cgroup; `None` when it does not watch it (any more).
@@ -106,16 +133,21 @@ impl Watch {
     /// Reads the counts of a member once more. A watch that is gone though its cgroup is not, as
     /// when the memory controller was turned off and on again, begins anew.
     fn refresh(&self, cgroup_id: u64) -> Result<()> {
+        let mut rest_pages = self.rest_pages(cgroup_id)?;
         let read = self.read(cgroup_id)?;
         let mut slots = self.slots.borrow_mut();
         let Slots { members, left, unsampled_left } = &mut *slots;
         let Some(member) = members.get_mut(&cgroup_id) else { return Ok(()) };
-        let (counts, unsampled_pages) = read.clone().unwrap_or_default();
-        if counts.is_before(&member.counts) || unsampled_pages < member.unsampled_pages {
+        let (counts, left_out_pages) = read.clone().unwrap_or_default();
+        if counts.is_before(&member.counts) || left_out_pages < member.left_out_pages {
             *left.entry(member.slot).or_default() += &member.counts;
-            *unsampled_left += member.unsampled_pages;
+            *unsampled_left += member.unsampled_pages();
+            shares::close(&self.object, cgroup_id);
+            shares::open(&self.object, cgroup_id)?;
+            rest_pages = 0;
         }
-        (member.counts, member.unsampled_pages) = (counts, unsampled_pages);
+        (member.counts, member.left_out_pages) = (counts, left_out_pages);
+        member.rest_pages = rest_pages;
         let threshold = member.threshold;
         drop(slots);
         if read.is_none() {
@@ -134,10 +166,20 @@ impl Watch {
         }
     }
 
-    fn report(&self, cgroup_id: u64) -> Result<()> {
-        let cgroups = map_of(&self.object, "cgroups")?;
-        cgroups
-            .update(&cgroup_id.to_ne_bytes(), &1_u32.to_ne_bytes(), MapFlags::ANY)
+    /// Pages that were looked at in the place of the kernel: read before the kernel's own counts, in
+    /// which they are a moment later.
+    fn rest_pages(&self, cgroup_id: u64) -> Result<u64> {
+        match self.rest.borrow().used() {
+            true => Ok(shares::read(&self.object, cgroup_id)?.1),
+            false => Ok(0),
+        }
+    }
+
+    fn report(&self, cgroup_id: u64, slot: u32, threshold: u64) -> Result<()> {
+        shares::open(&self.object, cgroup_id)?;
+        let value = layout::encode_entry(slot, threshold);
+        map_of(&self.object, "cgroups")?
+            .update(&cgroup_id.to_ne_bytes(), &value, MapFlags::ANY)
             .map_err(|e| Error::Sampler(format!("tracking cgroup {cgroup_id}: {e}")))
     }
 }
@@ -153,6 +195,7 @@ impl AccessSource for Watch {
             && member.slot == slot
         {
             member.threshold = threshold;
+            self.report(cgroup_id, slot, threshold)?;
             return self.watch(cgroup_id, threshold).map(|_| ());
         }
         if self.alone && self.read(cgroup_id)?.is_some() {
@@ -161,10 +204,9 @@ impl AccessSource for Watch {
         }
         // What an agent before this one, or another tenant, had counted is not this tenant's.
         self.forget(cgroup_id);
-        self.report(cgroup_id)?;
+        self.report(cgroup_id, slot, threshold)?;
         if self.watch(cgroup_id, threshold)? {
-            let (counts, unsampled_pages) = Default::default();
-            let member = Member { slot, threshold, counts, unsampled_pages };
+            let member = Member { slot, threshold, ..Member::default() };
             self.slots.borrow_mut().members.insert(cgroup_id, member);
         }
         Ok(())
@@ -172,20 +214,23 @@ impl AccessSource for Watch {
 
     fn forget(&self, cgroup_id: u64) {
         // It can only be gone already, with what it counted since the last look.
-        if let Ok(Some((counts, unsampled_pages))) = self.read(cgroup_id)
+        let rest_pages = self.rest_pages(cgroup_id).unwrap_or(0);
+        if let Ok(Some((counts, left_out_pages))) = self.read(cgroup_id)
             && let Some(member) = self.slots.borrow_mut().members.get_mut(&cgroup_id)
             && !counts.is_before(&member.counts)
         {
-            (member.counts, member.unsampled_pages) = (counts, unsampled_pages);
+            (member.counts, member.left_out_pages) = (counts, left_out_pages);
+            member.rest_pages = rest_pages;
         }
         let _ = call(&self.object, "unwatch", cgroup_id, 0);
         if let Ok(cgroups) = map_of(&self.object, "cgroups") {
             let _ = cgroups.delete(&cgroup_id.to_ne_bytes());
         }
+        self.ring.forget(&self.object, cgroup_id);
         let mut slots = self.slots.borrow_mut();
         if let Some(member) = slots.members.remove(&cgroup_id) {
             *slots.left.entry(member.slot).or_default() += &member.counts;
-            slots.unsampled_left += member.unsampled_pages;
+            slots.unsampled_left += member.unsampled_pages();
         }
     }
 
@@ -215,7 +260,16 @@ impl AccessSource for Watch {
         losses.untracked_calls += recursions(&self.object);
         let slots = self.slots.borrow();
         losses.unsampled_pages += slots.unsampled_left;
-        losses.unsampled_pages += slots.members.values().map(|m| m.unsampled_pages).sum::<u64>();
+        losses.unsampled_pages += slots.members.values().map(Member::unsampled_pages).sum::<u64>();
+        let left_out = slots.members.values().map(|member| member.left_out_pages).sum::<u64>();
+        self.rest.borrow_mut().follow(left_out, || self.attach_rest());
+        Ok(losses)
+    }
+
+    fn losses_of(&self, cgroup_id: u64) -> Result<Losses> {
+        let (mut losses, _) = self.ring.losses_of(&self.object, cgroup_id)?;
+        let slots = self.slots.borrow();
+        losses.unsampled_pages += slots.members.get(&cgroup_id).map_or(0, Member::unsampled_pages);
         Ok(losses)
     }
 
@@ -266,6 +320,9 @@ mod tests {
         let mut programs: Vec<String> =
             open.progs().map(|p| p.name().to_string_lossy().into_owned()).collect();
         programs.sort();
-        assert_eq!(programs, ["read_counts", SAMPLED, "unwatch", "watch"]);
+        let mut known: Vec<&str> = ATTACHED.iter().map(|program| program.0).collect();
+        known.extend(["read_counts", REST, "unwatch", "watch"]);
+        known.sort_unstable();
+        assert_eq!(programs, known);
     }
 }

@@ -15,7 +15,8 @@ pub use self::cold::Cold;
 pub use self::report::{AROUND, CgroupReport, Counted, MULTIPLES, Point, Predicted, Report};
 
 use self::recent::{Recent, WorkingSets};
-use crate::bpf::sampler::{MAX_CGROUPS, Sampler, SamplerSizes};
+use crate::bpf::sampler::Sampler;
+use crate::bpf::sampler_load::{MAX_CGROUPS, SamplerSizes};
 use crate::bpf::source::AccessSource;
 use crate::cgroup::{self, Cgroup};
 use crate::curves::{CurvesConfig, CurvesSettings, PAGE_BYTES};
@@ -25,7 +26,7 @@ use crate::node::kernel::host::Host;
 use crate::node::kernel::memory::CachedFiles;
 use crate::node::kernel::sampling::Sampling;
 use crate::node::kernel::tenants::Found;
-use crate::stats::CgroupStats;
+use crate::policies::stats::CgroupStats;
 use crate::wire::{self, Counters, DEFAULT_POLICY};
 use cachepilot_models::curve::geometric_size_grid;
 use std::collections::BTreeMap;

@@ -2,8 +2,9 @@
 //! A source of accesses that keeps the working set of each slot, beside handing its events on.
 
 use super::working_set::WorkingSet;
+use crate::bpf::event::{Event, EventKind};
 use crate::bpf::sampler::PartState;
-use crate::bpf::sampler_layout::{Counts, Event, Losses};
+use crate::bpf::sampler_layout::{Counts, Losses};
 use crate::bpf::source::AccessSource;
 use crate::error::Result;
 use cachepilot_models::hash::page_hash;
@@ -92,7 +93,7 @@ impl AccessSource for Recent {
         let events = self.source.drain()?;
         let mut sets = self.sets.lock();
         let Sets { now, slots, sets, .. } = &mut *sets;
-        for event in &events {
+        for event in events.iter().filter(|event| event.kind != EventKind::Removal) {
             let slot = slots.get(&event.record.cgroup);
             if let Some(set) = slot.and_then(|slot| sets.get_mut(slot)) {
                 set.note(*now, page_hash(event.record.sample_key()));
@@ -103,6 +104,10 @@ impl AccessSource for Recent {
 
     fn losses(&self) -> Result<Losses> {
         self.source.losses()
+    }
+
+    fn losses_of(&self, cgroup_id: u64) -> Result<Losses> {
+        self.source.losses_of(cgroup_id)
     }
 
     fn parts(&self) -> &[PartState] {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::*;
+use crate::bpf::sampler_layout::Losses;
 use crate::node::kernel::fake::{Fake, MIB};
 use crate::node::kernel::sampling::tests::Source;
 
@@ -122,7 +123,8 @@ fn lost_events_are_told_once() {
     let fake = Fake::new(&["/a"]);
     let source = Source::new();
     let mut stat = stat(&fake, &source, &[], 1);
-    source.0.lock().unwrap().losses.dropped_events = 7;
+    let lost = Losses { dropped_events: 7, ..Losses::default() };
+    source.0.lock().unwrap().losses.insert(fake.fs().id("/a").unwrap(), lost);
     assert_eq!(stat.look().unwrap().lost_events, 7);
     assert_eq!(stat.look().unwrap().lost_events, 0);
 }

@@ -2,7 +2,7 @@
 //! What can be asked.
 
 use super::cachestat::options::CachestatOptions;
-use cachepilot_agent::kind::Kind;
+use cachepilot_agent::policies::kind::Kind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 

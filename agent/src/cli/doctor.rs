@@ -7,7 +7,7 @@ use super::policy::print_json;
 use super::tables::align;
 use cachepilot_agent::Error;
 use cachepilot_agent::doctor::{Check, Options, Status, examine, is_healthy, run_canary};
-use cachepilot_agent::policy_dir::PolicyDir;
+use cachepilot_agent::policies::folder::PolicyDir;
 use serde_json::json;
 use std::io::Write;
 use std::path::Path;

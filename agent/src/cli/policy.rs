@@ -6,11 +6,11 @@ use super::args::{Attachment, CgroupOption, DirOption, KindOption, Placement, Po
 use super::tables;
 use cachepilot_agent::cgroup::Cgroup;
 use cachepilot_agent::check_kernel;
-use cachepilot_agent::overview::{self, Row};
+use cachepilot_agent::policies::folder::{PolicyDir, PolicyFile};
+use cachepilot_agent::policies::overview::{self, Row};
+use cachepilot_agent::policies::settings::{Setting, changed_words};
+use cachepilot_agent::policies::verify::verify;
 use cachepilot_agent::policies::{ObjectFile, Policies};
-use cachepilot_agent::policy_dir::{PolicyDir, PolicyFile};
-use cachepilot_agent::settings::{Setting, changed_words};
-use cachepilot_agent::verify::verify;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::path::Path;
@@ -81,7 +81,9 @@ fn swap(placement: &Placement, out: &mut impl Write) -> Outcome {
 
 fn detach(cgroup: &CgroupOption, kind: &KindOption, out: &mut impl Write) -> Outcome {
     let cgroup = Cgroup::open(&cgroup.dir)?;
-    let old = Policies::open_kind(kind.kind)?.detach(&cgroup)?;
+    let policies = Policies::open_kind(kind.kind)?;
+    let old = policies.detach(&cgroup)?;
+    policies.sweep()?;
     Ok(writeln!(out, "{}: policy {old} detached", cgroup.path.display())?)
 }
 

@@ -33,7 +33,7 @@ pub fn run(options: &RecordOptions, out: &mut impl Write) -> Result<(), Failure>
 }
 
 fn tell(recorded: &Recorded, options: &RecordOptions, out: &mut impl Write) -> Result<(), Failure> {
-    let Recorded { records, counts, losses, missing } = recorded;
+    let Recorded { records, counts, elsewhere, removals, losses, missing } = recorded;
     if options.json {
         let used = counts.latency.iter().rposition(|&n| n > 0).map_or(0, |last| last + 1);
         return print_json(
@@ -49,6 +49,8 @@ fn tell(recorded: &Recorded, options: &RecordOptions, out: &mut impl Write) -> R
                 "read_calls": counts.read_calls,
                 "read_time_ns": counts.read_time_ns,
                 "read_latency": counts.latency[..used],
+                "elsewhere": elsewhere,
+                "removals": removals,
                 "dropped_events": losses.dropped_events,
                 "unsampled_pages": losses.unsampled_pages,
                 "untracked_calls": losses.untracked_calls,

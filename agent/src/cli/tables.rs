@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Answers for people: columns of text, aligned.
 
-use cachepilot_agent::overview::Row;
-use cachepilot_agent::verify::Verdict;
+use cachepilot_agent::policies::overview::Row;
+use cachepilot_agent::policies::verify::Verdict;
 use serde_json::Value;
 
 /// Width of the columns by their widest cell; those of `left` columns start flush left.
@@ -132,8 +132,8 @@ pub fn costs(verdicts: &[Verdict]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cachepilot_agent::stats::CgroupStats;
-    use cachepilot_agent::verify::HookCost;
+    use cachepilot_agent::policies::stats::CgroupStats;
+    use cachepilot_agent::policies::verify::HookCost;
 
     fn row(path: &str, stats: &str) -> Row {
         let stats = Some(CgroupStats::parse(stats).unwrap());

@@ -54,6 +54,16 @@ impl TenantCounterfactuals {
         Ok(self.caches.iter_mut().try_for_each(|caches| caches.access(requests))?)
     }
 
+    /// Accesses to pages that somebody else keeps in memory.
+    pub(super) fn serve(&mut self, keys: &[u64]) {
+        self.caches.iter_mut().for_each(|caches| caches.serve(keys));
+    }
+
+    /// Pages that do not exist any more.
+    pub(super) fn forget(&mut self, keys: &[u64]) {
+        self.caches.iter_mut().for_each(|caches| caches.forget(keys));
+    }
+
     /// The kernel samples pages below `threshold` from now on.
     pub(super) fn set_threshold(&mut self, threshold: u64) -> Result<()> {
         self.threshold = threshold;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The curves of one tenant: samples, their rates, and what is told of them.
 
+mod pages;
 mod tasks;
 mod told;
 

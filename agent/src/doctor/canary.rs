@@ -55,7 +55,11 @@ impl Canary {
         Ok(canary)
     }
 
-    fn fill(&self) -> io::Result<()> {
+    /// Writes the file, in the place of what it had, and drops it from memory.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn fill(&self) -> io::Result<()> {
         let mut file = File::create(&self.file)?;
         file.write_all(&vec![1; FILE_PAGES as usize * PAGE])?;
         file.sync_all()?;

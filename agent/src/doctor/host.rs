@@ -2,8 +2,8 @@
 //! What the host must have before anything can be tried.
 
 use super::Check;
-use crate::bpf::support;
 use crate::cgroup::{self, file_system_magic};
+use crate::policies::support;
 use std::fs;
 use std::path::Path;
 

@@ -3,13 +3,14 @@
 
 use super::canary::{Canary, MAPPED_PAGES, READ_PAGES, SENT_PAGES, WRITTEN_PAGES, forget_cached};
 use super::{Check, LIVE, Options};
-use crate::bpf::sampler::SamplerSizes;
-use crate::bpf::sampler_layout::{Counts, Event};
+use crate::bpf::event::{Event, EventKind};
+use crate::bpf::sampler_layout::Counts;
+use crate::bpf::sampler_load::SamplerSizes;
 use crate::bpf::source::{self, AccessSource};
 use crate::check_kernel;
 use crate::error::Result;
 use crate::policies::Policies;
-use crate::stats::CgroupStats;
+use crate::policies::stats::CgroupStats;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 
@@ -35,8 +36,11 @@ pub fn checks(canary: &Canary, options: &Options) -> Vec<Check> {
     };
     checks.extend(limits(canary));
     match &sampler {
-        Ok(sampler) => checks.extend(evictions(canary, sampler.as_ref())),
-        Err(_) => checks.extend(LIVE[9..11].iter().map(|name| Check::untried(name, LIVE[1]))),
+        Ok(sampler) => {
+            checks.extend(evictions(canary, sampler.as_ref()));
+            checks.push(removals(canary, sampler.as_ref()));
+        }
+        Err(_) => checks.extend(LIVE[9..12].iter().map(|name| Check::untried(name, LIVE[1]))),
     }
     checks.push(policies(canary, options));
     checks
@@ -50,6 +54,14 @@ fn observed(canary: &Canary, sampler: &dyn AccessSource) -> Result<(Counts, Vec<
     Ok((sampler.counts(SLOT)?, sampler.drain()?))
 }
 
+fn inode_of(canary: &Canary) -> u64 {
+    fs::metadata(&canary.file).map_or(0, |meta| meta.ino())
+}
+
+fn is_access(event: &Event, inode: u64) -> bool {
+    event.record.inode == inode && event.kind != EventKind::Removal
+}
+
 fn accesses(canary: &Canary, sampler: &dyn AccessSource) -> Vec<Check> {
     let (counts, events) = match observed(canary, sampler) {
         Ok(observed) => observed,
@@ -59,8 +71,8 @@ fn accesses(canary: &Canary, sampler: &dyn AccessSource) -> Vec<Check> {
         }
     };
     let least = READ_PAGES + MAPPED_PAGES + WRITTEN_PAGES;
-    let inode = fs::metadata(&canary.file).map_or(0, |meta| meta.ino());
-    let of_file: Vec<&Event> = events.iter().filter(|e| e.record.inode == inode).collect();
+    let inode = inode_of(canary);
+    let of_file: Vec<&Event> = events.iter().filter(|e| is_access(e, inode)).collect();
     // Reads of the file that no call of read() made were sent.
     let reads = of_file.iter().filter(|e| !e.mmap && !e.record.write).count() as u64;
     let in_events = of_file.len() as u64;
@@ -82,7 +94,7 @@ fn fired(sampler: &dyn AccessSource, name: &str, seen: u64, least: u64) -> Check
     if let Some(reason) = part.and_then(|part| part.missing.clone()) {
         let step = "use a newer kernel, or do without these counts";
         return match name {
-            "splices" | "refaults" => Check::without(name, reason, step),
+            "splices" | "refaults" | "removals" => Check::without(name, reason, step),
             _ => Check::missing(name, reason, step),
         };
     }
@@ -137,6 +149,23 @@ fn evictions(canary: &Canary, sampler: &dyn AccessSource) -> Vec<Check> {
             Err(error) => Check::missing(name, error.to_string(), "see the reason"),
         })
         .into()
+}
+
+/// The canary's file is truncated and written anew; what it had in memory is gone.
+fn removals(canary: &Canary, sampler: &dyn AccessSource) -> Check {
+    const NAME: &str = "removals";
+    let inode = inode_of(canary);
+    let told = sampler.drain().and_then(|_| {
+        canary.fill().map_err(crate::Error::io(&canary.file))?;
+        sampler.drain()
+    });
+    let is_removal = |e: &&Event| e.record.inode == inode && e.kind == EventKind::Removal;
+    match told {
+        Ok(events) => {
+            fired(sampler, NAME, events.iter().filter(is_removal).count() as u64, READ_PAGES)
+        }
+        Err(error) => Check::missing(NAME, error.to_string(), "see the reason"),
+    }
 }
 
 fn policies(canary: &Canary, options: &Options) -> Check {

@@ -8,7 +8,7 @@ mod live;
 
 pub use canary::run_canary;
 
-use crate::policy_dir::PolicyDir;
+use crate::policies::folder::PolicyDir;
 use canary::Canary;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -83,7 +83,7 @@ pub struct Options {
 }
 
 /// Names of the live checks, in their order.
-const LIVE: [&str; 12] = [
+const LIVE: [&str; 13] = [
     "canary",
     "reads",
     "splices",
@@ -95,6 +95,7 @@ const LIVE: [&str; 12] = [
     "memory.reclaim",
     "evictions",
     "refaults",
+    "removals",
     "policies",
 ];
 

@@ -3,9 +3,10 @@
 //! Documentation is made of it, so that names, units and labels are those of the code.
 
 use super::Shared;
+use crate::latency::LATENCY_BUCKETS;
 use crate::node::Observation;
 use crate::wire::readahead::Pages;
-use crate::wire::{Counters, LATENCY_BUCKETS, Readahead, Tenant, result::Outcome};
+use crate::wire::{Counters, Readahead, Tenant, result::Outcome};
 use std::sync::Arc;
 use std::time::Duration;
 

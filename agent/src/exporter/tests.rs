@@ -2,16 +2,15 @@
 //! The pages as a scraper sees them.
 
 use super::*;
+use crate::latency::latency_bucket;
 use crate::wire::readahead::Pages;
-use crate::wire::{
-    Counters, Curves, Device, Loss, Readahead, Tenant, latency_bucket, result::Outcome,
-};
+use crate::wire::{Counters, Curves, Device, Loss, Readahead, Tenant, result::Outcome};
 use std::collections::HashMap;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 fn tenant(cgroup: &str) -> Tenant {
-    let mut latency = vec![0; crate::wire::LATENCY_BUCKETS];
+    let mut latency = vec![0; crate::latency::LATENCY_BUCKETS];
     for (us, calls) in [(0, 1), (1, 2), (3, 4), (1_000, 8), (60_000_000, 16)] {
         latency[latency_bucket(us * 1000)] += calls;
     }

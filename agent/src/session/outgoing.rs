@@ -178,7 +178,7 @@ mod tests {
             anon_bytes: 1 << 30,
             counters: Some(wire::Counters {
                 accesses_total: u64::MAX >> 8,
-                read_latency_total: vec![1 << 34; wire::LATENCY_BUCKETS],
+                read_latency_total: vec![1 << 34; crate::latency::LATENCY_BUCKETS],
                 ..Default::default()
             }),
             curves: Some(wire::Curves {

@@ -12,13 +12,9 @@
 #define COUNT_BITS 4
 #define MAX_COUNT 15
 #define HALVED 0x7777777777777777ull
-/* A word per page of the capacity, as long as that is not more than these. */
-#ifdef __bpf__
+/* A word per page of the capacity, as long as that is not more than the tunable sketch_pages. */
 #define MAX_WORDS (1u << 18)
-#else
-#define MAX_WORDS (1u << 15)
-#endif
-/* All counts are halved after so many accesses per word, or per page where those are fewer. */
+/* All counts are halved after so many accesses per page that the sketch is made for. */
 #define SAMPLE_ACCESSES 8
 
 struct wtinylfu_state {
@@ -26,7 +22,7 @@ struct wtinylfu_state {
 	u64 probation;
 	u64 protected;
 	u64 full;	/* not 0 once the cgroup has reclaimed */
-	u64 sized_for;	/* capacity that the sketch is made for */
+	u64 sized_for;	/* pages that the sketch is made for */
 	u64 block_mask; /* number of blocks in use, a power of two, less one */
 	u64 sample;	/* accesses between two halvings */
 	u64 accesses;	/* since the last one */
@@ -46,16 +42,23 @@ struct duel {
 	u8 counts[CACHE_EXT_MAX_CANDIDATES];
 };
 
-static void size_sketch(u64 capacity)
+/* Pages that the sketch is to have a word for. */
+static u64 sketch_pages(void)
+{
+	u64 capacity = bpf_cache_ext_capacity(STATE->window);
+
+	return capacity < TUNABLE(sketch_pages) ? capacity : TUNABLE(sketch_pages);
+}
+
+static void size_sketch(u64 pages)
 {
 	u64 words = BLOCK_WORDS;
 
-	for (int doublings = 0; doublings < 20 && words < capacity && words < MAX_WORDS;
-	     doublings++)
+	for (int doublings = 0; doublings < 20 && words < pages && words < MAX_WORDS; doublings++)
 		words *= 2;
-	STATE->sized_for = capacity;
+	STATE->sized_for = pages;
 	STATE->block_mask = words / BLOCK_WORDS - 1;
-	STATE->sample = (capacity < words ? capacity : words) * SAMPLE_ACCESSES;
+	STATE->sample = pages * SAMPLE_ACCESSES;
 }
 
 CACHE_EXT_HOOK(s32, wtinylfu_init, struct mem_cgroup *memcg)
@@ -65,7 +68,7 @@ CACHE_EXT_HOOK(s32, wtinylfu_init, struct mem_cgroup *memcg)
 	STATE->protected = bpf_cache_ext_list_create(memcg);
 	if (!STATE->window || !STATE->probation || !STATE->protected)
 		return -ENOMEM;
-	size_sketch(bpf_cache_ext_capacity(STATE->window));
+	size_sketch(sketch_pages());
 	return 0;
 }
 
@@ -288,11 +291,11 @@ static u64 admit_candidates(struct cache_ext_eviction_ctx *request, u64 candidat
 CACHE_EXT_HOOK(void, wtinylfu_evict_folios, struct cache_ext_eviction_ctx *request,
 	       struct mem_cgroup *memcg)
 {
-	u64 capacity = bpf_cache_ext_capacity(STATE->window);
+	u64 pages = sketch_pages();
 	u64 candidates, probation, beaten;
 
-	if (capacity != STATE->sized_for)
-		size_sketch(capacity);
+	if (pages != STATE->sized_for)
+		size_sketch(pages);
 	STATE->full = 1;
 	bound_protected(request);
 	candidates = bound_window(request);

@@ -8,7 +8,9 @@ from pathlib import Path
 from cachepilot.errors import InputError
 
 MIB = 1 << 20
-VARIANTS = ("patched", "stock", "counted", "counted-stock", "debug", "scaling", "debian")
+SUITES = ("debian", "debian-trixie", "debian-trixie-backports")
+"""Debian's own kernels, of the release that runs here and of others."""
+VARIANTS = ("patched", "stock", "counted", "counted-stock", "debug", "scaling", *SUITES)
 FILESYSTEMS = ("ext4", "xfs", "none")
 MAX_CPUS = 16
 """CONFIG_NR_CPUS of kernel/config/vm.config."""
@@ -23,7 +25,7 @@ class Machine:
     """A virtual machine; the defaults are those of `cachepilot vm run`.
 
     kernel: one of VARIANTS; from `kernel/build` beforehand. Those with static branches
-        (counted, debian) are for one CPU where CPUs are emulated.
+        (counted, and Debian's) are for one CPU where CPUs are emulated.
     cpus: virtual CPUs, 1 to 16.
     memory_bytes: memory of the guest.
     disk_bytes: scratch disk, empty, /dev/vda in the guest.
@@ -57,8 +59,8 @@ class Machine:
     def __post_init__(self) -> None:
         _one_of("--kernel", self.kernel, VARIANTS)
         _one_of("--filesystem", self.filesystem, FILESYSTEMS)
-        if self.kernel == "debian" and self.filesystem == "xfs":
-            raise InputError("--filesystem xfs: the debian kernel is given ext4 alone")
+        if self.kernel in SUITES and self.filesystem == "xfs":
+            raise InputError(f"--filesystem xfs: the {self.kernel} kernel is given ext4 alone")
         _in_range("--cpus", self.cpus, 1, MAX_CPUS)
         _in_range("--memory", self.memory_bytes, 128 * MIB, 1 << 40, " bytes (128M to 1T)")
         least = _LEAST_DISK_BYTES[self.filesystem]

@@ -11,6 +11,10 @@ use std::cell::RefCell;
 /// Disjoint groups of sampled pages, by the low bits of the hash, whose spread gives error bars.
 pub(super) const GROUPS: usize = 16;
 
+/// Most of a policy's state that is the same at any capacity. What is beyond is a table that has
+/// a place for each page, such as the sketch of `wtinylfu`.
+const FIXED_STATE_BYTES: u64 = 16 << 10;
+
 /// One miniature cache and its weighted misses per group of pages.
 pub(super) struct Cell {
     instance: Instance,
@@ -101,6 +105,11 @@ impl Cell {
         self.instance.adopt(keys)
     }
 
+    /// A page that does not exist any more.
+    pub(super) fn forget(&mut self, key: u64) {
+        self.instance.forget(key);
+    }
+
     /// Pages from `threshold` on leave.
     pub(super) fn forget_from(&mut self, threshold: u64) {
         let keys = self.instance.resident_keys();
@@ -153,10 +162,10 @@ impl Cell {
         scaled_capacity(self.size_pages, rate)
     }
 
-    /// Memory without the policy's state, little of which grows with the cache.
+    /// Memory that grows with the cache: without what of the policy's state does not.
     pub(super) fn page_bytes(&self) -> u64 {
         let stats = self.instance.stats();
-        stats.bytes - stats.state_bytes
+        stats.bytes - stats.state_bytes.min(FIXED_STATE_BYTES)
     }
 
     pub(super) fn bytes(&self) -> u64 {

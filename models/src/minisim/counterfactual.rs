@@ -114,6 +114,23 @@ impl Counterfactuals {
         Ok(())
     }
 
+    /// Takes accesses to pages that are in memory on somebody else's account: hits of every policy.
+    pub fn serve(&mut self, keys: &[u64]) {
+        let threshold = self.present.threshold;
+        let weight = rate_of(threshold).recip();
+        for hash in keys.iter().map(|&key| page_hash(key)).filter(|&hash| hash < threshold) {
+            self.accesses[hash as usize % GROUPS] += weight;
+        }
+    }
+
+    /// Pages that do not exist any more: no cache holds them.
+    pub fn forget(&mut self, keys: &[u64]) {
+        let hashes: Vec<u64> = keys.iter().map(|&key| page_hash(key)).collect();
+        for cell in self.all().flat_map(|caches| &mut caches.cells) {
+            hashes.iter().for_each(|&hash| cell.forget(hash));
+        }
+    }
+
     /// Adds what each policy missed since `before`, in the caches that are the better ones for it.
     fn count(&mut self, before: &[Option<Vec<[f64; GROUPS]>>; 2]) {
         for (index, total) in self.misses.iter_mut().enumerate() {

@@ -222,3 +222,40 @@ fn nothing_to_simulate_is_refused() {
     assert!(Counterfactuals::new(lru(), 0, 1, 1).is_err());
     assert!(Counterfactuals::new(lru(), 1, 0, 1).is_err());
 }
+
+/// Rounds over 80 pages that stay and 15 of a file that is written, read and removed.
+fn rounds(mut round: impl FnMut(&[u64], &[u64])) {
+    for i in 0..50_u64 {
+        let temporary: Vec<u64> = (0..15).map(|page| 1000 + i * 100 + page).collect();
+        let all: Vec<u64> = (0..80).chain(temporary.iter().copied()).collect();
+        round(&all, &temporary);
+    }
+}
+
+#[test]
+fn pages_of_removed_files_make_room() {
+    let missed = |forgets: bool| {
+        let mut found = of(&["lru", "kernel_lru", "s3fifo", "lirs"], 90, ALL);
+        rounds(|all, temporary| {
+            found.access(Requests::of_keys(all)).unwrap();
+            if forgets {
+                found.forget(temporary);
+            }
+        });
+        misses(&found)
+    };
+    let (with, without) = (missed(true), missed(false));
+    // Of each round the 15 that are new miss, and 5 that these push out of a cache for 90.
+    assert_eq!(with[0].round(), 80.0 + 50.0 * 15.0 + 49.0 * 5.0);
+    assert_eq!(without[0].round(), 50.0 * 95.0, "a loop over more pages than fit");
+    with.iter().for_each(|&missed| assert!(missed <= 50.0 * 25.0, "{with:?}"));
+}
+
+#[test]
+fn what_others_keep_in_memory_is_a_hit_of_every_policy() {
+    let mut found = of(&["lru", "mru"], 10, ALL);
+    found.access(Requests::of_keys(&[1, 2])).unwrap();
+    found.serve(&[3, 4, 5]);
+    assert_eq!(found.totals().accesses.iter().sum::<f64>(), 5.0);
+    assert_eq!(misses(&found), [2.0, 2.0]);
+}

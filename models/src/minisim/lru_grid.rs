@@ -68,6 +68,24 @@ impl LruGrid {
         first
     }
 
+    /// Takes an access to a page that is in memory whatever the size, on somebody else's account.
+    pub(super) fn serve(&mut self, hash: u64, weight: f64) {
+        let group = hash as usize % GROUPS;
+        self.seen[group] += weight;
+        self.sampled += 1;
+        if let Some(hits) = self.hits.first_mut() {
+            hits[group] += weight;
+        }
+    }
+
+    /// A page that does not exist any more is in no cache. The gap in the stack closes at once, where
+    /// in a cache the next page that comes fills it: what the page had pushed out counts as if it was
+    /// still there. In the difference to a policy that is simulated that is contained.
+    pub(super) fn forget(&mut self, hash: u64) {
+        self.stack.remove(hash);
+        self.recent.forget(hash);
+    }
+
     /// Pages from `threshold` on leave; `factor` is the new rate by the old one.
     pub(super) fn lower(&mut self, threshold: u64, factor: f64, sizes: Vec<f64>) -> Vec<u64> {
         let dropped = self.recent.lower(threshold);
@@ -146,6 +164,37 @@ mod tests {
             }
             prop_assert!(grid.pages() <= 2 * 18);
         }
+    }
+
+    #[test]
+    fn a_page_that_does_not_exist_any_more_makes_room() {
+        let misses_at_2 = |forgets: bool| {
+            let mut grid = LruGrid::new(vec![2.0]);
+            for page in [1, 2, 3] {
+                grid.access(page_hash(page), 1.0);
+            }
+            if forgets {
+                grid.forget(page_hash(3));
+            }
+            grid.access(page_hash(1), 1.0);
+            grid.ratios(4.0)[0].iter().sum::<f64>() / GROUPS as f64 * 4.0
+        };
+        assert_eq!((misses_at_2(false), misses_at_2(true)), (4.0, 3.0));
+        let mut grid = LruGrid::new(vec![2.0]);
+        grid.access(page_hash(1), 1.0);
+        grid.forget(page_hash(1));
+        assert_eq!(grid.access(page_hash(1), 1.0), 1, "it is new when it comes again");
+    }
+
+    #[test]
+    fn what_others_keep_in_memory_hits_at_every_size_and_takes_no_room() {
+        let mut grid = LruGrid::new(vec![0.5, 1.0]);
+        grid.access(page_hash(1), 1.0);
+        (2..4).for_each(|page| grid.serve(page_hash(page), 1.0));
+        grid.access(page_hash(1), 1.0);
+        let misses: Vec<f64> =
+            grid.ratios(4.0).iter().map(|r| r.iter().sum::<f64>() / GROUPS as f64).collect();
+        assert_eq!((misses, grid.pages()), (vec![1.5 / 4.0, 0.25], 1));
     }
 
     #[test]

@@ -145,6 +145,30 @@ impl OnlineBank {
         }
     }
 
+    /// Takes accesses, of those that [`Self::access`] was told of in number, to pages that are in
+    /// memory on somebody else's account: hits of every policy at every size.
+    pub fn serve(&mut self, keys: &[u64]) {
+        let weight = self.ageing.weight();
+        for hash in keys.iter().map(|&key| page_hash(key)).filter(|&hash| hash < self.threshold) {
+            self.lru.serve(hash, weight);
+            if hash < self.small.threshold() {
+                self.small.serve(hash, weight);
+            }
+        }
+    }
+
+    /// Pages that do not exist any more, as their file was truncated or removed: no cache holds
+    /// them, whatever the policy and the size.
+    ///
+    /// # Errors
+    /// As [`Self::access`].
+    pub fn forget(&mut self, keys: &[u64]) -> Result<()> {
+        let hashes = keys.iter().map(|&key| page_hash(key)).filter(|&hash| hash < self.threshold);
+        let hashes: Vec<u64> = hashes.collect();
+        hashes.iter().for_each(|&hash| self.lru.forget(hash));
+        self.small.forget(&hashes)
+    }
+
     /// Forgets what was counted when the working set was seen for the first time.
     fn learn(&mut self) -> Result<()> {
         let seen = self.half_life.settled() || self.change.first_share() <= FEW_FIRST;

@@ -29,6 +29,12 @@ impl RecentPages {
         old.into_iter().filter(|page| !self.previous.contains(page)).collect()
     }
 
+    /// Forgets one page.
+    pub(super) fn forget(&mut self, page: u64) {
+        self.current.remove(&page);
+        self.previous.remove(&page);
+    }
+
     /// Forgets the pages from `threshold` on and returns them.
     pub(super) fn lower(&mut self, threshold: u64) -> Vec<u64> {
         let mut dropped: Pages = Pages::default();

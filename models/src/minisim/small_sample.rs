@@ -124,6 +124,26 @@ impl SmallSample {
         pending.weights.push(weight);
     }
 
+    /// Takes an access to a page below the threshold that is in memory on somebody else's account.
+    pub(super) fn serve(&mut self, hash: u64, weight: f64) {
+        self.offered += 1;
+        match self.duty.next() {
+            Mode::Rest => {}
+            Mode::Warm => self.lru.serve(hash, 0.0),
+            Mode::Measure => self.lru.serve(hash, weight),
+        }
+    }
+
+    /// Pages that do not exist any more, after the accesses so far.
+    pub(super) fn forget(&mut self, hashes: &[u64]) -> Result<()> {
+        self.flush()?;
+        for &hash in hashes {
+            self.lru.forget(hash);
+            self.cells.iter_mut().for_each(|cell| cell.forget(hash));
+        }
+        Ok(())
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.pending.keys.len() >= BLOCK_SAMPLES
     }

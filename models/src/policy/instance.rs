@@ -100,6 +100,26 @@ pub struct Stats {
     pub state_bytes: u64,
 }
 
+impl Stats {
+    /// What was counted since `before`, and what holds now of pages, ghosts and memory.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            requests: self.requests - before.requests,
+            misses: self.misses - before.misses,
+            evictions: self.evictions - before.evictions,
+            refused: self.refused - before.refused,
+            proposed: self.proposed - before.proposed,
+            rejected: self.rejected - before.rejected,
+            fallbacks: self.fallbacks - before.fallbacks,
+            unlisted: self.unlisted - before.unlisted,
+            adopted: self.adopted - before.adopted,
+            ahead: self.ahead - before.ahead,
+            ..*self
+        }
+    }
+}
+
 /// How to create an [`Instance`].
 #[derive(Debug, Clone)]
 pub struct InstanceConfig {
@@ -130,6 +150,19 @@ impl<'a> Requests<'a> {
     #[must_use]
     pub fn of_keys(keys: &'a [u64]) -> Self {
         Self { keys, tasks: &[], times_ns: &[] }
+    }
+
+    /// The first `count` requests and those behind them.
+    #[must_use]
+    pub fn split_at(self, count: usize) -> (Self, Self) {
+        fn halves<T>(column: &[T], count: usize) -> (&[T], &[T]) {
+            column.split_at(count.min(column.len()))
+        }
+        let (keys, later_keys) = halves(self.keys, count);
+        let (tasks, later_tasks) = halves(self.tasks, count);
+        let (times_ns, later_times) = halves(self.times_ns, count);
+        let later = Self { keys: later_keys, tasks: later_tasks, times_ns: later_times };
+        (Self { keys, tasks, times_ns }, later)
     }
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Miss ratio curves seen from Python.
 
+use super::array::Held;
+use super::options::TraceOptions;
 use super::progress::Progress;
 use super::source::{Source, SourceArgument};
 use crate::curve::Curve;
@@ -13,7 +15,8 @@ use crate::policy::{Candidate, InstanceConfig, resolve};
 use crate::shards::{FixedRateShards, FixedSizeShards, Options};
 use crate::simulation::{Job, Outcome, Simulation};
 use crate::stack_distance::LruStack;
-use numpy::{IntoPyArray, PyArray1, PyArrayMethods, PyReadonlyArray1};
+use crate::windows::Measure;
+use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use std::time::Instant;
 
@@ -75,7 +78,7 @@ impl PyCurve {
     }
 }
 
-fn exact_lru(source: Source<'_>, sizes_pages: &[u64], progress: &mut Progress) -> Result<Curve> {
+fn exact_lru(source: &Source, sizes_pages: &[u64], progress: &mut Progress) -> Result<Curve> {
     let mut exact = ExactLru::new(None)?;
     source.for_each(progress, |requests| {
         exact.access(requests.keys);
@@ -84,7 +87,7 @@ fn exact_lru(source: Source<'_>, sizes_pages: &[u64], progress: &mut Progress) -
     exact.curve(sizes_pages)
 }
 
-fn exact_opt(source: Source<'_>, sizes_pages: &[u64], progress: &mut Progress) -> Result<Curve> {
+fn exact_opt(source: &Source, sizes_pages: &[u64], progress: &mut Progress) -> Result<Curve> {
     let mut opt = OptTrace::default();
     source.for_each(progress, |requests| opt.access(requests.keys))?;
     opt.curve(sizes_pages)
@@ -92,7 +95,7 @@ fn exact_opt(source: Source<'_>, sizes_pages: &[u64], progress: &mut Progress) -
 
 /// Full simulation of the policies; a curve and the seconds spent for each.
 fn simulated(
-    source: Source<'_>,
+    source: &Source,
     sizes_pages: &[u64],
     policies: &[Candidate],
     (batch, seed, threads): (u32, u64, usize),
@@ -109,9 +112,9 @@ fn simulated(
     };
     let jobs: Vec<Job> =
         policies.iter().flat_map(|p| sizes_pages.iter().map(move |s| job(p, s))).collect();
-    let mut simulation = Simulation::new(&jobs, threads)?;
+    let mut simulation = Simulation::new(&jobs, threads, Measure::default())?;
     source.for_each(progress, |requests| simulation.run(requests))?;
-    let outcomes = simulation.outcomes();
+    let outcomes = simulation.outcomes()?;
     let curve = |rows: &[Outcome]| {
         let requests = rows.first().map_or(0, |r| r.stats.requests);
         let curve = Curve {
@@ -128,8 +131,8 @@ fn simulated(
     Ok(outcomes.chunks(sizes_pages.len()).map(curve).collect())
 }
 
-fn sizes(array: &PyReadonlyArray1<'_, u64>) -> PyResult<Vec<u64>> {
-    let sizes = array.to_vec().map_err(|e| super::ModelsError::new_err(e.to_string()))?;
+fn sizes(array: &Bound<'_, PyArray1<u64>>) -> PyResult<Vec<u64>> {
+    let sizes = Held::new(array)?.to_vec()?;
     match sizes.contains(&0) || sizes.is_empty() {
         true => {
             Err(Error::argument("sizes_pages", "must be one or more sizes of 1.. pages").into())
@@ -139,22 +142,22 @@ fn sizes(array: &PyReadonlyArray1<'_, u64>) -> PyResult<Vec<u64>> {
 }
 
 #[pyfunction]
-#[pyo3(signature = (source, sizes_pages, policies, batch=32, seed=1, column=None, threads=0,
+#[pyo3(signature = (source, sizes_pages, policies, batch=32, seed=1, options=None, threads=0,
                     progress=None))]
 #[allow(clippy::too_many_arguments)]
 fn mrc_exact(
     py: Python<'_>,
     source: SourceArgument<'_>,
-    sizes_pages: PyReadonlyArray1<'_, u64>,
+    sizes_pages: &Bound<'_, PyArray1<u64>>,
     policies: Vec<String>,
     batch: u32,
     seed: u64,
-    column: Option<&str>,
+    options: Option<TraceOptions>,
     threads: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<PyCurve>> {
-    let source = source.borrow(column)?;
-    let sizes_pages = sizes(&sizes_pages)?;
+    let source = source.held(options)?;
+    let sizes_pages = sizes(sizes_pages)?;
     let others: Vec<&str> =
         policies.iter().map(String::as_str).filter(|n| !matches!(*n, "lru" | "opt")).collect();
     let found = others.iter().map(|name| resolve(name)).collect::<Result<Vec<_>>>()?;
@@ -163,7 +166,7 @@ fn mrc_exact(
         let mut simulated_curves = match found.is_empty() {
             true => Vec::new(),
             false => {
-                simulated(source, &sizes_pages, &found, (batch, seed, threads), &mut progress)?
+                simulated(&source, &sizes_pages, &found, (batch, seed, threads), &mut progress)?
             }
         }
         .into_iter();
@@ -172,11 +175,11 @@ fn mrc_exact(
             let start = Instant::now();
             let curve = match name.as_str() {
                 "lru" => Some((
-                    exact_lru(source, &sizes_pages, &mut progress)?,
+                    exact_lru(&source, &sizes_pages, &mut progress)?,
                     start.elapsed().as_secs_f64(),
                 )),
                 "opt" => Some((
-                    exact_opt(source, &sizes_pages, &mut progress)?,
+                    exact_opt(&source, &sizes_pages, &mut progress)?,
                     start.elapsed().as_secs_f64(),
                 )),
                 _ => simulated_curves.next(),
@@ -190,32 +193,32 @@ fn mrc_exact(
 }
 
 #[pyfunction]
-#[pyo3(signature = (source, sizes_pages, rate=None, smax=None, half_life=None, column=None,
+#[pyo3(signature = (source, sizes_pages, rate=None, smax=None, half_life=None, options=None,
                     progress=None))]
 #[allow(clippy::too_many_arguments)]
 fn mrc_shards(
     py: Python<'_>,
     source: SourceArgument<'_>,
-    sizes_pages: PyReadonlyArray1<'_, u64>,
+    sizes_pages: &Bound<'_, PyArray1<u64>>,
     rate: Option<f64>,
     smax: Option<usize>,
     half_life: Option<f64>,
-    column: Option<&str>,
+    options: Option<TraceOptions>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<PyCurve> {
-    let source = source.borrow(column)?;
-    let sizes_pages = sizes(&sizes_pages)?;
+    let source = source.held(options)?;
+    let sizes_pages = sizes(sizes_pages)?;
     let options = Options { seed: 0, half_life: checked_half_life(half_life)? };
     let sampling = sampling(rate, smax)?;
     let mut progress = Progress::new(progress);
     let start = Instant::now();
-    let result = py.detach(|| shards(source, &sizes_pages, sampling, options, &mut progress));
+    let result = py.detach(|| shards(&source, &sizes_pages, sampling, options, &mut progress));
     let curve = progress.finish(result)?;
     Ok(PyCurve::new(py, "lru", "shards", curve, start.elapsed().as_secs_f64()))
 }
 
 fn shards(
-    source: Source<'_>,
+    source: &Source,
     sizes_pages: &[u64],
     sampling: Sampling,
     options: Options,
@@ -261,30 +264,30 @@ fn checked_half_life(half_life: Option<f64>) -> Result<Option<u64>> {
 
 #[pyfunction]
 #[pyo3(signature = (source, sizes_pages, policies, rate=None, smax=None, half_life=None, seed=1,
-                    column=None, threads=0, progress=None))]
+                    options=None, threads=0, progress=None))]
 #[allow(clippy::too_many_arguments)]
 fn mrc_minisim(
     py: Python<'_>,
     source: SourceArgument<'_>,
-    sizes_pages: PyReadonlyArray1<'_, u64>,
+    sizes_pages: &Bound<'_, PyArray1<u64>>,
     policies: Vec<String>,
     rate: Option<f64>,
     smax: Option<usize>,
     half_life: Option<f64>,
     seed: u64,
-    column: Option<&str>,
+    options: Option<TraceOptions>,
     threads: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<PyCurve>> {
     let config = BankConfig {
         policies: policies.iter().map(|name| resolve(name)).collect::<Result<Vec<_>>>()?,
-        sizes_pages: sizes(&sizes_pages)?,
+        sizes_pages: sizes(sizes_pages)?,
         sampling: sampling(rate, smax)?,
         half_life: checked_half_life(half_life)?,
         seed,
         threads,
     };
-    let source = source.borrow(column)?;
+    let source = source.held(options)?;
     let mut progress = Progress::new(progress);
     let start = Instant::now();
     let result = py.detach(|| {
@@ -307,20 +310,24 @@ const DISTANCE_BLOCK: usize = 1024;
 #[pyfunction]
 fn stack_distances<'py>(
     py: Python<'py>,
-    keys: PyReadonlyArray1<'py, u64>,
+    keys: &Bound<'py, PyArray1<u64>>,
 ) -> PyResult<Bound<'py, PyArray1<u32>>> {
-    let keys = keys.as_slice().map_err(|e| super::ModelsError::new_err(e.to_string()))?;
+    let keys = Held::new(keys)?;
     let distances = py.detach(|| {
         let mut stack = LruStack::default();
         let mut distances = vec![0; keys.len()];
         let mut hashes = Vec::with_capacity(DISTANCE_BLOCK);
-        for (keys, out) in keys.chunks(DISTANCE_BLOCK).zip(distances.chunks_mut(DISTANCE_BLOCK)) {
-            hashes.clear();
-            hashes.extend(keys.iter().map(|&key| page_hash(key)));
-            stack.access_all(&hashes, out);
-        }
-        distances
-    });
+        keys.for_each_piece(|from, piece| {
+            let out = &mut distances[from..from + piece.len()];
+            for (keys, out) in piece.chunks(DISTANCE_BLOCK).zip(out.chunks_mut(DISTANCE_BLOCK)) {
+                hashes.clear();
+                hashes.extend(keys.iter().map(|&key| page_hash(key)));
+                stack.access_all(&hashes, out);
+            }
+            Ok(())
+        })?;
+        Ok::<_, Error>(distances)
+    })?;
     Ok(distances.into_pyarray(py))
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The Python extension `cachepilot._models`. Its types are in `controller/cachepilot/_models.pyi`.
 
+mod array;
+mod cache;
 mod curves;
 mod knapsack;
-mod page_cache;
+mod options;
 mod prefetch;
 mod progress;
 mod records;
@@ -39,10 +41,11 @@ fn _models(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ModelsError", module.py().get_type::<ModelsError>())?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add_function(wrap_pyfunction!(policies_json, module)?)?;
+    options::register(module)?;
     trace::register(module)?;
     records::register(module)?;
     simulation::register(module)?;
-    page_cache::register(module)?;
+    cache::register(module)?;
     prefetch::register(module)?;
     curves::register(module)?;
     knapsack::register(module)

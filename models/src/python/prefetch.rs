@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Readahead policies seen from Python.
 
-use super::ModelsError;
+use super::array::Held;
 use super::progress::Progress;
 use crate::error::{Error, Result};
 use crate::policy::{InstanceConfig, policy_of, resolve};
 use crate::prefetch::{
     self, Access, Ahead, FilePages, PrefetchConfig, PrefetchJob, PrefetchStats, Simulator,
 };
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::path::Path;
@@ -209,21 +209,27 @@ impl ReadaheadCache {
     fn read<'py>(
         &mut self,
         py: Python<'py>,
-        indices: PyReadonlyArray1<'_, u64>,
+        indices: &Bound<'_, PyArray1<u64>>,
         file: u64,
         task: u32,
         pages: u64,
     ) -> PyResult<Bound<'py, PyArray1<bool>>> {
-        let indices = indices.as_slice().map_err(|e| ModelsError::new_err(e.to_string()))?;
+        let indices = Held::new(indices)?;
         if !(1..=MAX_CALL_PAGES).contains(&pages) {
             let message = format!("{pages} is not in 1..={MAX_CALL_PAGES}");
             return Err(Error::argument("pages", message).into());
         }
         let (simulator, start) = (&mut self.simulator, Instant::now());
-        let read = |&index: &u64| {
-            simulator.access(Access { file, index, pages, task, ..Access::default() })
-        };
-        let hits = py.detach(|| indices.iter().map(read).collect::<Result<Vec<bool>>>())?;
+        let mut hits = Vec::with_capacity(indices.len());
+        py.detach(|| {
+            indices.for_each_piece(|_, piece| {
+                for &index in piece {
+                    let access = Access { file, index, pages, task, ..Access::default() };
+                    hits.push(simulator.access(access)?);
+                }
+                Ok(())
+            })
+        })?;
         self.time += start.elapsed();
         Ok(hits.into_pyarray(py))
     }

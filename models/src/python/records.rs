@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whole records seen from Python, as structured numpy arrays of the layout of the file.
 
-use super::ModelsError;
+use super::array::Held;
 use crate::error::{Error, Result};
 use crate::trace::{Header, RECORD_BYTES, Record, RecordReader, RecordWriter};
-use numpy::{IntoPyArray, PyReadonlyArray1};
+use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use std::path::Path;
 
@@ -36,18 +36,26 @@ fn write_records(py: Python<'_>, path: &str, records: &Bound<'_, PyAny>) -> PyRe
     if !records.getattr("dtype")?.eq(record_dtype(py)?)? {
         return Err(Error::argument("records", "the array is not of record_dtype()").into());
     }
-    let bytes: PyReadonlyArray1<'_, u8> = records.call_method1("view", ("u1",))?.extract()?;
-    let bytes = bytes.as_slice().map_err(|e| ModelsError::new_err(e.to_string()))?;
-    Ok(py.detach(|| write(Path::new(path), bytes))?)
+    let words: Bound<'_, PyArray1<u64>> = records.call_method1("view", ("u8",))?.extract()?;
+    let words = Held::new(&words)?;
+    Ok(py.detach(|| write(Path::new(path), &words))?)
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<u64> {
+/// Writes records that are given as words, in the byte order of the machine.
+fn write(path: &Path, words: &Held<u64>) -> Result<u64> {
     let mut writer = RecordWriter::create(path, Header::FULL)?;
-    let (rows, _) = bytes.as_chunks::<RECORD_BYTES>();
-    for (number, row) in rows.iter().enumerate() {
-        let refuse = |message| Error::argument("records", format!("record {number} {message}"));
-        writer.write(&[Record::decode(row).map_err(refuse)?])?;
-    }
+    let (mut number, mut bytes) = (0, Vec::new());
+    words.for_each_piece(|_, piece| {
+        bytes.extend(piece.iter().flat_map(|word| word.to_ne_bytes()));
+        let (rows, rest) = bytes.as_chunks::<RECORD_BYTES>();
+        for row in rows {
+            let refuse = |message| Error::argument("records", format!("record {number} {message}"));
+            writer.write(&[Record::decode(row).map_err(refuse)?])?;
+            number += 1;
+        }
+        bytes = rest.to_vec();
+        Ok(())
+    })?;
     writer.finish()
 }
 

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Full simulation seen from Python.
 
+use super::array::Held;
+use super::options::TraceOptions;
 use super::progress::Progress;
 use super::source::{Source, SourceArgument};
 use crate::error::{Error, Result};
 use crate::opt::OptTrace;
 use crate::policy::{Candidate, Instance, InstanceConfig, Requests, effective_batch, resolve};
 use crate::simulation::{Job, Outcome, Simulation};
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use crate::windows::{Measure, Window};
+use numpy::{IntoPyArray, PyArray1, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::time::Instant;
@@ -19,21 +22,32 @@ pub(super) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulate_hits, module)?)
 }
 
-type Tunables = HashMap<String, u32>;
+pub(super) type Tunables = HashMap<String, u32>;
 
 /// Outcome of one policy at one size over one trace.
-#[pyclass(frozen, get_all, module = "cachepilot._models")]
+#[pyclass(frozen, module = "cachepilot._models")]
 pub(super) struct SimResult {
+    #[pyo3(get)]
     policy: String,
+    #[pyo3(get)]
     size_pages: u64,
+    #[pyo3(get)]
     batch: u32,
+    #[pyo3(get)]
     requests: u64,
+    #[pyo3(get)]
     misses: u64,
+    #[pyo3(get)]
     evictions: u64,
+    #[pyo3(get)]
     fallbacks: u64,
+    #[pyo3(get)]
     rejected: u64,
+    #[pyo3(get)]
     seconds: f64,
+    #[pyo3(get)]
     bytes_per_page: f64,
+    windows: Vec<Window>,
 }
 
 #[pymethods]
@@ -41,6 +55,14 @@ impl SimResult {
     #[getter]
     fn miss_ratio(&self) -> f64 {
         self.misses as f64 / self.requests.max(1) as f64
+    }
+
+    fn window_requests<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u64>> {
+        self.windows.iter().map(|window| window.requests).collect::<Vec<_>>().into_pyarray(py)
+    }
+
+    fn window_misses<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u64>> {
+        self.windows.iter().map(|window| window.misses).collect::<Vec<_>>().into_pyarray(py)
     }
 
     fn __repr__(&self) -> String {
@@ -66,12 +88,13 @@ impl SimResult {
             rejected: stats.rejected,
             seconds: outcome.time.as_secs_f64(),
             bytes_per_page: stats.bytes as f64 / job.config.capacity_pages as f64,
+            windows: outcome.windows.clone(),
         }
     }
 }
 
 /// A cache of `capacity_pages` under a policy or variant, with these of its tunables set.
-fn job(
+pub(super) fn job(
     candidate: &Candidate,
     capacity_pages: u64,
     batch: u32,
@@ -87,35 +110,38 @@ fn job(
 
 /// OPT at every size, as rows like those of the policies.
 fn simulate_opt(
-    source: Source<'_>,
+    source: &Source,
     sizes_pages: &[u64],
+    measure: Measure,
     progress: &mut Progress,
 ) -> Result<Vec<SimResult>> {
     let mut opt = OptTrace::default();
     source.for_each(progress, |requests| opt.access(requests.keys))?;
     let row = |&size_pages: &u64| {
         let start = Instant::now();
-        let curve = opt.curve(&[size_pages])?;
-        let misses = (curve.miss_ratio[0] * curve.requests as f64).round() as u64;
+        let (all, windows) = opt.measured(size_pages, measure)?;
+        // Without a warm-up, the cache begins empty and is filled by the first misses.
+        let filling = if measure.warmup_requests == 0 { opt.footprint_pages() } else { 0 };
         Ok(SimResult {
             policy: "opt".into(),
             size_pages,
             batch: 1,
-            requests: curve.requests,
-            misses,
-            evictions: misses.saturating_sub(size_pages.min(opt.footprint_pages())),
+            requests: all.requests,
+            misses: all.misses,
+            evictions: all.misses.saturating_sub(size_pages.min(filling)),
             fallbacks: 0,
             rejected: 0,
             seconds: start.elapsed().as_secs_f64(),
             bytes_per_page: 0.0,
+            windows,
         })
     };
     sizes_pages.iter().map(row).collect()
 }
 
 #[pyfunction]
-#[pyo3(signature = (source, policies, sizes_pages, batch=32, seed=1, tunables=None, column=None,
-                    threads=0, progress=None))]
+#[pyo3(signature = (source, policies, sizes_pages, batch=32, seed=1, tunables=None, options=None,
+                    warmup_requests=0, window_requests=None, threads=0, progress=None))]
 #[allow(clippy::too_many_arguments)]
 fn simulate(
     py: Python<'_>,
@@ -125,7 +151,9 @@ fn simulate(
     batch: u32,
     seed: u64,
     tunables: Option<HashMap<String, Tunables>>,
-    column: Option<&str>,
+    options: Option<TraceOptions>,
+    warmup_requests: u64,
+    window_requests: Option<u64>,
     threads: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Vec<SimResult>> {
@@ -138,18 +166,20 @@ fn simulate(
             names.push(name);
         }
     }
-    let source = source.borrow(column)?;
+    let source = source.held(options)?;
+    let measure = Measure { warmup_requests, window_requests };
     let mut progress = Progress::new(progress);
     let result = py.detach(|| {
         let mut rows: Vec<SimResult> = Vec::new();
         if !jobs.is_empty() {
-            let mut simulation = Simulation::new(&jobs, threads)?;
+            let mut simulation = Simulation::new(&jobs, threads, measure)?;
             source.for_each(&mut progress, |requests| simulation.run(requests))?;
-            let outcomes = simulation.outcomes();
-            rows.extend(names.iter().zip(&outcomes).map(|(name, one)| SimResult::new(name, one)));
+            let outcomes = simulation.outcomes()?;
+            let named = names.iter().zip(&outcomes);
+            rows.extend(named.map(|(name, one)| SimResult::new(name, one)));
         }
         for (at, _) in policies.iter().enumerate().filter(|(_, name)| *name == "opt") {
-            let opt = simulate_opt(source, &sizes_pages, &mut progress)?;
+            let opt = simulate_opt(&source, &sizes_pages, measure, &mut progress)?;
             let position = at * sizes_pages.len();
             rows.splice(position..position, opt);
         }
@@ -158,29 +188,36 @@ fn simulate(
     progress.finish(result)
 }
 
-/// Runs an array of keys; `hits` has a byte per request.
-fn run_keys(
-    py: Python<'_>,
-    keys: &PyReadonlyArray1<'_, u64>,
-    tasks: Option<&PyReadonlyArray1<'_, u32>>,
-    job: &Job,
-    refused_per_million: u32,
-    mut hits: Option<&mut [u8]>,
-) -> PyResult<Outcome> {
-    let contiguous = |e: numpy::AsSliceError| super::ModelsError::new_err(e.to_string());
-    let keys = keys.as_slice().map_err(contiguous)?;
-    let tasks = tasks.map_or(Ok(&[][..]), |t| t.as_slice().map_err(contiguous))?;
-    if !tasks.is_empty() && tasks.len() != keys.len() {
-        return Err(Error::argument("tasks", "not as long as keys").into());
+/// Arrays of keys and, if known, of tasks, equally long.
+fn held(
+    keys: &Bound<'_, PyArray1<u64>>,
+    tasks: Option<&Bound<'_, PyArray1<u32>>>,
+) -> PyResult<(Held<u64>, Option<Held<u32>>)> {
+    let (keys, tasks) = (Held::new(keys)?, tasks.map(Held::new).transpose()?);
+    match &tasks {
+        Some(tasks) if tasks.len() != keys.len() => {
+            Err(Error::argument("tasks", "not as long as keys").into())
+        }
+        _ => Ok((keys, tasks)),
     }
-    let outcome = py.detach(|| {
-        let mut instance = Instance::new(job.policy, &job.config)?;
-        instance.set_refusals(refused_per_million);
-        let start = Instant::now();
-        instance.run(Requests { keys, tasks, times_ns: &[] }, hits.take())?;
-        Ok::<_, Error>(Outcome { job: job.clone(), stats: instance.stats(), time: start.elapsed() })
-    });
-    Ok(outcome?)
+}
+
+/// Runs an array of keys through an instance; `hits` has a byte per request.
+pub(super) fn run_keys(
+    py: Python<'_>,
+    instance: &mut Instance,
+    keys: &Bound<'_, PyArray1<u64>>,
+    tasks: Option<&Bound<'_, PyArray1<u32>>>,
+    mut hits: Option<&mut [u8]>,
+) -> PyResult<()> {
+    let (keys, tasks) = held(keys, tasks)?;
+    py.detach(|| {
+        keys.for_each_pair(tasks.as_ref(), |from, keys, tasks| {
+            let hits = hits.as_mut().map(|hits| &mut hits[from..from + keys.len()]);
+            instance.run(Requests { keys, tasks, times_ns: &[] }, hits)
+        })
+    })?;
+    Ok(())
 }
 
 #[pyfunction]
@@ -188,16 +225,20 @@ fn run_keys(
 #[allow(clippy::too_many_arguments)]
 fn simulate_keys(
     py: Python<'_>,
-    keys: PyReadonlyArray1<'_, u64>,
+    keys: &Bound<'_, PyArray1<u64>>,
     policy: &str,
     size_pages: u64,
     batch: u32,
     seed: u64,
-    tasks: Option<PyReadonlyArray1<'_, u32>>,
+    tasks: Option<&Bound<'_, PyArray1<u32>>>,
     tunables: Option<Tunables>,
 ) -> PyResult<SimResult> {
     let job = job(&resolve(policy)?, size_pages, batch, seed, tunables.as_ref())?;
-    Ok(SimResult::new(policy, &run_keys(py, &keys, tasks.as_ref(), &job, 0, None)?))
+    let mut instance = Instance::new(job.policy, &job.config)?;
+    let start = Instant::now();
+    run_keys(py, &mut instance, keys, tasks, None)?;
+    let (stats, time) = (instance.stats(), start.elapsed());
+    Ok(SimResult::new(policy, &Outcome { job, stats, windows: Vec::new(), time }))
 }
 
 #[pyfunction]
@@ -206,18 +247,20 @@ fn simulate_keys(
 #[allow(clippy::too_many_arguments)]
 fn simulate_hits<'py>(
     py: Python<'py>,
-    keys: PyReadonlyArray1<'_, u64>,
+    keys: &Bound<'py, PyArray1<u64>>,
     policy: &str,
     size_pages: u64,
     batch: u32,
     seed: u64,
-    tasks: Option<PyReadonlyArray1<'_, u32>>,
+    tasks: Option<&Bound<'_, PyArray1<u32>>>,
     tunables: Option<Tunables>,
     refused_per_million: u32,
 ) -> PyResult<Bound<'py, PyArray1<bool>>> {
     let job = job(&resolve(policy)?, size_pages, batch, seed, tunables.as_ref())?;
-    let mut hits = vec![0; keys.len()?];
-    run_keys(py, &keys, tasks.as_ref(), &job, refused_per_million, Some(&mut hits))?;
+    let mut instance = Instance::new(job.policy, &job.config)?;
+    instance.set_refusals(refused_per_million);
+    let mut hits = vec![0; keys.len()];
+    run_keys(py, &mut instance, keys, tasks, Some(&mut hits))?;
     let hits: Vec<bool> = hits.into_iter().map(|hit| hit != 0).collect();
     Ok(hits.into_pyarray(py))
 }

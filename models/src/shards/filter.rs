@@ -11,9 +11,8 @@ pub const BLOCK_KEYS: usize = 1024;
 #[inline]
 pub fn select(keys: &[u64], seed: u64, threshold: u64, selected: &mut [u64; BLOCK_KEYS]) -> usize {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
-        // SAFETY: the features were detected just above.
-        return unsafe { avx512::select(keys, seed, threshold, selected) };
+    if let Some(count) = avx512::try_select(keys, seed, threshold, selected) {
+        return count;
     }
     select_portable(keys, seed, threshold, selected)
 }
@@ -24,9 +23,8 @@ pub fn select(keys: &[u64], seed: u64, threshold: u64, selected: &mut [u64; BLOC
 #[must_use]
 pub fn bare_loop(keys: &[u64], threshold: u64) -> u64 {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq") {
-        // SAFETY: the features were detected just above.
-        return unsafe { avx512::count(keys, threshold) };
+    if let Some(count) = avx512::try_count(keys, threshold) {
+        return count;
     }
     count_portable(keys, threshold)
 }
@@ -61,6 +59,7 @@ mod avx512 {
     };
 
     use super::BLOCK_KEYS;
+    use crate::cpu_features::with_cpu_features;
     use crate::hash::page_hash;
 
     const LANES: usize = 8;
@@ -87,13 +86,38 @@ mod avx512 {
         unsafe { _mm512_loadu_si512(keys.as_ptr().cast()) }
     }
 
-    #[target_feature(enable = "avx512f,avx512dq")]
-    pub fn select(
+    /// [`super::select`], where the processor has AVX-512.
+    #[inline]
+    pub fn try_select(
         keys: &[u64],
         seed: u64,
         threshold: u64,
         selected: &mut [u64; BLOCK_KEYS],
-    ) -> usize {
+    ) -> Option<usize> {
+        with_cpu_features!(
+            ["avx512f", "avx512dq"],
+            fn(
+                keys: &[u64] = keys,
+                seed: u64 = seed,
+                threshold: u64 = threshold,
+                selected: &mut [u64; BLOCK_KEYS] = selected
+            ) -> usize {
+                select(keys, seed, threshold, selected)
+            }
+        )
+    }
+
+    /// [`super::bare_loop`], where the processor has AVX-512 and POPCNT.
+    pub fn try_count(keys: &[u64], threshold: u64) -> Option<u64> {
+        with_cpu_features!(
+            ["avx512f", "avx512dq", "popcnt"],
+            fn(keys: &[u64] = keys, threshold: u64 = threshold) -> u64 { count(keys, threshold) }
+        )
+    }
+
+    #[target_feature(enable = "avx512f,avx512dq")]
+    #[inline]
+    fn select(keys: &[u64], seed: u64, threshold: u64, selected: &mut [u64; BLOCK_KEYS]) -> usize {
         let keys = &keys[..keys.len().min(BLOCK_KEYS)];
         let seeds = _mm512_set1_epi64(seed.cast_signed());
         let thresholds = _mm512_set1_epi64(threshold.cast_signed());
@@ -131,7 +155,8 @@ mod avx512 {
     }
 
     #[target_feature(enable = "avx512f,avx512dq,popcnt")]
-    pub fn count(keys: &[u64], threshold: u64) -> u64 {
+    #[inline]
+    fn count(keys: &[u64], threshold: u64) -> u64 {
         let thresholds = _mm512_set1_epi64(threshold.cast_signed());
         let (groups, rest) = keys.as_chunks::<{ LANES * VECTORS }>();
         let mut count = super::count_portable(rest, threshold);

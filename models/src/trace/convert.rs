@@ -5,8 +5,9 @@ use std::path::Path;
 
 use super::format::{Encoding, Format};
 use super::record::{Header, Record};
-use super::{Chunk, KeyWriter, OpenOptions, RecordReader, RecordWriter, TraceReader, detect, open};
-use crate::error::{Error, Result};
+use super::writer::cannot_write;
+use super::{Chunk, KeyWriter, OpenOptions, RecordReader, RecordWriter, TraceReader, open};
+use crate::error::Result;
 
 /// Called with the share done, 0 to 1, once per chunk; an error from it ends the work.
 pub type Progress<'a> = &'a mut dyn FnMut(f64) -> Result<()>;
@@ -25,9 +26,7 @@ pub fn convert(src: &Path, dst: &Path, options: &OpenOptions, progress: Progress
     match Format::from_path(dst)?.encoding {
         Encoding::U64 => to_keys(open(src, options)?.as_mut(), dst, progress),
         Encoding::Cptrace => to_records(src, dst, options, progress),
-        Encoding::OracleGeneral | Encoding::Csv => {
-            Err(Error::format(dst, "cannot write this format; known: .u64, .cptrace, also .zst"))
-        }
+        _ => Err(cannot_write(dst)),
     }
 }
 
@@ -45,8 +44,10 @@ fn to_keys(reader: &mut dyn TraceReader, dst: &Path, progress: Progress) -> Resu
 }
 
 fn to_records(src: &Path, dst: &Path, options: &OpenOptions, progress: Progress) -> Result<u64> {
-    if detect(src)?.encoding == Encoding::Cptrace {
-        return copy_records(&mut RecordReader::open(src)?, dst, progress);
+    let format = options.detect(src)?;
+    if format.encoding == Encoding::Cptrace {
+        options.check(format.encoding)?;
+        return copy_records(&mut RecordReader::open_as(src, format.compression)?, dst, progress);
     }
     let mut reader = open(src, options)?;
     let mut chunk = Chunk::default();

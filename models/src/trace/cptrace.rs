@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use super::fixed::Records;
-use super::format::Encoding;
+use super::format::{Compression, Encoding};
 use super::record::{HEADER_BYTES, Header, RECORD_BYTES, Record};
 use super::source::Source;
-use super::{CHUNK_REQUESTS, Chunk, TraceReader, detect};
+use super::{CHUNK_REQUESTS, Chunk, OpenOptions, TraceReader};
 use crate::error::{Error, Result};
 
 /// Streams the records of a `.cptrace` or `.cptrace.zst` file, whole or as page keys.
@@ -26,12 +26,17 @@ impl RecordReader {
     /// [`Error::Io`] when the file cannot be read, [`Error::Format`] when its suffix or its header
     /// is not that of a `.cptrace` file this crate can read.
     pub fn open(path: &Path) -> Result<Self> {
-        let format = detect(path)?;
+        let format = OpenOptions::default().detect(path)?;
         if format.encoding != Encoding::Cptrace {
             let message = format!("is a {format} trace, expected .cptrace or .cptrace.zst");
             return Err(Error::format(path, message));
         }
-        let mut source = Source::open(path, format.zstd)?;
+        Self::open_as(path, format.compression)
+    }
+
+    /// As [`Self::open`], whatever the file is called.
+    pub(super) fn open_as(path: &Path, compression: Compression) -> Result<Self> {
+        let mut source = Source::open(path, compression)?;
         let mut bytes = [0; HEADER_BYTES];
         let filled = source.fill(&mut bytes)?;
         if filled == 0 {

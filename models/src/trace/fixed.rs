@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use super::format::Compression;
 use super::source::Source;
 use super::{CHUNK_REQUESTS, Chunk, TraceReader};
 use crate::error::Result;
@@ -11,7 +12,7 @@ use crate::error::Result;
 const BLOCK_BYTES: usize = 128 << 10;
 
 /// Nanoseconds per second.
-const NS_PER_S: u64 = 1_000_000_000;
+pub(super) const NS_PER_S: u64 = 1_000_000_000;
 
 /// Whole records of `SIZE` bytes from a [`Source`].
 pub(super) struct Records<const SIZE: usize> {
@@ -55,8 +56,8 @@ pub(super) struct U64Reader {
 }
 
 impl U64Reader {
-    pub(super) fn open(path: &Path, zstd: bool) -> Result<Self> {
-        Ok(Self { records: Records::new(Source::open(path, zstd)?) })
+    pub(super) fn open(path: &Path, packed: Compression) -> Result<Self> {
+        Ok(Self { records: Records::new(Source::open(path, packed)?) })
     }
 }
 
@@ -87,8 +88,8 @@ pub(super) struct OracleReader {
 }
 
 impl OracleReader {
-    pub(super) fn open(path: &Path, zstd: bool) -> Result<Self> {
-        Ok(Self { records: Records::new(Source::open(path, zstd)?), first_s: None })
+    pub(super) fn open(path: &Path, packed: Compression) -> Result<Self> {
+        Ok(Self { records: Records::new(Source::open(path, packed)?), first_s: None })
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::convert::Progress;
 use super::format::{Encoding, Format};
-use super::{Chunk, OpenOptions, RecordReader, TraceReader, detect, open};
+use super::{Chunk, OpenOptions, RecordReader, TraceReader, open};
 use crate::error::Result;
 use crate::hash::page_hash;
 
@@ -49,10 +49,11 @@ pub fn info_with_progress(
     options: &OpenOptions,
     progress: Progress,
 ) -> Result<TraceInfo> {
-    let format = detect(path)?;
+    let format = options.detect(path)?;
     let mut summary = Summary::default();
     if format.encoding == Encoding::Cptrace {
-        summary.add_records(&mut RecordReader::open(path)?, progress)?;
+        options.check(format.encoding)?;
+        summary.add_records(&mut RecordReader::open_as(path, format.compression)?, progress)?;
     } else {
         summary.add_chunks(open(path, options)?.as_mut(), progress)?;
     }

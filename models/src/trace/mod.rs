@@ -5,11 +5,14 @@ mod convert;
 mod cptrace;
 mod csv_reader;
 mod fixed;
+mod foreign;
 mod format;
 mod info;
+mod options;
 mod record;
 mod sink;
 mod source;
+mod text;
 mod writer;
 
 use std::path::Path;
@@ -18,11 +21,13 @@ use crate::error::Result;
 
 pub use convert::{Progress, convert};
 pub use cptrace::RecordReader;
-pub use format::{Encoding, Format};
+use foreign::extent::ExtentRequests;
+pub use format::{Compression, Encoding, Format};
 pub use info::{TraceInfo, footprint, info, info_with_progress};
+pub use options::OpenOptions;
 pub(crate) use record::page_key;
 pub use record::{HEADER_BYTES, Header, MAGIC, RECORD_BYTES, Record, VERSION};
-pub use writer::{KeyWriter, RecordWriter};
+pub use writer::{KeySink, KeyWriter, RecordWriter};
 
 /// Requests per chunk that readers aim for.
 pub const CHUNK_REQUESTS: usize = 1 << 16;
@@ -60,32 +65,40 @@ pub trait TraceReader: Send {
     fn progress(&self) -> f64;
 }
 
-/// What a reader needs to know besides the file.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct OpenOptions<'a> {
-    /// Column of a CSV file that holds the page; other formats do not look at it. Unsigned
-    /// decimal and `0x` hexadecimal values that fit 64 bits are page keys as they are, any other
-    /// text is hashed to one.
-    pub column: Option<&'a str>,
-}
-
-/// Opens a trace in the format that its suffix names.
+/// Opens a trace in the format that its suffix or `options` name.
 ///
 /// # Errors
 /// [`crate::Error::Io`] when the file cannot be read; [`crate::Error::Format`] when it is a
-/// directory, empty, of unknown suffix, has a broken header, or lacks the CSV column.
+/// directory, empty, of unknown suffix, has a broken header, or lacks a CSV column;
+/// [`crate::Error::Argument`] when an option does not fit the format.
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn TraceReader>> {
-    let Format { encoding, zstd } = detect(path)?;
+    let Format { encoding, compression } = options.detect(path)?;
+    options.check(encoding)?;
+    let expansion = options.expansion(encoding);
     Ok(match encoding {
-        Encoding::U64 => Box::new(fixed::U64Reader::open(path, zstd)?),
-        Encoding::OracleGeneral => Box::new(fixed::OracleReader::open(path, zstd)?),
-        Encoding::Csv => Box::new(csv_reader::CsvReader::open(path, zstd, options.column)?),
-        Encoding::Cptrace => Box::new(RecordReader::open(path)?),
+        Encoding::U64 => Box::new(fixed::U64Reader::open(path, compression)?),
+        Encoding::OracleGeneral => Box::new(fixed::OracleReader::open(path, compression)?),
+        Encoding::Lcs => foreign::lcs::open(path, compression)?,
+        Encoding::Vscsi => {
+            let reader = foreign::vscsi::VscsiReader::open(path, compression)?;
+            Box::new(ExtentRequests::new(reader, expansion))
+        }
+        Encoding::Msr => {
+            let reader = foreign::msr::MsrReader::open(path, compression)?;
+            Box::new(ExtentRequests::new(reader, expansion))
+        }
+        Encoding::Arc => {
+            let reader = foreign::arc::ArcReader::open(path, compression)?;
+            Box::new(ExtentRequests::new(reader, expansion))
+        }
+        Encoding::Lirs => Box::new(foreign::lirs::LirsReader::open(path, compression)?),
+        Encoding::Csv => match options.offset {
+            Some(_) => {
+                let reader = csv_reader::RangeReader::open(path, compression, options)?;
+                Box::new(ExtentRequests::new(reader, expansion))
+            }
+            None => Box::new(csv_reader::KeyReader::open(path, compression, options.column)?),
+        },
+        Encoding::Cptrace => Box::new(RecordReader::open_as(path, compression)?),
     })
-}
-
-/// The format of an existing file; what cannot be a trace at all is refused before its suffix.
-fn detect(path: &Path) -> Result<Format> {
-    source::check_file(path)?;
-    Format::from_path(path)
 }

@@ -39,6 +39,10 @@ impl Header {
     pub const FULL: Self =
         Self { opaque_keys: false, has_times: true, has_tasks: true, has_directions: true };
 
+    /// Page keys and nothing else.
+    pub const KEYS_ALONE: Self =
+        Self { opaque_keys: true, has_times: false, has_tasks: false, has_directions: false };
+
     /// The page key that simulations use for `record`: its index when keys are opaque, else
     /// [`Record::page_key`].
     #[inline(always)]

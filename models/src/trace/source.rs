@@ -5,6 +5,9 @@ use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use flate2::bufread::MultiGzDecoder;
+
+use super::format::Compression;
 use crate::error::{Error, Result};
 
 /// Bytes asked of the operating system at a time.
@@ -27,6 +30,7 @@ impl Read for Counted {
 enum Stream {
     Plain(BufReader<Counted>),
     Zstd(zstd::Decoder<'static, BufReader<Counted>>),
+    Gzip(Box<MultiGzDecoder<BufReader<Counted>>>),
 }
 
 /// Sequential bytes of one trace file, with errors that name the file and the place.
@@ -41,15 +45,17 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Opens `path`, which holds a zstd stream when `zstd` is set.
-    pub(super) fn open(path: &Path, zstd: bool) -> Result<Self> {
+    /// Opens `path`, whose bytes are packed so.
+    pub(super) fn open(path: &Path, compression: Compression) -> Result<Self> {
         let file_bytes = check_file(path)?;
         let file = File::open(path).map_err(|e| Error::io(path, e))?;
         let buffered = BufReader::with_capacity(READ_BYTES, Counted { file, read_bytes: 0 });
-        let stream = if zstd {
-            Stream::Zstd(zstd::Decoder::with_buffer(buffered).map_err(|e| Error::io(path, e))?)
-        } else {
-            Stream::Plain(buffered)
+        let stream = match compression {
+            Compression::None => Stream::Plain(buffered),
+            Compression::Zstd => {
+                Stream::Zstd(zstd::Decoder::with_buffer(buffered).map_err(|e| Error::io(path, e))?)
+            }
+            Compression::Gzip => Stream::Gzip(Box::new(MultiGzDecoder::new(buffered))),
         };
         Ok(Self { path: path.to_path_buf(), stream, file_bytes, offset: 0, failed: false })
     }
@@ -63,7 +69,7 @@ impl Source {
     pub(super) fn unit(&self) -> &'static str {
         match self.stream {
             Stream::Plain(_) => "byte",
-            Stream::Zstd(_) => "decompressed byte",
+            Stream::Zstd(_) | Stream::Gzip(_) => "decompressed byte",
         }
     }
 
@@ -80,15 +86,22 @@ impl Source {
         let buffered = match &self.stream {
             Stream::Plain(reader) => reader,
             Stream::Zstd(decoder) => decoder.get_ref(),
+            Stream::Gzip(decoder) => decoder.get_ref(),
         };
         buffered.get_ref().read_bytes - buffered.buffer().len() as u64
     }
 
-    /// Fills `buf` unless the stream ends before; returns the bytes read.
-    pub(super) fn fill(&mut self, buf: &mut [u8]) -> Result<usize> {
+    /// Refuses to go on behind an error.
+    pub(super) fn check_good(&mut self) -> Result<()> {
         if self.failed {
             return Err(self.format("an earlier read of this file failed"));
         }
+        Ok(())
+    }
+
+    /// Fills `buf` unless the stream ends before; returns the bytes read.
+    pub(super) fn fill(&mut self, buf: &mut [u8]) -> Result<usize> {
+        self.check_good()?;
         let mut filled = 0;
         while filled < buf.len() {
             match self.read(&mut buf[filled..]) {
@@ -112,6 +125,7 @@ impl Source {
         let what = match self.stream {
             Stream::Plain(_) => "no requests in it",
             Stream::Zstd(_) => "no requests in its zstd stream",
+            Stream::Gzip(_) => "no requests in its gzip stream",
         };
         self.format(format!("empty trace: {what}"))
     }
@@ -120,16 +134,20 @@ impl Source {
     /// ends the stream.
     pub(super) fn explain(&mut self, e: io::Error) -> Error {
         self.failed = true;
-        if e.raw_os_error().is_some() || matches!(self.stream, Stream::Plain(_)) {
+        let (kind, unit) = match self.stream {
+            Stream::Plain(_) => return Error::io(&self.path, e),
+            Stream::Zstd(_) => ("zstd", "frame"),
+            Stream::Gzip(_) => ("gzip", "member"),
+        };
+        if e.raw_os_error().is_some() {
             return Error::io(&self.path, e);
         }
+        let at = self.consumed_bytes();
         if e.kind() == ErrorKind::UnexpectedEof {
-            let end = self.consumed_bytes();
-            return self
-                .format(format!("truncated: the file ends inside a zstd frame at byte {end}"));
+            let message = format!("truncated: the file ends inside a {kind} {unit} at byte {at}");
+            return self.format(message);
         }
-        let near = self.consumed_bytes();
-        self.format(format!("corrupt zstd data, or garbage after it, near byte {near}: {e}"))
+        self.format(format!("corrupt {kind} data, or garbage after it, near byte {at}: {e}"))
     }
 }
 
@@ -138,6 +156,7 @@ impl Read for Source {
         let n = match &mut self.stream {
             Stream::Plain(reader) => reader.read(buf),
             Stream::Zstd(decoder) => decoder.read(buf),
+            Stream::Gzip(decoder) => decoder.read(buf),
         }?;
         self.offset += n as u64;
         Ok(n)

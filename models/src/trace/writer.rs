@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::format::{Encoding, Format};
+use super::format::{Compression, Encoding, Format};
 use super::record::{Header, Record};
 use super::sink::Sink;
 use crate::error::{Error, Result};
@@ -100,12 +100,67 @@ impl RecordWriter {
     }
 }
 
+/// Writes page keys in any format that this crate writes: those of [`KeyWriter`], and of
+/// [`RecordWriter`] as opaque keys without times, tasks and directions.
+pub struct KeySink(Target);
+
+enum Target {
+    Keys(KeyWriter),
+    Records(RecordWriter),
+}
+
+impl KeySink {
+    /// Starts the file `path`.
+    ///
+    /// # Errors
+    /// [`Error::Format`] when the suffix names a format that this crate does not write,
+    /// [`Error::Io`] when the folder cannot be written.
+    pub fn create(path: &Path) -> Result<Self> {
+        match Format::from_path(path)?.encoding {
+            Encoding::U64 => Ok(Self(Target::Keys(KeyWriter::create(path)?))),
+            Encoding::Cptrace => {
+                Ok(Self(Target::Records(RecordWriter::create(path, Header::KEYS_ALONE)?)))
+            }
+            _ => Err(cannot_write(path)),
+        }
+    }
+
+    /// Appends one request per key.
+    ///
+    /// # Errors
+    /// [`Error::Io`] when writing fails.
+    pub fn write(&mut self, keys: &[u64]) -> Result<()> {
+        match &mut self.0 {
+            Target::Keys(writer) => writer.write(keys),
+            Target::Records(writer) => keys
+                .iter()
+                .try_for_each(|&index| writer.write(&[Record { index, ..Record::default() }])),
+        }
+    }
+
+    /// Completes the file; returns the number of requests in it.
+    ///
+    /// # Errors
+    /// As [`KeyWriter::finish`].
+    pub fn finish(self) -> Result<u64> {
+        match self.0 {
+            Target::Keys(writer) => writer.finish(),
+            Target::Records(writer) => writer.finish(),
+        }
+    }
+}
+
+/// The error for a suffix of a format that is only read.
+pub(super) fn cannot_write(path: &Path) -> Error {
+    Error::format(path, "cannot write this format; known: .u64, .cptrace, also .zst")
+}
+
 fn create(path: &Path, encoding: Encoding) -> Result<Sink> {
     let format = Format::from_path(path)?;
-    if format.encoding == encoding {
-        return Sink::create(path, format.zstd);
+    if format.encoding == encoding && format.compression != Compression::Gzip {
+        return Sink::create(path, format.compression == Compression::Zstd);
     }
-    let expected = Format { encoding, zstd: false };
+    let expected = encoding.name();
     Err(Error::format(path, format!("cannot write {format} here, expected .{expected}[.zst]")))
 }
 
@@ -134,7 +189,7 @@ mod tests {
     #[test]
     fn a_writer_takes_only_its_own_suffix() {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["a.csv", "a.cptrace", "a.oracleGeneral", "a"] {
+        for name in ["a.csv", "a.cptrace", "a.oracleGeneral", "a", "a.u64.gz"] {
             assert!(KeyWriter::create(&folder.path().join(name)).is_err(), "{name}");
         }
         assert!(RecordWriter::create(&folder.path().join("a.u64"), Header::FULL).is_err());

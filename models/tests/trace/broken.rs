@@ -6,12 +6,10 @@ use std::path::Path;
 use cachepilot_models::Error;
 use cachepilot_models::trace::{Header, OpenOptions, Record, RecordReader, RecordWriter};
 
-use super::{column, file, little_endian, packed, read_all, zstd};
-
-const NO_OPTIONS: OpenOptions = OpenOptions { column: None };
+use super::{NO_OPTIONS, column, file, little_endian, packed, read_all, zstd};
 
 /// The message for `path`, which must fail and name the file in one line.
-fn message_of(path: &Path, options: &OpenOptions) -> String {
+pub(super) fn message_of(path: &Path, options: &OpenOptions) -> String {
     let message = read_all(path, options).unwrap_err().to_string();
     assert!(message.starts_with(&path.display().to_string()), "{message}");
     assert!(!message.contains('\n'), "{message}");
@@ -19,7 +17,7 @@ fn message_of(path: &Path, options: &OpenOptions) -> String {
 }
 
 #[track_caller]
-fn refused(name: &str, bytes: &[u8], options: &OpenOptions, words: &[&str]) {
+pub(super) fn refused(name: &str, bytes: &[u8], options: &OpenOptions, words: &[&str]) {
     let (_folder, path) = file(name, bytes);
     let message = message_of(&path, options);
     for word in words {
@@ -158,7 +156,7 @@ fn cptrace_records_that_contradict_the_header_are_refused() {
 fn csv_needs_a_column_that_exists_once() {
     let text = b"time, page id,size,size\n1,2,3,4\n";
     let listed = "the header has: time, page id, size, size";
-    refused("a.csv", text, &NO_OPTIONS, &["needs a column (--column)", listed]);
+    refused("a.csv", text, &NO_OPTIONS, &["needs a column (--column or --offset)", listed]);
     refused("a.csv", text, &column("page"), &["no column 'page'", listed]);
     refused("a.csv", text, &column("size"), &["columns 3 and 4 are both named 'size'"]);
     let wide = (0..100).map(|i| i.to_string()).collect::<Vec<_>>().join(",") + "\n";
@@ -208,7 +206,8 @@ fn a_reader_does_not_go_on_after_an_error() {
         ("a.csv", b"a,b\n".to_vec(), Some("a")),
     ] {
         let (_folder, path) = file(name, &bytes);
-        let mut reader = cachepilot_models::trace::open(&path, &OpenOptions { column }).unwrap();
+        let options = OpenOptions { column, ..NO_OPTIONS };
+        let mut reader = cachepilot_models::trace::open(&path, &options).unwrap();
         for _ in 0..3 {
             assert!(reader.next_chunk(&mut <_>::default()).is_err(), "{name}");
         }

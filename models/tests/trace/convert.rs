@@ -8,9 +8,7 @@ use cachepilot_models::trace::{
     Header, OpenOptions, Record, RecordReader, RecordWriter, TraceInfo, convert, footprint, info,
 };
 
-use super::{column, file, little_endian, oracle_record, read_all};
-
-const NO_OPTIONS: OpenOptions = OpenOptions { column: None };
+use super::{NO_OPTIONS, column, file, little_endian, oracle_record, read_all};
 
 /// Converts `src` to a sibling called `name` and reads that.
 fn converted(src: &Path, name: &str, options: &OpenOptions) -> (TraceInfo, Vec<u64>) {

@@ -6,19 +6,22 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::{column, file, packed};
+use super::{NO_OPTIONS, column, file, packed};
 
-const SUFFIXES: [&str; 10] = [
+const SUFFIXES: [&str; 13] = [
     "u64",
     "u64.zst",
+    "u64.gz",
     "oracleGeneral",
     "oracleGeneral.zst",
     "oracleGeneral.bin",
-    "oracleGeneral.bin.zst",
+    "oracleGeneral.bin.gz",
     "csv",
     "csv.zst",
+    "csv.gz",
     "cptrace",
     "cptrace.zst",
+    "cptrace.gz",
 ];
 
 /// A good file for each suffix, before compression.
@@ -39,9 +42,11 @@ fn good(suffix: &str) -> Vec<u8> {
 }
 
 /// Reads `bytes` as a trace; any outcome is fine that ends, and a message is one line.
-fn read(suffix: &str, bytes: &[u8]) -> Result<(), TestCaseError> {
+pub(super) fn read(suffix: &str, bytes: &[u8]) -> Result<(), TestCaseError> {
     let (_folder, path) = file(&format!("a.{suffix}"), bytes);
-    for options in [OpenOptions::default(), column("page")] {
+    let whole = OpenOptions { whole_requests: true, ..NO_OPTIONS };
+    let ranges = OpenOptions { offset: Some("page"), length: Some("time"), ..NO_OPTIONS };
+    for options in [NO_OPTIONS, column("page"), whole, ranges] {
         match info(&path, &options) {
             Ok(info) => {
                 prop_assert!(info.requests > 0 && info.distinct_pages > 0);
@@ -59,7 +64,7 @@ fn read(suffix: &str, bytes: &[u8]) -> Result<(), TestCaseError> {
 }
 
 /// Overwrites, cuts and extends `bytes`.
-fn damage(bytes: &mut Vec<u8>, edits: &[(Index, u8)], cut: Option<Index>, tail: &[u8]) {
+pub(super) fn damage(bytes: &mut Vec<u8>, edits: &[(Index, u8)], cut: Option<Index>, tail: &[u8]) {
     for (at, value) in edits {
         let at = at.index(bytes.len());
         bytes[at] = *value;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The curves of one tenant: the only place of the real nodes that knows how they are learnt.
 
-use crate::bpf::sampler_layout::{Counts, Event};
+use super::waiting::Waiting;
+use crate::bpf::event::{Event, EventKind};
+use crate::bpf::sampler_layout::{Counts, Losses};
 use crate::curves::{CurvesConfig, Measured, TenantCurves};
 use crate::wire;
-use cachepilot_models::policy::Requests;
 use std::time::Duration;
 
 /// What a tenant has while it is measured.
@@ -31,12 +32,10 @@ pub(super) struct Learnt {
     pub phase: u64,
 }
 
-/// Sampled accesses of one tenant, in order, and what is learnt from them.
+/// Sampled accesses of one tenant, and what is learnt from them.
 #[derive(Default)]
 pub(super) struct Learning {
-    keys: Vec<u64>,
-    tasks: Vec<u32>,
-    times_ns: Vec<u64>,
+    waiting: Waiting,
     /// Its named tasks, if any are named.
     named: Option<Vec<u32>>,
     /// None before the first access: an idle tenant costs no memory.
@@ -51,16 +50,9 @@ pub(super) struct Learning {
 }
 
 impl Learning {
-    /// Sampled accesses so far.
-    pub(super) fn events(&self) -> u64 {
-        self.events
-    }
-
     pub(super) fn take(&mut self, event: &Event) {
-        self.keys.push(event.record.sample_key());
-        self.tasks.push(event.record.task);
-        self.times_ns.push(event.record.time_ns);
-        self.events += 1;
+        self.waiting.take(event);
+        self.events += u64::from(event.kind != EventKind::Removal);
     }
 
     /// The tenant has these named tasks now; `None` when none are named.
@@ -72,9 +64,9 @@ impl Learning {
         self.named = named;
     }
 
-    /// Sampled accesses that were not fed yet.
+    /// Events that were not fed yet.
     pub(super) fn pending(&self) -> usize {
-        self.keys.len()
+        self.waiting.len()
     }
 
     /// Feeds what has come. The curves are corrected by the number of all accesses since the last
@@ -86,9 +78,7 @@ impl Learning {
         {
             self.broken = format!("curves: {error}");
         }
-        self.keys.clear();
-        self.tasks.clear();
-        self.times_ns.clear();
+        self.waiting.clear();
     }
 
     fn try_feed(&mut self, config: &CurvesConfig, accesses_total: u64) -> crate::error::Result<()> {
@@ -101,8 +91,7 @@ impl Learning {
         };
         let seen = accesses_total.saturating_sub(self.fed_accesses);
         self.fed_accesses = accesses_total;
-        let (keys, tasks, times_ns) = (&self.keys, &self.tasks, &self.times_ns);
-        curves.feed_sampled(Requests { keys, tasks, times_ns }, seen)
+        self.waiting.feed(curves, seen)
     }
 
     /// Lets `elapsed` pass. Returns the threshold that the kernel should use from now on; `None`
@@ -123,9 +112,14 @@ impl Learning {
         }
     }
 
-    /// What is known now, judged by what was counted since the last time. `lost_share` is the share
-    /// of all events that were lost on the way since then.
-    pub(super) fn judge(&mut self, having: Having<'_>, counts: &Counts, lost_share: f64) -> Learnt {
+    /// What is known now, judged by what was counted and what was lost since the last time; losses
+    /// that are not known are given with the reason.
+    pub(super) fn judge(
+        &mut self,
+        having: Having<'_>,
+        counts: &Counts,
+        lost: Result<Losses, String>,
+    ) -> Learnt {
         let before = std::mem::replace(&mut self.judged, counts.clone());
         let events = self.events - std::mem::replace(&mut self.judged_events, self.events);
         let untrusted = |reason: &str| Learnt { distrust: reason.into(), ..Learnt::default() };
@@ -138,7 +132,7 @@ impl Learning {
             size_bytes: having.cache_bytes,
             accesses,
             misses: pages_read(counts).saturating_sub(pages_read(&before)).min(accesses),
-            dropped: lost_of(events, lost_share),
+            dropped: lost.as_ref().map_or(0, |lost| lost_events(lost, events, accesses)),
         });
         let distrust = told.to_owned();
         let counterfactuals = match curves.counterfactuals(having.policy, having.cache_bytes) {
@@ -148,9 +142,10 @@ impl Learning {
                 None
             }
         };
-        let distrust = match self.broken.as_str() {
-            "" => distrust,
-            broken => broken.to_owned(),
+        let distrust = match (self.broken.as_str(), lost) {
+            ("", Ok(_)) => distrust,
+            ("", Err(reason)) => reason,
+            (broken, _) => broken.to_owned(),
         };
         let trusted = trusted && distrust.is_empty();
         let (curves, phase) = (curves.curves(), curves.phase());
@@ -167,11 +162,12 @@ fn pages_read(counts: &Counts) -> u64 {
     counts.misses + counts.readahead_pages
 }
 
-/// Events that a tenant lost when `events` came and `lost_share` of all were lost: the kernel does
-/// not tell whose they were.
-fn lost_of(events: u64, lost_share: f64) -> u64 {
-    let kept = (1.0 - lost_share).max(f64::EPSILON);
-    (events as f64 * lost_share / kept).round() as u64
+/// Events that a tenant lost when `events` of its `accesses` came. Of pages that were not looked at
+/// as many would have been sampled as of the others.
+fn lost_events(lost: &Losses, events: u64, accesses: u64) -> u64 {
+    let looked_at = accesses.saturating_sub(lost.unsampled_pages).max(1);
+    let rate = ((events + lost.dropped_events) as f64 / looked_at as f64).min(1.0);
+    lost.dropped_events + (lost.unsampled_pages as f64 * rate).round() as u64
 }
 
 #[cfg(test)]
@@ -179,9 +175,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_lost_is_shared_by_what_came() {
-        assert_eq!(lost_of(90, 0.1), 10);
-        assert_eq!((lost_of(0, 0.5), lost_of(1000, 0.0)), (0, 0));
+    fn of_pages_that_were_not_looked_at_as_many_were_lost_as_are_sampled() {
+        let lost = |dropped_events, unsampled_pages, events, accesses| {
+            let lost = Losses { dropped_events, unsampled_pages, ..Losses::default() };
+            lost_events(&lost, events, accesses)
+        };
+        assert_eq!(lost(10, 0, 90, 100_000), 10);
+        assert_eq!(lost(10, 50_000, 90, 100_000), 110);
+        assert_eq!(lost(0, 500, 500, 1000), 500, "all pages are in the sample");
+        assert_eq!(lost(0, 0, 1000, 1000), 0);
     }
 
     #[test]

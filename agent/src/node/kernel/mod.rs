@@ -15,6 +15,7 @@ pub mod host;
 mod learning;
 pub mod ledger;
 pub mod limits;
+mod lost;
 pub mod memory;
 mod opening;
 pub mod policy;
@@ -24,6 +25,7 @@ pub mod sampling;
 mod tasks;
 pub mod tenant;
 pub mod tenants;
+mod waiting;
 pub mod writer;
 
 use self::cgroup_fs::CgroupFs;

@@ -6,12 +6,12 @@ use super::cgroup_fs::CgroupFs;
 use super::config::{KernelConfig, KernelKind};
 use super::host::{Host, budget_bytes};
 use super::policy::{CacheExt, PolicyControl};
-use crate::bpf::sampler::SamplerSizes;
+use crate::bpf::sampler_load::SamplerSizes;
 use crate::bpf::source::{self, AccessSource};
 use crate::cgroup;
 use crate::curves::{CurvesConfig, CurvesSettings};
 use crate::error::{Error, Result};
-use crate::policy_dir::PolicyDir;
+use crate::policies::folder::PolicyDir;
 use std::path::Path;
 
 /// What a node is made of; [`KernelNode::open`] takes that of this machine.

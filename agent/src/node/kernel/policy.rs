@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Policies of tenants: what decides now, and another in its place.
 
-use crate::bpf::run_time;
+use crate::bpf::program;
 use crate::cgroup::Cgroup;
 use crate::error::{Error, Result};
 use crate::policies::Policies;
-use crate::policy_dir::PolicyDir;
-use crate::stats::CgroupStats;
+use crate::policies::folder::PolicyDir;
+use crate::policies::stats::CgroupStats;
 use crate::wire::{DEFAULT_POLICY, Readahead};
 use cachepilot_models::policy::Manifest;
 
@@ -165,7 +165,8 @@ impl PolicyControl for CacheExt {
     }
 
     fn count_run_time(&self) -> Result<Counting> {
-        let held = run_time::count().map_err(Error::kernel("counting how long programs run"))?;
+        let held =
+            program::count_run_times().map_err(Error::kernel("counting how long programs run"))?;
         Ok(Box::new(held))
     }
 

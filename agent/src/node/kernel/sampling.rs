@@ -2,6 +2,7 @@
 //! Sampling of tenants: who is tracked, and below which hash pages are sampled.
 
 use super::learning::{Having, Learning};
+use super::lost::Lost;
 use super::memory::Usage;
 use super::tenant::add_counts;
 use super::tenants::Found;
@@ -25,6 +26,7 @@ struct Sampled {
     /// What the kernel uses for all members.
     threshold: u64,
     learning: Learning,
+    lost: Lost,
     /// What was counted when curves were last judged; `None` when it could not be read.
     counts: Option<Counts>,
 }
@@ -41,18 +43,9 @@ pub struct Sampling {
     window: Duration,
     untracked: BTreeSet<u64>,
     untracked_total: u64,
+    /// Of all tenants together, now and when it was last asked whose they were.
     losses: Losses,
-    judged: Judged,
-}
-
-/// What had been seen and lost when curves were last judged, all tenants together.
-#[derive(Debug, Clone, Copy, Default)]
-struct Judged {
-    events: u64,
-    accesses: u64,
-    losses: Losses,
-    /// Share of the events since the judgement before that were lost.
-    lost_share: f64,
+    told_losses: Losses,
 }
 
 impl Sampling {
@@ -76,7 +69,7 @@ impl Sampling {
             untracked: BTreeSet::new(),
             untracked_total: 0,
             losses: Losses::default(),
-            judged: Judged::default(),
+            told_losses: Losses::default(),
         })
     }
 
@@ -115,6 +108,7 @@ impl Sampling {
             members: BTreeSet::new(),
             threshold: self.first_threshold,
             learning: Learning::default(),
+            lost: Lost::default(),
             counts: None,
         };
         self.tenants.insert(id, sampled);
@@ -143,6 +137,7 @@ impl Sampling {
         let Some(tenant) = self.tenants.get_mut(&found.id) else { return };
         let now: BTreeSet<u64> = found.members.iter().copied().collect();
         for &gone in tenant.members.difference(&now) {
+            tenant.lost.leave(self.source.as_ref(), gone);
             if self.owners.get(&gone) == Some(&found.id) {
                 self.source.forget(gone);
                 self.owners.remove(&gone);
@@ -152,6 +147,7 @@ impl Sampling {
         let mut failed = false;
         for &new in now.difference(&tenant.members) {
             if self.source.track(new, tenant.slot, tenant.threshold).is_ok() {
+                tenant.lost.join(self.source.as_ref(), new);
                 self.owners.insert(new, found.id);
                 tracked.insert(new);
             } else {
@@ -204,34 +200,34 @@ impl Sampling {
         Ok(())
     }
 
-    /// Begins a judgement of all curves: they have learnt all that is counted, and of the events
-    /// since the last one it is known how many were lost.
+    /// Begins a judgement of all curves: they have learnt all that is counted, and it is known how
+    /// many events of each tenant were lost.
     ///
     /// # Errors
     /// As [`Self::tick`].
     pub fn begin_judging(&mut self) -> Result<()> {
         self.take_events()?;
-        self.losses = self.source.losses()?;
         for tenant in self.tenants.values_mut() {
             tenant.counts = match tenant.learning.pending() {
                 0 => self.source.counts(tenant.slot).ok(),
                 _ => tenant.feed(self.source.as_ref(), &self.config),
             };
         }
-        let events = self.tenants.values().map(|t| t.learning.events()).sum::<u64>();
-        let counted = |t: &Sampled| t.counts.as_ref().map_or(0, |counts| counts.accesses);
-        let accesses = self.tenants.values().map(counted).sum::<u64>();
-        let before = self.judged;
-        // Tenants that left took theirs along.
-        let came = events.saturating_sub(before.events);
-        let rate = came as f64 / accesses.saturating_sub(before.accesses).max(1) as f64;
-        let dropped = self.losses.dropped_events.saturating_sub(before.losses.dropped_events);
-        let unsampled = self.losses.unsampled_pages.saturating_sub(before.losses.unsampled_pages);
-        // Of pages that were not looked at, as many would have been sampled as of the others.
-        let lost = dropped as f64 + unsampled as f64 * rate.min(1.0);
-        let lost_share = lost / (lost + came as f64).max(1.0);
-        self.judged = Judged { events, accesses, losses: self.losses, lost_share };
+        self.losses = self.source.losses()?;
+        self.ask_whose_losses();
         Ok(())
+    }
+
+    /// Where anything was lost since the last time, tells each tenant what it lost.
+    fn ask_whose_losses(&mut self) {
+        if std::mem::replace(&mut self.told_losses, self.losses) == self.losses {
+            return;
+        }
+        for tenant in self.tenants.values_mut() {
+            for &member in &tenant.members {
+                tenant.lost.look(self.source.as_ref(), member);
+            }
+        }
     }
 
     /// Adds what was counted and learnt of a tenant, whose limit tells the size of its page cache.
@@ -257,7 +253,7 @@ impl Sampling {
         };
         add_counts(shown, counts);
         let having = Having { policy: &shown.policy, cache_bytes };
-        let learnt = tenant.learning.judge(having, counts, self.judged.lost_share);
+        let learnt = tenant.learning.judge(having, counts, tenant.lost.take());
         shown.curves_generation = learnt.curves.as_ref().map_or(0, |curves| curves.generation);
         (shown.curves, shown.trusted) = (learnt.curves, learnt.trusted);
         shown.counterfactuals = learnt.counterfactuals;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 use super::*;
+use crate::bpf::event::{Event, EventKind};
 use crate::bpf::sampler::PartState;
-use crate::bpf::sampler_layout::{Counts, Event, Losses};
+use crate::bpf::sampler_layout::{Counts, Losses};
 use crate::error::Error;
 use cachepilot_models::hash::page_hash;
 use cachepilot_models::trace::Record;
@@ -14,7 +15,8 @@ pub struct State {
     pub tracked: BTreeMap<u64, (u32, u64)>,
     pub counts: BTreeMap<u32, Counts>,
     pub events: Vec<Event>,
-    pub losses: Losses,
+    pub losses: BTreeMap<u64, Losses>,
+    pub asked_whose: u64,
     pub room: usize,
 }
 
@@ -33,7 +35,11 @@ impl Source {
         let Some(&(slot, threshold)) = state.tracked.get(&cgroup) else { return };
         state.counts.get_mut(&slot).unwrap().accesses += pages.end - pages.start;
         let record = |index| Record { cgroup, index, inode: 1, ..Record::default() };
-        let events = pages.map(|index| Event { record: record(index), mmap: false });
+        let events = pages.map(|index| Event {
+            record: record(index),
+            mmap: false,
+            kind: EventKind::Access,
+        });
         state.events.extend(events.filter(|e| page_hash(e.record.sample_key()) < threshold));
     }
 
@@ -66,7 +72,14 @@ impl AccessSource for Source {
         Ok(std::mem::take(&mut self.0.lock().unwrap().events))
     }
     fn losses(&self) -> Result<Losses> {
-        Ok(self.0.lock().unwrap().losses)
+        let mut losses = Losses::default();
+        self.0.lock().unwrap().losses.values().for_each(|&of_cgroup| losses += of_cgroup);
+        Ok(losses)
+    }
+    fn losses_of(&self, cgroup_id: u64) -> Result<Losses> {
+        let mut state = self.0.lock().unwrap();
+        state.asked_whose += 1;
+        Ok(state.losses.get(&cgroup_id).copied().unwrap_or_default())
     }
     fn parts(&self) -> &[PartState] {
         &[PartState { name: "reads", missing: None }]
@@ -190,19 +203,59 @@ fn curves_come_from_events_and_are_judged_by_what_was_counted() {
     assert!(last.distrust.contains("measured 1.000"), "{}", last.distrust);
 }
 
+/// Why the curves of tenants 1 and 2 are not trusted after an interval of 128 accesses each, in which
+/// cgroup 10 of the first lost events and did not have pages looked at.
+fn interval(source: &Source, sampling: &mut Sampling, dropped: u64, unsampled: u64) -> [String; 2] {
+    [1, 2].iter().for_each(|&cgroup| source.access(cgroup, 0..128));
+    {
+        let mut state = source.0.lock().unwrap();
+        let lost = state.losses.entry(10).or_default();
+        lost.dropped_events += dropped;
+        lost.unsampled_pages += unsampled;
+    }
+    sampling.tick(Duration::from_millis(500)).unwrap();
+    sampling.begin_judging().unwrap();
+    [1, 2].map(|id| {
+        let policy = "default".into();
+        let limit_bytes = 256 << 12;
+        let mut shown =
+            wire::Tenant { cgroup_id: id, policy, limit_bytes, ..wire::Tenant::default() };
+        sampling.tell(&mut shown, &Usage::default());
+        shown.distrust
+    })
+}
+
 #[test]
-fn lost_events_make_curves_untrusted_as_long_as_they_are_lost() {
+fn lost_events_make_curves_of_their_tenant_untrusted_as_long_as_they_are_lost() {
     let (source, mut sampling) = sampling(8);
-    sampling.follow(&[tenant(1, &[1])]);
-    let mut interval = |dropped: u64| {
-        source.access(1, 0..128);
-        source.0.lock().unwrap().losses.dropped_events += dropped;
-        sampling.tick(Duration::from_millis(500)).unwrap();
-        told(&mut sampling, 1, 256 << 12).distrust
-    };
-    assert_eq!((0..100).map(|_| interval(0)).last().unwrap(), "");
-    let distrust = interval(1000);
-    assert!(distrust.ends_with("of the sampled events were dropped"), "{distrust}");
-    assert_eq!(interval(0), "");
-    assert_eq!(sampling.loss().dropped_events_total, 1000);
+    sampling.follow(&[tenant(1, &[1, 10]), tenant(2, &[2])]);
+    for _ in 0..100 {
+        interval(&source, &mut sampling, 0, 0);
+    }
+    let trusted = [String::new(), String::new()];
+    let asked = || source.0.lock().unwrap().asked_whose;
+    let asked_before = asked();
+    assert_eq!(interval(&source, &mut sampling, 0, 0), trusted);
+    assert_eq!(asked(), asked_before, "nothing was lost");
+    for (dropped, unsampled) in [(1000, 0), (0, 100)] {
+        let [lossy, other] = interval(&source, &mut sampling, dropped, unsampled);
+        assert!(lossy.ends_with("of the sampled events were dropped"), "{lossy}");
+        assert_eq!(other, "");
+        assert_eq!(interval(&source, &mut sampling, 0, 0), trusted);
+    }
+    assert_eq!(sampling.loss().dropped_events_total, 1100);
+}
+
+#[test]
+fn what_a_cgroup_lost_stays_with_the_tenant_that_had_it() {
+    let (source, mut sampling) = sampling(8);
+    sampling.follow(&[tenant(1, &[1, 10]), tenant(2, &[2])]);
+    for _ in 0..100 {
+        interval(&source, &mut sampling, 0, 0);
+    }
+    source.0.lock().unwrap().losses.entry(10).or_default().dropped_events += 1000;
+    sampling.follow(&[tenant(1, &[1]), tenant(2, &[2, 10])]);
+    let [before, after] = interval(&source, &mut sampling, 0, 0);
+    assert!(before.ends_with("of the sampled events were dropped"), "{before}");
+    assert_eq!(after, "");
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is counted of a tenant, in the words of the wire.
 
+use crate::latency;
 use crate::wire;
 
 /// Time with at least one operation waiting: pressure stall information, `some`.
@@ -41,7 +42,7 @@ pub(super) struct Counters {
     pub(super) block_reads: u64,
     operations: u64,
     operation_ns: u64,
-    latency: [u64; wire::LATENCY_BUCKETS],
+    latency: [u64; latency::LATENCY_BUCKETS],
     /// Waiting for a read.
     pub(super) io: StallClock,
     /// Waiting for a page that memory was too small to keep.
@@ -58,7 +59,7 @@ impl Counters {
             block_reads: 0,
             operations: 0,
             operation_ns: 0,
-            latency: [0; wire::LATENCY_BUCKETS],
+            latency: [0; latency::LATENCY_BUCKETS],
             io: StallClock::default(),
             memory: StallClock::default(),
         }
@@ -67,7 +68,7 @@ impl Counters {
     pub(super) fn operation(&mut self, took_ns: u64) {
         self.operations += 1;
         self.operation_ns += took_ns;
-        self.latency[wire::latency_bucket(took_ns)] += 1;
+        self.latency[latency::latency_bucket(took_ns)] += 1;
     }
 
     pub(super) fn wire(&self, now_ns: u64) -> wire::Counters {

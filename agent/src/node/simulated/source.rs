@@ -81,7 +81,7 @@ impl Trace {
 }
 
 fn reader(path: &std::path::Path, column: Option<&str>) -> Result<Box<dyn TraceReader>> {
-    Ok(trace::open(path, &OpenOptions { column })?)
+    Ok(trace::open(path, &OpenOptions { column, ..OpenOptions::default() })?)
 }
 
 impl AccessSource for Trace {

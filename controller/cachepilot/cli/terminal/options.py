@@ -18,7 +18,8 @@ SIZE_HELP = (
 )
 
 TraceArgument = Annotated[
-    Path, typer.Argument(metavar="TRACE", help="Trace file; the suffix tells its format.")
+    Path,
+    typer.Argument(metavar="TRACE", help="Trace file; the suffix tells its format, or --format."),
 ]
 PolicyOption = Annotated[
     str,
@@ -26,10 +27,6 @@ PolicyOption = Annotated[
         metavar="NAME[,NAME...]",
         help="Policies, or 'all' for every policy folder; 'opt' is Belady's optimum.",
     ),
-]
-ColumnOption = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Column of a CSV trace that holds the page keys."),
 ]
 BatchOption = Annotated[
     int,
@@ -76,7 +73,9 @@ def check_plot(path: Path | None) -> None:
         raise InputError(f"--plot {path}: no folder {path.parent}")
 
 
-def footprint(trace: Path, column: str | None, reporter: Reporter) -> tuple[int, int]:
-    """(requests, distinct pages) of `trace`."""
+def footprint(
+    trace: Path, reading: _models.TraceOptions | None, reporter: Reporter
+) -> tuple[int, int]:
+    """(requests, distinct pages) of `trace`; without options, as its suffix says."""
     with reporter.stage(f"reading {trace.name}") as report:
-        return _models.trace_footprint(str(trace), column, report)
+        return _models.trace_footprint(str(trace), reading, report)

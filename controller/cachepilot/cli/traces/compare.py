@@ -14,6 +14,7 @@ from cachepilot import _models
 from cachepilot.choice import Cell, Regret, choice_rate, regrets
 from cachepilot.cli.terminal import options, tables
 from cachepilot.cli.terminal.progress import Reporter
+from cachepilot.cli.terminal.reading import reads_traces
 from cachepilot.cli.traces.sim import as_object
 from cachepilot.errors import InputError
 from cachepilot.manifest import OPT, select
@@ -28,7 +29,7 @@ class Settings:
     batch: int
     seed: int
     threads: int
-    column: str | None
+    reading: _models.TraceOptions
 
     @property
     def candidates(self) -> list[str]:
@@ -49,8 +50,10 @@ class Comparison:
     cells: list[Cell]
 
 
+@reads_traces
 def command(
     traces: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="Trace files.")],
+    reading: _models.TraceOptions,
     sizes: Annotated[
         str, typer.Option(metavar="SIZE,...", help=f"{options.SIZE_HELP}; comma-separated.")
     ] = "0.01,0.1,0.3",
@@ -59,7 +62,6 @@ def command(
     plot: options.PlotOption = None,
     seed: options.SeedOption = 1,
     threads: options.ThreadsOption = 0,
-    column: options.ColumnOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Compare policies on several traces.
@@ -70,11 +72,11 @@ def command(
     """
     options.check_plot(plot)
     wanted = parse_sizes(sizes)
-    settings = Settings(select(policy), batch, seed, threads, column)
+    settings = Settings(select(policy), batch, seed, threads, reading)
     if not settings.candidates:
         raise InputError("--policy opt: is a bound, not a choice; name a policy beside it")
     with Reporter() as reporter:
-        footprints = [options.footprint(trace, column, reporter) for trace in traces]
+        footprints = [options.footprint(trace, reading, reporter) for trace in traces]
         grids = [
             sorted({size.resolve_pages(pages, str(trace)) for size in wanted})
             for trace, (_, pages) in zip(traces, footprints, strict=True)
@@ -115,7 +117,7 @@ def _compare(
             sizes_pages,
             batch=settings.batch,
             seed=settings.seed,
-            column=settings.column,
+            options=settings.reading,
             threads=settings.threads,
             progress=report,
         )
@@ -126,7 +128,7 @@ def _compare(
             settings.candidates,
             rate=rate,
             seed=settings.seed,
-            column=settings.column,
+            options=settings.reading,
             threads=settings.threads,
             progress=report,
         )

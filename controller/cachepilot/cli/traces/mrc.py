@@ -14,6 +14,7 @@ from rich.text import Text
 from cachepilot import _models
 from cachepilot.cli.terminal import options, tables
 from cachepilot.cli.terminal.progress import Report, Reporter
+from cachepilot.cli.terminal.reading import reads_traces
 from cachepilot.errors import InputError
 from cachepilot.manifest import OPT, select
 from cachepilot.sizes import PAGE_BYTES, human_bytes, human_pages
@@ -50,7 +51,7 @@ class Request:
     rate: float | None
     smax: int | None
     half_life: float | None
-    column: str | None
+    reading: _models.TraceOptions
     seed: int
     threads: int
 
@@ -99,8 +100,10 @@ def check_sampling(
         raise InputError(f"{name}: needs sampling (--method shards or minisim), not exact")
 
 
+@reads_traces
 def command(
     trace: options.TraceArgument,
+    reading: _models.TraceOptions,
     policy: options.PolicyOption = "all",
     method: Annotated[
         Method | None,
@@ -126,7 +129,6 @@ def command(
     plot: options.PlotOption = None,
     seed: options.SeedOption = 1,
     threads: options.ThreadsOption = 0,
-    column: options.ColumnOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Compute miss ratio curves."""
@@ -139,9 +141,9 @@ def command(
     if rate is None and smax is None:
         smax = DEFAULT_SMAX_PAGES
     with Reporter() as reporter:
-        requests, pages = options.footprint(trace, column, reporter)
+        requests, pages = options.footprint(trace, reading, reporter)
         grid = _models.size_grid(pages, points)
-        asked = Request(trace, grid, rate, smax, half_life, column, seed, threads)
+        asked = Request(trace, grid, rate, smax, half_life, reading, seed, threads)
         curves = _curves(asked, assigned, names, reporter)
     if plot is not None:
         from cachepilot.cli.traces.plots import plot_curves  # noqa: PLC0415  half a second to import
@@ -177,7 +179,7 @@ def _by_method(
             asked.sizes_pages,
             policies,
             seed=asked.seed,
-            column=asked.column,
+            options=asked.reading,
             threads=asked.threads,
             progress=report,
         )
@@ -188,7 +190,7 @@ def _by_method(
             rate=asked.rate,
             smax=asked.smax,
             half_life=asked.half_life,
-            column=asked.column,
+            options=asked.reading,
             progress=report,
         )
         return [curve]
@@ -200,7 +202,7 @@ def _by_method(
         smax=asked.smax,
         half_life=asked.half_life,
         seed=asked.seed,
-        column=asked.column,
+        options=asked.reading,
         threads=asked.threads,
         progress=report,
     )
@@ -254,7 +256,7 @@ def _print_table(curves: list[_models.Curve]) -> None:
         requests = min(curve.sampled for curve in sampled)
         out.print(
             f"sampled at a rate of {' and '.join(rates)} ({requests:,} requests or more); "
-            "±: the widest error bar of the curve, which holds the true value at 90% of points"
+            "±: the widest 95% error bar of the curve"
         )
 
 

@@ -9,12 +9,16 @@ import typer
 from cachepilot import _models
 from cachepilot.cli.terminal import options, tables
 from cachepilot.cli.terminal.progress import Reporter
+from cachepilot.cli.terminal.reading import reads_traces
+from cachepilot.cli.traces.windows import print_windows, windows_object
 from cachepilot.manifest import parse_settings, select
-from cachepilot.sizes import human_pages, parse_sizes
+from cachepilot.sizes import human_pages, parse_requests, parse_sizes
 
 
+@reads_traces
 def command(
     trace: options.TraceArgument,
+    reading: _models.TraceOptions,
     policy: options.PolicyOption = "all",
     size: Annotated[
         str, typer.Option(metavar="SIZE[,SIZE...]", help=f"{options.SIZE_HELP}.")
@@ -23,7 +27,21 @@ def command(
     settings: options.SettingsOption = None,
     seed: options.SeedOption = 1,
     threads: options.ThreadsOption = 0,
-    column: options.ColumnOption = None,
+    warmup: Annotated[
+        str,
+        typer.Option(
+            metavar="REQUESTS",
+            help="Requests at the start that fill the cache and do not count: a number, or a share "
+            "of the trace (0.2 or 20%).",
+        ),
+    ] = "0",
+    window: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REQUESTS",
+            help="Also tell the miss ratio of each run of so many requests (a number or a share).",
+        ),
+    ] = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Simulate policies at a cache size."""
@@ -31,8 +49,10 @@ def command(
     sizes = parse_sizes(size)
     tunables = parse_settings(settings or [], names)
     with Reporter() as reporter:
-        requests, pages = options.footprint(trace, column, reporter)
+        requests, pages = options.footprint(trace, reading, reporter)
         sizes_pages = sorted({size.resolve_pages(pages, str(trace)) for size in sizes})
+        warmup_requests = parse_requests(warmup, requests)
+        window_requests = None if window is None else parse_requests(window, requests)
         with reporter.stage(f"simulating {trace.name}") as report:
             results = _models.simulate(
                 str(trace),
@@ -41,7 +61,9 @@ def command(
                 batch=batch,
                 seed=seed,
                 tunables=tunables,
-                column=column,
+                options=reading,
+                warmup_requests=warmup_requests,
+                window_requests=window_requests,
                 threads=threads,
                 progress=report,
             )
@@ -50,8 +72,13 @@ def command(
         return
     out = tables.console()
     out.print(f"{trace.name}: {requests:,} requests, footprint {human_pages(pages)}")
+    if warmup_requests:
+        out.print(f"the first {warmup_requests:,} requests are a warm-up and do not count")
     for size_pages in sizes_pages:
-        _print_table(size_pages, [row for row in results if row.size_pages == size_pages])
+        rows = [row for row in results if row.size_pages == size_pages]
+        _print_table(size_pages, rows)
+        if window_requests is not None:
+            print_windows(rows, window_requests)
 
 
 def as_object(trace: Path, result: _models.SimResult) -> dict[str, Any]:
@@ -69,6 +96,7 @@ def as_object(trace: Path, result: _models.SimResult) -> dict[str, Any]:
         "rejected": result.rejected,
         "seconds": result.seconds,
         "bytes_per_page": result.bytes_per_page,
+        **windows_object(result),
     }
 
 

@@ -11,7 +11,7 @@ use cachepilot_agent::node::kernel::config::{KernelConfig, KernelKind};
 use cachepilot_agent::node::kernel::host::Host;
 use cachepilot_agent::node::kernel::policy::CacheExt;
 use cachepilot_agent::node::kernel::{KernelNode, Parts};
-use cachepilot_agent::policy_dir::PolicyDir;
+use cachepilot_agent::policies::folder::PolicyDir;
 use cachepilot_agent::{Error, wire};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, Write};

@@ -138,7 +138,7 @@ fn swapped(_: &Lab) -> Outcome {
     counts.check_sane()?;
     let found = counts.watched;
     ensure!(
-        found.added == PAGES && found.first == PAGES && found.again == 2 * PAGES,
+        found.added == PAGES && found.first == 0 && found.again == 2 * PAGES,
         "{PAGES} pages were handed over and read twice: {found:?}"
     );
     attached.swap_to("tallying", &cgroup)?;
@@ -147,7 +147,7 @@ fn swapped(_: &Lab) -> Outcome {
     file.uncache()?;
     let last = tally(attached.policy())?;
     ensure!(
-        last.first == PAGES && last.accesses == 3 * PAGES,
+        last.first == 0 && last.accesses == 3 * PAGES,
         "{PAGES} pages were handed back and read three times: {last:?}"
     );
     Ok(format!("{found:?}, then {last:?}"))
@@ -167,7 +167,7 @@ fn unaided(_: &Lab) -> Outcome {
     let found = unsafe { state.read_volatile() };
     let stat = cgroup.stat()?;
     ensure!(
-        found.first >= PAGES && found.first == found.added && found.accesses >= 2 * PAGES,
+        found.added >= PAGES + found.first && found.accesses >= 2 * PAGES,
         "{PAGES} pages were handed over and read twice: {found:?}"
     );
     ensure!(found.evicted > 0 && found.removed > 0, "some were evicted, some not: {found:?}");

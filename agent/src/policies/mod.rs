@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Policies: those in a folder, compiled, and those that cgroups have.
+
+mod attached;
+mod change;
+pub mod folder;
+mod foreign;
+pub mod kind;
+mod loaded;
+mod ops_layout;
+pub mod overview;
+pub mod pins;
+pub mod settings;
+pub mod stats;
+pub mod support;
+mod tunables;
+pub mod verify;
+
+pub use attached::{Attached, Policies};
+pub use foreign::ObjectFile;

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the verifier of the running kernel makes of each policy. Nothing is attached.
+
+use super::folder::PolicyFile;
+use super::loaded::LoadedPolicy;
+use crate::bpf::messages;
+use crate::bpf::program;
+use crate::error::{Error, Result};
+use serde::Serialize;
+
+/// Lines of the verifier's log that are shown of a policy that it refuses.
+const LOG_LINES: usize = 12;
+const INSTRUCTION_BYTES: u32 = 8;
+
+/// What a hook costs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HookCost {
+    /// Name of the hook.
+    pub hook: String,
+    /// Instructions that the verifier walked through, along all paths.
+    pub verified_instructions: u32,
+    /// Instructions after the verifier's rewriting.
+    pub instructions: u32,
+    /// Bytes of machine code; 0 when the kernel interprets.
+    pub jited_bytes: u32,
+    /// Stack of the deepest chain of calls, when the verifier told.
+    pub stack_bytes: Option<u32>,
+}
+
+/// What the verifier made of a policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// Name of the policy.
+    pub policy: String,
+    /// Its hooks in the order of the kernel's table; none when it was refused.
+    pub hooks: Vec<HookCost>,
+    /// The last lines of the verifier's log when it was refused.
+    pub refused: Vec<String>,
+}
+
+/// Loads a policy and lets go of it.
+///
+/// # Errors
+/// When the kernel does not tell about a program that it accepted.
+pub fn verify(file: &PolicyFile) -> Result<Verdict> {
+    let policy = file.manifest.name.clone();
+    let (loaded, log) = match LoadedPolicy::load_verbose(file, LOG_LINES) {
+        Ok(loaded) => loaded,
+        Err(refused) => return Ok(Verdict { policy, hooks: Vec::new(), refused }),
+    };
+    let stacks = messages::stack_bytes(&log);
+    let mut hooks = Vec::new();
+    for (hook, program) in loaded.programs() {
+        let info = program::info(program).map_err(Error::kernel(format!("{policy}_{hook}")))?;
+        hooks.push(HookCost {
+            verified_instructions: info.verified_insns,
+            instructions: info.xlated_prog_len / INSTRUCTION_BYTES,
+            jited_bytes: info.jited_prog_len,
+            stack_bytes: stacks.get(&format!("{policy}_{hook}")).copied(),
+            hook,
+        });
+    }
+    let order = |cost: &HookCost| file.manifest.hooks.iter().position(|h| *h == cost.hook);
+    hooks.sort_by_key(order);
+    Ok(Verdict { policy, hooks, refused: Vec::new() })
+}

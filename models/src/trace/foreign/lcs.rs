@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+//! libCacheSim's own format, versions 1 to 8 (`traceReader/customizedReader/lcs.h`): a header of
+//! 8,192 bytes, then packed little-endian records that all begin with time in seconds `u32` and object
+//! id `u64`. As with oracleGeneral, a request is one page whatever the size of its object, and
+//! operation, tenant, time to live, features and next access are not used.
+//!
+//! | byte of the header | type | field |
+//! |---:|---|---|
+//! | 0 | `u64` | magic |
+//! | 8 | `u64` | version |
+//! | 24 | `i64` | requests in the file; 0 when not known |
+//! | 8,184 | `u64` | magic |
+
+use std::path::Path;
+
+use crate::error::Result;
+use crate::trace::fixed::{NS_PER_S, Records, u32_at, u64_at};
+use crate::trace::format::Compression;
+use crate::trace::source::Source;
+use crate::trace::{CHUNK_REQUESTS, Chunk, TraceReader};
+
+const HEADER_BYTES: usize = 8192;
+const MAGIC: u64 = 0x1234_5678_9abc_def0;
+const VERSION_AT: usize = 8;
+const REQUESTS_AT: usize = 24;
+const END_MAGIC_AT: usize = HEADER_BYTES - 8;
+const ID_AT: usize = 4;
+
+/// Opens `path` and checks its header.
+pub(in crate::trace) fn open(
+    path: &Path,
+    compression: Compression,
+) -> Result<Box<dyn TraceReader>> {
+    let mut source = Source::open(path, compression)?;
+    let mut header = vec![0; HEADER_BYTES];
+    let filled = source.fill(&mut header)?;
+    if filled == 0 {
+        return Err(source.no_requests());
+    }
+    if u64_at(&header, 0) != MAGIC {
+        return Err(source.format("not an lcs trace: its first 8 bytes are not the magic"));
+    }
+    if filled < HEADER_BYTES {
+        let message = format!("truncated: the header has {filled} of {HEADER_BYTES} bytes");
+        return Err(source.format(message));
+    }
+    if u64_at(&header, END_MAGIC_AT) != MAGIC {
+        let message = format!("the header is damaged: no magic at its end, byte {END_MAGIC_AT}");
+        return Err(source.format(message));
+    }
+    let requests = u64_at(&header, REQUESTS_AT);
+    if requests > i64::MAX as u64 {
+        return Err(source.format("the header is damaged: a negative number of requests"));
+    }
+    Ok(match u64_at(&header, VERSION_AT) {
+        1 => Box::new(LcsReader::<24>::new(source, requests)),
+        2 => Box::new(LcsReader::<28>::new(source, requests)),
+        3 => Box::new(LcsReader::<36>::new(source, requests)),
+        4 => Box::new(LcsReader::<40>::new(source, requests)),
+        5 => Box::new(LcsReader::<44>::new(source, requests)),
+        6 => Box::new(LcsReader::<52>::new(source, requests)),
+        7 => Box::new(LcsReader::<68>::new(source, requests)),
+        8 => Box::new(LcsReader::<100>::new(source, requests)),
+        version => {
+            let message = format!("version {version} of lcs is not known (known: 1 to 8)");
+            return Err(source.format(message));
+        }
+    })
+}
+
+/// Reads records of `SIZE` bytes.
+struct LcsReader<const SIZE: usize> {
+    records: Records<SIZE>,
+    first_s: Option<u32>,
+    /// Requests that the header promises and that were not read yet.
+    promised: u64,
+}
+
+impl<const SIZE: usize> LcsReader<SIZE> {
+    fn new(source: Source, requests: u64) -> Self {
+        Self { records: Records::new(source), first_s: None, promised: requests }
+    }
+}
+
+impl<const SIZE: usize> TraceReader for LcsReader<SIZE> {
+    fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<()> {
+        chunk.clear();
+        while chunk.keys.len() < CHUNK_REQUESTS {
+            let records = self.records.next(CHUNK_REQUESTS - chunk.keys.len())?;
+            if records.is_empty() {
+                break;
+            }
+            for record in records {
+                let time_s = u32_at(record, 0);
+                let first_s = *self.first_s.get_or_insert(time_s);
+                chunk.keys.push(u64_at(record, ID_AT));
+                chunk.times_ns.push(u64::from(time_s.saturating_sub(first_s)) * NS_PER_S);
+            }
+        }
+        self.promised = self.promised.saturating_sub(chunk.keys.len() as u64);
+        if chunk.keys.is_empty() && self.promised > 0 {
+            let message =
+                format!("truncated: {} requests fewer than the header says", self.promised);
+            return Err(self.records.source.format(message));
+        }
+        Ok(())
+    }
+
+    fn progress(&self) -> f64 {
+        self.records.source.progress()
+    }
+}

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layers of the agent: which module of the crate may use which.
+
+`ORDER` is the order, from the top down, and the only place that states it: a module uses only those
+behind it. What is named in comments does not count; what a macro makes up is not seen.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ORDER = (
+    "daemon",
+    "session",
+    "doctor",
+    "record",
+    "cachestat",
+    "exporter",
+    "node",
+    "policies",
+    "curves",
+    "bpf",
+    "config",
+    "damaged",
+    "cgroup",
+    "wire",
+    "latency",
+    "error",
+)
+FORBIDDEN = frozenset({("bpf", "wire"), ("bpf", "config"), ("curves", "config")})
+"""Uses that point down, of modules that serve without a controller."""
+ROOTS = frozenset({"cli", "lib", "main"})
+"""Above all others: they may use everything."""
+_USE = re.compile(r"\bcrate::(?:(?P<one>[a-z_]+)\b|\{(?P<many>[^;]*)\};)")
+_FIRST = re.compile(r"(?:^|,)\s*([a-z_]+)\b(?=\s*(?:::|,|$))")
+
+
+def _used(line_of_code: str) -> Iterator[str]:
+    for found in _USE.finditer(line_of_code):
+        if found["one"]:
+            yield found["one"]
+        else:
+            # Of `a::{b, c}, d` only `a` and `d` are modules of the crate.
+            yield from _FIRST.findall(re.sub(r"\{[^{}]*\}", "", found["many"]))
+
+
+def _statements(text: str) -> Iterator[tuple[int, str]]:
+    """Lines of code, each with its number; a `use` that goes on is one line."""
+    begun, number_begun = "", 0
+    for number, line in enumerate(text.splitlines(), 1):
+        code = line.split("//", 1)[0]
+        if begun or re.match(r"\s*(?:pub(?:\([a-z]+\))? )?use crate::\{", code):
+            begun, number_begun = begun + " " + code.strip(), number_begun or number
+            if ";" in code:
+                yield number_begun, begun
+                begun, number_begun = "", 0
+        else:
+            yield number, code
+
+
+def offences(source: Path) -> list[str]:
+    """What points up, or at a module that `ORDER` does not have; one line each."""
+    found = []
+    for path in sorted(source.rglob("*.rs")):
+        file = path.relative_to(source)
+        module = file.parts[0].removesuffix(".rs")
+        if module in ROOTS:
+            continue
+        where = f"{source.parent.name}/{source.name}/{file}"
+        if module not in ORDER:
+            found.append(f"{where}: the module {module} has no place in {Path(__file__).name}")
+            continue
+        below = ORDER[ORDER.index(module) :]
+        for number, code in _statements(path.read_text("utf-8")):
+            for used in _used(code):
+                if used in ORDER and used not in below:
+                    found.append(
+                        f"{where}:{number}: {module} must not use {used}, which is above it"
+                    )
+                elif (module, used) in FORBIDDEN:
+                    found.append(f"{where}:{number}: {module} must not use {used}")
+    return found
