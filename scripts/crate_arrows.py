@@ -14,6 +14,7 @@ ORDER = (
     "session",
     "doctor",
     "record",
+    "cachestat",
     "exporter",
     "node",
     "managers",

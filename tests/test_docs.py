@@ -61,10 +61,13 @@ def test_the_site_builds_without_a_warning() -> None:
     assert (ROOT / "build" / "site" / "docs" / "first_hour.html").is_file()
 
 
+AGENTS = ("agent", "policy", "record", "doctor", "cachestat")
+
+
 def _usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """The help of the subcommand that `words` begin with."""
     program, *rest = words
-    if program == "cachepilot-agent" or rest[0] in ("agent", "policy", "record", "doctor"):
+    if program == "cachepilot-agent" or rest[0] in AGENTS:
         rest = rest[1:] if rest[0] == "agent" else rest
         names = rest[: 2 if rest[0] == "policy" else 1]
         command = [str(agent.find(os.environ)), *names, "--help"]

@@ -33,6 +33,7 @@ RUN: dict[str, list[tuple[str, Selected]]] = {
     "tests/test_ycsb.py": [("of_ycsb", shown.of_ycsb)],
     "tests/test_experiments_docs.py": [("quick_experiments", shown.quick_experiments)],
     "tests/test_bench_models.py": [("benchmarks", shown.benchmarks)],
+    "tests/kernel/test_cachestat.py": [("cachestats", shown.cachestats)],
     "tests/kernel/test_docs_commands.py": [
         ("of_policies_in_a_machine", _in_machine),
         ("machines", shown.machines),

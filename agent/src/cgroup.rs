@@ -89,7 +89,7 @@ pub fn mount_point(mountinfo: &str) -> Option<PathBuf> {
 pub fn mounted() -> Result<PathBuf> {
     let file = Path::new("/proc/self/mountinfo");
     let text = fs::read_to_string(file).map_err(Error::io(file))?;
-    mount_point(&text).ok_or_else(|| Error::NotCgroup2(PathBuf::from("/sys/fs/cgroup")))
+    mount_point(&text).ok_or(Error::NoCgroup2)
 }
 
 /// Those of `ids` that no cgroup has any more. They must have been in use before the call: a cgroup

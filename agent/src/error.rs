@@ -44,6 +44,30 @@ pub enum Error {
     /// A directory without a single policy.
     #[error("{}: no policies (*.bpf.o) here; name their folder by --policies or CACHEPILOT_BPF_DIR", .0.display())]
     NoPolicies(PathBuf),
+    /// No hierarchy of version 2.
+    #[error(
+        "no cgroup v2 hierarchy is mounted: boot with systemd.unified_cgroup_hierarchy=1, or mount -t cgroup2 none /sys/fs/cgroup"
+    )]
+    NoCgroup2,
+    /// A hierarchy in which no memory is accounted for.
+    #[error(
+        "no cgroup below {} has the memory controller: write +memory to its cgroup.subtree_control; if cgroup v1 has the controller, boot with cgroup_no_v1=memory",
+        .0.display()
+    )]
+    NoMemoryCgroups(PathBuf),
+    /// Patterns that name no cgroup.
+    #[error(
+        "--cgroup {}: matches none of the {candidates} cgroups below {} that have the memory controller",
+        patterns.join(" --cgroup "), mount.display()
+    )]
+    NoMatch {
+        /// What was asked for.
+        patterns: Vec<String>,
+        /// Where cgroups were looked for.
+        mount: PathBuf,
+        /// So many could have been meant.
+        candidates: usize,
+    },
     /// A path that is not in the cgroup v2 hierarchy.
     #[error("{}: not a cgroup v2 directory", .0.display())]
     NotCgroup2(PathBuf),
@@ -59,8 +83,8 @@ pub enum Error {
     /// A kernel without the patch series.
     #[error("this kernel has no cache_ext: {0}")]
     NoCacheExt(&'static str),
-    /// Loading policies takes root.
-    #[error("loading policies takes root (CAP_BPF, CAP_SYS_ADMIN)")]
+    /// Loading programs takes root.
+    #[error("loading programs into the kernel takes root (CAP_BPF, CAP_SYS_ADMIN)")]
     NotRoot,
     /// No BPF file system where links are pinned.
     #[error("{}: not a BPF file system (mount -t bpf bpf {})", .0.display(), .0.display())]
@@ -167,6 +191,7 @@ impl Error {
             | Self::Models(_)
             | Self::UnknownPolicy { .. }
             | Self::NoPolicies(_)
+            | Self::NoMatch { .. }
             | Self::NotCgroup2(_)
             | Self::RootCgroup(_)
             | Self::NoMemoryController(_)
@@ -174,6 +199,8 @@ impl Error {
             | Self::Foreign { .. }
             | Self::NotAttached(_) => 2,
             Self::NoCacheExt(_)
+            | Self::NoCgroup2
+            | Self::NoMemoryCgroups(_)
             | Self::NotRoot
             | Self::NoBpffs(_)
             | Self::Locked { .. }

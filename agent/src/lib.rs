@@ -3,6 +3,7 @@
 //! policies and limits that outlive this process.
 
 mod bpf;
+pub mod cachestat;
 pub mod cgroup;
 pub mod config;
 pub mod curves;

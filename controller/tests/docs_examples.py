@@ -168,6 +168,11 @@ def doctors() -> list[Example]:
     return _matching(rf"{PROGRAM}doctor\b")
 
 
+def cachestats() -> list[Example]:
+    """What watches cgroups of a stock kernel: tests/kernel/test_cachestat.py."""
+    return _matching(rf"{PROGRAM}cachestat\b")
+
+
 IN_A_MACHINE = (
     "docs/commands.md",
     "docs/kernel.md",

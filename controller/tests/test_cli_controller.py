@@ -229,7 +229,7 @@ def test_what_is_near() -> None:
     assert near("/tenant1x", many).startswith("near: /tenant1")
 
 
-@pytest.mark.parametrize("command", ["agent", "doctor"])
+@pytest.mark.parametrize("command", ["agent", "doctor", "cachestat"])
 def test_commands_of_the_agent_are_the_agent(tmp_path: Path, command: str) -> None:
     """In a child, which becomes the program: it tells its arguments and ends with 7."""
     program = tmp_path / "agent"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What can be asked.
 
+use super::cachestat::options::CachestatOptions;
 use cachepilot_agent::policies::kind::Kind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -43,6 +44,9 @@ pub enum Command {
     },
     /// Record the page cache accesses of a cgroup and those below it, all of them, as a trace.
     Record(RecordOptions),
+    /// Watch the page cache of cgroups: hits, misses, curves and what is cold. It changes nothing,
+    /// needs no controller, and does not disturb an agent. Takes root.
+    Cachestat(CachestatOptions),
     /// Evict, keep or prefetch pages of a file, of those that are charged to the caller's cgroup.
     Advise(AdviseOptions),
     /// Prove that everything that the agent needs works on this host, by a live canary.

@@ -3,11 +3,13 @@
 
 mod advise;
 mod args;
+mod cachestat;
 mod daemon;
 mod doctor;
 mod policy;
 mod record;
 mod release;
+mod stop;
 mod tables;
 
 use args::{Arguments, Command};
@@ -60,6 +62,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Run { config, log_level } => daemon::run(&config.file, log_level),
         Command::Release(options) => release::run(&options, &mut out),
         Command::Record(options) => record::run(&options, &mut out),
+        Command::Cachestat(options) => cachestat::run(&options, &mut out),
         Command::Advise(options) => advise::run(&options),
         Command::Doctor(options) => doctor::run(&options, &mut out),
         Command::DoctorCanary { file } => doctor::canary(&file),

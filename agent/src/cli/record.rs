@@ -1,25 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `record ...`: until the time is up or a signal comes, the accesses of a cgroup go to a file.
 
-use super::Failure;
 use super::args::{CountingOption, RecordOptions};
 use super::policy::print_json;
-use cachepilot_agent::Error;
+use super::{Failure, stop};
 use cachepilot_agent::record::{Counting, Recorded, Recorder, create};
 use serde_json::json;
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// How often events are taken from the kernel.
 const STEP: Duration = Duration::from_millis(20);
-
-static STOPPED: AtomicBool = AtomicBool::new(false);
-
-extern "C" fn stop(_signal: libc::c_int) {
-    STOPPED.store(true, Ordering::Relaxed);
-}
 
 pub fn run(options: &RecordOptions, out: &mut impl Write) -> Result<(), Failure> {
     let mut writer = create(&options.out)?;
@@ -29,26 +21,15 @@ pub fn run(options: &RecordOptions, out: &mut impl Write) -> Result<(), Failure>
     };
     let RecordOptions { rate, ring_mib, .. } = *options;
     let mut recorder = Recorder::start(&options.cgroup.dir, counting, rate, ring_mib)?;
-    stop_on_signals()?;
+    stop::on_signals()?;
     eprintln!("recording {}", options.cgroup.dir.display());
     let began = Instant::now();
     let seconds = options.seconds.map(|s| Duration::from_secs(s.into()));
-    while !STOPPED.load(Ordering::Relaxed) && seconds.is_none_or(|s| began.elapsed() < s) {
+    while !stop::is_wanted() && seconds.is_none_or(|s| began.elapsed() < s) {
         recorder.step(&mut writer)?;
         sleep(STEP);
     }
     tell(&recorder.finish(writer)?, options, out)
-}
-
-fn stop_on_signals() -> Result<(), Failure> {
-    for signal in [libc::SIGINT, libc::SIGTERM] {
-        // SAFETY: the handler only stores to an atomic.
-        let old = unsafe { libc::signal(signal, stop as *const () as libc::sighandler_t) };
-        if old == libc::SIG_ERR {
-            return Err(Error::kernel("signal")(std::io::Error::last_os_error()).into());
-        }
-    }
-    Ok(())
 }
 
 fn tell(recorded: &Recorded, options: &RecordOptions, out: &mut impl Write) -> Result<(), Failure> {

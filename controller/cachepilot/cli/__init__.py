@@ -45,6 +45,7 @@ for name, command in {
     "policy": agent_commands.policy,
     "doctor": agent_commands.doctor,
     "record": agent_commands.record,
+    "cachestat": agent_commands.cachestat,
 }.items():
     settings = agent_commands.CONTEXT
     app.command(name=name, context_settings=settings, add_help_option=False)(command)

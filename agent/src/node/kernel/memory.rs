@@ -61,6 +61,34 @@ impl Usage {
     }
 }
 
+/// Files that one cgroup and those below it have in the page cache, bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CachedFiles {
+    /// All of them; shared memory, tmpfs and the swap cache are none.
+    pub file: u64,
+    /// Those that are mapped and in use.
+    pub mapped: u64,
+}
+
+impl CachedFiles {
+    /// Reads a cgroup.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn read(fs: &CgroupFs, cgroup: &str) -> io::Result<Self> {
+        let stat = fs.keyed(cgroup, "memory.stat")?;
+        let of = |key: &str| stat.get(key).copied().unwrap_or(0);
+        let file = of("file").saturating_sub(of("shmem") + of("swapcached"));
+        Ok(Self { file, mapped: mapped_in_use(&stat).min(file) })
+    }
+
+    /// The page cache whose accesses are seen, which curves are of.
+    #[must_use]
+    pub fn on_curves(&self) -> u64 {
+        self.file - self.mapped
+    }
+}
+
 /// Bytes of this cgroup that could still be swapped out.
 fn swap_room(fs: &CgroupFs, cgroup: &str, swap_free: u64) -> io::Result<u64> {
     // Without CONFIG_SWAP there are no such files, and no swap.
@@ -144,6 +172,20 @@ mod tests {
             assert_eq!(found.floor, MIB);
             assert_eq!(found.beside_curves(), found.current - MIB + in_use);
         }
+    }
+
+    #[test]
+    fn shared_memory_is_none_of_the_cached_files() {
+        let fake = Fake::new(&["/a"]);
+        let read = |stat: &str| {
+            fake.write("/a", "memory.stat", stat);
+            let found = CachedFiles::read(&fake.fs(), "/a").unwrap();
+            (found.file, found.mapped, found.on_curves())
+        };
+        assert_eq!(read("file 1000\nshmem 300\nactive_file 400\n"), (700, 0, 700));
+        let mapped = "file 1000\nshmem 300\nswapcached 50\nactive_file 400\nfile_mapped 500\n";
+        assert_eq!(read(mapped), (650, 200, 450));
+        assert_eq!(read("shmem 300\nactive_file 9\nfile_mapped 500\n"), (0, 0, 0));
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub mod cgroup_fs;
 pub mod conditions;
 pub mod config;
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 pub mod host;
 mod learning;
 pub mod ledger;

@@ -230,8 +230,19 @@ impl Sampling {
         }
     }
 
-    /// Adds what was counted and learnt of a tenant.
+    /// Adds what was counted and learnt of a tenant, whose limit tells the size of its page cache.
     pub fn tell(&mut self, shown: &mut wire::Tenant, usage: &Usage) {
+        // Curves end with the memory of the node, which is as good as no limit.
+        let largest = self.config.sizes_pages.last().copied().unwrap_or(0) * PAGE_BYTES;
+        let limit_bytes = match shown.limit_bytes {
+            0 => largest,
+            limit => limit.min(largest),
+        };
+        self.tell_at(shown, limit_bytes.saturating_sub(usage.beside_curves()));
+    }
+
+    /// The same of a tenant whose page cache has `cache_bytes`.
+    pub fn tell_at(&mut self, shown: &mut wire::Tenant, cache_bytes: u64) {
         let Some(tenant) = self.tenants.get_mut(&shown.cgroup_id) else {
             shown.distrust = "not sampled: there are more tenants than max_tenants".into();
             return;
@@ -241,13 +252,6 @@ impl Sampling {
             return;
         };
         add_counts(shown, counts);
-        // Curves end with the memory of the node, which is as good as no limit.
-        let largest = self.config.sizes_pages.last().copied().unwrap_or(0) * PAGE_BYTES;
-        let limit_bytes = match shown.limit_bytes {
-            0 => largest,
-            limit => limit.min(largest),
-        };
-        let cache_bytes = limit_bytes.saturating_sub(usage.beside_curves());
         let having = Having { policy: &shown.policy, cache_bytes };
         let learnt = tenant.learning.judge(having, counts, tenant.lost.take());
         shown.curves_generation = learnt.curves.as_ref().map_or(0, |curves| curves.generation);
@@ -301,4 +305,4 @@ impl Sampled {
 
 #[cfg(test)]
 #[path = "sampling_tests.rs"]
-pub(super) mod tests;
+pub(crate) mod tests;

@@ -23,12 +23,22 @@ pub struct Found {
 /// All tenants, by path. A cgroup that vanishes meanwhile is left out.
 #[must_use]
 pub fn scan(fs: &CgroupFs, config: &KernelConfig) -> Vec<Found> {
+    walk(fs, &config.root, |cgroup, inside| is_tenant(fs, config, cgroup, inside))
+}
+
+/// Cgroups below `root` that are wanted, by path, each with those below it that are not wanted
+/// themselves. `is_wanted` is asked of every path, and told whether it is inside of a wanted one.
+pub(crate) fn walk(
+    fs: &CgroupFs,
+    root: &str,
+    is_wanted: impl Fn(&str, bool) -> bool,
+) -> Vec<Found> {
     let mut found = Vec::new();
     let mut pending: Vec<(String, Option<usize>)> =
-        fs.children(&config.root).into_iter().map(|child| (child, None)).collect();
+        fs.children(root).into_iter().map(|child| (child, None)).collect();
     while let Some((cgroup, above)) = pending.pop() {
         let Ok(id) = fs.id(&cgroup) else { continue };
-        let own = is_tenant(fs, config, &cgroup, above.is_some());
+        let own = is_wanted(&cgroup, above.is_some());
         let owner = if own { Some(found.len()) } else { above };
         if own {
             found.push(Found { cgroup: cgroup.clone(), id, members: Vec::new() });
@@ -50,7 +60,12 @@ fn is_tenant(fs: &CgroupFs, config: &KernelConfig, cgroup: &str, inside: bool) -
     let means = |patterns: &[String]| patterns.iter().any(|one| is_meant(one, cgroup, below));
     let is_wanted = means(&config.named) || (!inside && means(&config.matches));
     let is_own = config.own.as_deref().is_some_and(|own| is_at_or_below(own, cgroup));
-    is_wanted && !any(&config.exclude) && !is_own && fs.file(cgroup, "memory.current").exists()
+    is_wanted && !any(&config.exclude) && !is_own && has_memory(fs, cgroup)
+}
+
+/// Whether the memory controller is on for a cgroup.
+pub(crate) fn has_memory(fs: &CgroupFs, cgroup: &str) -> bool {
+    fs.file(cgroup, "memory.current").exists()
 }
 
 /// Whether a pattern is one of a tenant: those of the system are not meant by a `*`.
@@ -90,7 +105,7 @@ pub fn own(fs: &CgroupFs, host: &Host, pid: u32) -> Option<String> {
 }
 
 /// Whether a path is of a pattern, slashes only by themselves: fnmatch(3).
-fn matches(pattern: &str, path: &str) -> bool {
+pub(crate) fn matches(pattern: &str, path: &str) -> bool {
     let (Ok(pattern), Ok(path)) = (CString::new(pattern), CString::new(path)) else {
         return false;
     };

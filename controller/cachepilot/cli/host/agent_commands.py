@@ -32,6 +32,11 @@ def doctor(context: typer.Context) -> None:
     _become("doctor", *context.args)
 
 
+def cachestat(context: typer.Context) -> None:
+    """Watch hits, misses, curves and cold bytes of cgroups live; it changes nothing."""
+    _become("cachestat", *context.args)
+
+
 def record(context: typer.Context) -> None:
     """Record the sampled accesses of cgroups to a trace file that `mrc` reads."""
     _become("record", *context.args)
