@@ -176,7 +176,7 @@ fn unless_absent<T>(result: zbus::Result<T>) -> zbus::Result<Option<T>> {
     use io::ErrorKind::{ConnectionRefused, NotFound};
     match result {
         Ok(answer) => Ok(Some(answer)),
-        Err(zbus::Error::InputOutput(error))
+        Err(zbus::Error::Connection(error, _))
             if matches!(error.kind(), NotFound | ConnectionRefused) =>
         {
             Ok(None)

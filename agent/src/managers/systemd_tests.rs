@@ -82,7 +82,7 @@ fn bus(dir: &Path) -> (Child, String) {
     let config = dir.join("bus.conf");
     let text = format!(
         "<busconfig><type>session</type><listen>{address}</listen><auth>EXTERNAL</auth>\
-         <policy context='default'><allow send_destination='*'/><allow own='*'/></policy>\
+         <policy context='default'><allow send_destination='*'/><allow eavesdrop='true'/><allow own='*'/></policy>\
          </busconfig>"
     );
     std::fs::write(&config, text).unwrap();
