@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the online bank makes of pages that do not exist any more, and of pages that are in memory
 //! on somebody else's account.
+#![allow(clippy::unwrap_used)]
 
 use cachepilot_models::minisim::{OnlineBank, OnlineConfig};
 use cachepilot_models::policy::{Requests, resolve};

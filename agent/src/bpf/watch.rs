@@ -285,6 +285,7 @@ impl Drop for Watch {
             let _ = call(&self.object, "unwatch", cgroup_id, 0);
         }
         self.links.clear();
+        drop(self.rest.take());
     }
 }
 
