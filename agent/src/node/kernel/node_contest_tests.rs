@@ -34,7 +34,7 @@ fn a_limit_that_is_rewritten_is_a_condition_until_an_action() {
     let first = tenant.conditions[0].clone();
     assert_eq!(tenant.interference, first.message);
     let again = node.observe().unwrap();
-    assert_eq!(again.tenants[0].conditions, [first.clone()]);
+    assert_eq!(again.tenants[0].conditions, std::slice::from_ref(&first));
     assert!(first.since_us > 0 && first.since_us <= again.time_us);
     node.apply(&action);
     assert_eq!(node.observe().unwrap().tenants[0].conditions, []);
