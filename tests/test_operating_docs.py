@@ -72,7 +72,7 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
         (folder / name).symlink_to(path)
     (folder / "token").write_text("v" * 40 + "\n")
     port = free_port()
-    (metrics,) = blocks(PAGE, "toml")
+    (metrics,) = (one for one in blocks(PAGE, "toml") if "metrics_public" in one)
     metrics = metrics.replace("9435", str(port))
     (folder / "agent.toml").write_text(
         AGENT.format(folder=folder, metrics=metrics) + ONE_TENANT, "utf-8"
