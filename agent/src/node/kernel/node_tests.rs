@@ -106,6 +106,8 @@ impl Bench {
             source: Some(Box::new(self.source.clone())),
             managers: None,
         };
+        // A loaded machine takes longer for a write than a node waits between two ticks.
+        let config = KernelConfig { write_timeout_ms: 10_000, ..config };
         KernelNode::with_parts(config, curves, &dir.join("state"), parts).unwrap()
     }
 
