@@ -18,21 +18,35 @@ NODE = "cachepilot-kernel-node"
 TROUBLE = ("WARNING:", "BUG:", "Oops", "Call Trace", "INFO: task", "rcu: INFO", "self-detected")
 
 
+def _built(kernel: str) -> Path:
+    built = subprocess.run([str(BUILD), kernel], stdout=subprocess.PIPE, text=True, check=True)
+    return Path(built.stdout.strip())
+
+
 @pytest.fixture(scope="session")
-def patched_kernel() -> Path:
-    """The folder of the patched kernel, built when the cache lacks it."""
+def machines() -> None:
+    """That machines can be started here."""
     if shutil.which(host.QEMU) is None:
         pytest.skip(f"{host.QEMU} is not installed, and scripts/setup kernel could not install it")
-    built = subprocess.run([str(BUILD), "patched"], stdout=subprocess.PIPE, text=True, check=True)
-    return Path(built.stdout.strip())
+
+
+@pytest.fixture(scope="session")
+def patched_kernel(machines: None) -> Path:
+    """The folder of the patched kernel, built when the cache lacks it."""
+    return _built("patched")
+
+
+@pytest.fixture(scope="session")
+def debian_kernel(machines: None) -> Path:
+    """The folder of Debian's kernel, unpacked when the cache lacks it."""
+    return _built("debian")
 
 
 @pytest.fixture(scope="session")
 def debug_kernel(patched_kernel: Path) -> Path:
     """The folder of the kernel with every check switched on, built when the cache lacks it."""
     assert patched_kernel.is_dir()
-    built = subprocess.run([str(BUILD), "debug"], stdout=subprocess.PIPE, text=True, check=True)
-    return Path(built.stdout.strip())
+    return _built("debug")
 
 
 @pytest.fixture(scope="session")

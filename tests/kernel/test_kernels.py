@@ -6,7 +6,6 @@ The kernels are those of `bpf/sampler/kernels/README.md`; test_stock.py has this
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 
 from cachepilot import agent
-from cachepilot.vm import Machine, Result, host, run
+from cachepilot.vm import Machine, Result, run
 from cachepilot.vm.machine import SUITES
 
 HERE = Path(__file__).parent
@@ -29,10 +28,10 @@ Told = dict[str, Any]
 
 
 @pytest.fixture(scope="module", params=SUITES[1:])
-def result(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Result:
+def result(
+    machines: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Result:
     """What one boot of a kernel printed: the doctor's report and a line for each step."""
-    if shutil.which(host.QEMU) is None:
-        pytest.skip(f"{host.QEMU} is not installed, and scripts/setup kernel could not install it")
     kernel = str(request.param)
     built = subprocess.run([str(BUILD), kernel], capture_output=True, text=True, check=False)
     if built.returncode != 0:

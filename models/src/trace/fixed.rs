@@ -79,21 +79,30 @@ impl TraceReader for U64Reader {
     }
 }
 
-/// libCacheSim's oracleGeneral (`traceReader/customizedReader/oracle/oracleGeneralBin.h`):
-/// time in seconds `u32`, object id `u64`, object size `u32`, next access `i64`, packed and
-/// little-endian. Each request counts as one page; size and next access are not used.
-pub(super) struct OracleReader {
-    records: Records<24>,
+/// Bytes of the time, which each record of libCacheSim's formats begins with; the object id follows.
+const TIME_BYTES: usize = 4;
+
+/// Reads records of libCacheSim's formats: packed and little-endian, time in seconds `u32`, object
+/// id `u64`, and what is not used. Each request counts as one page.
+pub(super) struct TimedReader<const SIZE: usize> {
+    pub(super) records: Records<SIZE>,
     first_s: Option<u32>,
 }
 
-impl OracleReader {
-    pub(super) fn open(path: &Path, packed: Compression) -> Result<Self> {
-        Ok(Self { records: Records::new(Source::open(path, packed)?), first_s: None })
+impl<const SIZE: usize> TimedReader<SIZE> {
+    /// Records from the current place of `source` to its end.
+    pub(super) fn new(source: Source) -> Self {
+        Self { records: Records::new(source), first_s: None }
     }
 }
 
-impl TraceReader for OracleReader {
+/// oracleGeneral (`traceReader/customizedReader/oracle/oracleGeneralBin.h`): after the object id
+/// its size `u32` and the next access `i64`.
+pub(super) fn open_oracle(path: &Path, packed: Compression) -> Result<TimedReader<24>> {
+    Ok(TimedReader::new(Source::open(path, packed)?))
+}
+
+impl<const SIZE: usize> TraceReader for TimedReader<SIZE> {
     fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<()> {
         chunk.clear();
         while chunk.keys.len() < CHUNK_REQUESTS {
@@ -104,7 +113,7 @@ impl TraceReader for OracleReader {
             for record in records {
                 let time_s = u32_at(record, 0);
                 let first_s = *self.first_s.get_or_insert(time_s);
-                chunk.keys.push(u64_at(record, 4));
+                chunk.keys.push(u64_at(record, TIME_BYTES));
                 chunk.times_ns.push(u64::from(time_s.saturating_sub(first_s)) * NS_PER_S);
             }
         }

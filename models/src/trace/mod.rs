@@ -77,7 +77,7 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn TraceReader>> 
     let expansion = options.expansion(encoding);
     Ok(match encoding {
         Encoding::U64 => Box::new(fixed::U64Reader::open(path, compression)?),
-        Encoding::OracleGeneral => Box::new(fixed::OracleReader::open(path, compression)?),
+        Encoding::OracleGeneral => Box::new(fixed::open_oracle(path, compression)?),
         Encoding::Lcs => foreign::lcs::open(path, compression)?,
         Encoding::Vscsi => {
             let reader = foreign::vscsi::VscsiReader::open(path, compression)?;

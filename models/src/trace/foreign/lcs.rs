@@ -14,17 +14,16 @@
 use std::path::Path;
 
 use crate::error::Result;
-use crate::trace::fixed::{NS_PER_S, Records, u32_at, u64_at};
+use crate::trace::fixed::{TimedReader, u64_at};
 use crate::trace::format::Compression;
 use crate::trace::source::Source;
-use crate::trace::{CHUNK_REQUESTS, Chunk, TraceReader};
+use crate::trace::{Chunk, TraceReader};
 
 const HEADER_BYTES: usize = 8192;
 const MAGIC: u64 = 0x1234_5678_9abc_def0;
 const VERSION_AT: usize = 8;
 const REQUESTS_AT: usize = 24;
 const END_MAGIC_AT: usize = HEADER_BYTES - 8;
-const ID_AT: usize = 4;
 
 /// Opens `path` and checks its header.
 pub(in crate::trace) fn open(
@@ -68,45 +67,32 @@ pub(in crate::trace) fn open(
     })
 }
 
-/// Reads records of `SIZE` bytes.
+/// Reads records of `SIZE` bytes, of which there are as many as the header promises.
 struct LcsReader<const SIZE: usize> {
-    records: Records<SIZE>,
-    first_s: Option<u32>,
+    requests: TimedReader<SIZE>,
     /// Requests that the header promises and that were not read yet.
     promised: u64,
 }
 
 impl<const SIZE: usize> LcsReader<SIZE> {
-    fn new(source: Source, requests: u64) -> Self {
-        Self { records: Records::new(source), first_s: None, promised: requests }
+    fn new(source: Source, promised: u64) -> Self {
+        Self { requests: TimedReader::new(source), promised }
     }
 }
 
 impl<const SIZE: usize> TraceReader for LcsReader<SIZE> {
     fn next_chunk(&mut self, chunk: &mut Chunk) -> Result<()> {
-        chunk.clear();
-        while chunk.keys.len() < CHUNK_REQUESTS {
-            let records = self.records.next(CHUNK_REQUESTS - chunk.keys.len())?;
-            if records.is_empty() {
-                break;
-            }
-            for record in records {
-                let time_s = u32_at(record, 0);
-                let first_s = *self.first_s.get_or_insert(time_s);
-                chunk.keys.push(u64_at(record, ID_AT));
-                chunk.times_ns.push(u64::from(time_s.saturating_sub(first_s)) * NS_PER_S);
-            }
-        }
+        self.requests.next_chunk(chunk)?;
         self.promised = self.promised.saturating_sub(chunk.keys.len() as u64);
         if chunk.keys.is_empty() && self.promised > 0 {
             let message =
                 format!("truncated: {} requests fewer than the header says", self.promised);
-            return Err(self.records.source.format(message));
+            return Err(self.requests.records.source.format(message));
         }
         Ok(())
     }
 
     fn progress(&self) -> f64 {
-        self.records.source.progress()
+        self.requests.progress()
     }
 }
