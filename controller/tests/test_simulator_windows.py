@@ -58,6 +58,9 @@ def test_the_optimum_is_measured_in_the_same_way() -> None:
         missed[start : start + 150].sum() for start in range(0, 500, 150)
     ]
     assert result.evictions <= result.misses
+    (cold,) = simulate(requests, ["opt"], [SIZE])
+    (early,) = simulate(requests, ["opt"], [SIZE], warmup_requests=1)
+    assert early.evictions == cold.evictions, "the first miss finds room"
 
 
 @pytest.mark.parametrize("policy", ["lru", "opt"])

@@ -108,25 +108,32 @@ impl OptTrace {
     }
 
     /// What a cache of `size_pages` misses of the requests that `measure` counts: of all of them,
-    /// and in each window.
+    /// and in each window. The last number is what it misses before, during the warm-up.
     ///
     /// # Errors
     /// [`Error::Argument`] when the size is outside 1..=footprint or the warm-up takes every request.
-    pub fn measured(&self, size_pages: u64, measure: Measure) -> Result<(Window, Vec<Window>)> {
+    pub fn measured(
+        &self,
+        size_pages: u64,
+        measure: Measure,
+    ) -> Result<(Window, Vec<Window>, u64)> {
         check_sizes(&[size_pages], self.footprint_pages())?;
         let requests = self.next_use.len() as u64;
         let mut windows = measure.windows_of(requests)?;
         let first = measure.warmup_requests;
         let mut all = Window { requests: requests - first, misses: 0 };
+        let mut warm = 0;
         self.for_each_miss(size_pages, |now| {
-            if let Some(since) = (now as u64).checked_sub(first) {
-                all.misses += 1;
-                if let Some(length) = measure.window_requests {
-                    windows[(since / length) as usize].misses += 1;
-                }
+            let Some(since) = (now as u64).checked_sub(first) else {
+                warm += 1;
+                return;
+            };
+            all.misses += 1;
+            if let Some(length) = measure.window_requests {
+                windows[(since / length) as usize].misses += 1;
             }
         });
-        Ok((all, windows))
+        Ok((all, windows, warm))
     }
 
     /// Miss ratio at each of `sizes_pages`, in their order; `stderr` is 0. One pass over the trace

@@ -27,6 +27,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from guest_tools import drop_caches, tell
+
 PAGE, MIB = 4096, 1 << 20
 ROOT = Path("/sys/fs/cgroup")
 SCRATCH = Path("/mnt/scratch")
@@ -45,10 +47,6 @@ WITHIN_SECONDS = 60.0
 NOBODY = 65534
 
 Told = dict[str, Any]
-
-
-def tell(step: str, **what: Any) -> None:
-    print(json.dumps({"step": step, **what}), flush=True)
 
 
 def reads_at_random(file: Path, first: Path | None = None) -> Callable[[], None]:
@@ -112,11 +110,6 @@ def file_of(name: str, mib: int) -> Path:
     path = SCRATCH / name
     path.write_bytes(os.urandom(mib * MIB))
     return path
-
-
-def drop_caches() -> None:
-    os.sync()
-    Path("/proc/sys/vm/drop_caches").write_text("3")
 
 
 def loaded() -> dict[str, int]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import systemd_guest as systemd
+from guest_tools import tell
 
 MOUNT = Path("/sys/fs/cgroup")
 PINS = Path("/sys/fs/bpf/cachepilot")
@@ -30,10 +31,6 @@ WITHIN_SECONDS = 60.0
 # QEMU hands 10.0.2.2 to the host's loopback interface, where the controller answers no other name.
 HEADERS = {"content-type": "application/json", "host": "localhost"}
 CALLS = ("ip link set eth0 up", "ip address add 10.0.2.15/24 dev eth0")
-
-
-def tell(step: str, **what: Any) -> None:
-    print(json.dumps({"step": step, **what}), flush=True)
 
 
 def number(cgroup: str, name: str) -> int | None:

@@ -13,8 +13,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
+from guest_tools import tell
 from node_process import Node
 
 MOUNT = Path("/sys/fs/cgroup")
@@ -24,10 +24,6 @@ FILES = {name: Path("/mnt/scratch") / name for name in ("t-a", "t-b")}
 MIB = 1 << 20
 FILE_MIB = 48
 FLOOR = 2 * MIB
-
-
-def tell(step: str, **what: Any) -> None:
-    print(json.dumps({"step": step, **what}), flush=True)
 
 
 def number(cgroup: str, name: str) -> int | None:

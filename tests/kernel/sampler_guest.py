@@ -17,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from guest_tools import drop_caches
+
 PAGE = 4096
 REFAULTS = "workingset_refault_file"
 CGROUP = Path("/sys/fs/cgroup/sampled")
@@ -38,11 +40,6 @@ def open_file() -> int:
 
 def join(cgroup: Path) -> None:
     (cgroup / "cgroup.procs").write_text(str(os.getpid()))
-
-
-def drop_caches() -> None:
-    os.sync()
-    Path("/proc/sys/vm/drop_caches").write_text("3")
 
 
 def random_reads() -> None:

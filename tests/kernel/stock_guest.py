@@ -13,7 +13,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+
+from guest_tools import tell
 
 CGROUP = Path("/sys/fs/cgroup/t-a")
 FILE = Path("/mnt/scratch/t-a")
@@ -26,10 +27,6 @@ RAISED = str(40 * MIB)
 WITHIN_SECONDS = 300.0
 STOPPED_SECONDS = 3.0
 CALLS = ("ip link set eth0 up", "ip address add 10.0.2.15/24 dev eth0")
-
-
-def tell(step: str, **what: Any) -> None:
-    print(json.dumps({"step": step, **what}), flush=True)
 
 
 def examine(agent: str) -> None:

@@ -11,9 +11,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import systemd_guest as systemd
+from guest_tools import tell
 from node_process import Node
 
 MOUNT = Path("/sys/fs/cgroup")
@@ -25,10 +25,6 @@ MIB = 1 << 20
 FIRST_MIB = 60
 LIMIT_MIB = 40
 WITHIN_SECONDS = 30.0
-
-
-def tell(step: str, **what: Any) -> None:
-    print(json.dumps({"step": step, **what}), flush=True)
 
 
 def systemctl(*words: str) -> str:

@@ -103,7 +103,7 @@ impl Ring {
         Ok((losses, rest_pages))
     }
 
-    /// Forgets what was lost of a cgroup that is not tracked any more; of all together it stays.
+    /// Stops tracking a cgroup, and forgets what was lost of it; of all together it stays.
     pub fn forget(&self, object: &Object, cgroup_id: u64) {
         shares::close(object, cgroup_id);
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);

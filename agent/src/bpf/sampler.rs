@@ -70,19 +70,11 @@ impl Sampler {
     /// # Errors
     /// What the kernel says; too many cgroups among it.
     pub fn track(&self, cgroup_id: u64, slot: u32, threshold: u64) -> Result<()> {
-        shares::open(&self.object, cgroup_id)?;
-        let value = layout::encode_entry(slot, threshold);
-        self.map("cgroups")?
-            .update(&cgroup_id.to_ne_bytes(), &value, MapFlags::ANY)
-            .map_err(|e| Error::Sampler(format!("tracking cgroup {cgroup_id}: {e}")))
+        shares::track(&self.object, cgroup_id, slot, threshold)
     }
 
     /// Stops tracking a cgroup; nothing happens when it is not tracked.
     pub fn forget(&self, cgroup_id: u64) {
-        if let Ok(map) = self.map("cgroups") {
-            // It can only be absent already.
-            let _ = map.delete(&cgroup_id.to_ne_bytes());
-        }
         self.ring.forget(&self.object, cgroup_id);
     }
 

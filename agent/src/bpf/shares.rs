@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the programs keep of each tracked cgroup: what it lost, and its share of the ring.
+//! Which cgroups the programs track, and what they keep of each: what it lost, and its share of the
+//! ring.
 
 use super::ring::map_of;
 use super::sampler_layout::{self as layout, Losses};
@@ -7,6 +8,20 @@ use crate::error::{Error, Result};
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, Object};
 
 const MAP: &str = "shares";
+const TRACKED: &str = "cgroups";
+
+/// Tracks a cgroup as part of the tenant in `slot`, with events below `threshold`; changes the
+/// threshold of one that is tracked.
+///
+/// # Errors
+/// What the kernel says; too many cgroups among it.
+pub fn track(object: &Object, cgroup_id: u64, slot: u32, threshold: u64) -> Result<()> {
+    open(object, cgroup_id)?;
+    let value = layout::encode_entry(slot, threshold);
+    map_of(object, TRACKED)?
+        .update(&cgroup_id.to_ne_bytes(), &value, MapFlags::ANY)
+        .map_err(|e| Error::Sampler(format!("tracking cgroup {cgroup_id}: {e}")))
+}
 
 /// Makes the entry of a cgroup, unless it has one. It comes before the cgroup is tracked: what finds
 /// none is counted for all cgroups together alone.
@@ -23,11 +38,13 @@ pub fn open(object: &Object, cgroup_id: u64) -> Result<()> {
     }
 }
 
-/// Removes the entry of a cgroup; nothing happens when it has none.
+/// Stops tracking a cgroup, and removes its entry; nothing happens when it is not tracked.
 pub fn close(object: &Object, cgroup_id: u64) {
-    if let Ok(map) = map_of(object, MAP) {
-        // It can only be absent already.
-        let _ = map.delete(&cgroup_id.to_ne_bytes());
+    for name in [TRACKED, MAP] {
+        if let Ok(map) = map_of(object, name) {
+            // It can only be absent already.
+            let _ = map.delete(&cgroup_id.to_ne_bytes());
+        }
     }
 }
 

@@ -174,14 +174,6 @@ impl Watch {
             false => Ok(0),
         }
     }
-
-    fn report(&self, cgroup_id: u64, slot: u32, threshold: u64) -> Result<()> {
-        shares::open(&self.object, cgroup_id)?;
-        let value = layout::encode_entry(slot, threshold);
-        map_of(&self.object, "cgroups")?
-            .update(&cgroup_id.to_ne_bytes(), &value, MapFlags::ANY)
-            .map_err(|e| Error::Sampler(format!("tracking cgroup {cgroup_id}: {e}")))
-    }
 }
 
 /// Whether an error says that there is no such cgroup, or none with a memory controller.
@@ -195,7 +187,7 @@ impl AccessSource for Watch {
             && member.slot == slot
         {
             member.threshold = threshold;
-            self.report(cgroup_id, slot, threshold)?;
+            shares::track(&self.object, cgroup_id, slot, threshold)?;
             return self.watch(cgroup_id, threshold).map(|_| ());
         }
         if self.alone && self.read(cgroup_id)?.is_some() {
@@ -204,7 +196,7 @@ impl AccessSource for Watch {
         }
         // What an agent before this one, or another tenant, had counted is not this tenant's.
         self.forget(cgroup_id);
-        self.report(cgroup_id, slot, threshold)?;
+        shares::track(&self.object, cgroup_id, slot, threshold)?;
         if self.watch(cgroup_id, threshold)? {
             let member = Member { slot, threshold, ..Member::default() };
             self.slots.borrow_mut().members.insert(cgroup_id, member);
@@ -223,9 +215,6 @@ impl AccessSource for Watch {
             member.rest_pages = rest_pages;
         }
         let _ = call(&self.object, "unwatch", cgroup_id, 0);
-        if let Ok(cgroups) = map_of(&self.object, "cgroups") {
-            let _ = cgroups.delete(&cgroup_id.to_ne_bytes());
-        }
         self.ring.forget(&self.object, cgroup_id);
         let mut slots = self.slots.borrow_mut();
         if let Some(member) = slots.members.remove(&cgroup_id) {

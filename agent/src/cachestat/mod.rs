@@ -103,7 +103,7 @@ impl CacheStat {
     /// The same of a given hierarchy and source of accesses, on a machine with `memory_bytes`.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Those of [`Sampling::new`].
     fn with_parts(
         fs: CgroupFs,
         source: Box<dyn AccessSource>,
@@ -111,7 +111,6 @@ impl CacheStat {
         max_tenants: u32,
         options: Options,
     ) -> Result<Self> {
-        watched::find_some(&fs, &options.patterns)?;
         let missing = source.parts().iter().filter_map(|part| part.missing.clone()).collect();
         let working_sets = WorkingSets::new(options.window);
         let source = Box::new(Recent::new(source, working_sets.clone()));

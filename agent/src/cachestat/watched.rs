@@ -4,6 +4,7 @@
 use crate::error::{Error, Result};
 use crate::node::kernel::cgroup_fs::CgroupFs;
 use crate::node::kernel::tenants::{Found, has_memory, matches, walk};
+use std::collections::HashSet;
 
 /// Those that `patterns` match (paths below the mount, fnmatch(3) with slashes only by themselves),
 /// each with everything below it. Without patterns: those with the memory controller that have none
@@ -11,17 +12,17 @@ use crate::node::kernel::tenants::{Found, has_memory, matches, walk};
 #[must_use]
 pub fn find(fs: &CgroupFs, patterns: &[String]) -> Vec<Found> {
     if patterns.is_empty() {
-        return walk(fs, "/", |cgroup, _| is_leaf(fs, cgroup));
+        let mut found = walk(fs, "/", |cgroup, _| has_memory(fs, cgroup));
+        let above = |one: &Found| Some(one.cgroup.rsplit_once('/')?.0.to_owned());
+        let parents: HashSet<String> = found.iter().filter_map(above).collect();
+        found.retain(|one| !parents.contains(&one.cgroup));
+        return found;
     }
     walk(fs, "/", |cgroup, is_inside| {
         let path = cgroup.trim_start_matches('/');
         let is_meant = |pattern: &String| matches(pattern.trim_start_matches('/'), path);
         !is_inside && patterns.iter().any(is_meant) && has_memory(fs, cgroup)
     })
-}
-
-fn is_leaf(fs: &CgroupFs, cgroup: &str) -> bool {
-    has_memory(fs, cgroup) && !fs.children(cgroup).iter().any(|child| has_memory(fs, child))
 }
 
 /// As [`find`], but finding none is an error.

@@ -60,13 +60,17 @@ fn attach(attachment: Attachment, out: &mut impl Write) -> Outcome {
         let max_entries = Setting::parse_all(&max_entries)?;
         let cgroup = Cgroup::open(&cgroup.dir)?;
         let file = ObjectFile { path, globals, max_entries, watch };
-        let name = Policies::open()?.attach_object(&cgroup, &file)?;
+        let policies = Policies::open()?;
+        policies.sweep()?;
+        let name = policies.attach_object(&cgroup, &file)?;
         (cgroup, name)
     } else {
         let policy = policy.unwrap_or_default();
         let placement = Placement { cgroup, policy, settings, dir, kind };
         let Placed { cgroup, policy, tunables } = Placed::check(&placement)?;
-        Policies::open_kind(placement.kind.kind)?.attach(&cgroup, &policy, &tunables)?;
+        let policies = Policies::open_kind(placement.kind.kind)?;
+        policies.sweep()?;
+        policies.attach(&cgroup, &policy, &tunables)?;
         (cgroup, policy.manifest.name)
     };
     Ok(writeln!(out, "{}: policy {name} attached", cgroup.path.display())?)

@@ -120,10 +120,10 @@ impl Managers {
     }
 
     /// From now on these are the tenants, by cgroup.
-    pub fn follow(&self, tenants: Vec<String>) {
+    pub fn follow<'a>(&self, tenants: impl Iterator<Item = &'a str> + Clone) {
         let mut known = self.shared.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        if **known != tenants {
-            *known = Arc::new(tenants);
+        if !known.iter().map(String::as_str).eq(tenants.clone()) {
+            *known = Arc::new(tenants.map(Into::into).collect());
         }
     }
 

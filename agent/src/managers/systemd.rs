@@ -71,11 +71,10 @@ impl Systemd {
     pub async fn unit_of(&self, cgroup: &str) -> zbus::Result<Option<Unit>> {
         let Some((name, interface)) = unit_name(cgroup) else { return Ok(None) };
         let Some(path) = self.load("GetUnit", name).await? else { return Ok(None) };
-        let bus = self.bus().await?;
-        let control_group = property(&bus, path.as_str(), interface, "ControlGroup").await?;
+        let unit = Unit { name: name.to_owned(), path, interface };
         // A unit of the same name elsewhere, as of the manager of a user.
-        let is_it = String::try_from(control_group).is_ok_and(|told| told == cgroup);
-        Ok(is_it.then(|| Unit { name: name.to_owned(), path, interface }))
+        let is_it = self.cgroup_of(&unit).await? == cgroup;
+        Ok(is_it.then_some(unit))
     }
 
     /// Sets the limit of a unit until the next boot; `None` is no limit.
@@ -97,13 +96,17 @@ impl Systemd {
     /// # Errors
     /// What systemd says, or that it does not answer.
     pub async fn forget(&self, cgroup: &str, bytes: Option<u64>) -> zbus::Result<bool> {
-        let Some((name, _)) = unit_name(cgroup).filter(|(name, _)| !name.ends_with(".scope"))
-        else {
-            return Ok(false);
-        };
+        let found = unit_name(cgroup).filter(|(name, _)| !name.ends_with(".scope"));
+        let Some((name, interface)) = found else { return Ok(false) };
         let Some(path) = self.load("LoadUnit", name).await? else { return Ok(false) };
+        let unit = Unit { name: name.to_owned(), path, interface };
+        let now = self.cgroup_of(&unit).await?;
+        if !now.is_empty() && now != cgroup {
+            // It is the one of another cgroup whose name ends alike.
+            return Ok(false);
+        }
         let bus = self.bus().await?;
-        let drop_ins = property(&bus, path.as_str(), UNIT, "DropInPaths").await?;
+        let drop_ins = property(&bus, unit.path.as_str(), UNIT, "DropInPaths").await?;
         let drop_ins = Vec::<String>::try_from(drop_ins).unwrap_or_default();
         let is_ours = |path: &String| path.starts_with("/run/") && path.ends_with(HIGH_DROP_IN);
         if !drop_ins.iter().any(is_ours) {
@@ -130,6 +133,13 @@ impl Systemd {
             }
         }
         Ok(found)
+    }
+
+    /// The cgroup that a unit has now; empty where it has none.
+    async fn cgroup_of(&self, unit: &Unit) -> zbus::Result<String> {
+        let bus = self.bus().await?;
+        let told = property(&bus, unit.path.as_str(), unit.interface, "ControlGroup").await?;
+        Ok(String::try_from(told).unwrap_or_default())
     }
 
     /// The object of a unit; `None` where there is none, or systemd is not there.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Against one that plays systemd on a real bus, for answers that the real one gives seldom; what the real one
-//! does is tested in the machine.
+//! Against one that plays systemd on a real bus, for answers that the real one gives seldom; what
+//! the real one does is tested in the machine.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -119,6 +119,7 @@ async fn played(dir: &Path, drop_ins: &[&str]) -> (Systemd, Set, Kept) {
 }
 
 const DB: &str = "/system.slice/db.service";
+const OF_A_USER: &str = "/user.slice/user-1000.slice/user@1000.service/app.slice/db.service";
 
 #[tokio::test]
 async fn a_unit_is_found_by_its_cgroup_and_no_other_of_its_name() {
@@ -127,8 +128,7 @@ async fn a_unit_is_found_by_its_cgroup_and_no_other_of_its_name() {
     assert_eq!(systemd.version().await.unwrap().as_deref(), Some("252 (played)"));
     let unit = systemd.unit_of(DB).await.unwrap().unwrap();
     assert_eq!(unit.name, "db.service");
-    let of_a_user = "/user.slice/user-1000.slice/user@1000.service/app.slice/db.service";
-    assert_eq!(systemd.unit_of(of_a_user).await.unwrap(), None);
+    assert_eq!(systemd.unit_of(OF_A_USER).await.unwrap(), None);
     assert_eq!(systemd.unit_of("/system.slice/db.service/child").await.unwrap(), None);
     assert_eq!(systemd.managed_oom(&unit).await.unwrap(), ["ManagedOOMMemoryPressure"]);
     assert!(systemd.unit_of("/system.slice/broken.service").await.is_err());
@@ -150,6 +150,8 @@ async fn a_unit_that_is_gone_gets_back_only_what_was_set_until_the_next_boot() {
         assert_eq!(systemd.forget(DB, Some(8192)).await.unwrap(), is_ours, "{drop_in}");
         assert_eq!(set.lock().unwrap().len(), usize::from(is_ours));
         assert!(!systemd.forget("/a.slice/run-1.scope", Some(8192)).await.unwrap());
+        assert!(!systemd.forget(OF_A_USER, Some(8192)).await.unwrap(), "{drop_in}");
+        assert_eq!(set.lock().unwrap().len(), usize::from(is_ours));
     }
 }
 
@@ -199,7 +201,7 @@ async fn limits_of_units_go_through_systemd_and_others_do_not() {
         super::super::Settings { proc: dir.path().into(), systemd: true, sockets: vec![] };
     let managers = super::super::Managers::with(settings, Some(Arc::new(systemd))).unwrap();
     let units = managers.units().unwrap();
-    managers.follow(vec![DB.into()]);
+    managers.follow([DB].into_iter());
     // By a thread of a runtime, as when the agent begins.
     let was_set = [DB, "/jobs/a"].map(|cgroup| units.set_memory_high(cgroup, Some(4096)).unwrap());
     assert_eq!(was_set, [true, false]);

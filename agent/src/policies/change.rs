@@ -10,7 +10,7 @@ use super::folder::{PolicyDir, PolicyFile};
 use super::foreign::{ForeignPolicy, ObjectFile};
 use super::loaded::LoadedPolicy;
 use super::ops_layout::Registered;
-use super::pins::{CgroupPins, Lock};
+use super::pins::CgroupPins;
 use super::settings::{Setting, changes};
 use super::stats::CgroupStats;
 use crate::bpf::link::{OpsLink, pin};
@@ -25,7 +25,7 @@ impl Policies {
     /// # Errors
     /// [`Error::AlreadyAttached`] when it has one, or what the kernel says.
     pub fn attach(&self, cgroup: &Cgroup, file: &PolicyFile, tunables: &[u32]) -> Result<()> {
-        let _lock = self.lock_and_sweep()?;
+        let _lock = self.pins.lock()?;
         let pins = self.vacant(cgroup)?;
         let policy = LoadedPolicy::load(file, tunables)?;
         policy.register(&self.layout, cgroup.id)?;
@@ -47,7 +47,7 @@ impl Policies {
     /// # Errors
     /// As [`Self::attach`].
     pub fn attach_object(&self, cgroup: &Cgroup, file: &ObjectFile) -> Result<String> {
-        let _lock = self.lock_and_sweep()?;
+        let _lock = self.pins.lock()?;
         let pins = self.vacant(cgroup)?;
         let mut policy = ForeignPolicy::load(file, cgroup)?;
         pins.create()?;
@@ -134,7 +134,16 @@ impl Policies {
     /// # Errors
     /// What the system says.
     pub fn sweep(&self) -> Result<()> {
-        self.lock_and_sweep().map(drop)
+        let _lock = self.pins.lock()?;
+        let all = self.pins.all()?;
+        let gone = cgroup::gone(all.iter().map(|pins| pins.id), &cgroup::mounted()?)?;
+        for pins in all {
+            // What a loader that was killed left without effect goes, too: nobody else is at work.
+            if gone.contains(&pins.id) || matches!(self.attached(&pins), Ok(None)) {
+                pins.remove()?;
+            }
+        }
+        Ok(())
     }
 
     /// The pins of a cgroup that has no policy of its own.
@@ -161,27 +170,12 @@ impl Policies {
 
     fn refuse_foreign(&self, cgroup: &Cgroup) -> Result<()> {
         let stats = CgroupStats::read(cgroup)?;
-        match stats.policy_of(self.kind) {
-            Some((policy, owner)) if owner == cgroup.id => {
+        match stats.own(self.kind, cgroup.id) {
+            Some(policy) => {
                 Err(Error::Foreign { path: cgroup.path.clone(), policy: policy.into() })
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
-    }
-
-    /// Keeps other processes out, and removes pins of cgroups that are gone and those without effect.
-    /// It walks through all cgroups.
-    fn lock_and_sweep(&self) -> Result<Lock> {
-        let lock = self.pins.lock()?;
-        let all = self.pins.all()?;
-        let gone = cgroup::gone(all.iter().map(|pins| pins.id), &cgroup::mounted()?)?;
-        for pins in all {
-            // What a loader that was killed left without effect goes, too: nobody else is at work.
-            if gone.contains(&pins.id) || matches!(self.attached(&pins), Ok(None)) {
-                pins.remove()?;
-            }
-        }
-        Ok(lock)
     }
 }
 

@@ -40,11 +40,9 @@ impl Row {
 
     /// Whether a policy of either kind is attached to this very cgroup.
     fn has_own(&self) -> bool {
-        let own = |stats: &CgroupStats, kind| {
-            stats.policy_of(kind).is_some_and(|(_, owner)| owner == self.id)
-        };
         let kinds = [Kind::Eviction, Kind::Readahead];
-        self.stats.as_ref().is_some_and(|stats| kinds.into_iter().any(|kind| own(stats, kind)))
+        let has_own = |stats: &CgroupStats| kinds.iter().any(|&k| stats.own(k, self.id).is_some());
+        self.stats.as_ref().is_some_and(has_own)
     }
 
     /// All that is known as one flat object; keys of the kernel's file are as they are there.

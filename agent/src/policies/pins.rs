@@ -5,7 +5,8 @@
 //! the id of its table of hooks at the end of their names: `tunables_57`, `state_57`. The kernel
 //! says which table a link attaches, so that the link alone decides: one without a table, maps of
 //! other tables and a folder without a link are leftovers of a loader that was killed; they have no
-//! effect, and the next attachment or command sweeps them up.
+//! effect. The agent sweeps them up when it starts and when cgroups go, and so do the commands that
+//! attach and detach.
 
 use crate::cgroup::file_system_magic;
 use crate::error::{Error, Result};

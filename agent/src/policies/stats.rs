@@ -93,6 +93,12 @@ impl CgroupStats {
         Some((policy, self.number(owner).unwrap_or(0)))
     }
 
+    /// The policy of a kind that the cgroup of this id has of its own, if it has one.
+    #[must_use]
+    pub fn own(&self, kind: Kind, id: u64) -> Option<&str> {
+        self.policy_of(kind).filter(|&(_, owner)| owner == id).map(|(policy, _)| policy)
+    }
+
     /// Id of the cgroup to which that policy is attached; 0 for none.
     #[must_use]
     pub fn owner(&self) -> u64 {

@@ -129,7 +129,7 @@ def tenant_detail(
     """
     seen = report.collected.seen[cgroup]
     action = _action(report, cgroup)
-    stated = stated.among(report.objectives.workloads or workloads_of([seen.wire]))
+    stated = stated.among(workloads_of([seen.wire]))
     known = explain(report.collected.snapshot, report.objectives, config, cgroup)
     return TenantDetail(
         tenant=tenant_view(node, report, cgroup),

@@ -126,8 +126,11 @@ impl Counterfactuals {
     /// Pages that do not exist any more: no cache holds them.
     pub fn forget(&mut self, keys: &[u64]) {
         let hashes: Vec<u64> = keys.iter().map(|&key| page_hash(key)).collect();
-        for cell in self.all().flat_map(|caches| &mut caches.cells) {
-            hashes.iter().for_each(|&hash| cell.forget(hash));
+        for caches in self.all() {
+            let threshold = caches.threshold;
+            for &hash in hashes.iter().filter(|&&hash| hash < threshold) {
+                caches.cells.iter_mut().for_each(|cell| cell.forget(hash));
+            }
         }
     }
 

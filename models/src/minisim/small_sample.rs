@@ -109,12 +109,7 @@ impl SmallSample {
 
     /// Takes access `i`, to a page below the threshold.
     pub(super) fn access(&mut self, hash: u64, requests: &Requests<'_>, i: usize, weight: f64) {
-        self.offered += 1;
-        let weight = match self.duty.next() {
-            Mode::Rest => return,
-            Mode::Warm => 0.0,
-            Mode::Measure => weight,
-        };
+        let Some(weight) = self.weighed(weight) else { return };
         self.lru.access(hash, weight);
         let pending = &mut self.pending;
         pending.keys.push(hash);
@@ -126,18 +121,29 @@ impl SmallSample {
 
     /// Takes an access to a page below the threshold that is in memory on somebody else's account.
     pub(super) fn serve(&mut self, hash: u64, weight: f64) {
+        if let Some(weight) = self.weighed(weight) {
+            self.lru.serve(hash, weight);
+        }
+    }
+
+    /// What the next access counts, of one of this weight; `None` while the caches rest.
+    fn weighed(&mut self, weight: f64) -> Option<f64> {
         self.offered += 1;
         match self.duty.next() {
-            Mode::Rest => {}
-            Mode::Warm => self.lru.serve(hash, 0.0),
-            Mode::Measure => self.lru.serve(hash, weight),
+            Mode::Rest => None,
+            Mode::Warm => Some(0.0),
+            Mode::Measure => Some(weight),
         }
     }
 
     /// Pages that do not exist any more, after the accesses so far.
     pub(super) fn forget(&mut self, hashes: &[u64]) -> Result<()> {
+        let own: Vec<u64> = hashes.iter().copied().filter(|&hash| hash < self.threshold).collect();
+        if own.is_empty() {
+            return Ok(());
+        }
         self.flush()?;
-        for &hash in hashes {
+        for hash in own {
             self.lru.forget(hash);
             self.cells.iter_mut().for_each(|cell| cell.forget(hash));
         }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A simulated page cache that is driven request by request, seen from Python.
 
-use super::simulation::{Tunables, job, run_keys};
+use super::simulation::{Tunables, job, run_hits};
 use crate::error::{Error, Result};
 use crate::policy::{Instance, KERNEL_BATCH, Requests, Stats, resolve};
-use numpy::{IntoPyArray, PyArray1, PyUntypedArrayMethods};
+use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -129,10 +129,7 @@ impl Cache {
         keys: &Bound<'py, PyArray1<u64>>,
         tasks: Option<&Bound<'py, PyArray1<u32>>>,
     ) -> PyResult<Bound<'py, PyArray1<bool>>> {
-        let mut hits = vec![0; keys.len()];
-        run_keys(py, &mut self.instance, keys, tasks, Some(&mut hits))?;
-        let hits: Vec<bool> = hits.into_iter().map(|hit| hit != 0).collect();
-        Ok(hits.into_pyarray(py))
+        run_hits(py, &mut self.instance, keys, tasks)
     }
 
     fn forget(&mut self, key: u64) {
@@ -163,9 +160,9 @@ impl Cache {
         given
             .retain(|key, _| key.split('.').next().is_none_or(|name| !tunables.contains_key(name)));
         given.extend(tunables);
-        let named = given.iter().map(|(key, &value)| (key.as_str(), value.into()));
-        let values = resolve(&self.policy)?.values_with(named);
-        let values = values.map_err(|message| Error::argument("tunable", message))?;
+        let candidate = resolve(&self.policy)?;
+        let job = job(&candidate, self.size_pages, self.batch, self.seed, Some(&given))?;
+        let values = job.config.tunables;
         self.instance.set_tunables(&values)?;
         (self.given, self.values) = (given, values);
         Ok(())

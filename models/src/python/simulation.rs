@@ -119,16 +119,16 @@ fn simulate_opt(
     source.for_each(progress, |requests| opt.access(requests.keys))?;
     let row = |&size_pages: &u64| {
         let start = Instant::now();
-        let (all, windows) = opt.measured(size_pages, measure)?;
-        // Without a warm-up, the cache begins empty and is filled by the first misses.
-        let filling = if measure.warmup_requests == 0 { opt.footprint_pages() } else { 0 };
+        let (all, windows, warm) = opt.measured(size_pages, measure)?;
+        // The cache begins empty and is filled by the first misses, those of the warm-up before.
+        let filling = size_pages.saturating_sub(warm);
         Ok(SimResult {
             policy: "opt".into(),
             size_pages,
             batch: 1,
             requests: all.requests,
             misses: all.misses,
-            evictions: all.misses.saturating_sub(size_pages.min(filling)),
+            evictions: all.misses.saturating_sub(filling),
             fallbacks: 0,
             rejected: 0,
             seconds: start.elapsed().as_secs_f64(),
@@ -259,8 +259,18 @@ fn simulate_hits<'py>(
     let job = job(&resolve(policy)?, size_pages, batch, seed, tunables.as_ref())?;
     let mut instance = Instance::new(job.policy, &job.config)?;
     instance.set_refusals(refused_per_million);
+    run_hits(py, &mut instance, keys, tasks)
+}
+
+/// Serves requests; which of them hit.
+pub(super) fn run_hits<'py>(
+    py: Python<'py>,
+    instance: &mut Instance,
+    keys: &Bound<'py, PyArray1<u64>>,
+    tasks: Option<&Bound<'_, PyArray1<u32>>>,
+) -> PyResult<Bound<'py, PyArray1<bool>>> {
     let mut hits = vec![0; keys.len()];
-    run_keys(py, &mut instance, keys, tasks, Some(&mut hits))?;
+    run_keys(py, instance, keys, tasks, Some(&mut hits))?;
     let hits: Vec<bool> = hits.into_iter().map(|hit| hit != 0).collect();
     Ok(hits.into_pyarray(py))
 }

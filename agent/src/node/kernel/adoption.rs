@@ -69,14 +69,15 @@ impl KernelNode {
         let is_gone = |id: u64, initial: &Initial| {
             let now = self.fs.id(&initial.cgroup).ok();
             // What the one of this name has now is not that of the one before it.
-            now != Some(id) && now.is_none_or(|now| !entries.contains_key(&now))
+            let is_free = now != Some(id) && now.is_none_or(|now| !entries.contains_key(&now));
+            // What was yielded is others'.
+            is_free && initial.yielded_us.is_none()
         };
         let mut left = BTreeSet::new();
         for (&id, initial) in entries.iter().filter(|&(&id, initial)| is_gone(id, initial)) {
-            let is_theirs = initial.yielded_us.is_some();
             // While one is not answered the others would not be, either.
-            if is_theirs || !left.is_empty() {
-                left.extend((!is_theirs).then_some(id));
+            if !left.is_empty() {
+                left.insert(id);
                 continue;
             }
             match units.forget(&initial.cgroup, initial.high_bytes, UNIT_PATIENCE) {

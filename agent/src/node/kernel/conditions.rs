@@ -10,6 +10,9 @@ use crate::wire;
 use crate::wire::condition::Kind;
 use std::collections::BTreeMap;
 
+/// Characters of a message that are told: some of it is others' text, of any length.
+const MESSAGE_CHARS_MAX: usize = 1024;
+
 /// One condition that holds now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
@@ -36,6 +39,7 @@ impl Conditions {
             let since_us = before.remove(&key).unwrap_or(now_us);
             let kind = key.0;
             self.since_us.insert(key, since_us);
+            let message = message.chars().take(MESSAGE_CHARS_MAX).collect();
             wire::Condition { kind, message, since_us }
         });
         let mut told: Vec<wire::Condition> = told.collect();
@@ -123,6 +127,13 @@ mod tests {
             (Kind::OtherManager, "c", 5),
         ];
         assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn what_others_say_is_cut() {
+        let long = found(Kind::OtherManager, "runtime", &"é".repeat(5000));
+        let told = Conditions::default().told(vec![long], 5);
+        assert_eq!(told[0].message, "é".repeat(MESSAGE_CHARS_MAX));
     }
 
     #[test]

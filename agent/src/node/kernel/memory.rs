@@ -12,7 +12,7 @@ const PAGE_BYTES: u64 = 4096;
 pub struct Usage {
     /// `memory.current`.
     pub current: u64,
-    /// Cached file pages.
+    /// Cached file pages; shared memory, tmpfs and the swap cache are none.
     pub file: u64,
     /// Anonymous memory.
     pub anon: u64,
@@ -45,7 +45,7 @@ impl Usage {
         let planned_floor = planned.max(floor);
         Ok(Self {
             current,
-            file: of("file"),
+            file: CachedFiles::of(&stat).file,
             anon: of("anon"),
             mapped,
             unreclaimable,
@@ -76,10 +76,13 @@ impl CachedFiles {
     /// # Errors
     /// What the system says.
     pub fn read(fs: &CgroupFs, cgroup: &str) -> io::Result<Self> {
-        let stat = fs.keyed(cgroup, "memory.stat")?;
+        Ok(Self::of(&fs.keyed(cgroup, "memory.stat")?))
+    }
+
+    fn of(stat: &BTreeMap<String, u64>) -> Self {
         let of = |key: &str| stat.get(key).copied().unwrap_or(0);
         let file = of("file").saturating_sub(of("shmem") + of("swapcached"));
-        Ok(Self { file, mapped: mapped_in_use(&stat).min(file) })
+        Self { file, mapped: mapped_in_use(stat).min(file) }
     }
 
     /// The page cache whose accesses are seen, which curves are of.
@@ -196,6 +199,14 @@ mod tests {
         fake.write("/a", "memory.stat", stat);
         let found = usage(&fake, 0);
         assert_eq!((found.mapped, found.unreclaimable), (200, 700));
+    }
+
+    #[test]
+    fn shared_memory_takes_room_beside_the_page_cache() {
+        let fake = Fake::new(&["/a"]);
+        fake.write("/a", "memory.stat", "file 1000\nshmem 700\nswapcached 100\nactive_file 0\n");
+        let found = usage(&fake, 0);
+        assert_eq!((found.file, found.beside_curves()), (200, found.current - 200));
     }
 
     #[test]

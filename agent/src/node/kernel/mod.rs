@@ -145,7 +145,6 @@ impl KernelNode {
         if let Some(sampling) = &mut self.sampling {
             sampling.follow(&found);
         }
-        self.writer.forget(|id| found.iter().any(|tenant| tenant.id == id));
         let before = self.tenants.len();
         self.tenants.retain(|&id, _| found.iter().any(|tenant| tenant.id == id));
         let gone = self.tenants.len() < before;
@@ -164,9 +163,10 @@ impl KernelNode {
                 Err(_) => self.failed_reads += 1,
             }
         }
+        self.writer.forget(|id| self.tenants.contains_key(&id));
         self.follow_tasks();
         if let Some(managers) = &self.managers {
-            managers.follow(self.tenants.values().map(|tenant| tenant.cgroup.clone()).collect());
+            managers.follow(self.tenants.values().map(|tenant| tenant.cgroup.as_str()));
         }
         if gone {
             self.forget_gone();

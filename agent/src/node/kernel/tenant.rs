@@ -286,11 +286,7 @@ pub fn add_counts(shown: &mut wire::Tenant, counts: &Counts) {
 /// Whether a cgroup has an eviction policy of its own, by the kernel's file.
 #[must_use]
 pub fn has_policy(cgroup: &Cgroup) -> bool {
-    let stats = CgroupStats::read(cgroup);
-    let is_own = |stats: &CgroupStats| {
-        stats.policy_of(Kind::Eviction).is_some_and(|(_, owner)| owner == cgroup.id)
-    };
-    stats.as_ref().is_ok_and(is_own)
+    CgroupStats::read(cgroup).is_ok_and(|stats| stats.own(Kind::Eviction, cgroup.id).is_some())
 }
 
 /// The answer to an action for a cgroup that is no tenant, or not the one that was meant.

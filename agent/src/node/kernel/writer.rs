@@ -91,7 +91,7 @@ pub struct Writer {
     write: Arc<Write>,
     pending: Vec<Pending>,
     /// What became of writes that were waited for no longer, until somebody asks.
-    results: HashMap<(u64, Purpose), io::Result<()>>,
+    results: HashMap<(u64, Purpose, PathBuf), io::Result<()>>,
 }
 
 impl Writer {
@@ -127,7 +127,7 @@ impl Writer {
 
     /// Forgets what became of writes for cgroups that are gone.
     pub fn forget(&mut self, is_there: impl Fn(u64) -> bool) {
-        self.results.retain(|&(id, _), _| is_there(id));
+        self.results.retain(|&(id, ..), _| is_there(id));
     }
 
     /// Whether a write for this cgroup and purpose is still under way.
@@ -142,11 +142,16 @@ impl Writer {
         self.count(|one| one.cgroup_id == cgroup_id && one.file == file) > 0
     }
 
-    /// What became of the last write for this cgroup and purpose, when it was waited for no longer
-    /// and has ended.
-    pub fn take_result(&mut self, cgroup_id: u64, purpose: Purpose) -> Option<io::Result<()>> {
+    /// What became of the last write to this file for this cgroup and purpose, when it was waited
+    /// for no longer and has ended.
+    pub fn take_result(
+        &mut self,
+        cgroup_id: u64,
+        purpose: Purpose,
+        file: &Path,
+    ) -> Option<io::Result<()>> {
         self.collect();
-        self.results.remove(&(cgroup_id, purpose))
+        self.results.remove(&(cgroup_id, purpose, file.into()))
     }
 
     fn count(&self, is_meant: impl Fn(&Pending) -> bool) -> usize {
@@ -160,7 +165,7 @@ impl Writer {
             Err(TryRecvError::Empty) => true,
             Err(TryRecvError::Disconnected) => false,
             Ok(result) => {
-                results.insert((one.cgroup_id, one.purpose), result);
+                results.insert((one.cgroup_id, one.purpose, one.file.clone()), result);
                 false
             }
         });
@@ -187,7 +192,7 @@ impl Writer {
         if !self.has_room(cgroup_id, purpose) {
             return Err(WriteError::Busy(file.into()));
         }
-        self.results.remove(&(cgroup_id, purpose));
+        self.results.remove(&(cgroup_id, purpose, file.into()));
         let (sender, answer) = sync_channel(1);
         let (path, text, write) = (file.to_path_buf(), text.to_owned(), Arc::clone(&self.write));
         let spawned = thread::Builder::new()

@@ -11,7 +11,7 @@ import httpx
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from cachepilot.api.shapes.views import NodeView, TenantView
+from cachepilot.api.shapes.views import NodeView, TenantView, WorkloadView
 from cachepilot.cli.asking.credentials import Credentials
 from cachepilot.cli.asking.tls_refusal import tls_refusal
 from cachepilot.errors import InputError
@@ -161,19 +161,18 @@ class Controller:
         for cgroup in (name, f"/{name}"):
             if cgroup in known:
                 return cgroup
-        named = {tenant.cgroup for tenant in tenants if workload_name(tenant) == name}
+        named = {tenant.cgroup for tenant in tenants if workload_name(tenant.workload) == name}
         if len(named) == 1:
             return named.pop()
         where = "" if node is None else f" on {node}"
         raise UnknownToControllerError(f"no tenant {name}{where} ({near(name, known)})")
 
 
-def workload_name(tenant: TenantView) -> str:
+def workload_name(workload: WorkloadView | None) -> str:
     """What Kubernetes calls a tenant; empty where it is none of its."""
-    if tenant.workload is None:
+    if workload is None:
         return ""
-    one = tenant.workload
-    return "/".join(filter(None, (one.namespace, one.pod, one.container)))
+    return "/".join(filter(None, (workload.namespace, workload.pod, workload.container)))
 
 
 def near(name: str, known: Sequence[str]) -> str:

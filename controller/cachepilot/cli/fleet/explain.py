@@ -10,7 +10,13 @@ from rich.text import Text
 
 from cachepilot.api.shapes.views import CurvesView, SloView, TenantDetail, WorkloadView
 from cachepilot.cli.asking.asking import asking
-from cachepilot.cli.asking.client import Controller, NodeOption, TenantArgument, parsed
+from cachepilot.cli.asking.client import (
+    Controller,
+    NodeOption,
+    TenantArgument,
+    parsed,
+    workload_name,
+)
 from cachepilot.cli.fleet.curve_plot import STYLES, Line, curve_plot
 from cachepilot.cli.terminal import formats, tables
 from cachepilot.cli.terminal.options import JsonOption
@@ -103,9 +109,8 @@ def _needed(detail: TenantDetail) -> str:
 
 
 def _named(workload: WorkloadView) -> str:
-    parts = (workload.namespace, workload.pod, workload.container)
     labels = ", ".join(f"{name}={value}" for name, value in sorted(workload.labels.items()))
-    return f"pod {'/'.join(filter(None, parts))}" + (f", labels {labels}" if labels else "")
+    return f"pod {workload_name(workload)}" + (f", labels {labels}" if labels else "")
 
 
 def _head(detail: TenantDetail) -> Iterator[RenderableType]:

@@ -85,7 +85,7 @@ def _row(tenant: TenantView, now_s: float) -> dict[str, Text]:
     last = _last(tenant, now_s)
     return {
         "node": Text(tenant.node),
-        "tenant": Text(workload_name(tenant) or tenant.cgroup),
+        "tenant": Text(workload_name(tenant.workload) or tenant.cgroup),
         "policy": Text(_policy(tenant)),
         "limit": Text(_limit(tenant)),
         "floor": Text(human_bytes(tenant.floor_bytes)),

@@ -198,7 +198,7 @@ class Objectives:
     pinned: tuple[Objective, ...] = ()
     workloads: tuple[Workload, ...] = ()
 
-    @property
+    @cached_property
     def names_workloads(self) -> bool:
         """Whether any statement names workloads."""
         return any(workload_pattern(one.pattern) is not None for one in self.tenants)

@@ -50,7 +50,6 @@ pub(super) struct Rows {
     rows: csv::Reader<RowLimit>,
     row: ByteRecord,
     header: ByteRecord,
-    failed: bool,
 }
 
 impl Rows {
@@ -62,7 +61,7 @@ impl Rows {
             .buffer_capacity(BUFFER_BYTES)
             .from_reader(limit);
         let (row, header) = (ByteRecord::new(), ByteRecord::new());
-        let mut reader = Self { path: path.to_path_buf(), rows, row, header, failed: false };
+        let mut reader = Self { path: path.to_path_buf(), rows, row, header };
         if !reader.next_row()? {
             return Err(reader.source().no_requests());
         }
@@ -104,15 +103,12 @@ impl Rows {
 
     /// Moves to the next row; false at the end of the file.
     pub(super) fn next_row(&mut self) -> Result<bool> {
-        if self.failed {
-            return Err(self.source().format("an earlier read of this file failed"));
-        }
+        self.source().check_good()?;
         self.rows.get_mut().left = ROW_BYTES_MAX;
         self.rows.read_byte_record(&mut self.row).map_err(|e| self.explain(e))
     }
 
     fn explain(&mut self, e: csv::Error) -> Error {
-        self.failed = true;
         let line = self.rows.position().line();
         if self.rows.get_ref().hit {
             return self.source().format(format!(
@@ -157,14 +153,12 @@ impl Rows {
 
     /// The error for the current row, which `message` is about.
     pub(super) fn refuse(&mut self, message: &str) -> Error {
-        self.failed = true;
         let line = self.row.position().map_or(0, csv::Position::line);
         self.source().format(format!("line {line} {message}"))
     }
 
     /// The error for a file without any row.
     pub(super) fn no_requests(&mut self) -> Error {
-        self.failed = true;
         self.source().no_requests()
     }
 

@@ -77,7 +77,8 @@ impl Limit {
         actual: Option<u64>,
         usage: &Usage,
     ) {
-        match with.writer.take_result(self.cgroup_id, purpose) {
+        let file = with.fs.file(&self.cgroup, HIGH);
+        match with.writer.take_result(self.cgroup_id, purpose, &file) {
             Some(Err(error)) => {
                 self.known = actual;
                 self.stop(format!("{HIGH}: {error}"));

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
+use super::super::lower::RECLAIM;
 use super::super::tests::Bench;
 use super::*;
-use crate::node::kernel::fake::MIB;
+use crate::node::kernel::fake::{MIB, replace};
+use crate::node::kernel::writer::Writer;
+use std::io;
+use std::time::Duration;
 
 /// Someone else sets the limit.
 fn rewrite(bench: &Bench, bytes: u64) {
@@ -32,6 +36,27 @@ fn what_someone_else_sets_is_undone_once_and_then_left_alone() {
     bench.check(true);
     assert_eq!((bench.high(), bench.limit.bytes()), ((97 * MIB).to_string(), Some(97 * MIB)));
     assert_eq!(bench.limit.contest_told().1, 1, "it is the same that was yielded");
+}
+
+#[test]
+fn a_reclaim_that_fell_short_late_is_no_failed_write_of_the_limit() {
+    let mut bench = Bench::new();
+    bench.writer = Writer::with(Duration::from_millis(1), |_, path, text| {
+        if path.ends_with(RECLAIM) {
+            std::thread::sleep(Duration::from_millis(20));
+            return Err(io::Error::from_raw_os_error(libc::EAGAIN));
+        }
+        replace(path, text)
+    });
+    assert_eq!(bench.set(Some(24 * MIB)).0, Outcome::Started);
+    std::thread::sleep(Duration::from_millis(100));
+    bench.is_quick();
+    assert_eq!(bench.set(Some(100 * MIB)).0, Outcome::Applied);
+    bench.check(true);
+    rewrite(&bench, 99_000_320);
+    bench.check(true);
+    assert_eq!(bench.high(), (100 * MIB).to_string());
+    assert_eq!(bench.limit.contest(), Contest::Asserted);
 }
 
 #[test]

@@ -38,7 +38,8 @@ impl Limit {
             return self.stop(remark);
         }
         if let Some(next) = self.reclaiming.take() {
-            return match with.writer.take_result(self.cgroup_id, Purpose::Lower) {
+            let file = with.fs.file(&self.cgroup, RECLAIM);
+            return match with.writer.take_result(self.cgroup_id, Purpose::Lower, &file) {
                 Some(Ok(())) => self.lower(with, target, next),
                 Some(Err(error)) if error.raw_os_error() != Some(libc::EAGAIN) => {
                     self.stop(format!("{RECLAIM}: {error}"));

@@ -12,7 +12,7 @@ const STEP: u64 = 16 * MIB;
 pub(super) struct Bench {
     pub(super) fake: Fake,
     fs: CgroupFs,
-    writer: Writer,
+    pub(super) writer: Writer,
     pub(super) limit: Limit,
 }
 
@@ -54,7 +54,7 @@ impl Bench {
     }
 
     /// From now on the kernel takes no time for a write.
-    fn is_quick(&mut self) {
+    pub(super) fn is_quick(&mut self) {
         self.writer.write_by(Duration::from_secs(10), |_, path, text| replace(path, text));
     }
 
