@@ -60,7 +60,7 @@ kernel-debug: ## Build the patched kernel with KASAN, lockdep and the other chec
 	@scripts/setup kernel
 	@kernel/build debug
 
-kernel-deb: ## Build Debian packages of the patched kernel, CONFIG=FILE: docs/kernel.md
+kernel-deb: ## Build Debian packages of the patched kernel, CONFIG=FILE: docs/operating/kernel.md
 	@scripts/setup kernel
 	@CONFIG="$(CONFIG)" kernel/build-deb
 

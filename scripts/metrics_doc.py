@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/metrics.md from the code of the controller and the agent.
+"""Writes docs/reference/metrics.md from the code of the controller and the agent.
 
 Run by the virtual environment. With --check nothing is written, and the exit status is 1 when the
 page is out of date.
@@ -29,7 +29,7 @@ from cachepilot.api.metrics import EVENTS, TARGETS
 from cachepilot.node.timing import CYCLE_SECONDS
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENT = ROOT / "docs" / "metrics.md"
+DOCUMENT = ROOT / "docs" / "reference" / "metrics.md"
 READAHEAD = "cachepilot_tenant_prefetch_"
 UNITS = ("seconds", "bytes", "ratio", "per_second")
 HEADER = "| metric | kind | unit | labels | series | meaning |\n|---|---|---|---|---:|---|"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`docs/adding_a_policy.md`, followed to the letter: the folder is all that a policy takes."""
+"""docs/contributing/adding_a_policy.md, followed: the folder is all that a policy takes."""
 
 import json
 import os
@@ -17,7 +17,7 @@ import pytest
 from docs_examples import of_the_new_policy
 
 ROOT = Path(__file__).parent.parent
-DOCUMENT = (ROOT / "docs" / "adding_a_policy.md").read_text()
+DOCUMENT = (ROOT / "docs" / "contributing" / "adding_a_policy.md").read_text()
 FILE = re.compile(r"^`((?:bpf|tests)/[\w./]+)`\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAME = "slru"
 BUILD = "cargo build --locked --profile test -p cachepilot-models --lib --features python"

@@ -18,7 +18,7 @@ from cachepilot import agent, cli
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-PAGES = (ROOT / "README.md", *sorted(DOCS.glob("*.md")))
+PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
 COMMAND = re.compile(r"^(?:sudo )?(?:\.venv/bin/)?(cachepilot(?:-agent)? [^#\n>|]+)", re.MULTILINE)
 OBJECTIVES = """
 [[tenant]]

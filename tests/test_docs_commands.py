@@ -57,7 +57,7 @@ def test_the_example_works(folder: Path, command: str) -> None:
 
 
 def test_the_examples_of_python_work() -> None:
-    programs = blocks(ROOT / "docs" / "commands.md", "python")
+    programs = blocks(ROOT / "docs" / "operating" / "traces_and_curves.md", "python")
     assert programs
     for program in programs:
         exec(program, {})

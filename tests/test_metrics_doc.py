@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/metrics.md is what the code says."""
+"""docs/reference/metrics.md is what the code says."""
 
 import re
 import subprocess
@@ -21,13 +21,13 @@ def test_the_list_of_metrics_is_up_to_date() -> None:
 
 
 def test_a_tenant_has_at_most_sixty_series() -> None:
-    text = (ROOT / "docs" / "metrics.md").read_text("utf-8")
+    text = (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8")
     total = int(text.split("at most **")[1].split(" series**")[0])
     assert 40 <= total <= 60
 
 
 def test_all_that_a_controller_shows_of_itself_is_listed_as_its_own() -> None:
-    text = (ROOT / "docs" / "metrics.md").read_text("utf-8")
+    text = (ROOT / "docs" / "reference" / "metrics.md").read_text("utf-8")
     own = text.partition("## Agent: ")[0]
     with TestClient(create_app(FakeService()), "http://127.0.0.1") as client:
         shown = re.findall(r"(?m)^# TYPE (\S+) ", client.get("/metrics").text)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Records the page cache accesses of a cgroup as a trace, `docs/trace_format.md`.
+//! Records the page cache accesses of a cgroup as a trace, `docs/reference/trace_format.md`.
 
 use crate::bpf::event::EventKind;
 use crate::bpf::sampler::Sampler;

@@ -4,7 +4,7 @@
  *
  * The same policy.bpf.c is compiled to BPF for the kernel, where every bpf_cache_ext_* function is
  * a kfunc, and natively for simulation, where they are inline functions over a simulated page
- * cache. docs/adding_a_policy.md walks through a policy; this file is the reference.
+ * cache. docs/contributing/adding_a_policy.md walks through a policy; this file is the reference.
  *
  * A policy declares, in this order:
  *   POLICY_STATE(struct NAME_state)    optional state of one instance, STATE->field, zero at init

@@ -61,7 +61,7 @@ struct watch_request {
 /* No access: the page is gone though reclaim did not take it. */
 #define EVENT_REMOVAL 8
 
-/* One access to one page: a record of docs/trace_format.md, with more flags. */
+/* One access to one page: a record of docs/reference/trace_format.md, with more flags. */
 struct event {
 	u64 time_ns;
 	u64 cgroup;

@@ -23,7 +23,7 @@ class ModelsError(ValueError): ...
 
 @final
 class TraceOptions:
-    """How to read a trace file, `docs/trace_format.md`.
+    """How to read a trace file, `docs/reference/trace_format.md`.
 
     `format` names the format when the suffix does not; `column`, `offset` and `length` are columns
     of a CSV file. Byte ranges become requests for the pages of `page_bytes` that they touch, or one
@@ -249,14 +249,14 @@ def trace_generate(
 ) -> int:
     """Writes the first `requests` of a mixture of at most 64 patterns; returns them.
 
-    Patterns are texts, `docs/trace_format.md`. The keys of pattern i begin at i * 2^56.
+    Patterns are texts, `docs/reference/trace_format.md`. The keys of pattern i begin at i * 2^56.
     """
 
 def synthetic_keys(mix: Sequence[str], requests: int, seed: int = 1) -> NDArray[np.uint64]:
     """The same as page keys, shape (requests,)."""
 
 def record_dtype() -> np.dtype[np.void]:
-    """The record of `docs/trace_format.md`, field by field."""
+    """The record of `docs/reference/trace_format.md`, field by field."""
 
 def write_records(path: str, records: NDArray[np.void]) -> int:
     """Writes a recording with all fields known, `.cptrace[.zst]`; returns its records.

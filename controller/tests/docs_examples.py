@@ -15,7 +15,7 @@ FOLDERS = ("agent", "bpf", "controller", "experiments", "kernel", "models", "pro
 PROGRAM = r"(?:sudo )?(?:\.venv/bin/)?cachepilot(?:-agent)? "
 ASKING = ("status", "explain", "history", "plan", "slo", "pin", "unpin", "revert", "consolidate")
 OFFLINE = ("sim", "readahead", "mrc", "compare", "policies", "trace", "scorecard")
-NEW_POLICY = "docs/adding_a_policy.md"
+NEW_POLICY = "docs/contributing/adding_a_policy.md"
 PORT_FORWARD = "--controller https://localhost:7071"
 
 
@@ -34,7 +34,7 @@ def pages() -> list[Path]:
     """The README, all of docs/, and the README of every folder of the tree."""
     readmes = [path for folder in FOLDERS for path in (ROOT / folder).rglob("README.md")]
     own = [path for path in readmes if "node_modules" not in path.parts]
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(own)]
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(own)]
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def variables(page: str) -> list[Example]:
 
 
 IN_THE_ENVIRONMENT = {
-    "docs/controller.md": "controller/tests/test_cli_access.py",
+    "docs/reference/controller.md": "controller/tests/test_cli_access.py",
     "docs/first_hour.md": "tests/test_first_hour.py",
 }
 
@@ -174,10 +174,10 @@ def cachestats() -> list[Example]:
 
 
 IN_A_MACHINE = (
-    "docs/commands.md",
-    "docs/kernel.md",
-    "docs/published_policies.md",
-    "docs/readahead_policies.md",
+    "docs/operating/traces_and_curves.md",
+    "docs/operating/kernel.md",
+    "docs/reference/published_policies.md",
+    "docs/reference/readahead_policies.md",
     NEW_POLICY,
 )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/controller.md against the code: keys, routes, alerts, options, and the example."""
+"""docs/reference/controller.md against the code: keys, routes, alerts, options, and the example."""
 
 import re
 import tomllib
@@ -19,7 +19,7 @@ from cachepilot.fleet.config import TOP, ControllerConfig, read_config
 from cachepilot.plan.problem.config import Config as PlannerConfig
 
 ROOT = Path(__file__).resolve().parents[2]
-TEXT = (ROOT / "docs" / "controller.md").read_text("utf-8")
+TEXT = (ROOT / "docs" / "reference" / "controller.md").read_text("utf-8")
 
 
 def test_the_example_is_a_document_and_every_key_is_described() -> None:

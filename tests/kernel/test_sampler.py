@@ -60,7 +60,7 @@ def records(file: Path) -> Iterator[tuple[int, ...]]:
 
 
 def sample_hash(record: tuple[int, ...]) -> int:
-    """What samplers compare with their threshold, see docs/trace_format.md."""
+    """What samplers compare with their threshold, see docs/reference/trace_format.md."""
     _, _, inode, index, _, generation, _, _ = record
     x = (index + ((inode ^ generation) << 32)) & MASK
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK

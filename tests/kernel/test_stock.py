@@ -126,7 +126,7 @@ def test_doctor_names_what_is_missing_and_what_to_do(steps: dict[str, Told]) -> 
     assert without["splices"]["detail"] == NO_SPLICES
     for name in ("cache_ext", "policies"):
         assert "cache_ext" in without[name]["detail"]
-        assert "docs/kernel.md" in without[name]["next_step"]
+        assert "docs/operating/kernel.md" in without[name]["next_step"]
 
 
 # accesses, misses, readahead pages, those through mappings, read calls

@@ -106,7 +106,7 @@ fn cache_ext() -> Check {
         Err(error) => Check::without(
             "cache_ext",
             format!("{error} (curves and limits only)"),
-            "boot a kernel with the patches, see docs/kernel.md",
+            "boot a kernel with the patches, see docs/operating/kernel.md",
         ),
     }
 }

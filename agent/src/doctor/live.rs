@@ -171,7 +171,7 @@ fn removals(canary: &Canary, sampler: &dyn AccessSource) -> Check {
 fn policies(canary: &Canary, options: &Options) -> Check {
     const NAME: &str = "policies";
     if let Err(error) = check_kernel() {
-        let step = "boot a kernel with the patches, see docs/kernel.md";
+        let step = "boot a kernel with the patches, see docs/operating/kernel.md";
         return Check::without(NAME, error.to_string(), step);
     }
     match attach_and_swap(canary, options) {

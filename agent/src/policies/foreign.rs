@@ -136,7 +136,8 @@ fn try_load(file: &ObjectFile, cgroup: &Cgroup) -> libbpf_rs::Result<ForeignPoli
 /// Tells the table of hooks which cgroup it is for, how it wants to be asked, and its own name unless
 /// it has another; returns that.
 fn set_table(open: &mut OpenObject, types: &Btf<'_>, cgroup_id: u64) -> libbpf_rs::Result<String> {
-    let missing = |what| io::Error::other(format!("{what} (see docs/published_policies.md)"));
+    let missing =
+        |what| io::Error::other(format!("{what} (see docs/reference/published_policies.md)"));
     let ops: Struct<'_> =
         types.type_by_name(OPS_STRUCT).ok_or_else(|| missing("no struct cache_ext_ops"))?;
     let place = |member| members(&ops).find(|(name, _)| *name == member).map(|(_, at)| at);

@@ -2,7 +2,7 @@
 /*
  * The interface that was published with cache_ext (SOSP '25), by its own names, over the kernel's.
  * Policies of it are compiled with this folder in the search path and not changed otherwise;
- * docs/published_policies.md says what each name stands for and what differs.
+ * docs/reference/published_policies.md says what each name stands for and what differs.
  */
 #ifndef CACHE_EXT_LIB_BPF_H
 #define CACHE_EXT_LIB_BPF_H

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names, labels and meaning of every metric of the controller. docs/metrics.md lists them.
+"""The names, labels and meaning of every metric of the controller; a page is made of them.
 
 Names follow the conventions of Prometheus: base units, `_total` for what only grows.
 """

@@ -8,7 +8,7 @@ use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use std::path::Path;
 
-/// Names and numpy types of the fields of a record, `docs/trace_format.md`.
+/// Names and numpy types of the fields of a record, `docs/reference/trace_format.md`.
 const FIELDS: [(&str, &str); 8] = [
     ("time_ns", "<u8"),
     ("cgroup", "<u8"),

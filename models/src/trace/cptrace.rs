@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reader of the `.cptrace` format, `docs/trace_format.md`.
+//! Reader of the `.cptrace` format, `docs/reference/trace_format.md`.
 
 use std::path::Path;
 

@@ -27,7 +27,7 @@ pub enum Encoding {
     Lirs,
     /// Comma-separated text with a header line.
     Csv,
-    /// This project's record format, `docs/trace_format.md`.
+    /// This project's record format, `docs/reference/trace_format.md`.
     Cptrace,
 }
 

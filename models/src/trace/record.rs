@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Header and records of the `.cptrace` format, `docs/trace_format.md`.
+//! Header and records of the `.cptrace` format, `docs/reference/trace_format.md`.
 
 use super::fixed::{u32_at, u64_at};
 use crate::hash::{page_hash, page_unhash, sample_hash};
@@ -210,7 +210,7 @@ mod tests {
 
     use super::*;
 
-    /// The byte table of `docs/trace_format.md`, spelled out.
+    /// The byte table of `docs/reference/trace_format.md`, spelled out.
     #[test]
     fn layout_is_the_documented_one() {
         let record = Record {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A report as one JSON object; docs/commands.md has its keys.
+//! A report as one JSON object; docs/operating/traces_and_curves.md has its keys.
 
 use cachepilot_agent::cachestat::{CgroupReport, Counted, Point, Report};
 use serde_json::{Map, Value, json};
