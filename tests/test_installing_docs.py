@@ -34,7 +34,7 @@ def install(page: str, root: Path) -> None:
 
 
 def test_the_controllers_unit_finds_its_user_and_its_configuration(tmp_path: Path) -> None:
-    install("docs/operating/operating.md", tmp_path)
+    install("docs/operating/install.md", tmp_path)
     unit = configparser.RawConfigParser(strict=False)
     unit.read(tmp_path / "etc/systemd/system/cachepilot-controller.service", "utf-8")
     users = (tmp_path / "etc/passwd").read_text("utf-8")
@@ -55,4 +55,4 @@ def test_the_agent_alone_finds_its_policies(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_page_that_installs_is_followed(page: str) -> None:
-    assert page in ("docs/operating/operating.md", "docs/operating/kernel.md")
+    assert page in ("docs/operating/install.md", "docs/operating/kernel.md")

@@ -78,7 +78,7 @@ def test_they_are_applied_together_the_namespace_first() -> None:
     assert namespace["kind"] == "Namespace"
     name = namespace["metadata"]["name"]
     assert {one["metadata"]["namespace"] for one in others} == {name}
-    page = ROOT / "docs" / "operating" / "operating.md"
+    page = ROOT / "docs" / "operating" / "kubernetes.md"
     applied = [one.line for one in examples([page]) if one.line.startswith("kubectl apply")]
     assert applied == [f"kubectl apply -k {FOLDER.relative_to(ROOT)}"]
 
@@ -97,7 +97,7 @@ def _patched(document: Any, operation: dict[str, Any]) -> None:
 
 
 def test_what_gives_everything_back_runs_release_on_all_nodes_at_once() -> None:
-    lines = [one.line for one in examples([ROOT / "docs" / "operating" / "operating.md"])]
+    lines = [one.line for one in examples([ROOT / "docs" / "operating" / "kubernetes.md"])]
     (line,) = [one for one in lines if "patch daemonset" in one]
     words = shlex.split(line)
     daemon_set = next(one for one in _documents() if one["kind"] == "DaemonSet")

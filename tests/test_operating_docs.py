@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/operating/operating.md: what it shows for Prometheus, and its backup."""
+"""docs/operating: what it shows for Prometheus, and its backup."""
 
 import os
 import re
@@ -29,7 +29,8 @@ from cachepilot.fleet.config import Tls
 from cachepilot.fleet.tls import http_options
 from cachepilot.store.store import Store
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "operating" / "operating.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+PAGE = DOCS / "operating" / "monitoring.md"
 FILES = "/etc/prometheus/cachepilot"
 AGENT = """
 node = "n"
@@ -119,7 +120,7 @@ def test_without_the_token_the_controller_is_not_scraped(scraped: Scraped) -> No
 
 def _backups() -> list[str]:
     """Those of the pages' blocks, and the one that stands in a sentence."""
-    text = (PAGE.parents[1] / "reference" / "controller.md").read_text("utf-8")
+    text = (DOCS / "concepts" / "failures.md").read_text("utf-8")
     return [one.line for one in backups()] + re.findall(r"`(sqlite3 [^`]+)`", text)
 
 

@@ -39,5 +39,5 @@ def test_a_manifest_says_what_the_policy_is(folder: Path) -> None:
 def test_readahead_policies_are_listed_in_their_page() -> None:
     page = (BPF.parent / "docs" / "reference" / "readahead_policies.md").read_text()
     for folder in READAHEAD:
-        assert f"(../bpf/prefetch/{folder.name}/README.md)" in page
+        assert f"(../../bpf/prefetch/{folder.name}/README.md)" in page
         assert tomllib.loads((folder / "policy.toml").read_text())["paper"].strip()

@@ -93,7 +93,7 @@ def variables(page: str) -> list[Example]:
 
 
 IN_THE_ENVIRONMENT = {
-    "docs/reference/controller.md": "controller/tests/test_cli_access.py",
+    "docs/operating/access.md": "controller/tests/test_cli_access.py",
     "docs/first_hour.md": "tests/test_first_hour.py",
 }
 

@@ -202,7 +202,7 @@ def test_the_environment_of_the_documentation_opens_it(fleet: Fleet, tmp_path: P
     files |= {"me.pem": fleet.mine.certificate, "me.key": fleet.mine.key}
     for name, path in files.items():
         (tmp_path / name).symlink_to(path)
-    page = "docs/reference/controller.md"
+    page = "docs/operating/access.md"
     exported = [one.line for one in variables(page)]
     (block,) = [one for one in shell_blocks(ROOT / page) if exported[0] in one]
     script = block.replace("https://pilot.example:7071", fleet.url)
