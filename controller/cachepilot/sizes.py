@@ -14,7 +14,8 @@ from cachepilot.errors import InputError
 PAGE_BYTES = 4096
 UNITS_BYTES = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _GREATEST_FIRST = tuple(reversed(UNITS_BYTES.items()))
-ALLOWED = "a share like 0.10 or 10%, pages like 4096, or bytes like 16MiB"
+PAGES = "pages"
+ALLOWED = "a share like 0.10 or 10%, pages like 4096 or 4096pages, or bytes like 16MiB"
 
 Bytes = TypeVar("Bytes", int, npt.NDArray[np.int64])
 
@@ -49,8 +50,9 @@ class Size:
 def parse_size(text: str) -> Size:
     """Reads one size; raises InputError naming the forms that are allowed.
 
-    A number with a decimal point or `%` is a share, a bare integer counts pages of 4 KiB, and a
-    number with KiB, MiB, GiB or TiB counts bytes, rounded down to whole pages.
+    A number with a decimal point or `%` is a share, an integer that is bare or followed by `pages`
+    counts pages of 4 KiB, and a number with KiB, MiB, GiB or TiB counts bytes, rounded down to
+    whole pages.
     """
     match = _NUMBER.fullmatch(text.strip())
     if match is None:
@@ -64,8 +66,11 @@ def parse_size(text: str) -> Size:
                 f"size {text}: a share must be in (0, 1], that is more than 0% and at most 100%"
             )
         return Size(text, share=share)
-    if unit and unit not in UNITS_BYTES:
-        raise InputError(f"size {text}: unknown unit {unit!r} (allowed: {', '.join(UNITS_BYTES)})")
+    if unit and unit not in (PAGES, *UNITS_BYTES):
+        allowed = ", ".join((*UNITS_BYTES, PAGES))
+        raise InputError(f"size {text}: unknown unit {unit!r} (allowed: {allowed})")
+    if unit == PAGES and number.denominator != 1:
+        raise InputError(f"size {text}: not whole pages (allowed: like 4096pages)")
     pages = int(number * UNITS_BYTES.get(unit, PAGE_BYTES)) // PAGE_BYTES
     if pages < 1:
         raise InputError(f"size {text}: at least one page of {PAGE_BYTES} bytes is needed")

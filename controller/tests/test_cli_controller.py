@@ -151,6 +151,16 @@ def test_pins(run: Run, own: str, service: FakeService) -> None:
     assert run(own, "unpin", "web", "--json")[0] == 0 and service.pins == []
 
 
+@pytest.mark.parametrize(
+    ("size", "limit_bytes"), [("16384pages", 64 << 20), ("5%", 13107 * 4096), ("1GiB", 1 << 30)]
+)
+def test_a_pinned_size_has_a_unit(
+    run: Run, own: str, service: FakeService, size: str, limit_bytes: int
+) -> None:
+    assert run(own, "pin", "/db", "--limit", size)[0] == 0
+    assert [pin.limit_bytes for pin in service.pins] == [limit_bytes]
+
+
 def test_a_decision_of_the_history_is_reverted(run: Run, own: str, service: FakeService) -> None:
     status, out, _ = run(own, "revert", "2")
     assert (status, out) == (0, "/db on alpha: policy default until 2096-10-02 07:06:40 UTC\n")
@@ -176,7 +186,11 @@ def test_a_decision_of_the_history_is_reverted(run: Run, own: str, service: Fake
         ("slo set /db --unset color", "--unset color: not a key (allowed: throughput_ops"),
         ("slo apply nowhere.toml", "nowhere.toml: cannot be read"),
         ("pin /db", "nothing to pin"),
-        ("pin /db --limit 10%", "--limit 10%: a share is of no use here"),
+        ("pin /db --limit 1", "--limit 1: a size needs a unit (allowed: bytes like 64MiB, pages"),
+        ("pin /db --limit 0.5", "--limit 0.5: a size needs a unit"),
+        ("pin /db --limit 1.5pages", "size 1.5pages: not whole pages"),
+        ("plan --what-if --node alpha --limit /db=64", "--limit 64: a size needs a unit"),
+        ("plan --what-if --node alpha --budget 10%", "--budget 10%: a share is of no use here"),
         ("pin /db --limit 5parsecs", "unknown unit 'parsecs'"),
         ("plan", "allowed: plan --what-if"),
         ("plan --what-if", "--node is needed (there are: alpha, beta)"),

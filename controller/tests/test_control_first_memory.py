@@ -110,24 +110,64 @@ def test_who_hits_nothing_gives_what_others_gain_by(tmp_path: Path) -> None:
     assert all(one.limit_bytes > 115 * MIB for one in tenants[1:])
 
 
-def test_a_limit_that_an_operator_pins_or_sets_is_the_first_from_then_on(tmp_path: Path) -> None:
+def test_a_limit_that_an_operator_sets_is_the_first_from_then_on(tmp_path: Path) -> None:
     world = world_of(tmp_path, SLO)
     world.run(3)
     assert first_mib(world) == 128
-    world.service.pin(Pin(cgroup="/donor", limit_bytes=96 * MIB))
-    world.run(2)
-    world.service.unpin("/donor")
-    world.run(1)
-    assert first_mib(world) == 96
-    world.restart()
-    world.run(2)
-    assert first_mib(world) == 96
     donor = world.plant.of("/donor")
     donor.limit_bytes = donor.target_bytes = 40 * MIB
     world.run(4)
     assert first_mib(world) == 40
+    world.restart()
     world.run(60)
     assert first_mib(world) == 40
+
+
+def test_a_pinned_limit_leaves_the_first_memory_as_it_was(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    world.run(3)
+    world.service.pin(Pin(cgroup="/donor", limit_bytes=MIB))
+    world.run(40)
+    assert world.plant.of("/donor").limit_bytes == MIB
+    assert first_mib(world) == 128
+    world.restart()
+    world.run(2)
+    assert first_mib(world) == 128
+
+
+@GOALS
+def test_what_is_unpinned_gets_back_what_it_would_have_without_the_pin(
+    tmp_path: Path, goal: Goal
+) -> None:
+    """A pin of one MiB for a minute, and one in which it had not been pinned at all."""
+    (tmp_path / "pinned").mkdir()
+    (tmp_path / "free").mkdir()
+    world, free = (world_of(tmp_path / name, goal=goal) for name in ("pinned", "free"))
+    world.run(3)
+    world.service.pin(Pin(cgroup="/donor", limit_bytes=MIB))
+    world.run(60)
+    world.service.unpin("/donor")
+    world.run(120)
+    free.run(183)
+    assert kept(world) >= 0.88
+    limits = [one.plant.of("/donor").limit_bytes for one in (world, free)]
+    assert abs(limits[0] - limits[1]) < 0.05 * limits[1]
+
+
+def test_a_pinned_policy_keeps_the_floor_and_what_is_kept(tmp_path: Path) -> None:
+    """A curve that calls memory of no use is bounded by the floor, pinned or not."""
+    for name, policy in (("free", None), ("pinned", "default")):
+        (tmp_path / name).mkdir()
+        world = world_of(tmp_path / name, curve=CLIFF)
+        world.plant.of("/donor").told = {"default": linear(8 * MIB, 0.02)}
+        world.run(1)
+        if policy is not None:
+            world.service.pin(Pin(cgroup="/donor", policy=policy))
+        world.run(100)
+        view = world.service.tenant("/donor").tenant
+        assert view.pinned_policy == policy
+        assert view.floor_bytes == 64 * MIB, name
+        assert world.plant.of("/donor").limit_bytes >= 64 * MIB, name
 
 
 def seen_at(limit: int, target: int = 0, initial: int = 0) -> Seen:

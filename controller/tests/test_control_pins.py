@@ -110,6 +110,13 @@ def test_a_limit_that_is_not_whole_pages_is_refused_at_once(tmp_path: Path) -> N
     world.run(1)
 
 
+def test_a_limit_below_the_floor_is_refused_at_once(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    with pytest.raises(InputError, match=rf"limit_bytes: 4096 \(allowed: .*, {MIB} to {256 * MIB}"):
+        world.service.pin(Pin(cgroup="/a", limit_bytes=4096))
+    assert world.store.pins() == []
+
+
 def a_kept_policy(path: Path, wall: list[float]) -> tuple[World, DecisionView]:
     """A world whose wall clock is `wall[0]`, and the decision that kept "mru" for /a."""
     curves = {"default": scan(200 * MIB), "mru": linear(200 * MIB)}

@@ -21,7 +21,7 @@ from cachepilot.node.shown.report import Report
 from cachepilot.plan.consolidation.consolidate import consolidate
 from cachepilot.plan.what_if import what_if
 from cachepilot.sense.conditions import workloads_of
-from cachepilot.sizes import pages_down
+from cachepilot.sizes import PAGE_BYTES, pages_down, pages_up
 
 HISTORY_MAX = 10_000
 PIN_MAX_S = 30 * 86_400.0
@@ -146,7 +146,9 @@ class ControlService:
                     raise InputError(f"pin {pin.cgroup}: limit_bytes: node {name} sets no limits")
                 budget = pages_down(self._reports()[name].collected.snapshot.node.budget_bytes)
                 key = f"pin {pin.cgroup}: limit_bytes"
-                pins.require_whole_pages(key, pin.limit_bytes, most=budget)
+                told = self._reports()[name].collected.seen[pin.cgroup].wire
+                least = max(PAGE_BYTES, pages_up(told.floor_bytes))
+                pins.require_whole_pages(key, pin.limit_bytes, least, budget)
             can = ["default", *hello.policies]
             if pin.policy is not None and pin.policy not in can:
                 raise InputError(

@@ -21,12 +21,12 @@ AT_FLOOR_SHARE = 0.01
 def _kept_bytes(
     seen: Seen, objective: Objective, first_bytes: int, share: float, budget_bytes: int
 ) -> int:
-    """The protection of one tenant; 0 where an operator said something else, or nothing is done."""
-    if (
-        objective.mode is Mode.OBSERVE
-        or objective.memory_min is not None
-        or objective.fixed is not None
-    ):
+    """The protection of one tenant; 0 where an operator said something else, or nothing is done.
+
+    A pinned limit says something else, a pinned policy does not.
+    """
+    is_pinned = objective.fixed is not None and objective.fixed.limit_bytes is not None
+    if objective.mode is Mode.OBSERVE or objective.memory_min is not None or is_pinned:
         return 0
     kept = pages_down(int(share * min(first_bytes, budget_bytes)))
     if objective.memory_max is not None:

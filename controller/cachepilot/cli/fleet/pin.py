@@ -25,6 +25,19 @@ def _pinned(policy: str | None, limit_bytes: int | None) -> str:
     return ", ".join(parts)
 
 
+def _limit_bytes(remote: Controller, cgroup: str, node: str | None, text: str) -> int:
+    """The size that is meant; a share is one of the memory budget of the nodes of the tenant."""
+    on = {one.node for one in remote.tenants(node) if one.cgroup == cgroup}
+    sizes = {
+        formats.parse_bytes("--limit", text, one.budget_bytes)
+        for one in remote.nodes()
+        if one.name in on
+    }
+    if len(sizes) != 1:
+        raise InputError(f"--limit {text}: differs from node to node (allowed: with --node)")
+    return sizes.pop()
+
+
 @asking
 def pin(
     remote: Controller,
@@ -34,7 +47,8 @@ def pin(
         typer.Option(metavar="NAME", help="Keep this policy; 'default' is the kernel's."),
     ] = None,
     limit: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Keep this limit, like 512MiB.")
+        str | None,
+        typer.Option(metavar="SIZE", help="Keep this limit: 512MiB, 131072pages or 5%."),
     ] = None,
     node: NodeOption = None,
     as_json: JsonOption = False,
@@ -42,8 +56,8 @@ def pin(
     """Fix the policy, the limit or both of a tenant until it is unpinned."""
     if policy is None and limit is None:
         raise InputError("pin: nothing to pin (allowed: --policy, --limit, or both)")
-    limit_bytes = None if limit is None else formats.parse_bytes("--limit", limit)
     cgroup = remote.cgroup(tenant, node)
+    limit_bytes = None if limit is None else _limit_bytes(remote, cgroup, node, limit)
     wanted = {"cgroup": cgroup, "node": node, "policy": policy, "limit_bytes": limit_bytes}
     pinned = remote.call("POST", "pins", wanted)
     if as_json:

@@ -2,6 +2,7 @@
 """`cachepilot plan --what-if`: what would be planned if something were different."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -18,15 +19,16 @@ from cachepilot.errors import InputError
 from cachepilot.sizes import human_bytes
 
 
-def _node(controller: Controller, name: str | None) -> str:
-    names = [node.name for node in controller.nodes()]
+def _node(controller: Controller, name: str | None) -> tuple[str, int]:
+    """The node that is meant, and its memory budget."""
+    budgets = {node.name: node.budget_bytes for node in controller.nodes()}
     if name is not None:
-        if name not in names:
-            raise ControllerError(f"no node {name} ({near(name, names)})")
-        return name
-    if len(names) != 1:
-        raise ControllerError(f"--node is needed ({near('', names)})")
-    return names[0]
+        if name not in budgets:
+            raise ControllerError(f"no node {name} ({near(name, list(budgets))})")
+        return name, budgets[name]
+    if len(budgets) != 1:
+        raise ControllerError(f"--node is needed ({near('', list(budgets))})")
+    return next(iter(budgets.items()))
 
 
 def _table(answer: WhatIfAnswer) -> Table:
@@ -97,10 +99,11 @@ def command(
     if not what_if:
         raise InputError("plan: plans are made by the controller (allowed: plan --what-if ...)")
     policies = formats.parse_pairs("--policy", policy, lambda _option, name: name)
-    limits = formats.parse_pairs("--limit", limit, formats.parse_bytes)
     rates = formats.parse_pairs("--slo", slo, formats.parse_rate)
     budget_bytes = None if budget is None else formats.parse_bytes("--budget", budget)
-    name = _node(remote, node)
+    name, whole = _node(remote, node)
+    whole = budget_bytes or whole
+    limits = formats.parse_pairs("--limit", limit, partial(formats.parse_bytes, of_bytes=whole))
     cgroups = {cgroup: remote.cgroup(cgroup, name) for cgroup in {*policies, *limits, *rates}}
     question = WhatIf(
         node=name,

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers and sizes of tenants, as they are read and as they are typed."""
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
 from cachepilot.errors import InputError
-from cachepilot.sizes import PAGE_BYTES, human_bytes, parse_size
+from cachepilot.sizes import PAGE_BYTES, human_bytes, pages_down, parse_size
 
 UNKNOWN = "-"
+BARE = re.compile(r"[\d.]+", re.ASCII)
+"""A number without a unit."""
 T = TypeVar("T")
 
 
@@ -50,16 +53,26 @@ def slo_value(kind: str, value: float | None) -> str:
     return share(value) if unit is None else f"{count(value)}{unit}"
 
 
-def parse_bytes(option: str, text: str) -> int:
-    """A size like 512MiB in bytes, whole pages; InputError naming the option."""
+def parse_bytes(option: str, text: str, of_bytes: int | None = None) -> int:
+    """A size with its unit in bytes, whole pages; a share is one of `of_bytes`, if that is given.
+
+    Raises InputError naming the option and the forms that are allowed. A bare number is refused:
+    who types one may mean bytes, pages or MiB.
+    """
+    allowed = "bytes like 64MiB, pages like 16384pages" + (
+        "" if of_bytes is None else ", or a share of the node's memory budget like 5%"
+    )
+    if BARE.fullmatch(text.strip()):
+        raise InputError(f"{option} {text}: a size needs a unit (allowed: {allowed})")
     try:
         size = parse_size(text)
     except InputError as error:
         raise InputError(f"{option}: {error}") from None
-    if size.pages is None:
-        allowed = "bytes like 512MiB, or pages like 4096"
+    if size.pages is not None:
+        return size.pages * PAGE_BYTES
+    if size.share is None or of_bytes is None:
         raise InputError(f"{option} {text}: a share is of no use here (allowed: {allowed})")
-    return size.pages * PAGE_BYTES
+    return max(PAGE_BYTES, pages_down(int(size.share * of_bytes)))
 
 
 def parse_rate(option: str, text: str) -> float:

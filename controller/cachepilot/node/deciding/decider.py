@@ -118,10 +118,9 @@ class Decider:
             state.held_bytes = seen.held_bytes
             recent = self.recents[cgroup]
             changed = first_memory.set_by_operator(recent, seen)
-            pinned = first_memory.pinned_bytes(seen, objectives.of(cgroup))
             first = state.held_first_bytes or first_memory.found_bytes(seen)
             first = first_memory.grown_bytes(seen, first)
-            state.held_first_bytes = pinned or changed or first
+            state.held_first_bytes = changed or first
             is_known = not (self._is_gap or seen.is_filling)
             recent.turnover.take(seen.tenant.policy, seen.limit_bytes, seen.pages, is_known)
             is_first = abs(seen.limit_bytes - state.held_first_bytes) < PAGE_BYTES

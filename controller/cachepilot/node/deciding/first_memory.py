@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first memory of a tenant: what it had before the autopilot changed anything.
 
-It is the limit that was found, or what a tenant without one held. A limit that an operator sets,
-by a pin or in the cgroup itself, takes its place: what they chose is what the autopilot is
-measured against.
+It is the limit that was found, or what a tenant without one held. A limit that somebody writes into
+the cgroup takes its place: that is what the autopilot is measured against from then on. A pin does
+not: it is in force until it is unpinned, and the tenant is then protected as before.
 """
 
-from cachepilot.domain.objectives.objective import Objective
 from cachepilot.node.deciding.tenant_state import Recent, Steered
 from cachepilot.sense.collect import Seen
 
@@ -34,14 +33,6 @@ def grown_bytes(seen: Seen, first_bytes: int) -> int:
     """
     has_limit = seen.wire.limit_bytes or seen.wire.initial_limit_bytes
     return first_bytes if has_limit or not seen.is_filling else max(first_bytes, seen.limit_bytes)
-
-
-def pinned_bytes(seen: Seen, objective: Objective) -> int | None:
-    """The limit that an operator pinned, as far as the floor lets it be; None without one."""
-    fixed = objective.fixed
-    if fixed is None or fixed.limit_bytes is None:
-        return None
-    return max(fixed.limit_bytes, seen.wire.floor_bytes)
 
 
 def note_wish(recent: Recent, seen: Seen, limit_bytes: int) -> None:

@@ -19,8 +19,11 @@ BY_MODE = (Held.OBSERVE, Held.RECOMMEND)
 
 def may_stay(objective: Objective, policy: str) -> bool:
     """Whether nothing is asked of a tenant that takes more than its present policy and limit."""
-    allowed = not objective.policies or policy in objective.policies
-    return allowed and objective.fixed is None and not objective.has_slo
+    fixed = objective.fixed or NOTHING_FIXED
+    if fixed.limit_bytes is not None or fixed.policy not in (None, policy):
+        return False
+    allowed = not objective.policies or policy in objective.policies or fixed.policy == policy
+    return allowed and not objective.has_slo
 
 
 def _curves(tenant: Tenant, objective: Objective) -> Curves:

@@ -269,7 +269,14 @@ def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held
     hits = [one.hit_ratio or 0.0 for one in stated]
     aimed_hits = [one.aims.hit_ratio or 0.0 for one in stated]
     first = np.array([tenant.first_bytes for tenant in tenants], dtype=np.int64)
-    keep = np.array([one.keep for one in stated], dtype=np.float64)
+    # A pinned limit is what an operator chose over what is kept.
+    keep = np.array(
+        [
+            one.keep if fixed.limit_bytes is None else 0.0
+            for one, fixed in zip(stated, asked.fixed, strict=True)
+        ],
+        dtype=np.float64,
+    )
     return Problem(
         budget_bytes=max(snapshot.node.shared_bytes, int(limits.low.sum())),
         curves=curves,
