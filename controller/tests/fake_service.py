@@ -7,6 +7,8 @@ moving limits and policies as asked.
 
 from dataclasses import dataclass, field, replace
 
+from fake_past import FakePast
+
 from cachepilot.api.service import UnknownError
 from cachepilot.api.shapes.courses import CourseView
 from cachepilot.api.shapes.questions import (
@@ -201,6 +203,7 @@ class FakeService:
     pins: list[Pin] = field(default_factory=list)
     all_tenants: list[TenantView] = field(default_factory=tenants)
     changes: Changes = field(default_factory=Changes)
+    past: FakePast = field(default_factory=FakePast)
 
     def nodes(self) -> list[NodeView]:
         return [node("alpha"), node("beta", False, "no snapshot for 40 s")]

@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 
+from cachepilot.api.looking_back import LookingBack
 from cachepilot.api.service import UnknownError
 from cachepilot.api.shapes.courses import CourseView
 from cachepilot.api.shapes.questions import Consolidation, Pin, WhatIf, WhatIfAnswer
@@ -40,6 +41,7 @@ class ControlService:
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
+        self.past = LookingBack(fleet)
         self._made: dict[str, tuple[Report, list[TenantView]]] = {}
 
     @property

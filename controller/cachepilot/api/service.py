@@ -3,9 +3,11 @@
 
 from typing import Protocol
 
+from cachepilot.api.shapes.changes import ChangeDetail, ChangeView
 from cachepilot.api.shapes.courses import CourseView
 from cachepilot.api.shapes.questions import Consolidation, Pin, WhatIf, WhatIfAnswer
 from cachepilot.api.shapes.views import DecisionView, NodeView, TenantDetail, TenantView
+from cachepilot.domain.change import ChangeFilter
 from cachepilot.domain.course import Span
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.errors import InputError
@@ -14,6 +16,16 @@ from cachepilot.node.changes import Changes
 
 class UnknownError(InputError):
     """No such node, tenant or objective; names what there is."""
+
+
+class Past(Protocol):
+    """What can be asked of the past; safe to call from any thread, and read from SQLite."""
+
+    def changes(self, asked: ChangeFilter, limit: int) -> tuple[list[ChangeView], int]:
+        """Changes, the newest first, and how many there are of those."""
+
+    def change(self, number: int) -> ChangeDetail:
+        """One change with its evidence; UnknownError when there is none of that id."""
 
 
 class Service(Protocol):
@@ -29,6 +41,10 @@ class Service(Protocol):
     @property
     def changes(self) -> Changes:
         """Told of whatever changed in what the calls below answer."""
+
+    @property
+    def past(self) -> Past:
+        """What was changed, by whom, and what came of it."""
 
     def nodes(self) -> list[NodeView]:
         """Every node that was ever seen, by name."""

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from cachepilot.domain.decisions import Decision
 from cachepilot.node import node_state
 from cachepilot.node.deciding.decider import NodeState
+from cachepilot.node.shown.change_log import ChangeLog
 from cachepilot.node.shown.slo_windows import SloWindows
 from cachepilot.node.shown.totals import DecisionTotals
 from cachepilot.node.timing import CYCLES_UNSTORED, DECISIONS_LOST
@@ -30,13 +31,14 @@ class Keeper:
         self._name, self._store = name, store
         self.windows = SloWindows(store.windows(name), store.slo_totals(name))
         self.totals = DecisionTotals(store.decision_totals(name))
+        self.changes = ChangeLog(name, store.live_changes(name), DECISIONS_LOST.labels(name).inc)
         self._stored = node_state.Stored()
         self._waiting: deque[Decision] = deque()
 
     @property
     def has_waiting(self) -> bool:
         """Whether decisions of earlier cycles are not in the store yet."""
-        return bool(self._waiting)
+        return bool(self._waiting) or self.changes.has_news
 
     def keep(
         self, state: NodeState, decisions: Sequence[Decision], epoch: int, time_s: float
@@ -48,13 +50,14 @@ class Keeper:
         """
         self._wait(decisions)
         self.totals.count(decisions)
-        if not self._waiting and not self._stored.is_due(state):
+        if not self._waiting and not self._stored.is_due(state) and not self.changes.has_news:
             return True
         try:
             whole, tenants = self._stored.texts(state, self._waiting)
             self._store.save(
                 self._name, epoch, time_s, tuple(self._waiting), whole,
                 decision_totals=self.totals.of(self._waiting), tenant_states=tenants,
+                changes=self.changes.unstored(False),
             )  # fmt: skip
         except Exception as error:
             CYCLES_UNSTORED.labels(self._name).inc()
@@ -90,7 +93,7 @@ class Keeper:
         rows = self.windows.take_changed()
         self._store.save(
             self._name, epoch, time_s, tuple(self._waiting), node_state.to_json(state), rows,
-            totals, self.totals.of(self._waiting), gone,
+            totals, self.totals.of(self._waiting), gone, changes=self.changes.unstored(True),
         )  # fmt: skip
         self.windows.stored(totals)
 
@@ -111,6 +114,7 @@ class Keeper:
 
     def _succeeded(self) -> None:
         self._waiting.clear()
+        self.changes.stored()
         if self.problem:
             LOG.info("node %s: the store can be written again", self._name)
         self.problem = ""

@@ -33,6 +33,7 @@ from cachepilot.node.plan_step import Planned, held_fast, plan_step
 from cachepilot.node.protection import protected
 from cachepilot.node.records import Records
 from cachepilot.node.shown.courses import Courses
+from cachepilot.node.shown.evidence import Evidence
 from cachepilot.node.shown.promises import Promises
 from cachepilot.node.shown.report import LastDecision, Report, slo_views, trial_views
 from cachepilot.node.timing import CYCLE_SECONDS, CYCLES_FAILED, timed
@@ -91,6 +92,8 @@ class NodeLoop:
         stored = node_state.stored(row)
         self._decider = Decider(config.decide, stored, self._interval_s)
         self._keeper = Keeper(row.name, store)
+        log, alpha = self._keeper.changes, config.decide.alpha
+        self._evidence = Evidence(log, self._interval_s, alpha)
         self._applier = Applier(config)
         self._obeyed = (Asked(Objectives()), Objectives())
         self._among = (Asked(Objectives()), Asked(Objectives()))
@@ -294,6 +297,8 @@ class NodeLoop:
             del self._last[cgroup]
         self._keeper.windows.take_all(collected, objectives)
         state = self._decider.state
+        self._keeper.changes.take(decisions, epoch)
+        self._evidence.observe(state, collected)
         has_news = bool(decisions) or self._keeper.has_waiting
         is_stored = self._keeper.keep(state, decisions, epoch, collected.time_s)
         if is_stored and has_news:

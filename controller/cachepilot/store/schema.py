@@ -38,6 +38,20 @@ CREATE INDEX IF NOT EXISTS decisions_of_node_and_event ON decisions (node, event
 CREATE TABLE IF NOT EXISTS records (
   node TEXT NOT NULL, epoch INTEGER NOT NULL, stored_s REAL NOT NULL, record BLOB NOT NULL,
   PRIMARY KEY (node, epoch));
+CREATE TABLE IF NOT EXISTS changes (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, stored_s REAL NOT NULL,
+  kind TEXT NOT NULL, state TEXT NOT NULL, node TEXT NOT NULL, cgroup TEXT NOT NULL,
+  begun_s REAL NOT NULL, ended_s REAL, epoch INTEGER NOT NULL,
+  by_kind TEXT NOT NULL, "by" TEXT NOT NULL,
+  from_policy TEXT, to_policy TEXT, from_limit_bytes INTEGER, to_limit_bytes INTEGER,
+  baseline_ops REAL, predicted_ops REAL, measured_ops REAL,
+  baseline_miss_ratio REAL, predicted_miss_ratio REAL, measured_miss_ratio REAL,
+  text TEXT NOT NULL, why TEXT NOT NULL, outcome TEXT NOT NULL,
+  "before" TEXT, "after" TEXT, count INTEGER NOT NULL, evidence TEXT);
+CREATE INDEX IF NOT EXISTS changes_of_node ON changes (node, id);
+CREATE INDEX IF NOT EXISTS changes_of_cgroup ON changes (cgroup, id);
+CREATE INDEX IF NOT EXISTS changes_begun ON changes (begun_s);
+CREATE INDEX IF NOT EXISTS changes_live ON changes (node) WHERE ended_s IS NULL;
 CREATE TABLE IF NOT EXISTS slo_windows (
   node TEXT NOT NULL, cgroup TEXT NOT NULL, kind TEXT NOT NULL, minute INTEGER NOT NULL,
   windows INTEGER NOT NULL, met INTEGER NOT NULL,
@@ -52,7 +66,7 @@ CREATE TABLE IF NOT EXISTS decision_totals (
 """
 OF_NODES = (
     "heard", "guard_tenants", "decisions", "records", "slo_windows", "slo_totals",
-    "decision_totals",
+    "decision_totals", "changes",
 )  # fmt: skip
 """Tables whose rows are of one `node`, beside `nodes` itself."""
 

@@ -13,13 +13,14 @@ from cachepilot.domain.decisions import Decision
 from cachepilot.domain.recorded import DecisionTotal
 from cachepilot.domain.slos import SloMinute, SloTotal
 from cachepilot.domain.units import DAY_S
+from cachepilot.store.changes import ChangeHistory, Written
 from cachepilot.store.history import History
 from cachepilot.store.journal import Journal
 from cachepilot.store.stated import Stated
 from cachepilot.store.totals import Totals
 
 
-class Store(Stated, Journal, History, Totals):
+class Store(Stated, Journal, History, ChangeHistory, Totals):
     """One SQLite file; safe to call from any thread."""
 
     def __init__(
@@ -32,6 +33,7 @@ class Store(Stated, Journal, History, Totals):
     def prune(self) -> None:
         """Drops what is older than is to be kept, and what is beyond the bound."""
         self._prune_history(self._clock() - self._keep_s)
+        self._prune_changes(self._clock() - self._keep_s)
         self._prune_windows()
 
     def save(
@@ -46,14 +48,19 @@ class Store(Stated, Journal, History, Totals):
         decision_totals: Sequence[DecisionTotal] = (),
         gone: Iterable[str] = (),
         tenant_states: Mapping[str, str] | None = None,
+        changes: Sequence[Written] = (),
     ) -> None:
         """What one cycle left, all of it or nothing; totals of tenants that are `gone` are dropped.
 
-        A state of None leaves the one that is stored, but for `tenant_states`.
+        A state of None leaves the one that is stored, but for `tenant_states`. Of `changes` those
+        that are new get their id.
         """
         with self._transaction() as db:
+            ids = self._write_changes(db, changes)
             self._write_decisions(db, node, epoch, decisions)
             crc = self._write_node(db, node, last_seen_s, state, tenant_states or {})
             self._write_totals(db, node, windows, slo_totals, decision_totals, gone)
         # Only now is it there: a transaction that failed left the one before.
         self._state_crc[node] = crc
+        for (row, _), found in zip(changes, ids, strict=True):
+            row.id = found

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 
+from cachepilot.domain.change import SETTINGS, ChangeKind, ChangeRow, ChangeState
 from cachepilot.domain.decisions import Event
 from cachepilot.domain.recorded import RecordedDecision, RunningTrial
 from cachepilot.node.shown.report import Report
@@ -64,3 +65,16 @@ def why_not(one: RecordedDecision, report: Report, store: Store) -> str:
     What was decided in the last cycle counts although the node has yet to do it.
     """
     return next(_objections(one, report, store), "")
+
+
+def is_in_force(row: ChangeRow, report: Report, store: Store) -> bool:
+    """Whether a tenant has what a change led to, and no later change of the same kind did it."""
+    if row.kind not in SETTINGS or row.cgroup not in report.collected.seen:
+        return False
+    if row.state is ChangeState.LIVE:
+        return True
+    if row.state is not ChangeState.CONFIRMED:
+        return False
+    key = "policy" if row.kind is ChangeKind.POLICY else "limit_bytes"
+    is_there = _present(report, row.cgroup)[key] == getattr(row, f"to_{key}")
+    return is_there and store.later_change(row) is None

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes as JSON objects: one row each, whoever made it, and the evidence of one over time."""
+
+import json
+from typing import Any
+
+from cachepilot.api.shapes.shape import Shape
+from cachepilot.domain.actor import ActorKind
+from cachepilot.domain.change import ChangeKind, ChangeRow, ChangeState
+
+
+class ChangeView(Shape):
+    """One change, from its begin to its outcome. `baseline` and `measured` are measured.
+
+    `predicted` is what the model gave for it when it began.
+    """
+
+    id: int
+    kind: ChangeKind
+    state: ChangeState
+    """`live`: in force, not confirmed. `done`: an operator's. `refused`: by the node, or access."""
+    node: str
+    """Empty for all nodes."""
+    cgroup: str
+    """A tenant, or the pattern of an objective; empty for a refusal."""
+    begun_s: float
+    """Seconds since 1970; the node's time for what the autopilot does."""
+    ended_s: float | None
+    epoch: int
+    by_kind: ActorKind
+    by: str
+    """The name of a certificate or a token, an address, `autopilot` or `controller`."""
+    from_policy: str | None
+    to_policy: str | None
+    from_limit_bytes: int | None
+    to_limit_bytes: int | None
+    baseline_ops: float | None
+    predicted_ops: float | None
+    measured_ops: float | None
+    baseline_miss_ratio: float | None
+    predicted_miss_ratio: float | None
+    measured_miss_ratio: float | None
+    text: str
+    """What was changed, in one line."""
+    why: str
+    outcome: str
+    """Why it ended as it did; empty while it is live."""
+    before: Any
+    """What an operator had stated before; null: nothing, or no operator."""
+    after: Any
+    count: int
+    """How often the same was refused to the same."""
+    in_force: bool
+    """Whether the tenant has what this led to, and by this change."""
+
+    @classmethod
+    def of_row(cls, row: ChangeRow, in_force: bool) -> "ChangeView":
+        """A row as it is stored."""
+        values = dict(vars(row))
+        for key in ("before", "after"):
+            values[key] = None if values[key] is None else json.loads(values[key])
+        return cls(**values, in_force=in_force)
+
+
+class EvidenceView(Shape):
+    """A column per reading and an entry per point, the oldest first; null where it is not known.
+
+    `gained` is measured, against what the change replaced; `promised` was predicted by then. Above
+    `bound` what is gained is no noise. All three are in `unit`.
+    """
+
+    unit: str
+    time_s: list[float]
+    gained: list[float | None]
+    promised: list[float | None]
+    bound: list[float | None]
+    throughput_ops: list[float | None]
+    miss_ratio: list[float | None]
+
+
+class ChangeDetail(Shape):
+    """A change and its evidence; null where none is needed, as for what an operator orders."""
+
+    change: ChangeView
+    evidence: EvidenceView | None

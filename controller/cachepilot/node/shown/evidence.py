@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The evidence of the changes of one node that are under way, a point in every cycle."""
+
+from math import isfinite
+
+from cachepilot.decide.memory_state import MemoryChange
+from cachepilot.decide.trial import Trial
+from cachepilot.domain.change import ChangeKind, ChangeRow, EvidenceCourse
+from cachepilot.domain.decisions import Setting
+from cachepilot.node.deciding.decider import NodeState
+from cachepilot.node.shown.change_log import ChangeLog, aim
+from cachepilot.sense.collect import Collected
+
+Point = tuple[float | None, float | None, float | None]
+"""What is gained, promised by now, and the bound above which what is gained is no noise."""
+
+
+def under_way(state: NodeState, collected: Collected) -> dict[str, set[ChangeKind]]:
+    """What is on trial of each tenant that is there."""
+    change = state.memory.change
+    found: dict[str, set[ChangeKind]] = {}
+    for cgroup, one in state.tenants.items():
+        if cgroup not in collected.seen:
+            continue
+        kinds = found[cgroup] = set()
+        if one.policy.trial is not None:
+            kinds.add(ChangeKind.POLICY)
+        if change is not None and cgroup in change.members:
+            kinds.add(ChangeKind.MEMORY)
+    return found
+
+
+def _known(value: float) -> float | None:
+    return value if isfinite(value) else None
+
+
+def _of_policy(trial: Trial, alpha: float) -> Point:
+    if not trial.intervals:
+        return None, None, None
+    return trial.gained, trial.promised, _known(trial.sure_bound(alpha))
+
+
+def _of_memory(change: MemoryChange, elapsed_s: float, alpha: float) -> Point:
+    since = change.since if change.settled_s is not None else change.gained
+    if not since.intervals:
+        return None, None, None
+    promised = None
+    if change.promised is not None and elapsed_s > 0:
+        promised = change.promised * since.intervals * elapsed_s
+    return since.total, promised, _known(since.bound(alpha))
+
+
+class Evidence:
+    """Follows what is on trial of one node; an interval is expected every `interval_s`."""
+
+    def __init__(self, log: ChangeLog, interval_s: float, alpha: float) -> None:
+        self._log, self._interval_s, self._alpha = log, interval_s, alpha
+        self._sources: dict[int, Trial | MemoryChange] = {}
+        """By the identity of a row, what its evidence is read from: also once that is over."""
+
+    def observe(self, state: NodeState, collected: Collected) -> None:
+        """Adds what is known now to every change that was live; ends what is not on trial."""
+        log = self._log
+        log.keep_only(under_way(state, collected), collected.time_s)
+        log.forget_all_but(collected.seen.keys() | state.away.keys(), collected.time_s)
+        known, self._sources = self._sources, {}
+        for row, course in log.just_ended:
+            if id(row) in known and course is not None:
+                self._add(row, course, known[id(row)], collected)
+        for row, course in log.live():
+            source = _source(row, state)
+            if course is None or source is None:
+                continue
+            self._sources[id(row)] = source
+            if isinstance(source, MemoryChange):
+                member = source.members[row.cgroup]
+                before, after = (
+                    Setting(member.policy, one) for one in (member.from_bytes, member.to_bytes)
+                )
+                aim(row, before, after, member.predicted)
+            if course.is_due:
+                self._add(row, course, source, collected)
+            else:
+                course.skip()
+
+    def _add(
+        self,
+        row: ChangeRow,
+        course: EvidenceCourse,
+        source: Trial | MemoryChange,
+        collected: Collected,
+    ) -> None:
+        seen = collected.seen.get(row.cgroup)
+        if seen is None:
+            return
+        if isinstance(source, Trial):
+            point = _of_policy(source, self._alpha)
+        else:
+            point = _of_memory(source, self._interval_s, self._alpha)
+        ops = None if seen.window is None else seen.window.ops
+        miss = None if seen.sample is None else seen.sample.miss_ratio
+        course.take(collected.time_s, *point, ops, miss)
+
+
+def _source(row: ChangeRow, state: NodeState) -> Trial | MemoryChange | None:
+    if row.kind is ChangeKind.MEMORY:
+        change = state.memory.change
+        return change if change is not None and row.cgroup in change.members else None
+    tenant = state.tenants.get(row.cgroup)
+    return None if tenant is None else tenant.policy.trial

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes as the history lists them: a row each, which its outcome completes."""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, fields
+
+from cachepilot.domain.change import (
+    ChangeFilter,
+    ChangeKind,
+    ChangeRow,
+    ChangeState,
+    EvidenceCourse,
+)
+from cachepilot.store.database import Database
+from cachepilot.store.pruning import Table, prune_table
+
+CHANGES_MAX = 200_000
+"""Changes that are kept at most, however young."""
+COLUMNS = tuple(one.name for one in fields(ChangeRow) if one.name != "id")
+QUOTED = tuple(f'"{name}"' for name in COLUMNS)
+Written = tuple[ChangeRow, EvidenceCourse | None]
+_INSERT = (
+    f"INSERT INTO changes (stored_s, evidence, {', '.join(QUOTED)})"
+    f" VALUES ({', '.join('?' * (len(COLUMNS) + 2))})"
+)
+_UPDATE = (
+    f"UPDATE changes SET evidence = coalesce(?, evidence), {' = ?, '.join(QUOTED)} = ? WHERE id = ?"
+)
+
+
+def _conditions(asked: ChangeFilter) -> tuple[str, list[object]]:
+    """What is not asked for is left out: as "or is null" it would keep SQLite from its indexes."""
+    pairs: dict[str, object] = {
+        "node = ?": asked.node,
+        "cgroup = ?": asked.cgroup,
+        "begun_s >= ?": asked.since_s,
+        "begun_s <= ?": asked.until_s,
+        "state = ?": asked.state,
+        "kind = ?": asked.kind,
+        "id < ?": asked.below,
+        "instr(lower(by_kind || ' ' || \"by\"), lower(?)) > 0": asked.by,
+    }
+    given = {condition: value for condition, value in pairs.items() if value is not None}
+    where = f" WHERE {' AND '.join(given)}" if given else ""
+    return where, [
+        value if isinstance(value, float | int) else str(value) for value in given.values()
+    ]
+
+
+class ChangeHistory(Database):
+    """Changes in the order in which they began."""
+
+    def _prune_changes(self, oldest_s: float) -> None:
+        """Drops what was stored before a time, and what is beyond the bound, a few rows a time."""
+        prune_table(self._rows, self._transaction, Table("changes", "id", oldest_s, CHANGES_MAX))
+
+    def _write_changes(self, db: sqlite3.Connection, rows: Iterable[Written]) -> list[int]:
+        """Adds rows that have no id, and completes the others; returns the ids of all."""
+        found = []
+        for row, course in rows:
+            values = [getattr(row, name) for name in COLUMNS]
+            told = None if course is None else json.dumps(asdict(course), separators=(",", ":"))
+            if row.id:
+                db.execute(_UPDATE, (told, *values, row.id))
+                found.append(row.id)
+            else:
+                added = db.execute(_INSERT, (self._clock(), told, *values))
+                found.append(int(added.lastrowid or 0))
+        return found
+
+    def save_changes(self, rows: Sequence[Written]) -> None:
+        """Writes rows, all of them or none; those that are new get their id."""
+        with self._transaction() as db:
+            ids = self._write_changes(db, rows)
+        for (row, _), found in zip(rows, ids, strict=True):
+            row.id = found
+
+    def changes(self, asked: ChangeFilter, limit: int) -> list[ChangeRow]:
+        """Those that are asked for, the newest first."""
+        where, values = _conditions(asked)
+        query = f"SELECT {', '.join(QUOTED)}, id FROM changes{where} ORDER BY id DESC LIMIT ?"
+        return [_row(one) for one in self._rows(query, *values, limit)]
+
+    def count_changes(self, asked: ChangeFilter) -> int:
+        """How many are asked for."""
+        where, values = _conditions(asked)
+        return int(self._rows(f"SELECT count(*) FROM changes{where}", *values)[0][0])
+
+    def change(self, number: int) -> Written | None:
+        """One of them and its evidence; None where there is none of that id."""
+        query = f"SELECT {', '.join(QUOTED)}, id, evidence FROM changes WHERE id = ?"
+        rows = self._rows(query, number)
+        return _written(rows[0]) if rows else None
+
+    def live_changes(self, node: str) -> list[Written]:
+        """Those of a node that are not over, and its last recommendations, the oldest first."""
+        query = (
+            f"SELECT {', '.join(QUOTED)}, id, evidence FROM changes"
+            " WHERE node = ? AND ended_s IS NULL ORDER BY id"
+        )
+        return [_written(one) for one in self._rows(query, node)]
+
+    def later_change(self, row: ChangeRow) -> int | None:
+        """A change after `row` of the same kind that the same tenant has, or had; None if none."""
+        found = self._rows(
+            "SELECT id FROM changes WHERE node = ? AND cgroup = ? AND kind = ? AND id > ?"
+            " AND state IN (?, ?) ORDER BY id LIMIT 1",
+            row.node, row.cgroup, str(row.kind), row.id,
+            str(ChangeState.LIVE), str(ChangeState.CONFIRMED),
+        )  # fmt: skip
+        return found[0][0] if found else None
+
+
+def _row(values: Sequence[object]) -> ChangeRow:
+    known = dict(zip((*COLUMNS, "id"), values, strict=False))
+    kind, state = ChangeKind(str(known.pop("kind"))), ChangeState(str(known.pop("state")))
+    return ChangeRow(kind=kind, state=state, **known)  # type: ignore[arg-type]
+
+
+def _written(values: Sequence[object]) -> Written:
+    told = values[-1]
+    return _row(values), EvidenceCourse(**json.loads(told)) if isinstance(told, str) else None
