@@ -188,8 +188,12 @@ def _is_worth_it(state: MemoryState, seen: MemoryInterval, config: DecideConfig)
 def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decision]:
     """Moves limits towards the plan; who is on its way already goes back to where it began."""
     change = state.change or MemoryChange(seen.time_s, seen.time_s, 0.0, forced)
-    state.change, change.forced = change, change.forced or forced
-    change.cost += _cost(seen)
+    state.change = change
+    if forced:
+        change.force()
+    # What is needed is not undone for what it costs, nor is what gains beside it held to that.
+    costs = {name: 0.0 if change.forced else _cost_of(one) for name, one in seen.movers.items()}
+    change.cost += sum(costs.values())
     for name in change.members.keys() & seen.tenants.keys() - seen.movers.keys():
         # Who is on its way and is not to go on stays where it is.
         change.members[name].to_bytes = seen.tenants[name].limit_bytes
@@ -199,12 +203,12 @@ def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decis
         member, now, then = change.members.get(name), one.limit_bytes, one.planned_bytes
         if member is not None:
             member.to_bytes = then
-            member.cost += _cost_of(one)
+            member.cost += costs[name]
             continue
         origin = state.restore.pop(name, None)
         start = now if origin is None else origin.limit_bytes
         readings = one.measured, one.predicted
-        member = Member(one.cgroup_id, one.policy, start, then, *readings, _cost_of(one))
+        member = Member(one.cgroup_id, one.policy, start, then, *readings, costs[name])
         change.members[name] = member
         why = f"{human_bytes(now)} -> {human_bytes(then)}, {_why(one)}"
         found.append(member.decision(seen.time_s, name, Event.TRIAL, why))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rollout of one change of limits: they move, are there and full, and are kept or go back."""
 
+from collections.abc import Mapping
+
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS, Gain
 from cachepilot.decide.memory_state import (
@@ -69,7 +71,12 @@ def _is_gone(seen: MemoryInterval, name: str, known: Origin | Member | Stuck) ->
 
 def drop(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
     """The goal is another: what a change gains can no longer be told. What is needed goes on."""
-    if state.change is None or state.change.forced:
+    change = state.change
+    if change is None:
+        return []
+    if change.forced:
+        for name, part in change.for_gain().items():
+            change.members[name].to_bytes -= part
         return []
     return _end(state, seen, Event.ABANDONED, "the goal, or a weight, is another")
 
@@ -108,7 +115,10 @@ def judge(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> lis
     if is_there and (change.forced or has_returned):
         short = _stuck(change, seen)
         told = f"the node moved no further: {', '.join(short)}" if short else "who needs it has it"
-        return _end(state, seen, Event.KEPT, told)
+        parts = change.for_gain() if change.forced else {}
+        if not parts:
+            return _end(state, seen, Event.KEPT, told)
+        return _keep_needed(state, change, parts, told, seen)
     if change.forced:
         return []
     gained = _gained(change, seen)
@@ -117,6 +127,28 @@ def judge(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> lis
     is_idle = seen.time_s - change.moved_s > IDLE_S
     told = "nobody did anything by which it could be judged"
     return _end(state, seen, Event.ABANDONED, told) if is_idle else []
+
+
+def _keep_needed(
+    state: MemoryState,
+    change: MemoryChange,
+    parts: Mapping[str, int],
+    told: str,
+    seen: MemoryInterval,
+) -> list[Decision]:
+    """Keeps what is needed; the parts of ways that are for a gain go on to be judged by it.
+
+    They are held against the limits that there would be with what is needed alone.
+    """
+    _hold(state, change, seen)
+    kept = {name: one for name, one in change.members.items() if name not in parts}
+    for name, part in parts.items():
+        member = change.members[name]
+        member.from_bytes, member.meant_bytes = member.to_bytes - part, None
+    change.members = {name: change.members[name] for name in parts}
+    change.forced = False
+    restart(change)
+    return _told(kept, seen, Event.KEPT, told)
 
 
 def _weigh(
@@ -271,18 +303,25 @@ def _has_returned(one: Member) -> bool:
 
 def _end(state: MemoryState, seen: MemoryInterval, event: Event, why: str) -> list[Decision]:
     """Ends the change: it is kept, or all go back to where they began."""
-    change, is_kept = state.change, event is Event.KEPT
+    change = state.change
     assert change is not None
     _hold(state, change, seen)
-    if not is_kept:
+    if event is not Event.KEPT:
         state.restore.update(change.origins(seen.time_s))
     state.change, state.evidence = None, {}
+    return _told(change.members, seen, event, why)
+
+
+def _told(
+    members: Mapping[str, Member], seen: MemoryInterval, event: Event, why: str
+) -> list[Decision]:
+    """What became of limits; those that are where they began went back, whatever was kept."""
     found = []
-    for name, one in change.members.items():
+    for name, one in members.items():
         if name not in seen.tenants:
             continue
         what, told = event, why
-        if is_kept and _has_returned(one):
+        if event is Event.KEPT and _has_returned(one):
             what, told = Event.REVERTED, "its limit is what it was before"
         found.append(one.decision(seen.time_s, name, what, told, seen.tenants[name].measured))
     return found

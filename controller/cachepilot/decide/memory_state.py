@@ -172,7 +172,11 @@ class Stuck:
 
 @dataclass
 class Member:
-    """A tenant whose limit a change moves. `cost` is its part of the change's."""
+    """A tenant whose limit a change moves. `cost` is its part of the change's.
+
+    For its gain the change moves it to `meant_bytes`, whatever others need since; None where that
+    is the same as `to_bytes`, or, of a change that is forced, where nothing is moved for a gain.
+    """
 
     cgroup_id: int
     policy: str
@@ -181,6 +185,7 @@ class Member:
     baseline: Reading
     predicted: Reading
     cost: float = 0.0
+    meant_bytes: int | None = None
 
     def decision(
         self, time_s: float, cgroup: str, event: Event, why: str, measured: Reading | None = None
@@ -200,7 +205,7 @@ class MemoryChange:
     limits of before: of all intervals with these members, and `since` of those in which all limits
     were there and full. `moved_s` is when one moved last, from where the `limits` are, or none was
     asked for, which was so for `waited_s` in all; `settled_s` since when they are there and full.
-    What is `forced` is not undone for what it costs.
+    What is `forced` is needed, and not undone for what it costs.
     """
 
     started_s: float
@@ -214,6 +219,33 @@ class MemoryChange:
     settled_s: float | None = None
     limits: dict[str, int] = field(default_factory=dict)
     waited_s: float = 0.0
+
+    def force(self) -> None:
+        """What is needed joins it: from now on limits go where that takes them."""
+        if not self.forced:
+            for one in self.members.values():
+                one.meant_bytes = one.to_bytes
+        self.forced = True
+
+    def for_gain(self) -> dict[str, int]:
+        """How much of the way of each member of what is forced is for a gain, below 0 of who gives.
+
+        What is needed comes out of it first. Who gave gets back, were it undone, what those who got
+        it give back, and what the change had left free.
+        """
+        parts, left = {}, 0
+        for name, one in self.members.items():
+            meant = 0 if one.meant_bytes is None else one.meant_bytes - one.from_bytes
+            moved = one.to_bytes - one.from_bytes
+            parts[name] = min(max(moved, min(meant, 0)), max(meant, 0))
+            left -= meant
+        given = -sum(min(part, 0) for part in parts.values())
+        room = max(left, 0) + sum(max(part, 0) for part in parts.values())
+        if given > room:
+            for name, part in parts.items():
+                if part < 0:
+                    parts[name] = -(-part * room // given // PAGE_BYTES * PAGE_BYTES)
+        return {name: part for name, part in parts.items() if abs(part) >= PAGE_BYTES}
 
     def origins(self, since_s: float = 0.0) -> dict[str, Origin]:
         """Where everybody began, and goes back to since then."""
