@@ -3,7 +3,17 @@
 
 from cachepilot.api.service import UnknownError
 from cachepilot.api.shapes.changes import ChangeDetail, ChangeView, EvidenceView
-from cachepilot.domain.change import ChangeFilter, ChangeKind, ChangeRow, ChangeState
+from cachepilot.api.shapes.comparison import Comparison, SumView, TenantComparisonView
+from cachepilot.domain.past.change import ChangeFilter, ChangeKind, ChangeRow, ChangeState
+from cachepilot.domain.past.comparison import (
+    MeasuredReading,
+    PredictedReading,
+    Ratio,
+    Source,
+    TenantComparison,
+    Verdict,
+    summed,
+)
 
 MIB = 1 << 20
 NOW_S = 1_790_000_000.0
@@ -33,6 +43,19 @@ def change(number: int, state: ChangeState, cgroup: str = "/db") -> ChangeRow:
     )
 
 
+def compared(cgroup: str, ratio: float) -> TenantComparison:
+    now = MeasuredReading(5000.0, 0.1, "lfu", 512 * MIB, NOW_S - 5, NOW_S)
+    before = MeasuredReading(3900.0, 0.48, "default", 256 * MIB, NOW_S - 900, NOW_S - 600)
+    ops = 5000.0 / ratio
+    default = PredictedReading(ops, 0.97 * ops, 1.03 * ops, 0.4, "default", 256 * MIB)
+    versus_default = Ratio(ratio, ratio / 1.03, ratio * 1.03, Source.PREDICTED)
+    versus_before = Ratio(5000 / 3900, 1.2, 1.4, Source.MEASURED)
+    return TenantComparison(
+        "alpha", cgroup, 1.0, cgroup == "/db", now, default, before, versus_default, versus_before,
+        "5,000 op/s are measured",
+    )  # fmt: skip
+
+
 class FakePast:
     """Implements `cachepilot.api.service.Past`."""
 
@@ -56,6 +79,20 @@ class FakePast:
             and (asked.since_s is None or row.begun_s >= asked.since_s)
         ]
         return found[:limit], len(found)
+
+    def compared(
+        self, node: str | None = None, cgroup: str | None = None, verdict: Verdict | None = None
+    ) -> list[TenantComparison]:
+        return [
+            one
+            for one in (compared("/db", 1.25), compared("/search", 0.9))
+            if cgroup in (None, one.cgroup) and verdict in (None, one.verdict)
+        ]
+
+    def comparison(self, node: str | None = None) -> Comparison:
+        gains, pays = (TenantComparisonView.of(one) for one in self.compared())
+        fleet = SumView.of(summed("", self.compared()))
+        return Comparison(fleet=fleet, nodes=[], gains=[gains], pays=[pays])
 
     def change(self, number: int) -> ChangeDetail:
         for row in self.rows:

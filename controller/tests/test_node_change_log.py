@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from worlds import SIZES, fooled, looping, memory_change, moving, settles, until, world
 
-from cachepilot.domain.change import (
+from cachepilot.domain.decisions import Decision, Event, Setting
+from cachepilot.domain.objectives.objective import Mode, Objective
+from cachepilot.domain.past.change import (
     EVIDENCE_POINTS,
     ChangeFilter,
     ChangeKind,
@@ -18,8 +20,6 @@ from cachepilot.domain.change import (
     ChangeState,
     EvidenceCourse,
 )
-from cachepilot.domain.decisions import Decision, Event, Setting
-from cachepilot.domain.objectives.objective import Mode, Objective
 from cachepilot.node.shown import change_log
 from cachepilot.node.shown.change_log import ChangeLog
 

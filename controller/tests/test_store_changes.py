@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cachepilot.domain.change import (
+from cachepilot.domain.past.change import (
     ChangeFilter,
     ChangeKind,
     ChangeRow,

@@ -4,7 +4,7 @@
 from dataclasses import replace
 
 from cachepilot.api.looking_back import LookingBack
-from cachepilot.api.service import UnknownError
+from cachepilot.api.service import UnknownError, some
 from cachepilot.api.shapes.courses import CourseView
 from cachepilot.api.shapes.questions import Consolidation, Pin, WhatIf, WhatIfAnswer
 from cachepilot.api.shapes.views import DecisionView, NodeView, TenantDetail, TenantView
@@ -28,12 +28,6 @@ HISTORY_MAX = 10_000
 PIN_MAX_S = 30 * 86_400.0
 REVERTED_S = 3600.0
 """For so long what an operator put back stays; then the decider chooses again."""
-NAMES_SHOWN = 10
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-    return (", ".join(names[:NAMES_SHOWN]) + more) or "none"
 
 
 class ControlService:
@@ -53,7 +47,7 @@ class ControlService:
         """Of every node that was seen since the controller began, or of one."""
         loops = self._fleet.loops()
         if node is not None and node not in loops:
-            raise UnknownError(f"node {node}: unknown (known: {_some(list(loops))})")
+            raise UnknownError(f"node {node}: unknown (known: {some(list(loops))})")
         return {
             name: loop.report
             for name, loop in loops.items()
@@ -64,10 +58,10 @@ class ControlService:
         reports = self._reports(node)
         found = [name for name, one in reports.items() if cgroup in one.collected.seen]
         if len(found) > 1:
-            raise InputError(f"tenant {cgroup}: is on several nodes (allowed: {_some(found)})")
+            raise InputError(f"tenant {cgroup}: is on several nodes (allowed: {some(found)})")
         if not found:
             known = sorted({name for one in reports.values() for name in one.collected.seen})
-            raise UnknownError(f"tenant {cgroup}: unknown (known: {_some(known)})")
+            raise UnknownError(f"tenant {cgroup}: unknown (known: {some(known)})")
         return found[0], reports[found[0]]
 
     def nodes(self) -> list[NodeView]:
@@ -126,7 +120,7 @@ class ControlService:
         def change(earlier: Objectives) -> Objectives:
             left = tuple(one for one in earlier.tenants if one.pattern != pattern)
             if len(left) == len(earlier.tenants):
-                known = _some([one.pattern for one in earlier.tenants])
+                known = some([one.pattern for one in earlier.tenants])
                 raise UnknownError(f"objective {pattern}: unknown (known: {known})")
             return replace(earlier, tenants=left)
 
@@ -190,7 +184,7 @@ class ControlService:
         """Takes the pin away; UnknownError when there is none."""
         if not self._fleet.delete_pin(cgroup, node):
             where = "" if node is None else f" on node {node}"
-            known = _some([pin.cgroup for pin in self._fleet.asked().pins])
+            known = some([pin.cgroup for pin in self._fleet.asked().pins])
             raise UnknownError(f"pin {cgroup}{where}: unknown (known: {known})")
 
     def history(

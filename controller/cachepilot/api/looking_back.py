@@ -1,11 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be asked of the past: implements `cachepilot.api.service.Past`."""
 
-from cachepilot.api.service import UnknownError
+from cachepilot.api.service import UnknownError, some
 from cachepilot.api.shapes.changes import ChangeDetail, ChangeView, EvidenceView
-from cachepilot.domain.change import ChangeFilter, ChangeRow
+from cachepilot.api.shapes.comparison import Comparison, SumView, TenantComparisonView
+from cachepilot.domain.past.change import ChangeFilter, ChangeRow
+from cachepilot.domain.past.comparison import TenantComparison, Verdict, summed
 from cachepilot.fleet.fleet import Fleet
+from cachepilot.node.loop import NodeLoop
 from cachepilot.node.shown.in_force import is_in_force
+
+MOST = 10
+"""So many of those who gain, and of those who pay, are told with the sums."""
+
+
+def _ratio(one: TenantComparison) -> float:
+    return 1.0 if one.versus_default is None else one.versus_default.ratio
 
 
 class LookingBack:
@@ -28,6 +38,41 @@ class LookingBack:
         row, course = found
         evidence = None if course is None else EvidenceView.of(course)
         return ChangeDetail(change=self._view(row), evidence=evidence)
+
+    def compared(
+        self, node: str | None = None, cgroup: str | None = None, verdict: Verdict | None = None
+    ) -> list[TenantComparison]:
+        """Tenants, by node and cgroup; UnknownError for a node that was never seen."""
+        return [
+            one
+            for loop in self._loops(node)
+            for one in loop.comparison()
+            if cgroup in (None, one.cgroup) and verdict in (None, one.verdict)
+        ]
+
+    def _loops(self, node: str | None) -> list[NodeLoop]:
+        loops = self._fleet.loops()
+        if node is not None and node not in loops:
+            raise UnknownError(f"node {node}: unknown (known: {some(list(loops))})")
+        return [loop for name, loop in loops.items() if node in (None, name)]
+
+    def comparison(self, node: str | None = None) -> Comparison:
+        """Sums of all nodes or of one, and who gains and who pays most."""
+        tenants = self.compared(node)
+        names = dict.fromkeys(one.node for one in tenants)
+        known = [one for one in tenants if one.versus_default is not None]
+        known.sort(key=_ratio)
+        pays = [one for one in known if one.verdict is Verdict.PAYS]
+        gains = [one for one in reversed(known) if one.verdict is Verdict.GAINS]
+        return Comparison(
+            fleet=SumView.of(summed("", tenants)),
+            nodes=[
+                SumView.of(summed(name, (one for one in tenants if one.node == name)))
+                for name in names
+            ],
+            gains=[TenantComparisonView.of(one) for one in gains[:MOST]],
+            pays=[TenantComparisonView.of(one) for one in pays[:MOST]],
+        )
 
     def _view(self, row: ChangeRow) -> ChangeView:
         loop = self._fleet.loops().get(row.node)

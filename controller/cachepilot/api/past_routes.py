@@ -6,9 +6,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from cachepilot.api.service import Service
+from cachepilot.api.service import Past, Service
 from cachepilot.api.shapes.changes import ChangeDetail, ChangeView
-from cachepilot.domain.change import ChangeFilter, ChangeKind, ChangeState
+from cachepilot.api.shapes.comparison import Comparison, TenantComparisonView
+from cachepilot.domain.past.change import ChangeFilter, ChangeKind, ChangeState
+from cachepilot.domain.past.comparison import Verdict
 
 CHANGES_MAX = 1000
 TOTAL = "X-Total-Count"
@@ -28,10 +30,35 @@ Below = Annotated[int | None, Query(ge=1, le=ID_MAX, description="Only those of 
 Limit = Annotated[int, Query(ge=1, le=CHANGES_MAX, description="How many, the newest first.")]
 Number = Annotated[int, Query(ge=1, le=ID_MAX, description="The id of a change.")]
 
+Judged = Annotated[Verdict | None, Query(description="Only tenants that fare like this.")]
+Offset = Annotated[int, Query(ge=0, le=1 << 31, description="How many to leave out.")]
+
+
+def _add_comparison(routes: APIRouter, past: Past) -> None:
+    @routes.get("/comparison", tags=["past"])
+    async def comparison(node: OnNode = None) -> Comparison:
+        """Whether it helps, and who pays: now against the default, and against before."""
+        return await to_thread(past.comparison, node)
+
+    @routes.get("/comparison/tenants", tags=["past"])
+    async def compared(
+        response: Response,
+        node: OnNode = None,
+        cgroup: SomeCgroup = None,
+        verdict: Judged = None,
+        offset: Offset = 0,
+        limit: Limit = 1000,
+    ) -> list[TenantComparisonView]:
+        """Each tenant of it, by node and cgroup; X-Total-Count: of all pages."""
+        found = await to_thread(past.compared, node, cgroup, verdict)
+        response.headers[TOTAL] = str(len(found))
+        return [TenantComparisonView.of(one) for one in found[offset : offset + limit]]
+
 
 def add_past(routes: APIRouter, service: Service) -> None:
     """Adds what looks back."""
     past = service.past
+    _add_comparison(routes, past)
 
     @routes.get("/changes", tags=["past"])
     async def changes(

@@ -4,18 +4,28 @@
 from typing import Protocol
 
 from cachepilot.api.shapes.changes import ChangeDetail, ChangeView
+from cachepilot.api.shapes.comparison import Comparison
 from cachepilot.api.shapes.courses import CourseView
 from cachepilot.api.shapes.questions import Consolidation, Pin, WhatIf, WhatIfAnswer
 from cachepilot.api.shapes.views import DecisionView, NodeView, TenantDetail, TenantView
-from cachepilot.domain.change import ChangeFilter
 from cachepilot.domain.course import Span
 from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.past.change import ChangeFilter
+from cachepilot.domain.past.comparison import TenantComparison, Verdict
 from cachepilot.errors import InputError
 from cachepilot.node.changes import Changes
+
+NAMES_SHOWN = 10
 
 
 class UnknownError(InputError):
     """No such node, tenant or objective; names what there is."""
+
+
+def some(names: list[str]) -> str:
+    """The first of the names, and how many more there are."""
+    more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    return (", ".join(names[:NAMES_SHOWN]) + more) or "none"
 
 
 class Past(Protocol):
@@ -26,6 +36,14 @@ class Past(Protocol):
 
     def change(self, number: int) -> ChangeDetail:
         """One change with its evidence; UnknownError when there is none of that id."""
+
+    def compared(
+        self, node: str | None = None, cgroup: str | None = None, verdict: Verdict | None = None
+    ) -> list[TenantComparison]:
+        """Tenants, by node and cgroup; UnknownError for a node that was never seen."""
+
+    def comparison(self, node: str | None = None) -> Comparison:
+        """Sums of all nodes or of one, and who gains and who pays most."""
 
 
 class Service(Protocol):

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from cachepilot.domain.decisions import Decision
 from cachepilot.node import node_state
 from cachepilot.node.deciding.decider import NodeState
+from cachepilot.node.shown.baselines import Baselines
 from cachepilot.node.shown.change_log import ChangeLog
 from cachepilot.node.shown.slo_windows import SloWindows
 from cachepilot.node.shown.totals import DecisionTotals
@@ -32,6 +33,7 @@ class Keeper:
         self.windows = SloWindows(store.windows(name), store.slo_totals(name))
         self.totals = DecisionTotals(store.decision_totals(name))
         self.changes = ChangeLog(name, store.live_changes(name), DECISIONS_LOST.labels(name).inc)
+        self.baselines = Baselines(store.baselines(name))
         self._stored = node_state.Stored()
         self._waiting: deque[Decision] = deque()
 
@@ -89,13 +91,16 @@ class Keeper:
         gone: set[str] = set()
         if known is not None:
             gone = self.windows.keep_only(known) | self.totals.keep_only(known)
+            gone |= self.baselines.keep_only(known)
         totals = self.windows.totals_now(self.windows.changed())
         rows = self.windows.take_changed()
         self._store.save(
             self._name, epoch, time_s, tuple(self._waiting), node_state.to_json(state), rows,
             totals, self.totals.of(self._waiting), gone, changes=self.changes.unstored(True),
+            baselines=self.baselines.changed(),
         )  # fmt: skip
         self.windows.stored(totals)
+        self.baselines.stored()
 
     def forget(self) -> None:
         """A cycle failed half way: the whole state is written next."""

@@ -16,6 +16,7 @@ from functools import partial
 from cachepilot.domain.decisions import Decision, Event, Setting
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.objectives.pins import Pin, with_pins
+from cachepilot.domain.past.comparison import TenantComparison
 from cachepilot.domain.snapshot import BYTES_MAX
 from cachepilot.node import node_state
 from cachepilot.node.acting.apply import Applier, named_tasks
@@ -32,6 +33,7 @@ from cachepilot.node.keeper import Keeper
 from cachepilot.node.plan_step import Planned, held_fast, plan_step
 from cachepilot.node.protection import protected
 from cachepilot.node.records import Records
+from cachepilot.node.shown.comparison import compare
 from cachepilot.node.shown.courses import Courses
 from cachepilot.node.shown.evidence import Evidence
 from cachepilot.node.shown.promises import Promises
@@ -119,6 +121,14 @@ class NodeLoop:
             if publish is not None:
                 publish()
             return self._report
+
+    def comparison(self) -> list[TenantComparison]:
+        """What each tenant has of the autopilot, by the last cycle; empty before the first."""
+        report = self.report
+        if report is None:
+            return []
+        baselines, interval_s = self._keeper.baselines, self._interval_s
+        return compare(self.name, report, baselines, interval_s, self.connected)
 
     @property
     def epoch(self) -> int:
@@ -297,6 +307,7 @@ class NodeLoop:
             del self._last[cgroup]
         self._keeper.windows.take_all(collected, objectives)
         state = self._decider.state
+        self._keeper.baselines.take(collected, state.tenants)
         self._keeper.changes.take(decisions, epoch)
         self._evidence.observe(state, collected)
         has_news = bool(decisions) or self._keeper.has_waiting

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, fields
 
-from cachepilot.domain.change import (
+from cachepilot.domain.past.change import (
     ChangeFilter,
     ChangeKind,
     ChangeRow,

@@ -52,6 +52,12 @@ CREATE INDEX IF NOT EXISTS changes_of_node ON changes (node, id);
 CREATE INDEX IF NOT EXISTS changes_of_cgroup ON changes (cgroup, id);
 CREATE INDEX IF NOT EXISTS changes_begun ON changes (begun_s);
 CREATE INDEX IF NOT EXISTS changes_live ON changes (node) WHERE ended_s IS NULL;
+CREATE TABLE IF NOT EXISTS baselines (
+  node TEXT NOT NULL, cgroup TEXT NOT NULL, cgroup_id TEXT NOT NULL, policy TEXT NOT NULL,
+  limit_bytes INTEGER NOT NULL, since_s REAL NOT NULL, until_s REAL NOT NULL,
+  seconds REAL NOT NULL, intervals INTEGER NOT NULL, operations REAL NOT NULL,
+  ops_squares REAL NOT NULL, accesses INTEGER NOT NULL, misses REAL NOT NULL,
+  closed INTEGER NOT NULL, PRIMARY KEY (node, cgroup));
 CREATE TABLE IF NOT EXISTS slo_windows (
   node TEXT NOT NULL, cgroup TEXT NOT NULL, kind TEXT NOT NULL, minute INTEGER NOT NULL,
   windows INTEGER NOT NULL, met INTEGER NOT NULL,
@@ -66,7 +72,7 @@ CREATE TABLE IF NOT EXISTS decision_totals (
 """
 OF_NODES = (
     "heard", "guard_tenants", "decisions", "records", "slo_windows", "slo_totals",
-    "decision_totals", "changes",
+    "decision_totals", "changes", "baselines",
 )  # fmt: skip
 """Tables whose rows are of one `node`, beside `nodes` itself."""
 

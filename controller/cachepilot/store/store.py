@@ -6,13 +6,15 @@ connection under one lock: calls wait for one another, so none may read more tha
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from cachepilot.domain.decisions import Decision
+from cachepilot.domain.past.baseline import Baseline
 from cachepilot.domain.recorded import DecisionTotal
 from cachepilot.domain.slos import SloMinute, SloTotal
 from cachepilot.domain.units import DAY_S
+from cachepilot.store.baselines import Baselines
 from cachepilot.store.changes import ChangeHistory, Written
 from cachepilot.store.history import History
 from cachepilot.store.journal import Journal
@@ -20,7 +22,7 @@ from cachepilot.store.stated import Stated
 from cachepilot.store.totals import Totals
 
 
-class Store(Stated, Journal, History, ChangeHistory, Totals):
+class Store(Stated, Journal, History, ChangeHistory, Baselines, Totals):
     """One SQLite file; safe to call from any thread."""
 
     def __init__(
@@ -46,9 +48,10 @@ class Store(Stated, Journal, History, ChangeHistory, Totals):
         windows: Sequence[SloMinute] = (),
         slo_totals: Sequence[SloTotal] = (),
         decision_totals: Sequence[DecisionTotal] = (),
-        gone: Iterable[str] = (),
+        gone: Collection[str] = (),
         tenant_states: Mapping[str, str] | None = None,
         changes: Sequence[Written] = (),
+        baselines: Sequence[Baseline] = (),
     ) -> None:
         """What one cycle left, all of it or nothing; totals of tenants that are `gone` are dropped.
 
@@ -57,6 +60,7 @@ class Store(Stated, Journal, History, ChangeHistory, Totals):
         """
         with self._transaction() as db:
             ids = self._write_changes(db, changes)
+            self._write_baselines(db, node, baselines, gone)
             self._write_decisions(db, node, epoch, decisions)
             crc = self._write_node(db, node, last_seen_s, state, tenant_states or {})
             self._write_totals(db, node, windows, slo_totals, decision_totals, gone)

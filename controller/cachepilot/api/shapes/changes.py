@@ -5,8 +5,8 @@ import json
 from typing import Any
 
 from cachepilot.api.shapes.shape import Shape
-from cachepilot.domain.actor import ActorKind
-from cachepilot.domain.change import ChangeKind, ChangeRow, ChangeState
+from cachepilot.domain.past.actor import ActorKind
+from cachepilot.domain.past.change import ChangeKind, ChangeRow, ChangeState
 
 
 class ChangeView(Shape):

@@ -4,13 +4,13 @@
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from cachepilot.domain.change import (
+from cachepilot.domain.decisions import Decision, Event, Reading, Setting
+from cachepilot.domain.past.change import (
     ChangeKind,
     ChangeRow,
     ChangeState,
     EvidenceCourse,
 )
-from cachepilot.domain.decisions import Decision, Event, Reading, Setting
 from cachepilot.sizes import human_bytes
 from cachepilot.store.changes import Written
 

@@ -5,8 +5,8 @@ from math import isfinite
 
 from cachepilot.decide.memory_state import MemoryChange
 from cachepilot.decide.trial import Trial
-from cachepilot.domain.change import ChangeKind, ChangeRow, EvidenceCourse
 from cachepilot.domain.decisions import Setting
+from cachepilot.domain.past.change import ChangeKind, ChangeRow, EvidenceCourse
 from cachepilot.node.deciding.decider import NodeState
 from cachepilot.node.shown.change_log import ChangeLog, aim
 from cachepilot.sense.collect import Collected

@@ -3,8 +3,8 @@
 
 from collections.abc import Iterator
 
-from cachepilot.domain.change import SETTINGS, ChangeKind, ChangeRow, ChangeState
 from cachepilot.domain.decisions import Event
+from cachepilot.domain.past.change import SETTINGS, ChangeKind, ChangeRow, ChangeState
 from cachepilot.domain.recorded import RecordedDecision, RunningTrial
 from cachepilot.node.shown.report import Report
 from cachepilot.store.store import Store

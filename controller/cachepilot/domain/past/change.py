@@ -4,7 +4,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from cachepilot.domain.actor import AUTOPILOT, Actor
+from cachepilot.domain.past.actor import AUTOPILOT, Actor
 
 
 class ChangeKind(StrEnum):

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the autopilot brought whom, as JSON objects: every number is measured or predicted."""
+
+from cachepilot.api.shapes.shape import Shape
+from cachepilot.domain.past.comparison import Source, Verdict
+
+
+class MeasuredView(Shape):
+    """Means from `since_s` to `until_s`, of the node's time in seconds since 1970."""
+
+    source: Source
+    throughput_ops: float
+    miss_ratio: float | None
+    policy: str
+    limit_bytes: int
+    since_s: float
+    until_s: float
+
+
+class PredictedView(Shape):
+    """What the model gives for a setting; by its errors at least `low_ops`, at most `high_ops`."""
+
+    source: Source
+    throughput_ops: float
+    low_ops: float
+    high_ops: float
+    miss_ratio: float
+    policy: str
+    limit_bytes: int
+
+
+class RatioView(Shape):
+    """Throughput now over another one, and the range of its error: 1.25 is a quarter more."""
+
+    ratio: float
+    low: float
+    high: float
+    source: Source
+    """`predicted` where either of the two is."""
+    tenants: int
+    """So many are in it: of several it is the weighted geometric mean."""
+
+
+class TenantComparisonView(Shape):
+    """One tenant; null is not known, and `why` says what is missing."""
+
+    node: str
+    cgroup: str
+    weight: float
+    has_slo: bool
+    now: MeasuredView | None
+    default: PredictedView | None
+    """The kernel's default at the first memory of the tenant."""
+    before: MeasuredView | None
+    """When it was first seen, before anything was changed."""
+    versus_default: RatioView | None
+    versus_before: RatioView | None
+    verdict: Verdict
+    """By `versus_default`: whether its range is above 1, below 1, or around it."""
+    why: str
+
+
+class SumView(Shape):
+    """How many tenants gain and pay, and weighted geometric means over those that are known."""
+
+    node: str
+    """Empty for all nodes."""
+    tenants: int
+    gain: int
+    pay: int
+    same: int
+    unknown: int
+    versus_default: RatioView | None
+    versus_before: RatioView | None
+
+
+class Comparison(Shape):
+    """Whether it helps, and who pays for it: of those the ten most."""
+
+    fleet: SumView
+    nodes: list[SumView]
+    gains: list[TenantComparisonView]
+    pays: list[TenantComparisonView]

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tenants of a node do now, against the kernel's default at their first memory.
+
+The default is predicted for all tenants together, as the device that they share waits for what all
+of them read: with every tenant under the default at its first memory. The model gives the ratio of
+that to what it gives for now, and what is measured now is divided by it, so that a level that the
+model is off by does not count.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import hypot, sqrt
+
+import numpy as np
+
+from cachepilot.domain.past.baseline import Baseline
+from cachepilot.domain.past.comparison import (
+    MeasuredReading,
+    PredictedReading,
+    Ratio,
+    Source,
+    TenantComparison,
+)
+from cachepilot.domain.snapshot import Curves, FloatArray
+from cachepilot.model.throughput import ModelKind, throughput_model
+from cachepilot.node.shown.baselines import Baselines
+from cachepilot.node.shown.report import Report
+from cachepilot.readable import number
+from cachepilot.sense.collect import Seen
+from cachepilot.sense.counterfactuals import DEFAULT
+from cachepilot.sense.counters import WINDOW
+from cachepilot.sense.wire_curves import value_at
+from cachepilot.sizes import PAGE_BYTES, human_bytes
+
+ERRORS = 2.0
+"""Standard errors on either side of a ratio of two measurements."""
+OFFLINE = "the node is not connected: nothing is measured now"
+
+
+@dataclass(frozen=True)
+class _Default:
+    """The miss ratio under the default at the first memory, and by how much it may be wrong.
+
+    `why_not` says why it is not known, where it is not.
+    """
+
+    miss_ratio: float
+    error: float
+    why_not: str = ""
+
+
+def _default_of(seen: Seen) -> _Default:
+    tenant, first = seen.tenant, seen.tenant.first_bytes
+    now = tenant.indicators.miss_ratio
+    if first <= 0:
+        return _Default(now, 0.0, "its first memory is not known")
+    is_first = abs(tenant.limit_bytes - first) < PAGE_BYTES or not seen.wire.limit_bytes
+    if tenant.policy == DEFAULT and is_first:
+        return _Default(now, 0.0)
+    curves = tenant.curves
+    if not tenant.trust.trusted or curves is None:
+        return _Default(now, 0.0, tenant.trust.reason or "there are no curves yet")
+    if DEFAULT not in curves.policies:
+        return _Default(now, 0.0, f"there is no curve of {DEFAULT}")
+    return _Default(*_at(curves, first))
+
+
+def _at(curves: Curves, limit_bytes: int) -> tuple[float, float]:
+    """The miss ratio of the default at a limit, and half the width of its error bar."""
+    row, sizes = curves.policies.index(DEFAULT), curves.sizes_bytes.tolist()
+    miss = value_at(sizes, curves.miss_ratio[row].tolist(), 1.0, limit_bytes)
+    bars = curves.error_bar
+    error = 0.0 if bars is None else value_at(sizes, bars[row].tolist(), 0.0, limit_bytes)
+    return miss, error
+
+
+def compare(
+    node: str, report: Report, baselines: Baselines, interval_s: float, is_connected: bool
+) -> list[TenantComparison]:
+    """Every tenant of a node, by cgroup."""
+    seen = list(report.collected.seen.values())
+    if not seen:
+        return []
+    defaults = [_default_of(one) for one in seen]
+    predicted = _predicted(report, seen, defaults)
+    found = []
+    for one, known, (low, middle, high) in zip(seen, defaults, predicted.T.tolist(), strict=True):
+        cgroup = one.tenant.cgroup
+        objective = report.objectives.of(cgroup)
+        why_not = _why_not(one, known, is_connected)
+        now = _now(one, report.collected.time_s, interval_s) if is_connected else None
+        before = baselines.of(cgroup)
+        told = default = None
+        if now is not None and not why_not:
+            ops = now.throughput_ops
+            default = PredictedReading(
+                ops / middle, ops / high, ops / low,
+                known.miss_ratio, DEFAULT, one.tenant.first_bytes,
+            )  # fmt: skip
+            told = Ratio(middle, low, high, Source.PREDICTED)
+        found.append(
+            TenantComparison(
+                node=node,
+                cgroup=cgroup,
+                weight=float(objective.weight),
+                has_slo=objective.has_slo,
+                now=now,
+                default=default,
+                before=_before(before),
+                versus_default=told,
+                versus_before=_versus_before(now, before),
+                why=_why(now, default, why_not),
+            )
+        )
+    return found
+
+
+def _predicted(report: Report, seen: Sequence[Seen], defaults: Sequence[_Default]) -> FloatArray:
+    """Throughput now over that of the default, at least, likely and at most, of shape (3, N)."""
+    snapshot = report.collected.snapshot
+    model = throughput_model([one.tenant for one in seen], snapshot.device, ModelKind.SERVICE)
+    now = np.array([one.tenant.indicators.miss_ratio for one in seen], np.float64)
+    then = np.array([one.miss_ratio for one in defaults], np.float64)
+    error = np.array([one.error for one in defaults], np.float64)
+    wait_us = model.wait_us(then)
+    ops_now = model.ops(now, model.wait_us(now))
+    likely, fewer, more = (
+        ops_now / model.ops(np.clip(miss, 0.0, 1.0), wait_us)
+        for miss in (then, then - error, then + error)
+    )
+    # The model's own error: of what changes, none of it where nothing does.
+    off = np.array([(one.tenant.demand.error_pct or 0.0) / 100 for one in seen], np.float64)
+    off = np.where(then == now, 0.0, off)
+    low = likely * np.exp(-np.hypot(np.log(likely / fewer), off))
+    high = likely * np.exp(np.hypot(np.log(more / likely), off))
+    found: FloatArray = np.stack([low, likely, high])
+    return found
+
+
+def _why_not(seen: Seen, known: _Default, is_connected: bool) -> str:
+    if not is_connected:
+        return OFFLINE
+    window = seen.window
+    if window is None or window.ops <= 0:
+        return "nothing was done in the last intervals"
+    return known.why_not
+
+
+def _now(seen: Seen, time_s: float, interval_s: float) -> MeasuredReading | None:
+    window, tenant = seen.window, seen.tenant
+    if window is None:
+        return None
+    accessed = seen.sample is not None
+    return MeasuredReading(
+        window.ops,
+        window.miss_ratio if accessed else None,
+        tenant.policy,
+        tenant.limit_bytes,
+        time_s - WINDOW * interval_s,
+        time_s,
+    )
+
+
+def _before(known: Baseline | None) -> MeasuredReading | None:
+    if known is None or known.ops is None:
+        return None
+    return MeasuredReading(
+        known.ops,
+        known.miss_ratio,
+        known.policy,
+        known.limit_bytes,
+        known.until_s - known.seconds,
+        known.until_s,
+    )
+
+
+def _versus_before(now: MeasuredReading | None, known: Baseline | None) -> Ratio | None:
+    """Both are measured, at different times: the error is what single intervals scatter by."""
+    before = None if known is None else known.ops
+    if now is None or known is None or not before or now.throughput_ops <= 0:
+        return None
+    ratio = now.throughput_ops / before
+    error = ERRORS * known.scatter * hypot(1 / sqrt(known.intervals), 1 / sqrt(WINDOW))
+    return Ratio(ratio, ratio / (1 + error), ratio * (1 + error), Source.MEASURED)
+
+
+def _why(now: MeasuredReading | None, default: PredictedReading | None, why_not: str) -> str:
+    if now is None or default is None:
+        return f"not known: {why_not or 'nothing is measured yet'}"
+    span = f"{number(default.low_ops)} to {number(default.high_ops)}"
+    return (
+        f"{number(now.throughput_ops)} op/s are measured; the kernel's default at its first memory"
+        f" of {human_bytes(default.limit_bytes)} is predicted to give"
+        f" {number(default.throughput_ops)} ({span})"
+    )
