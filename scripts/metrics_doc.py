@@ -39,6 +39,8 @@ OPENING = """\
 
 Written by `scripts/metrics_doc.py` from the code; do not edit. Names follow Prometheus: base units,
 `_total` for what only grows. A series is left out while its value is unknown.
+The controller has none of the tenants of a node that is stale: one from which no snapshot came for
+five control intervals.
 
 The controller answers `GET /metrics` on its HTTP address, each agent on its own
 (`metrics` in its configuration). Scrape both: what is said of a tenant is in one of them only. A

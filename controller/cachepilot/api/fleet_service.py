@@ -8,6 +8,7 @@ from cachepilot.api.service import UnknownError, some
 from cachepilot.api.shapes.courses import CourseView
 from cachepilot.api.shapes.questions import Consolidation, Pin, WhatIf, WhatIfAnswer
 from cachepilot.api.shapes.views import DecisionView, NodeView, TenantDetail, TenantView
+from cachepilot.api.stale import stale_detail, stale_tenant
 from cachepilot.api.views import node_view, tenant_detail, tenant_view
 from cachepilot.domain.course import Span
 from cachepilot.domain.objectives import pins
@@ -36,7 +37,7 @@ class ControlService:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self.past = LookingBack(fleet)
-        self._made: dict[str, tuple[Report, list[TenantView]]] = {}
+        self._made: dict[str, tuple[Report, str, list[TenantView]]] = {}
 
     @property
     def changes(self) -> Changes:
@@ -70,22 +71,34 @@ class ControlService:
 
     def tenants(self, node: str | None = None) -> list[TenantView]:
         """Tenants of one node or of all, by node and cgroup."""
-        reports = self._reports(node)
-        return [one for name, report in reports.items() for one in self._rows(name, report)]
+        reports, stale = self._reports(node), self._stale()
+        return [
+            one
+            for name, report in reports.items()
+            for one in self._rows(name, report, stale.get(name, ""))
+        ]
 
-    def _rows(self, node: str, report: Report) -> list[TenantView]:
-        """Rows of one node: made once per cycle, however many ask."""
+    def _rows(self, node: str, report: Report, why: str) -> list[TenantView]:
+        """Rows of one node, `why` it is stale: made once per cycle, and once more when it is."""
         made = self._made.get(node)
-        if made is None or made[0] is not report:
+        if made is None or made[0] is not report or made[1] != why:
             rows = [tenant_view(node, report, cgroup) for cgroup in report.collected.seen]
-            made = self._made[node] = report, rows
-        return made[1]
+            rows = [stale_tenant(row, why) for row in rows] if why else rows
+            made = self._made[node] = report, why, rows
+        return made[2]
+
+    def _stale(self) -> dict[str, str]:
+        """Why nodes are stale, of those that are."""
+        told = ((name, loop.why_stale) for name, loop in self._fleet.loops().items())
+        return {name: why for name, why in told if why}
 
     def tenant(self, cgroup: str, node: str | None = None) -> TenantDetail:
         """One tenant and why it has what it has."""
         name, report = self._find(cgroup, node)
         objectives = self._fleet.asked().objectives
-        return tenant_detail(name, report, cgroup, self._fleet.config.planner, objectives)
+        found = tenant_detail(name, report, cgroup, self._fleet.config.planner, objectives)
+        why = self._stale().get(name)
+        return stale_detail(found, why) if why else found
 
     def course(self, cgroup: str, node: str | None, span: Span) -> CourseView:
         """How one tenant did of late."""
@@ -219,13 +232,19 @@ class ControlService:
         report = reports[question.node]
         snapshot, config = report.collected.snapshot, self._fleet.config.planner
         asked = Question(**question.model_dump())
-        return WhatIfAnswer.of(what_if(snapshot, report.objectives, config, asked))
+        found = what_if(snapshot, report.objectives, config, asked)
+        why = self._stale().get(question.node)
+        notes = [f"{question.node}: {why}", *found.notes] if why else found.notes
+        return WhatIfAnswer.of(replace(found, notes=notes))
 
     def consolidation(self) -> Consolidation:
         """Least memory per tenant, how many more fit, and which nodes can be drained."""
-        reports = self._reports().values()
+        stale, known = self._stale(), self._reports()
+        reports = [report for name, report in known.items() if name not in stale]
         snapshots = [report.collected.snapshot for report in reports]
         told = (one.wire for report in reports for one in report.collected.seen.values())
         asked, planner = self._fleet.asked(), self._fleet.config.planner
         objectives = asked.objectives.among(workloads_of(told))
-        return Consolidation.of(consolidate(snapshots, objectives, planner, asked.pins))
+        found = consolidate(snapshots, objectives, planner, asked.pins)
+        left_out = [f"{name}: left out, {stale[name]}" for name in known if name in stale]
+        return Consolidation.of(replace(found, notes=[*left_out, *found.notes]))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fleet in a few numbers, and its tenants by page."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 
 from cachepilot.api.shapes.shape import Shape
@@ -17,6 +17,8 @@ class FleetView(Shape):
     connected: int
     frozen: int
     """Nodes for which nothing is planned now."""
+    stale: int
+    """Nodes that are not heard of; nothing of what their tenants do is in the sums."""
     tenants: int
     trials: int
     pinned: int
@@ -58,6 +60,7 @@ class Only(StrEnum):
     TRIAL = "trial"
     PINNED = "pinned"
     UNTRUSTED = "untrusted"
+    STALE = "stale"
 
 
 def fleet_view(nodes: Sequence[NodeView], tenants: Sequence[TenantView]) -> FleetView:
@@ -73,6 +76,7 @@ def fleet_view(nodes: Sequence[NodeView], tenants: Sequence[TenantView]) -> Flee
         nodes=len(nodes),
         connected=sum(node.connected for node in nodes),
         frozen=sum(bool(node.problem) for node in nodes),
+        stale=sum(node.stale for node in nodes),
         tenants=len(tenants),
         trials=sum(tenant.trial is not None for tenant in tenants),
         pinned=sum(_is_pinned(tenant) for tenant in tenants),
@@ -92,21 +96,15 @@ def _is_pinned(tenant: TenantView) -> bool:
     return tenant.pinned_policy is not None or tenant.pinned_limit_bytes is not None
 
 
-def _is_listed(tenant: TenantView, only: Only | None) -> bool:
-    """Looks at what is asked for alone: it is asked of every tenant of the fleet."""
-    match only:
-        case None:
-            return True
-        case Only.PROMISED:
-            return bool(tenant.slos)
-        case Only.MISSED:
-            return any(slo.met is False for slo in tenant.slos)
-        case Only.TRIAL:
-            return tenant.trial is not None
-        case Only.PINNED:
-            return _is_pinned(tenant)
-        case Only.UNTRUSTED:
-            return not tenant.trusted
+# Each looks at what is asked for alone: it is asked of every tenant of the fleet.
+_IS_LISTED: dict[Only, Callable[[TenantView], bool]] = {
+    Only.PROMISED: lambda tenant: bool(tenant.slos),
+    Only.MISSED: lambda tenant: any(slo.met is False for slo in tenant.slos),
+    Only.TRIAL: lambda tenant: tenant.trial is not None,
+    Only.PINNED: _is_pinned,
+    Only.UNTRUSTED: lambda tenant: not tenant.trusted,
+    Only.STALE: lambda tenant: tenant.stale,
+}
 
 
 def _attainment(tenant: TenantView) -> float | None:
@@ -145,7 +143,7 @@ def select(
     found = [
         tenant
         for tenant in tenants
-        if _is_listed(tenant, only)
+        if (only is None or _IS_LISTED[only](tenant))
         and all(word in f"{tenant.node} {tenant.cgroup} {tenant.policy}".lower() for word in words)
     ]
     return found if order is None else _ordered(found, order, falling)

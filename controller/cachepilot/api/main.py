@@ -26,6 +26,7 @@ from cachepilot.fleet.config import ControllerConfig, read_config, split_address
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.scrape import Scraper
 from cachepilot.fleet.server import FleetServer
+from cachepilot.fleet.silence import SilenceWatch
 from cachepilot.fleet.tls import check_tls, http_options
 from cachepilot.store.store import Store
 
@@ -63,6 +64,7 @@ class Controller:
         self.fleet = Fleet(config, self.store, self._scraper)
         self.service = ControlService(self.fleet)
         self.server = FleetServer(self.fleet, config)
+        self._silence = SilenceWatch(self.fleet, interval_s)
         self._tasks: list[asyncio.Task[None]] = []
 
     def _objectives(self) -> Objectives:
@@ -74,6 +76,7 @@ class Controller:
         self._tasks = [
             asyncio.create_task(self._scraper.run()),
             asyncio.create_task(self._prune()),
+            asyncio.create_task(self._silence.run()),
         ]
 
     async def stop(self) -> None:

@@ -69,6 +69,7 @@ _NODES = _gauges(
     {
         "connected": "1 while its agent has a session.",
         "frozen": "1 while nothing is planned for it, or what is planned cannot be stored.",
+        "stale": "1 while no snapshot comes: its tenants have no series of the controller then.",
         "last_seen_timestamp_seconds": "The node's time of its last snapshot.",
         "tenants": "Managed cgroups.",
         "budget_bytes": "Memory that all its tenants share.",

@@ -35,7 +35,12 @@ def _slo_samples(labels: Sequence[str], slo: SloView) -> Iterator[Sample]:
 
 
 def _tenant_samples(tenant: TenantView) -> Iterator[Sample]:
-    """At most 30 series: 11 of the tenant, 4 of each of 3 SLOs, and one of each event."""
+    """At most 30 series: 11 of the tenant, 4 of each of 3 SLOs, and one of each event.
+
+    None of a tenant whose node is stale: what holds there is not known.
+    """
+    if tenant.stale:
+        return
     prefix, labels = "cachepilot_tenant_", (tenant.node, tenant.cgroup)
     yield prefix + "info", (*labels, tenant.policy, tenant.mode, tenant.indicator), 1
     yield prefix + "limit_bytes", labels, tenant.limit_bytes
@@ -62,10 +67,11 @@ def _node_samples(node: NodeView) -> Iterator[Sample]:
     yield prefix + "info", (*labels, node.kind, node.kernel, node.agent_version), 1
     yield prefix + "connected", labels, node.connected
     yield prefix + "frozen", labels, bool(node.problem)
+    yield prefix + "stale", labels, node.stale
     yield prefix + "last_seen_timestamp_seconds", labels, node.last_seen_s
-    yield prefix + "tenants", labels, node.tenants
+    yield prefix + "tenants", labels, None if node.stale else node.tenants
     yield prefix + "budget_bytes", labels, node.budget_bytes
-    yield prefix + "allocated_bytes", labels, node.limits_bytes
+    yield prefix + "allocated_bytes", labels, None if node.stale else node.limits_bytes
     yield prefix + "device_reads_per_second", labels, node.device_iops
     known = node.device_capacity_iops > 0
     yield (
@@ -73,7 +79,9 @@ def _node_samples(node: NodeView) -> Iterator[Sample]:
         labels,
         node.device_capacity_iops if known else None,
     )
-    share = node.device_iops / node.device_capacity_iops if known else None
+    share = None
+    if known and node.device_iops is not None:
+        share = node.device_iops / node.device_capacity_iops
     yield prefix + "device_share_ratio", labels, share
     yield prefix + "plan_epoch", labels, node.epoch
     yield prefix + "dropped_events_total", labels, node.dropped_events_total

@@ -15,9 +15,11 @@ from cachepilot.api.shapes.views import (
     TrialView,
     WorkloadView,
 )
+from cachepilot.api.stale import stale_node
 from cachepilot.domain.objectives.objective import UNNAMED, Objective, Objectives
 from cachepilot.domain.planned import Action
 from cachepilot.domain.units import US_PER_S
+from cachepilot.node.freshness import NEVER_HEARD
 from cachepilot.node.loop import NodeLoop
 from cachepilot.node.protection import why_floor, why_kept
 from cachepilot.node.shown.report import Report
@@ -33,9 +35,9 @@ def node_view(loop: NodeLoop) -> NodeView:
     """A node, also one that is not connected."""
     hello, report = loop.hello, loop.report
     seen = [] if report is None else list(report.collected.seen.values())
-    problem = "no snapshot was seen since the controller began" if report is None else ""
     device = None if report is None else report.collected.snapshot.device
-    return NodeView(
+    why = loop.why_stale
+    view = NodeView(
         name=loop.name,
         kind=hello.kind,
         kernel=hello.kernel,
@@ -53,9 +55,11 @@ def node_view(loop: NodeLoop) -> NodeView:
         device_iops=0.0 if report is None else report.collected.device_iops,
         tenants=len(seen),
         dropped_events_total=0 if report is None else report.collected.dropped_events_total,
-        problem=problem or ("" if report is None else report.problem),
+        problem=NEVER_HEARD if report is None else report.problem,
         conditions=[] if report is None else _conditions(report.collected.conditions),
+        heard_s=loop.heard_s or None,
     )
+    return stale_node(view, why) if why else view
 
 
 def _conditions(told: Iterable[wire.Condition]) -> list[ConditionView]:
@@ -117,6 +121,7 @@ def tenant_view(node: str, report: Report, cgroup: str) -> TenantView:
         readahead_policy=told.readahead.policy if told.HasField("readahead") else None,
         conditions=_conditions(told.conditions),
         workload=_workload(told),
+        stale=False,
     )
 
 

@@ -29,6 +29,7 @@ from cachepilot.node.deciding.decider import Decider, Look
 from cachepilot.node.deciding.presence import beside_away
 from cachepilot.node.deciding.wish import pinned
 from cachepilot.node.epochs import Epochs
+from cachepilot.node.freshness import NEVER_HEARD, Clock, Freshness, stale_text
 from cachepilot.node.keeper import Keeper
 from cachepilot.node.plan_step import Planned, held_fast, plan_step
 from cachepilot.node.protection import protected
@@ -76,6 +77,7 @@ class NodeLoop:
         asked: Callable[[], Asked],
         scraped: Scraped,
         changes: Changes | None = None,
+        clock: Clock = time.monotonic,
     ) -> None:
         self.name = row.name
         self.hello = wire.Hello.FromString(row.hello) if row.hello else wire.Hello(node=row.name)
@@ -89,6 +91,7 @@ class NodeLoop:
         self._changes = Changes() if changes is None else changes
         self._config, self._store, self._asked = config, store, asked
         self._interval_s = config.interval_ms / 1000
+        self.freshness = Freshness(self._interval_s, clock)
         self._scraped = NodeScrape(scraped)
         self._collector = Collector(row.name, self._scraped, self._interval_s)
         stored = node_state.stored(row)
@@ -135,6 +138,13 @@ class NodeLoop:
         """The last one that was given out; 0 before the first."""
         return self._epochs.last
 
+    @property
+    def why_stale(self) -> str:
+        """What is told of the node while it is stale; empty while it is not."""
+        if not self.freshness.is_stale:
+            return ""
+        return stale_text(self.heard_s) if self.freshness.was_heard else NEVER_HEARD
+
     def begin(self, hello: wire.Hello, address: str = LOOPBACK) -> None:
         """A session begins, from an address of the network."""
         with self._turn:
@@ -164,6 +174,7 @@ class NodeLoop:
         epoch = self._epochs.take()
         plan = wire.Plan(epoch=epoch, snapshot=seen.sequence, lease_ms=self._config.lease_ms)
         self.last_seen_s, self.heard_s = seen.time_us / 1e6, self._store.now_s()
+        self.freshness.hear()
         _ = self.report  # Of the cycle before: it looks at what this one changes.
         started = time.perf_counter()
         try:
@@ -372,6 +383,8 @@ class NodeLoop:
             if moves or self._was_moving or self._cycles % SAVE_CYCLES == 0:
                 self._save()
             self._was_moving = moves
+            # The time that all of this took is no silence of the node.
+            self.freshness.hear()
         except Exception:
             LOG.exception("node %s: what follows a cycle failed", self.name)
 

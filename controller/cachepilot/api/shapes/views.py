@@ -54,12 +54,17 @@ class NodeView(Shape):
     limits_bytes: int
     """Sum of the limits of its tenants."""
     device_capacity_iops: float
-    device_iops: float
+    device_iops: float | None
+    """None while nothing is known of it: a stale node's is left out."""
     tenants: int
     dropped_events_total: int
     problem: str
     """Why nothing is planned, or nothing begun, for it now; empty when all is well."""
     conditions: list[ConditionView] = Field(default=[])
+    stale: bool = False
+    """Whether no snapshot came for five control intervals: nothing measured of it is shown."""
+    heard_s: float | None = None
+    """The controller's time of its last snapshot, seconds since 1970."""
 
 
 class SloView(Shape):
@@ -141,6 +146,8 @@ class TenantView(Shape):
     conditions: list[ConditionView] = Field(default=[])
     workload: WorkloadView | None = None
     """Null where it is none of Kubernetes."""
+    stale: bool = False
+    """Whether its node is stale: readings and what is judged by them are null."""
 
 
 class CurvesView(Shape):

@@ -123,7 +123,7 @@ def _head(detail: TenantDetail) -> Iterator[RenderableType]:
         f"floor {human_bytes(tenant.floor_bytes)}, in use {human_bytes(tenant.current_bytes)}, "
         f"mode {tenant.mode}, weight {tenant.weight:g}, priority {tenant.priority}"
     )
-    yield Text(f"why: {detail.why}")
+    yield Text(f"why: {detail.why}", style="bold red" if tenant.stale else "")
     if tenant.readahead_policy is not None:
         yield Text(f"readahead policy {tenant.readahead_policy}")
     if tenant.pinned_policy or tenant.pinned_limit_bytes:

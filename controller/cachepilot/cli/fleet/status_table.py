@@ -31,7 +31,7 @@ def node_line(node: NodeView) -> Text:
         line.append("  no agent", style="bold red")
     budget, given = human_bytes(node.budget_bytes), human_bytes(node.limits_bytes)
     line.append(f"  {given} of {budget} allocated", style="not bold")
-    if node.device_capacity_iops > 0:
+    if node.device_capacity_iops > 0 and node.device_iops is not None:
         busy = formats.share(node.device_iops / node.device_capacity_iops, 0)
         reads = formats.count(node.device_capacity_iops)
         line.append(f"  device {busy} of {reads} reads/s", style="not bold")
@@ -41,7 +41,7 @@ def node_line(node: NodeView) -> Text:
     for one in node.conditions:
         line.append(f"  {one.message}", style="not bold yellow")
     if node.problem:
-        line.append(f"  {node.problem}", style="bold yellow")
+        line.append(f"  {node.problem}", style="bold red" if node.stale else "bold yellow")
     return line
 
 
@@ -68,7 +68,9 @@ def _limit(tenant: TenantView) -> str:
 
 
 def _last(tenant: TenantView, now_s: float) -> Text:
-    """What matters most: interference, why nothing may be done, a trial, the last decision."""
+    """What matters most: silence, interference, distrust, a trial, the last decision."""
+    if tenant.stale:
+        return Text("stale", style="bold red")
     if tenant.interference:
         return Text(tenant.interference, style="yellow")
     if not tenant.trusted:

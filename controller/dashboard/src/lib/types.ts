@@ -10,6 +10,7 @@ export interface Fleet {
   nodes: number;
   connected: number;
   frozen: number;
+  stale: number;
   tenants: number;
   trials: number;
   pinned: number;
@@ -37,11 +38,15 @@ export interface Node {
   budget_bytes: number;
   limits_bytes: number;
   device_capacity_iops: number;
-  device_iops: number;
+  device_iops: number | null;
   tenants: number;
   dropped_events_total: number;
   problem: string;
   conditions: Condition[];
+  /** No snapshot came for five control intervals: nothing that was measured of it is told. */
+  stale: boolean;
+  /** The controller's time of its last snapshot. */
+  heard_s: number | null;
 }
 
 export interface Slo {
@@ -113,6 +118,8 @@ export interface Tenant {
   readahead_policy: string | null;
   conditions: Condition[];
   workload: Workload | null;
+  /** Its node is stale: readings, and whether SLOs are met, are null. */
+  stale: boolean;
 }
 
 export interface Curves {
