@@ -78,6 +78,7 @@ def test_a_killed_agent_is_stale_everywhere_and_leaves_the_metrics(pilot: Autopi
     pilot.start("agent")
     pilot.until(lambda: pilot.tenants()["/t/kv"]["throughput_ops"])
     assert not pilot.node()["stale"] and pilot.get("/fleet")["stale"] == 0
+    pilot.until(lambda: "heard again" in (pilot.folder / "controller.log").read_text())
     log = (pilot.folder / "controller.log").read_text()
     assert log.count("stale: no snapshot") == 1 and log.count("heard again") == 1
 
@@ -120,4 +121,4 @@ def test_each_change_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     watch.look()
     watch.look()
     assert told == ["plant"] and not here.service.tenants()[0].stale
-    assert [one.message for one in caplog.records if "stale" in one.message].__len__() == 1
+    assert len([one for one in caplog.records if "stale" in one.message]) == 1

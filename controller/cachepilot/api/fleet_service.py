@@ -67,7 +67,8 @@ class ControlService:
 
     def nodes(self) -> list[NodeView]:
         """Every node that was ever seen, by name."""
-        return [node_view(loop) for loop in self._fleet.loops().values()]
+        rivals = self._fleet.rivals
+        return [node_view(loop, rivals.of(name)) for name, loop in self._fleet.loops().items()]
 
     def tenants(self, node: str | None = None) -> list[TenantView]:
         """Tenants of one node or of all, by node and cgroup."""

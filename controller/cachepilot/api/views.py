@@ -19,6 +19,7 @@ from cachepilot.api.stale import stale_node
 from cachepilot.domain.objectives.objective import UNNAMED, Objective, Objectives
 from cachepilot.domain.planned import Action
 from cachepilot.domain.units import US_PER_S
+from cachepilot.fleet.rivals import Rival
 from cachepilot.node.freshness import NEVER_HEARD
 from cachepilot.node.loop import NodeLoop
 from cachepilot.node.protection import why_floor, why_kept
@@ -30,9 +31,11 @@ from cachepilot.sense.collect import Seen
 from cachepilot.sense.conditions import workloads_of
 from cachepilot.v1 import session_pb2 as wire
 
+NAME_TAKEN = "name_taken"
 
-def node_view(loop: NodeLoop) -> NodeView:
-    """A node, also one that is not connected."""
+
+def node_view(loop: NodeLoop, rival: Rival | None = None) -> NodeView:
+    """A node, also one that is not connected; `rival` is a second agent of its name."""
     hello, report = loop.hello, loop.report
     seen = [] if report is None else list(report.collected.seen.values())
     device = None if report is None else report.collected.snapshot.device
@@ -56,10 +59,18 @@ def node_view(loop: NodeLoop) -> NodeView:
         tenants=len(seen),
         dropped_events_total=0 if report is None else report.collected.dropped_events_total,
         problem=NEVER_HEARD if report is None else report.problem,
-        conditions=[] if report is None else _conditions(report.collected.conditions),
+        conditions=_node_conditions(report, rival),
         heard_s=loop.heard_s or None,
     )
     return stale_node(view, why) if why else view
+
+
+def _node_conditions(report: Report | None, rival: Rival | None) -> list[ConditionView]:
+    found = [] if report is None else _conditions(report.collected.conditions)
+    if rival is not None:
+        told = ConditionView(kind=NAME_TAKEN, message=rival.text, since_s=rival.since_s)
+        found.append(told)
+    return found
 
 
 def _conditions(told: Iterable[wire.Condition]) -> list[ConditionView]:

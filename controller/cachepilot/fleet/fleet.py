@@ -14,6 +14,7 @@ from cachepilot.domain.objectives.pins import Pin
 from cachepilot.domain.units import DAY_S
 from cachepilot.errors import InputError
 from cachepilot.fleet.config import ControllerConfig
+from cachepilot.fleet.rivals import Rivals
 from cachepilot.node.changes import Changes, Topic
 from cachepilot.node.loop import Asked, NodeLoop
 from cachepilot.node.timing import forget_node
@@ -36,6 +37,7 @@ class Fleet:
         self.config, self.store = config, store
         self._scraped = scraped
         self.changes = Changes()
+        self.rivals = Rivals(self.changes)
         self._lock = threading.Lock()
         stored = store.objectives()
         if stored is None:

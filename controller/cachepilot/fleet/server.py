@@ -7,6 +7,7 @@ session with a status and one line.
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NoReturn
@@ -18,7 +19,9 @@ from cachepilot.errors import InputError
 from cachepilot.fleet.config import ControllerConfig
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.peer import StrangerError, address_of, check_peer
+from cachepilot.fleet.sessions import DisplacedError, NameTakenError, Session, Sessions
 from cachepilot.fleet.tls import agent_credentials
+from cachepilot.node.freshness import stale_after_s
 from cachepilot.node.loop import NodeLoop
 from cachepilot.sense.validate import ProtocolError, check_hello, check_snapshot
 from cachepilot.v1 import session_pb2 as wire
@@ -40,43 +43,13 @@ GRACE_S = 2.0
 Context = grpc.aio.ServicerContext[bytes, bytes]
 
 
-class DisplacedError(InputError):
-    """A newer session of the same node took the place of this one."""
-
-
-class _Session:
-    """What one stream is to the others: it can be displaced by a newer one of its node.
-
-    `older` is the session whose place it takes, until that has ended.
-    """
-
-    def __init__(self, node: str, older: "_Session | None") -> None:
-        self.node, self.older = node, older
-        self.displaced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.ended = asyncio.Event()
-
-    def displace(self) -> None:
-        if not self.displaced.done():
-            self.displaced.set_result(None)
-
-    async def wait_for_older(self) -> None:
-        """Until no older session of the node runs.
-
-        One that was cut off while it waited leaves those that it waited for: they still run.
-        """
-        while self.older is not None:
-            self.older.displace()
-            await self.older.ended.wait()
-            self.older = self.older.older
-
-
 class FleetServer:
     """Listens for agents; `port` is known once it is started."""
 
     def __init__(self, fleet: Fleet, config: ControllerConfig) -> None:
         self._fleet, self._config = fleet, config
         self._silence_s = max(SILENCE_MIN_S, SILENCE_INTERVALS * config.interval_ms / 1000)
-        self._sessions: dict[str, _Session] = {}
+        self._sessions = Sessions(stale_after_s(config.interval_ms / 1000), time.monotonic)
         self._open = 0
         self._workers = ThreadPoolExecutor(WORKERS, thread_name_prefix="cycle")
         self._server: grpc.aio.Server | None = None
@@ -126,6 +99,9 @@ class FleetServer:
             await _refuse(context, grpc.StatusCode.PERMISSION_DENIED, str(error))
         except DisplacedError as error:
             await _refuse(context, grpc.StatusCode.ABORTED, str(error))
+        except NameTakenError as error:
+            # Told once, as the node's condition: it tries again and again.
+            await context.abort(grpc.StatusCode.ALREADY_EXISTS, str(error))
         except InputError as error:
             await _refuse(context, grpc.StatusCode.FAILED_PRECONDITION, str(error))
         except TimeoutError:
@@ -143,11 +119,13 @@ class FleetServer:
         check_hello(message.hello)
         if self._config.tls is not None:
             check_peer(message.hello.node, context.auth_context())
-        session = self._enter(message.hello.node)
+        session = self._enter(message.hello, address_of(context.peer()))
+        cut: Any = lambda _: self._sessions.cut(session)  # noqa: E731
+        context.add_done_callback(cut)
         try:
             await session.wait_for_older()
             loop = await self._run(self._fleet.join, message.hello.node)
-            await self._run(loop.begin, message.hello, address_of(context.peer()))
+            await self._run(loop.begin, message.hello, session.address)
             loop.connected = True
             LOG.info("node %s: a session began", loop.name)
             welcome = wire.Welcome(interval_ms=self._config.interval_ms)
@@ -158,33 +136,27 @@ class FleetServer:
                 await self._end(loop)
                 LOG.info("node %s: a session ended", loop.name)
         finally:
-            self._leave(session)
+            self._sessions.leave(session)
 
-    def _enter(self, node: str) -> _Session:
-        """Makes a session the newest of its node."""
-        session = self._sessions[node] = _Session(node, self._sessions.get(node))
-        return session
+    def _enter(self, hello: wire.Hello, address: str) -> Session:
+        try:
+            return self._sessions.enter(hello, address)
+        except NameTakenError:
+            self._fleet.rivals.refused(hello.node, address, self._fleet.store.now_s())
+            raise
 
-    def _leave(self, session: _Session) -> None:
-        """A session is over; the next one waits for the one that this had yet to displace."""
-        session.ended.set()
-        if self._sessions.get(session.node) is not session:
-            return
-        if session.older is None:
-            del self._sessions[session.node]
-        else:
-            self._sessions[session.node] = session.older
-
-    async def _listen(self, context: Context, session: _Session, loop: NodeLoop) -> None:
+    async def _listen(self, context: Context, session: Session, loop: NodeLoop) -> None:
         sequence = 0
         while True:
             raw = await self._next(context, session)
             if raw is grpc.aio.EOF:
+                session.has_left = not context.cancelled()
                 return
             message = _parsed(raw)
             kind = message.WhichOneof("message")
             if kind == "ack":
                 loop.acknowledge(message.ack)
+                session.acked_epoch = max(session.acked_epoch, message.ack.epoch)
             elif kind == "snapshot":
                 check_snapshot(message.snapshot, sequence)
                 sequence = message.snapshot.sequence
@@ -206,9 +178,10 @@ class FleetServer:
             await asyncio.wait((ending,))
             raise
 
-    async def _next(self, context: Context, session: _Session) -> Any:
+    async def _next(self, context: Context, session: Session) -> Any:
         """The next message; TimeoutError after silence, InputError when displaced."""
         reading = asyncio.ensure_future(context.read())
+        session.waits_since = time.monotonic()
         try:
             done, _ = await asyncio.wait(
                 (reading, session.displaced),
@@ -216,7 +189,9 @@ class FleetServer:
                 return_when=asyncio.FIRST_COMPLETED,
             )
         finally:
-            if not reading.done():
+            if reading.done():
+                session.waits_since = None
+            else:
                 reading.cancel()
         if session.displaced in done:
             raise DisplacedError(f"node {session.node}: displaced by a newer session of this node")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells when a node becomes stale and when it is heard again: nobody asks at the time it does."""
+"""Tells of what changes by silence: a node becomes stale, or a second agent of it tries no more."""
 
 import asyncio
 import logging
@@ -32,6 +32,7 @@ class SilenceWatch:
                 LOG.info("node %s: heard again", name)
             self._fleet.changes.tell(Topic.NODE, name)
         self._stale &= now.keys()
+        self._fleet.rivals.end_old()
 
     async def run(self) -> None:
         """Looks until it is cancelled."""

@@ -22,10 +22,12 @@ class ConditionView(Shape):
     """What an operator should know of a node or a tenant, for as long as it holds."""
 
     kind: str
-    """`limit_asserted`, `limit_yielded` or `other_manager`."""
+    """`limit_asserted`, `limit_yielded`, `other_manager`, or `name_taken`: a second agent in the
+    node's name is refused."""
     message: str
     since_s: float
-    """The node's time at which it was first seen, seconds since 1970."""
+    """The node's time at which it was first seen, seconds since 1970; of `name_taken` the
+    controller's."""
 
 
 class WorkloadView(Shape):

@@ -76,7 +76,7 @@ export interface Trial {
 }
 
 export interface Condition {
-  kind: "limit_asserted" | "limit_yielded" | "other_manager";
+  kind: "limit_asserted" | "limit_yielded" | "other_manager" | "name_taken";
   message: string;
   since_s: number;
 }
