@@ -96,7 +96,7 @@ def test_a_node_is_stale_after_so_many_of_its_own_intervals() -> None:
         clock = _Clock()
         fresh = Freshness(interval_s, clock)
         assert fresh.is_stale and not fresh.was_heard
-        fresh.hear()
+        fresh.hear(0.0)
         clock.now_s += WINDOW * interval_s * 0.99
         assert not fresh.is_stale
         clock.now_s += interval_s

@@ -90,7 +90,7 @@ class ControlService:
 
     def _stale(self) -> dict[str, str]:
         """Why nodes are stale, of those that are."""
-        told = ((name, loop.why_stale) for name, loop in self._fleet.loops().items())
+        told = ((name, loop.freshness.why) for name, loop in self._fleet.loops().items())
         return {name: why for name, why in told if why}
 
     def tenant(self, cgroup: str, node: str | None = None) -> TenantDetail:

@@ -20,7 +20,7 @@ class SilenceWatch:
     def look(self) -> None:
         """Tells whoever looks of nodes that became stale, or are no more."""
         loops = self._fleet.loops()
-        now = {name: one.why_stale for name, one in loops.items() if one.freshness.was_heard}
+        now = {name: one.freshness.why for name, one in loops.items() if one.freshness.was_heard}
         for name, why in now.items():
             if bool(why) is (name in self._stale):
                 continue

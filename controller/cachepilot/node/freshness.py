@@ -26,10 +26,14 @@ class Freshness:
         self._after_s = stale_after_s(interval_s)
         self._clock = clock
         self._heard_at: float | None = None
+        self._heard_s = 0.0
 
-    def hear(self) -> None:
-        """A snapshot came, or all that follows from one is done."""
-        self._heard_at = self._clock()
+    def hear(self, heard_s: float) -> None:
+        """A snapshot came, or all that follows from one is done.
+
+        `heard_s`: when it came, seconds since 1970.
+        """
+        self._heard_at, self._heard_s = self._clock(), heard_s
 
     @property
     def was_heard(self) -> bool:
@@ -42,8 +46,12 @@ class Freshness:
         heard_at = self._heard_at
         return heard_at is None or self._clock() - heard_at > self._after_s
 
-
-def stale_text(heard_s: float) -> str:
-    """What is told of a stale node, last heard of at `heard_s`, seconds since 1970."""
-    since = f"{datetime.fromtimestamp(heard_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    return f"stale: no snapshot since {since}; what was measured is not shown"
+    @property
+    def why(self) -> str:
+        """What is told of the node while it is stale; empty while it is not."""
+        if not self.is_stale:
+            return ""
+        if not self.was_heard:
+            return NEVER_HEARD
+        since = f"{datetime.fromtimestamp(self._heard_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return f"stale: no snapshot since {since}; what was measured is not shown"

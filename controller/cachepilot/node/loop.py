@@ -29,7 +29,7 @@ from cachepilot.node.deciding.decider import Decider, Look
 from cachepilot.node.deciding.presence import beside_away
 from cachepilot.node.deciding.wish import pinned
 from cachepilot.node.epochs import Epochs
-from cachepilot.node.freshness import NEVER_HEARD, Clock, Freshness, stale_text
+from cachepilot.node.freshness import Clock, Freshness
 from cachepilot.node.keeper import Keeper
 from cachepilot.node.plan_step import Planned, held_fast, plan_step
 from cachepilot.node.protection import protected
@@ -138,13 +138,6 @@ class NodeLoop:
         """The last one that was given out; 0 before the first."""
         return self._epochs.last
 
-    @property
-    def why_stale(self) -> str:
-        """What is told of the node while it is stale; empty while it is not."""
-        if not self.freshness.is_stale:
-            return ""
-        return stale_text(self.heard_s) if self.freshness.was_heard else NEVER_HEARD
-
     def begin(self, hello: wire.Hello, address: str = LOOPBACK) -> None:
         """A session begins, from an address of the network."""
         with self._turn:
@@ -174,7 +167,7 @@ class NodeLoop:
         epoch = self._epochs.take()
         plan = wire.Plan(epoch=epoch, snapshot=seen.sequence, lease_ms=self._config.lease_ms)
         self.last_seen_s, self.heard_s = seen.time_us / 1e6, self._store.now_s()
-        self.freshness.hear()
+        self.freshness.hear(self.heard_s)
         _ = self.report  # Of the cycle before: it looks at what this one changes.
         started = time.perf_counter()
         try:
@@ -384,7 +377,7 @@ class NodeLoop:
                 self._save()
             self._was_moving = moves
             # The time that all of this took is no silence of the node.
-            self.freshness.hear()
+            self.freshness.hear(self.heard_s)
         except Exception:
             LOG.exception("node %s: what follows a cycle failed", self.name)
 
