@@ -15,7 +15,7 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// A file does not hold what its format promises.
+    /// A file does not hold what its format requires.
     #[error("{}: {message}", path.display())]
     Format {
         /// The offending file.

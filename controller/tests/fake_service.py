@@ -71,7 +71,7 @@ def slo(kind: str, target: float, measured: float, state: str = "kept") -> SloVi
         state=state,
         met=met,
         attainment=0.994 if met else 0.61,
-        why=f"{target:g} asked, {measured:g} predicted",
+        why=f"target {target:g}, {measured:g} predicted",
         windows_total=3600,
         windows_met_total=3578 if met else 2196,
     )
@@ -323,7 +323,7 @@ class FakeService:
             ],
             unallocated_bytes=(question.budget_bytes or 1024 * MIB) - 960 * MIB,
             device_share=0.65,
-            notes=["/system.slice/batch.service: curves are not trusted, it stays as it is"],
+            notes=["no curves yet: held at the current setting, except for pins: batch.service"],
         )
 
     def consolidation(self) -> Consolidation:

@@ -69,7 +69,7 @@ def test_no_more_is_asked_of_a_limit_that_was_yielded_and_explain_says_why(tmp_p
     # It had begun to give memory, and that is given up at the first rewriting.
     assert 1 <= len(plant.take_asked()) <= 2
     detail = world.service.tenant("/a")
-    assert detail.why.startswith(f"kept: its limit is left to who else sets it: {WHO}")
+    assert detail.why.startswith(f"unchanged: another program sets its limit: {WHO}")
     [condition] = detail.tenant.conditions
     assert (condition.kind, condition.message) == ("limit_yielded", WHO)
     assert condition.since_s == pytest.approx(plant.yielded_us["/a"] / 1e6)

@@ -98,7 +98,7 @@ def test_memory_comes_first_from_whom_it_serves_nothing(tmp_path: Path) -> None:
     assert batch.limit_bytes <= 64 * MIB
     assert cached.limit_bytes >= 96 * MIB and needs.limit_bytes >= 60 * MIB
     assert any("it hits 0%, and no more can be lost; the curves cannot be" in one for one in said)
-    assert "kept: the curves cannot be trusted" in planned_why(here, "/batch")
+    assert "unchanged: confidence in the curves is low" in planned_why(here, "/batch")
 
 
 def test_who_hits_as_much_as_it_keeps_gives_nothing_while_curves_are_doubted(

@@ -270,5 +270,5 @@ def test_tables_that_do_not_fit_are_told_by_where_they_are(
     whole = {"tenants": {"/a": tenant}, "away": {"/a": {"state": tenant, "since_s": 1.0}}}
     found = node_state.from_json(json.dumps(whole), "node")
     assert found.tenants["/a"].policy.policies == found.away["/a"].state.policy.policies == []
-    told = "node: 2 parts cannot be read and begin anew: "
+    told = "node: 2 parts cannot be read and start again: "
     assert told + "away./a.state.policy.policies, tenants./a.policy.policies" in caplog.text

@@ -129,7 +129,7 @@ def test_pins_beyond_the_budget_get_what_the_others_leave() -> None:
     for i in (0, 2):
         assert found.actions[i].limit_bytes == seen.tenants[i].floor_bytes
     assert 0 <= found.unallocated_bytes < 4096 * 3
-    assert "exceed the budget by" in found.notes[0]
+    assert "exceed the capacity by" in found.notes[0]
     assert "all that fits" in found.notes[1]
 
 
@@ -168,7 +168,7 @@ def test_what_is_held_may_exceed_the_budget_and_the_others_share_the_rest(
     for tenant, action in zip(seen.tenants[1:], found.actions[1:], strict=True):
         assert action.limit_bytes >= tenant.floor_bytes
         assert over <= 0 or action.limit_bytes <= tenant.limit_bytes
-    assert any("exceed the budget by" in note for note in found.notes) is (over > 0)
+    assert any("exceed the capacity by" in note for note in found.notes) is (over > 0)
     total = sum(action.limit_bytes for action in found.actions)
     assert total <= max(budget, budget + over)
     assert found.unallocated_bytes == max(0, budget - total)
@@ -196,7 +196,7 @@ def test_a_tenant_without_curves_is_held_and_may_be_pinned(allocator: str) -> No
     action = found.actions[0]
     assert action.held is Held.NO_CURVES
     assert (action.policy, action.limit_bytes) == (blind.policy, blind.limit_bytes)
-    assert action.why == "kept: there are no curves of it: nothing sampled yet"
+    assert action.why == "unchanged: there are no curves yet: nothing sampled yet"
     record = Record(seen, EVERYBODY, config, found)
     assert from_json(to_json(record), "here") == record
     pin = Pin(cgroup="/t00000", policy="lfu", limit_bytes=blind.floor_bytes + 4096)

@@ -131,7 +131,7 @@ def rows(found: Sequence[Outcome]) -> list[Row]:
             "%",
             better="higher",
             goal=measured.WINDOWS_MET_PCT,
-            reference=f"one-second windows of promises that can be kept; {about}",
+            reference=f"one-second windows of SLOs that can be met; {about}",
         ),
         *Row.worst_of(
             "autopilot.simulated.qos_attainable_error_pct",

@@ -59,7 +59,7 @@ def test_an_slo_is_set_and_deleted(shared: Autopilot, open_page: Open) -> None:
     page.get_by_role("button", name="Delete the SLO of throughput").click()
     expect(row).to_have_count(0)
     page.get_by_role("button", name="Delete the SLO of hit ratio").click()
-    expect(page.get_by_text("Nothing is promised to it.")).to_be_visible()
+    expect(page.get_by_text("It has no SLO.")).to_be_visible()
     assert _stated(shared, "/t/kv") is None
 
 

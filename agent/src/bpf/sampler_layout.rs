@@ -78,7 +78,7 @@ impl Counts {
         Some((Self::from_cpus([bytes].iter()), unsampled_pages))
     }
 
-    /// Whether these were read before `other` was, or since then began anew: totals only grow.
+    /// Whether these were read before `other` was, or since then started again: totals only grow.
     #[must_use]
     pub fn is_before(&self, other: &Self) -> bool {
         let totals = |of: &Self| [of.accesses, of.misses, of.evictions, of.refaults, of.read_calls];
@@ -132,7 +132,7 @@ impl Losses {
         Self { dropped_events, unsampled_pages, untracked_calls }
     }
 
-    /// What was lost since these were `before`; all of it when they began anew since.
+    /// What was lost since these were `before`; all of it when they started again since.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         let grown = |now: u64, then: u64| now.checked_sub(then).unwrap_or(now);
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!((now, rest_pages), (of(1, 2, 3), 6));
         assert_eq!(decode_share(&bytes[1..]), None);
         assert_eq!(of(5, 2, 9).since(now), of(4, 0, 6));
-        assert_eq!(now.since(of(2, 2, 2)), of(1, 0, 1), "the first began anew");
+        assert_eq!(now.since(of(2, 2, 2)), of(1, 0, 1), "the first started again");
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub fn open(sizes: SamplerSizes) -> Result<Box<dyn AccessSource>> {
 
 /// Where accesses come from: the kernel's own counts, the sampler, or what stands for them.
 pub trait AccessSource: Send {
-    /// Tracks a cgroup as part of the tenant in `slot`; sets its threshold anew.
+    /// Tracks a cgroup as part of the tenant in `slot`; sets its threshold again.
     ///
     /// # Errors
     /// What the kernel says.

@@ -131,7 +131,7 @@ impl Watch {
     }
 
     /// Reads the counts of a member once more. A watch that is gone though its cgroup is not, as
-    /// when the memory controller was turned off and on again, begins anew.
+    /// when the memory controller was turned off and on again, starts again.
     fn refresh(&self, cgroup_id: u64) -> Result<()> {
         let mut rest_pages = self.rest_pages(cgroup_id)?;
         let read = self.read(cgroup_id)?;

@@ -123,7 +123,7 @@ fn metrics(text: &str, public: bool) -> Checked<Option<SocketAddr>> {
     match address.ip().is_loopback() || public {
         true => Ok(Some(address)),
         false => {
-            Err(format!("metrics = {text:?}: beyond this host only with metrics_public = true"))
+            Err(format!("metrics = {text:?}: outside this host only with metrics_public = true"))
         }
     }
 }

@@ -26,7 +26,7 @@ pub enum Kind {
     Simulated,
 }
 
-/// Files that make a connection mutually authenticated, PEM each. They are read anew for every
+/// Files that make a connection mutually authenticated, PEM each. They are read again for every
 /// connection, so that renewed ones are picked up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -7,7 +7,7 @@ use crate::wire;
 use cachepilot_models::curve::Curve;
 use cachepilot_models::minisim::OnlineBank;
 
-/// Curves are computed anew when so large a share of the samples behind them is.
+/// Curves are computed again when so large a share of the samples behind them is.
 const NEW_SHARE: f64 = 0.04;
 
 /// What the curves of a tenant were when they last changed by more than chance.

@@ -27,10 +27,10 @@ const PHASE_PATIENCE: u64 = 4;
 const PATIENCE: u64 = 8;
 /// One for the same phase has before seen this share of the pages that its predecessor knows.
 const PAGES_SEEN: f64 = 0.8;
-/// One begins anew after so many half-lives: a policy that was swapped in now would not have the
+/// One starts again after so many half-lives: a policy that was swapped in now would not have the
 /// state that one has that was there ever since.
 const REFRESH: u64 = 64;
-/// A successor that learns begins anew when so many times the pages it has can be sampled.
+/// A successor that learns starts again when so many times the pages it has can be sampled.
 const OVERTAKEN: f64 = 4.0;
 /// Phases that are followed last so many times as long as it takes to see their working set.
 const SHORTEST_PHASE: u64 = 3;
@@ -297,7 +297,7 @@ impl TenantCurves {
         }
     }
 
-    /// Memory above the bound: begins anew at a lower rate, down to where the largest cache has few
+    /// Memory above the bound: starts again at a lower rate, down to where the largest cache has few
     /// pages and what is left does not depend on the rate; a cache that shrinks keeps its memory.
     /// What was published stays until there is better.
     fn give_back(&mut self) -> Result<()> {

@@ -146,7 +146,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    /// Before the first session: an overdue release, a first look, and overdue ways back.
+    /// Before the first session: an overdue release, a first look, and overdue rollbacks.
     async fn prepare(&mut self) -> Result<()> {
         if self.book.lease_until().is_some_and(|until| until <= Instant::now()) {
             self.on_lease_end().await;

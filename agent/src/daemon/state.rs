@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 const FILE: &str = "agent.json";
 const LOCK: &str = "agent.lock";
 
-/// A promise to return to the defaults unless it is renewed, in wall time so that it also holds
+/// When to return to the defaults unless that is put off, in wall time so that it also holds
 /// across restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 /// The most that a change may wait without being renewed: a day.
 pub const TTL_MAX_MS: u32 = 86_400_000;
-/// A way back that failed is tried again after so long.
+/// A rollback that failed is tried again after so long.
 const FAILED_AGAIN_MS: u64 = 5_000;
 /// One that the node refused, as below a floor that rose meanwhile.
 const REFUSED_AGAIN_MS: u64 = 60_000;
@@ -42,7 +42,7 @@ pub struct Change {
     pub cgroup: String,
     /// Its id.
     pub cgroup_id: u64,
-    /// The way back.
+    /// The rollback.
     pub back: Back,
     /// When it is undone, milliseconds since 1970.
     pub deadline_ms: u64,
@@ -225,7 +225,7 @@ impl Unconfirmed {
     }
 
     /// Takes in what became of an action: what is set to stay waits no more. What failed leaves
-    /// the way back as it was.
+    /// the rollback as it was.
     pub fn settle(&mut self, action: &wire::Action, result: &wire::Result) {
         if result.outcome() == Outcome::Gone {
             self.drop_if(action.cgroup_id, |change| change.is_of(action));
@@ -277,7 +277,7 @@ impl Unconfirmed {
         due().filter(|change| !(lowering && goes(change) == Way::Up)).map(Change::action).collect()
     }
 
-    /// Takes in what became of a way back.
+    /// Takes in what became of a rollback.
     pub fn tried(&mut self, action: &wire::Action, result: &wire::Result, now_ms: u64) {
         if result.outcome() == Outcome::Gone {
             return self.drop_if(action.cgroup_id, |change| change.is_of(action));

@@ -22,7 +22,7 @@ impl Daemon {
         }
     }
 
-    /// Undoes changes whose time was over at the last look. A way back that fails is tried again.
+    /// Undoes changes whose time was over at the last look. A rollback that fails is tried again.
     pub(super) async fn undo_overdue(&mut self) {
         if self.book.state().unconfirmed.is_empty() {
             return;

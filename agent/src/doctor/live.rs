@@ -151,7 +151,7 @@ fn evictions(canary: &Canary, sampler: &dyn AccessSource) -> Vec<Check> {
         .into()
 }
 
-/// The canary's file is truncated and written anew; what it had in memory is gone.
+/// The canary's file is truncated and rewritten; what it had in memory is gone.
 fn removals(canary: &Canary, sampler: &dyn AccessSource) -> Check {
     const NAME: &str = "removals";
     let inode = inode_of(canary);

@@ -103,7 +103,7 @@ impl AgentMetrics {
         self.actions.get_or_create(&label(outcome)).inc();
     }
 
-    /// Counts the outcome of a way back that the agent went by itself.
+    /// Counts the outcome of a rollback that the agent did by itself.
     pub fn undone(&self, outcome: Outcome) {
         self.undone.get_or_create(&label(outcome)).inc();
     }

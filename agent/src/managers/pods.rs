@@ -6,7 +6,7 @@
 //! its id, with either of their two drivers: `kubepods-burstable-pod1b4c_2e.slice` and
 //! `cri-containerd-3f9a….scope` by systemd, `pod1b4c-2e` and `3f9a…` by cgroupfs. Asking the runtime
 //! takes its socket and no rights in the cluster. It knows the labels of a pod as they were when its
-//! sandbox was made: a label that is changed later is seen when the pod is made anew.
+//! sandbox was made: a label that is changed later is seen when the pod is recreated.
 
 use super::Finding;
 use crate::wire::Workload;

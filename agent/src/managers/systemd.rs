@@ -172,7 +172,7 @@ impl Systemd {
         Ok(bus)
     }
 
-    /// A connection that is lost is made anew the next time.
+    /// A connection that is lost is recreated the next time.
     async fn unless_lost<T>(&self, result: zbus::Result<T>) -> zbus::Result<T> {
         if let Err(zbus::Error::InputOutput(_)) = &result {
             *self.bus.lock().await = None;

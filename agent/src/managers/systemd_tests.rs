@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Against one that plays systemd on a real bus, for answers that the real one gives seldom; what
+//! Against one that plays systemd on a real bus, for answers that the real one gives rarely; what
 //! the real one does is tested in the machine.
 
 use super::*;

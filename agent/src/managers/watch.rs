@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Asks again and again: programs seldom, units and workloads when there are new tenants.
+//! Asks again and again: programs rarely, units and workloads when there are new tenants.
 
 use super::pods::{self, Pods};
 use super::systemd::{Systemd, lineage, unit_name};
@@ -12,14 +12,14 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 /// Tenants are looked through so often.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// What changes seldom is asked for anew after so long.
+/// What changes rarely is asked for again after so long.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(600);
 /// A runtime that does not know a cgroup, or does not answer, is asked again after so long: at first,
 /// and at most.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 const RETRY_INTERVAL_MAX: Duration = Duration::from_secs(64);
 
-/// Asks until it is dropped. What was found is put together anew only when something changed.
+/// Asks until it is dropped. What was found is put together again only when something changed.
 pub(super) async fn run(settings: &Settings, systemd: Option<&Systemd>, shared: &Shared) {
     let mut ticks = interval(LOOK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The session with the controller: connects, says hello, sends snapshots and acknowledgements,
-//! receives plans, and begins anew whenever that ends.
+//! receives plans, and starts again whenever that ends.
 //!
 //! It runs beside the rest of the agent and shares nothing with it but bounded channels, so that a
 //! slow controller never holds up what happens on the node.

@@ -116,7 +116,7 @@ class ControlService:
         self._fleet.change_objectives(lambda _: objectives)
 
     def set_objective(self, objective: Objective) -> None:
-        """Adds one statement, or replaces that of the same pattern."""
+        """Adds one objective, or replaces that of the same pattern."""
 
         def change(earlier: Objectives) -> Objectives:
             patterns = [one.pattern for one in earlier.tenants]
@@ -129,7 +129,7 @@ class ControlService:
         self._fleet.change_objectives(change)
 
     def delete_objective(self, pattern: str) -> None:
-        """Removes one statement; UnknownError when there is none of that pattern."""
+        """Removes one objective; UnknownError when there is none of that pattern."""
 
         def change(earlier: Objectives) -> Objectives:
             left = tuple(one for one in earlier.tenants if one.pattern != pattern)

@@ -25,16 +25,16 @@ class FleetView(Shape):
     untrusted: int
     budget_bytes: int
     limits_bytes: int
-    """Memory given: the sum of all limits."""
+    """Memory allocated: the sum of all limits."""
     saved_bytes: int
     """Of tenants that had a limit before the autopilot came: what they had, less what they have."""
     throughput_ops: float
     promises: int
     promises_met: int
-    """Promises that are met now, of those that are measured."""
+    """SLOs that are met now, of those that are measured."""
     promises_unmeasured: int
     attainment: float | None
-    """Share of the windows of the last hour in which promises were kept, all alike."""
+    """Share of the windows of the last hour in which SLOs were met, all alike."""
 
 
 class Order(StrEnum):
@@ -108,7 +108,7 @@ _IS_LISTED: dict[Only, Callable[[TenantView], bool]] = {
 
 
 def _attainment(tenant: TenantView) -> float | None:
-    """The worst of its promises."""
+    """The worst of its SLOs."""
     return min((one.attainment for one in tenant.slos if one.attainment is not None), default=None)
 
 

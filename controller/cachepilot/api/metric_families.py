@@ -53,15 +53,15 @@ _TENANTS = _gauges(
 )
 _SLOS = [
     Described(
-        "cachepilot_slo_target_operations_per_second", "gauge", TENANT, "Throughput promised."
+        "cachepilot_slo_target_operations_per_second", "gauge", TENANT, "Target of throughput."
     ),
     Described(
-        "cachepilot_slo_target_latency_p99_seconds", "gauge", TENANT, "Latency promised at p99."
+        "cachepilot_slo_target_latency_p99_seconds", "gauge", TENANT, "Target of latency at p99."
     ),
-    Described("cachepilot_slo_target_hit_ratio", "gauge", TENANT, "Hit ratio promised."),
-    Described("cachepilot_slo_met", "gauge", SLO, "1 when the promise was kept, last window."),
+    Described("cachepilot_slo_target_hit_ratio", "gauge", TENANT, "Target of the hit ratio."),
+    Described("cachepilot_slo_met", "gauge", SLO, "1 when the SLO was met, last window."),
     Described("cachepilot_slo_windows_total", "counter", SLO, "Windows that were judged."),
-    Described("cachepilot_slo_windows_met_total", "counter", SLO, "Windows that kept the promise."),
+    Described("cachepilot_slo_windows_met_total", "counter", SLO, "Windows that met the SLO."),
 ]
 _NODES = _gauges(
     "cachepilot_node_",
@@ -105,7 +105,7 @@ FAMILIES: tuple[Described, ...] = (
     ),
     Described("cachepilot_build_info", "gauge", ("version",), "Always 1."),
 )
-"""What is made anew of the service for every scrape."""
+"""What is computed of the service at every scrape."""
 CONTROL_LOOP = (
     Described(
         "cachepilot_control_step_seconds",
@@ -129,7 +129,7 @@ CONTROL_LOOP = (
         "cachepilot_control_cycles_unstored_total",
         "counter",
         ("node",),
-        "Control cycles whose state could not be stored, and that therefore sent only ways back.",
+        "Control cycles whose state could not be stored, and that therefore sent only rollbacks.",
     ),
     Described(
         "cachepilot_control_decisions_lost_total",

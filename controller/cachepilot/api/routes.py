@@ -36,7 +36,7 @@ SomeCgroup = Annotated[str | None, Query(description="Only this cgroup.")]
 SomeNode = Annotated[
     str | None, Query(description="Needed where cgroups of one name are on several nodes.")
 ]
-Pattern = Annotated[str, Query(description="The statement's cgroup, as it was given.")]
+Pattern = Annotated[str, Query(description="The objective's cgroup, as it was given.")]
 Limit = Annotated[int, Query(ge=1, le=HISTORY_MAX, description="How many, the newest first.")]
 Search = Annotated[
     str, Query(max_length=256, description="Words that node, cgroup or policy all have in them.")
@@ -159,13 +159,13 @@ def _add_objectives(routes: APIRouter, service: Service) -> None:
 
     @routes.post("/objectives", tags=["objectives"], response_model_exclude_none=True)
     def set_objective(objective: ObjectiveShape) -> ObjectivesShape:
-        """Adds one statement, or replaces that of the same cgroup."""
+        """Adds one objective, or replaces that of the same cgroup."""
         service.set_objective(objective.objective())
         return ObjectivesShape.of(service.objectives())
 
     @routes.delete("/objectives", tags=["objectives"], response_model_exclude_none=True)
     def delete_objective(cgroup: Pattern) -> ObjectivesShape:
-        """Removes one statement."""
+        """Removes one objective."""
         service.delete_objective(cgroup)
         return ObjectivesShape.of(service.objectives())
 

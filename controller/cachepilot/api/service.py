@@ -83,10 +83,10 @@ class Service(Protocol):
         """Replaces all objectives; they are stored before this returns."""
 
     def set_objective(self, objective: Objective) -> None:
-        """Adds one statement, or replaces that of the same pattern."""
+        """Adds one objective, or replaces that of the same pattern."""
 
     def delete_objective(self, pattern: str) -> None:
-        """Removes one statement; UnknownError when there is none of that pattern."""
+        """Removes one objective; UnknownError when there is none of that pattern."""
 
     def pin(self, pin: Pin) -> None:
         """Fixes the policy, the limit or both of a tenant until it is unpinned."""

@@ -127,7 +127,7 @@ def _change(
     )
     order(state, policy, cost)
     saves, since = max((known.lead[best], "lately"), (known.returns[best], "yet, as before"))
-    why = f"{saves:.0f} pages fewer to read {since}, {cost:.0f} to read anew"
+    why = f"{saves:.0f} pages fewer to read {since}, {cost:.0f} to read again"
     if known.cpu.any():
         why += "; the CPU time of both is counted as pages"
     returns = best == 0 or policy == before

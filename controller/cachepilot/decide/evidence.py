@@ -24,9 +24,9 @@ from cachepilot.sense.counterfactuals import Counterfactual, Floats
 SURE = 2.0
 """Standard errors of a calibration: by so much it may be off."""
 SETTLING = 2.0
-"""Times its cost a change may read more than it will: not held against its calibration."""
+"""Times its cost a change may read more than it will: not compared with its calibration."""
 WORST = 2.25
-"""Times its cost: what an undone change reads anew there and back, and a quarter until judged."""
+"""Times its cost: what an undone change reads again there and back, and a quarter until judged."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def _noise(now: Floats, before: Floats, rate: Floats) -> Floats:
 
 
 def _errors(states: Sequence[PolicyState], errors: Floats) -> Floats:
-    """The relative error of what a change is held against: of a trial that of its origin."""
+    """The relative error of what a change is compared with: of a trial that of its origin."""
     found = zip(states, errors.tolist(), strict=True)
     return np.array([one if at.trial is None else at.trial.origin_error for at, one in found])
 
@@ -167,7 +167,7 @@ def _climbed(
 
 
 def _cost(told: Sequence[Counterfactual], config: DecideConfig) -> Floats:
-    """Pages that changing to each policy reads anew, shape (tenants, policies)."""
+    """Pages that changing to each policy reads again, shape (tenants, policies)."""
     least = config.switch_share * np.array([one.cache_pages for one in told])
     return np.asarray(np.maximum([one.reread for one in told], least[:, None]))
 
@@ -188,8 +188,8 @@ def _keep_ledger(
     """What was read more than the default would have read, and what that is; by tenant.
 
     `spent` are misses and CPU time of the policies in force. `due` is what the default misses: as
-    measured where it is in force, but for what it reads anew; elsewhere the least that it may miss,
-    as its calibration follows that of the policy in force, whose own error is no saving.
+    measured where it is in force, but for what it reads again; elsewhere the least that it may
+    miss, as its calibration follows that of the policy in force, whose own error is no saving.
     """
     for state, one, more in zip(states, due.tolist(), (spent - due).tolist(), strict=True):
         state.default_cost += one
@@ -208,7 +208,7 @@ def _calibrate(
     elapsed_s: float,
     config: DecideConfig,
 ) -> Floats:
-    """Holds measured against predicted, but for what was read anew because of a change: that.
+    """Holds measured against predicted, but for what was read again because of a change: that.
 
     `noise` is the variance of what is predicted of the policies in force, as they are sampled.
     """
@@ -283,7 +283,7 @@ def _sure(
 def _counted(states: Sequence[PolicyState], sure: Floats) -> Floats:
     """The share of what each policy saved that counts, shape (tenants, policies).
 
-    It is the share that is sure. Of the way back to the default from what is not confirmed all
+    It is the share that is sure. Of the rollback to the default from what is not confirmed all
     counts: noise alone begins no change, and may well end one.
     """
     counted = sure.copy()

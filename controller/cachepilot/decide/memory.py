@@ -3,7 +3,7 @@
 
 The same law as for policies. What the present limits cost more than those of the plan is summed up,
 as far as it exceeds what curves may be wrong by; limits change when that sum exceeds what changing
-may cost (rent or buy: Borodin, Linial and Saks 1992). What is measured since is held against the
+may cost (rent or buy: Borodin, Linial and Saks 1992). What is measured since is compared with the
 limits of before, by curves calibrated there, and the change is confirmed or undone by it.
 """
 
@@ -162,7 +162,7 @@ def _donors(seen: MemoryInterval) -> list[MemoryTenant]:
 
 
 def _cost(seen: MemoryInterval) -> float:
-    """What is lost when a change turns out wrong: those who gave read it anew."""
+    """What is lost when a change turns out wrong: those who gave read it again."""
     return sum(_cost_of(one) for one in seen.movers.values())
 
 

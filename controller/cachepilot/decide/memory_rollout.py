@@ -23,11 +23,11 @@ from cachepilot.sizes import PAGE_BYTES
 STUCK_S, STUCK_MAX_S = 60.0, 3600.0
 """For so long a limit that the node did not move is left as it is: at first, and at most."""
 LOSS_COSTS = 2.0
-"""Times its cost a change may lose before it is undone: that is read anew, and once more."""
+"""Times its cost a change may lose before it is undone: that is read again, and once more."""
 
 
 def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
-    """Follows tenants that are gone, and limits that the node took back or that are back."""
+    """Follows tenants that are gone, and limits that the node rolled back or that are back."""
     for name, origin in list(state.restore.items()):
         one = seen.tenants.get(name)
         if _is_gone(seen, name, origin) or (one is not None and _is_back(one, origin)):
@@ -57,7 +57,7 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
     there = [name for name in change.members if name in seen.tenants]
     undone = [name for name in there if seen.tenants[name].undone is not None]
     if undone:
-        why = f"the node took it back for want of plans: {', '.join(undone)}"
+        why = f"the node rolled it back for want of plans: {', '.join(undone)}"
         return found + _end(state, seen, Event.ABANDONED, why)
     if not change.members:
         state.change = None
@@ -96,12 +96,12 @@ def _is_back(one: MemoryTenant, origin: Origin) -> bool:
 
 
 def is_going_back(state: MemoryState, time_s: float) -> bool:
-    """Whether limits are on their way back, and not only asked for in vain."""
+    """Whether limits are rolled back, and not only asked for in vain."""
     return any(time_s - one.since_s <= WAY_BACK_S for one in state.restore.values())
 
 
 def restart(change: MemoryChange) -> None:
-    """Limits have other ends, or others move: what is promised is of those, as all is."""
+    """Limits have other ends, or others move: the prediction is of those."""
     change.promised, change.since, change.settled_s = None, Gain(), None
 
 
@@ -138,7 +138,7 @@ def _keep_needed(
 ) -> list[Decision]:
     """Keeps what is needed; the parts of ways that are for a gain go on to be judged by it.
 
-    They are held against the limits that there would be with what is needed alone.
+    They are compared with the limits that there would be with what is needed alone.
     """
     _hold(state, change, seen)
     kept = {name: one for name, one in change.members.items() if name not in parts}
@@ -344,6 +344,6 @@ def wanted(state: MemoryState, seen: MemoryInterval) -> dict[str, int]:
 
 
 def under_way(state: MemoryState, time_s: float) -> frozenset[str]:
-    """Whose limit is not confirmed, or is on its way back: its policy stays meanwhile."""
+    """Whose limit is not confirmed, or is rolled back: its policy stays meanwhile."""
     members = () if state.change is None else state.change.members
     return frozenset((*members, *(state.restore if is_going_back(state, time_s) else ())))

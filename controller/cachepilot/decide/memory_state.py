@@ -15,7 +15,7 @@ STEP_SHARE_MIN = 0.005
 ARRIVED_INTERVALS = 3
 """A limit that has not moved for so long is where it can be."""
 WAY_BACK_S = 60.0
-"""Limits that have not moved for so long are no longer on their way back."""
+"""Limits that have not moved for so long are no longer rolled back."""
 
 
 @quickly_made
@@ -29,7 +29,7 @@ class MemoryTenant:
     by how much less the planned limit may be worth, by the curve's error. `weight` is the factor
     that all of them have.
 
-    `reread_s` is the time that it takes to read what it gives up anew, were all of it wanted again.
+    `reread_s` is the time that it takes to read what it gives up, were all of it wanted again.
     `reached` and `reached_planned` are the parts of its SLO that are predicted to be reached now
     and by the plan, at most 1, `aimed` and `aimed_planned` those of its SLO with the margin above;
     `is_short` says that it measurably misses it, `is_left_out` that the plan cannot keep it.
@@ -45,7 +45,7 @@ class MemoryTenant:
     that its budget allows for a change that turns out wrong. `is_filling` says that its page cache
     has yet to read what its limit has room for, `is_doubted` that nothing is known by which limits
     could be compared.
-    `undone` names a change that the node took back by itself.
+    `undone` names a change that the node rolled back by itself.
     """
 
     cgroup_id: int
@@ -151,7 +151,7 @@ class MemoryInterval:
 class Origin:
     """A limit that a tenant had before a change, and gets back when that is undone.
 
-    On its way back it was at `seen_bytes` since `since_s`.
+    While it is rolled back it was at `seen_bytes` since `since_s`.
     """
 
     cgroup_id: int
@@ -261,7 +261,7 @@ class MemoryState:
     it cost less; that of those whose limits a plan changes counts for it.
 
     `owed` is what tenants did not have of what they keep, and would have had by the plan. `lost` is
-    what changes that were undone cost, until one gains. `restore` are limits on their way back,
+    what changes that were undone cost, until one gains. `restore` are limits that are rolled back,
     `stuck` those that the node did not move.
 
     All that is counted is in the unit of `goal`, and has the `weights` of tenants in it.

@@ -111,7 +111,7 @@ def _give_up(state: PolicyState, trial: Trial, what: What, why: str, seen: Inter
 def end(
     state: PolicyState, trial: Trial, what: What, why: str, seen: Interval, way_back: float = 0.0
 ) -> Outcome:
-    """A change is confirmed or not: what it lost, the pages of the way back with it, is known."""
+    """A change is confirmed or not: what it lost, the pages of the rollback with it, is known."""
     state.trial = None
     lost = state.lost.pop(trial.to_policy, 0.0) + way_back - trial.gained
     if lost > 0:
@@ -122,7 +122,7 @@ def end(
 def _undo(
     state: PolicyState, trial: Trial, what: What, why: str, seen: Interval, cost: float
 ) -> Outcome:
-    """Back to where it came from, which reads so many pages anew."""
+    """Back to where it came from, which reads so many pages again."""
     state.lead_s = 0.0
     state.leads.pop(trial.to_policy, None)
     order(state, trial.from_policy, cost)
@@ -130,13 +130,13 @@ def _undo(
 
 
 def order(state: PolicyState, policy: str, cost: float) -> None:
-    """A policy is to be attached, which reads so many pages anew."""
+    """A policy is to be attached, which reads so many pages again."""
     state.wanted, state.waited_s, state.unproven = policy, 0.0, ""
     state.adapting, state.turnover = SETTLING * cost, cost
 
 
 def most_lost(left: float, cost: float) -> float:
-    """What a change may lose before it is undone: the budget but for the way back, or as much."""
+    """What a change may lose before it is undone: the budget but for the rollback, or as much."""
     return max(cost, left - cost)
 
 

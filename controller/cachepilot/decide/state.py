@@ -28,9 +28,9 @@ class PolicyState:
     the present one is for `lead_s`.
     `default_cost` and `excess` are the ledger: what the default would have cost, and what was read
     more than that. The present policy is in force for `in_force_s`; `adapting` is what it may yet
-    read anew, and after `turnover` more misses its page cache has turned over. It may be `unproven`
-    against the policy that it replaced, as somebody else decided before it was. What is measured of
-    it was `off` by so many pages in the last interval. `barred` says until
+    read again, and after `turnover` more misses its page cache has turned over. It may be
+    `unproven` against the policy that it replaced, as somebody else decided before it was. What is
+    measured of it was `off` by so many pages in the last interval. `barred` says until
     when a policy is not chosen that could not be attached, or was ejected; `lost` are the pages
     that changes to each policy cost more than they saved, since the workload last changed.
     """
@@ -101,7 +101,7 @@ class PolicyState:
         return found
 
     def begin_regime(self, regime: int, time_s: float) -> None:
-        """The workload changed: evidence, and how far policies are off, begin anew.
+        """The workload changed: evidence, and how far policies are off, start again.
 
         Workloads of which a change is told all the time only scatter: what is known is forgotten no
         faster than it was learnt.

@@ -43,7 +43,7 @@ def step_all(
 
 
 def _follow(state: PolicyState, seen: Interval) -> list[Outcome]:
-    """What is in force, and in which regime, before the interval is held against the others."""
+    """What is in force, and in which regime, before the interval is compared with the others."""
     found = rollout.follow(state, seen)
     if seen.regime > state.regime:
         state.begin_regime(seen.regime, seen.time_s)

@@ -10,7 +10,7 @@ from cachepilot.decide.gain import LEAST_INTERVALS, LOOKS, Gain, chance_at, quan
 from cachepilot.sense.counterfactuals import Floats
 
 READ_ANEW = 2
-"""In so many intervals most of what a change reads anew is read: that is no scatter."""
+"""In so many intervals most of what a change reads again is read: that is no scatter."""
 
 
 @dataclass
@@ -18,13 +18,13 @@ class Trial:
     """A policy in force that is not confirmed. Gains are pages that need not be read.
 
     `factor` and `origin_factor` are the calibration of `to_policy` and `from_policy` when the
-    change was made: what is learnt since, of the one in force, moves neither what it promised nor
-    what it is held against. None is as it is when the first interval is judged; `origin_error` is
+    change was made: what is learnt since, of the one in force, moves neither what was predicted nor
+    what it is compared with. None is as it is when the first interval is judged; `origin_error` is
     the standard error of `origin_factor`, as a share of it. `would_cost` are
     the misses of `from_policy`, `groups` the same by group of pages, `profile` those that its
     calibration is of, and `unseen` the share of pages that is not sampled; `raw` are misses of
     `to_policy` as predicted, not calibrated. `baseline` and `predicted` are operations per second
-    and miss ratio; of `misses` since, `reread` may be pages that the change has to read anew.
+    and miss ratio; of `misses` since, `reread` may be pages that the change has to read again.
     CPU time of programs counts as the pages that could be read in it: `to_policy` was expected to
     cost `cpu_us` microseconds per access more than `from_policy`, and cost `cpu` pages more so far.
     For `idle_s` seconds neither missed anything, or nothing was told. The tenant had read `excess`
@@ -93,7 +93,7 @@ class Trial:
         self.raw += raw
 
     def standard_error(self) -> float:
-        """Of the sum of gains: the larger of what the sample tells, and what its course does."""
+        """Of the sum of gains: the larger of what the sample tells and what its values tell."""
         return max(self._of_sample(), self._of_course())
 
     def _of_sample(self) -> float:
@@ -127,11 +127,11 @@ class Trial:
         return hypot(self.bound(alpha), calibrated * self.would_cost)
 
     def is_confirmed(self, error: float) -> bool:
-        """Whether it gained beyond error, all that it read anew included."""
+        """Whether it gained beyond error, all that it read again included."""
         return self.intervals >= LEAST_INTERVALS and self.gained > error
 
     def why_undone(self, cost: float, error: float, undo_times: float) -> str | None:
-        """Why it is to be undone, None when it is not; `cost` are the pages that it read anew."""
+        """Why it is to be undone, None when it is not; `cost` are the pages that it read again."""
         if self.intervals < LEAST_INTERVALS:
             return None
         if self.gained + cost + error < 0:

@@ -58,7 +58,7 @@ class Action:
 
 
 class SloState(StrEnum):
-    """What becomes of a promise.
+    """What becomes of an SLO.
 
     `approaching`: it takes more cycles. `outbid`: tenants of higher priority, or cheaper ones of
     the same, take the memory. `unattainable`: not even all memory of the node would do,
@@ -77,7 +77,7 @@ class SloState(StrEnum):
 
 @dataclass(frozen=True)
 class SloOutcome:
-    """One promise, what the plan is predicted to make of it, and the most that is attainable.
+    """One SLO, what the plan is predicted to make of it, and the most that is attainable.
 
     `target`, `value` and `attainable` are operations per second, microseconds or a hit ratio, as
     `kind` says: `throughput_ops`, `latency_p99_us` or `hit_ratio`. `attainable` is what this node

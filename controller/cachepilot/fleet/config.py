@@ -65,7 +65,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether nobody beyond this host can reach an address."""
+    """Whether nobody outside this host can reach an address."""
     host, _ = split_address(address)
     return is_this_host(host)
 

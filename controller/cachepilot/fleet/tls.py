@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutual TLS for agents and for HTTP: who has no certificate of the client authority is refused."""
+"""Mutual TLS for agents and for HTTP: clients show a certificate of the client authority."""
 
 import ssl
 from typing import Any

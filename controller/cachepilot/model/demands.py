@@ -12,7 +12,7 @@ UNKNOWN_DEMAND = Demand(service_us=100.0, accesses_per_op=1.0)
 """Of a tenant that has done nothing yet."""
 READS_MIN = 5.0
 MISS_MIN = 0.02
-"""Device reads per second, and share of misses, from which a miss is held against device reads."""
+"""Device reads per second, and share of misses, from which a miss is compared with device reads."""
 FITS_PER_CYCLE = 8
 FIT_EVERY, FIT_EACH_UNTIL = 4, 16
 """Demand hardly changes: after so many intervals it is fitted once in so many."""

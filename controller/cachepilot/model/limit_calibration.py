@@ -38,7 +38,7 @@ WALK_SD_MIN = 0.02
 """The least per square root of an e-fold of memory: what a policy's simulation is off the kernel's
 (experiments/conformance)."""
 LEAST_CHANGE = 0.002
-"""Of a miss ratio: a correction is told in such steps, so that curves are corrected seldom."""
+"""Of a miss ratio: a correction is told in such steps, so that curves are corrected rarely."""
 TIME_ERROR = 0.3
 """Of a throughput: what a model is off of which nothing is known."""
 LEAST_S = LEAST_CHANGE * PRIOR_S
@@ -202,7 +202,7 @@ class LimitCalibration:
 def _smoothed(known: Sequence[Anchor], demand: Demand) -> list[float]:
     """By how much the curve is off at each limit, by what is known of all of them.
 
-    A walk may begin anywhere; all that was measured is held against `PRIOR_S` seconds of no error.
+    A walk may begin anywhere; all that was measured is compared with `PRIOR_S` seconds of no error.
     """
     seen = [(math.log(one.limit_bytes), one.off(demand), one.variance(demand)) for one in known]
     per_e_fold = _walk(seen)

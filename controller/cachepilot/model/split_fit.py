@@ -76,7 +76,7 @@ class _Batch:
         """Gradient, (B, 2), and curvature, (B, 2, 2), of the loss.
 
         A residual counts by the power -2.5 of its root: by the power -1, as in least squares that
-        are weighed anew at each step, outliers make for short steps, and by the power -3, as in
+        are weighed again at each step, outliers make for short steps, and by the power -3, as in
         Newton's method, for some that are far too long.
         """
         by = self.of * by_time[:, None]

@@ -111,7 +111,7 @@ class Keeper:
         self._stored.forget()
         if not self.problem:
             LOG.error(
-                "node %s: the store cannot be written: only ways back are sent until it can",
+                "node %s: the store cannot be written: only rollbacks are sent until it can",
                 self._name,
                 exc_info=error,
             )

@@ -52,7 +52,7 @@ LOG = logging.getLogger(__name__)
 ACKS_MAX = 64
 """Acknowledgements that wait for the next cycle; older ones are dropped and counted."""
 SAVE_CYCLES = 10
-"""Windows of promises are stored once in so many cycles."""
+"""Windows of SLOs are stored once in so many cycles."""
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ class NodeLoop:
         return 0.0 if plan is None else plan.device_wait_us
 
     def _with_pins(self, asked: Asked) -> Objectives:
-        """What is asked of this node; made anew only when it changes."""
+        """What is asked of this node; recreated only when it changes."""
         if asked is not self._obeyed[0]:
             self._obeyed = asked, with_pins(asked.objectives, asked.pins, self.name)
         return self._obeyed[1]

@@ -71,7 +71,7 @@ def from_json(text: str, name: str, newer: Mapping[str, str] | None = None) -> N
             dropped.append((*path, "policy", "policies"))
     if dropped:
         told = ", ".join(sorted(".".join(path) for path in dropped)[:NAMED])
-        LOG.error("%s: %d parts cannot be read and begin anew: %s", name, len(dropped), told)
+        LOG.error("%s: %d parts cannot be read and start again: %s", name, len(dropped), told)
     return state
 
 
@@ -124,7 +124,7 @@ def _disown(known: Mapping[Path, TenantState], memory: MemoryState) -> None:
 
 
 def _fits(policy: PolicyState) -> bool:
-    """Whether tables have the shapes that belong together; without policies they are made anew."""
+    """Whether tables have the shapes that belong together; without policies they are recreated."""
     count, groups = len(policy.policies), policy.groups
     shapes = [one.values.shape for one in (policy.totals, policy.climb, policy.calibration)]
     return not count or shapes == [(count, groups), (count, groups + BESIDE), (RATE + 1, count)]
@@ -137,7 +137,7 @@ def stored(row: NodeRow) -> NodeState | None:
     try:
         return from_json(row.state, f"store: node {row.name}", row.tenant_states)
     except RecordError as error:
-        LOG.error("%s; the decider begins anew", error)
+        LOG.error("%s; the decider starts again", error)
         return None
 
 

@@ -27,7 +27,7 @@ CYCLES_FAILED = Counter(
 )
 CYCLES_UNSTORED = Counter(
     "cachepilot_control_cycles_unstored",
-    "Control cycles whose state could not be stored, and that therefore sent only ways back.",
+    "Control cycles whose state could not be stored, and that therefore sent only rollbacks.",
     ("node",),
 )
 DECISIONS_LOST = Counter(

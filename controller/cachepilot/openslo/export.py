@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objectives written as OpenSLO: one SLO for each promise."""
+"""Objectives written as OpenSLO: a document for each SLO."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from cachepilot.domain.objectives.workload import workload_pattern
 from cachepilot.openslo.document import API_VERSION, METRICS, PER_METRIC_UNIT, PREFIX
 
 TARGET = 0.98
-"""Share of windows in which a promise is kept: the budget of configs/prometheus/rules.yml."""
+"""Share of windows in which an SLO is met: the budget of configs/prometheus/rules.yml."""
 WINDOW = "30d"
 NAME_MAX = 63
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
@@ -86,7 +86,7 @@ def _slo(objective: Objective, kind: str, taken: set[str]) -> dict[str, Any]:
 
 
 def documents(objectives: Objectives) -> Iterator[dict[str, Any]]:
-    """An SLO for each promise to cgroups, in the order of the statements.
+    """A document for each SLO of cgroups, in the order of the objectives.
 
     Metrics of tenants have the label `cgroup`, and no names of Kubernetes.
     """
@@ -103,7 +103,7 @@ def openslo_yaml(objectives: Objectives) -> tuple[str, list[str]]:
     """The text of all documents, and what could not be said in them, a line each."""
     text = yaml.safe_dump_all(documents(objectives), sort_keys=False, allow_unicode=True)
     left = [one.pattern for one in objectives.tenants if not one.has_slo]
-    notes = [f"{pattern}: promises nothing, so OpenSLO has no word for it" for pattern in left]
+    notes = [f"{pattern}: has no SLO, and OpenSLO has no key for the rest" for pattern in left]
     named = [one for one in objectives.tenants if workload_pattern(one.pattern) is not None]
     told = "names a workload, of which no metric has the name: left out"
     notes += [f"{one.pattern}: {told}" for one in named if one.has_slo]

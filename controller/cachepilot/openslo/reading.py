@@ -45,7 +45,7 @@ def _validated(model: type[_Model], document: object) -> _Model:
 
 
 def _kind_of_slo(query: str) -> str:
-    """Which promise a query is about."""
+    """Which SLO a query is about."""
     for kind, metric in METRICS.items():
         if re.search(rf"\b{metric}\b", query):
             return kind
@@ -79,7 +79,7 @@ def _annotations(slo: Slo) -> dict[str, Any]:
 
 
 def _table(slo: Slo, indicators: Mapping[str, Sli]) -> dict[str, Any]:
-    """One promise by the keys of the objectives file."""
+    """One SLO by the keys of the objectives file."""
     spec = slo.spec
     if spec.indicator is not None:
         indicator = spec.indicator.spec
@@ -102,7 +102,7 @@ def _table(slo: Slo, indicators: Mapping[str, Sli]) -> dict[str, Any]:
 
 
 def _merge(tables: dict[str, dict[str, Any]], table: dict[str, Any]) -> None:
-    """Adds a promise to the statement of its cgroup."""
+    """Adds an SLO to the objective of its cgroup."""
     statement = tables.setdefault(table["cgroup"], {})
     for key, value in table.items():
         if key in statement and (key in METRICS or statement[key] != value):

@@ -30,7 +30,7 @@ class Explanation:
     `best_policy` has the lowest miss ratio at its present limit, `best_miss_ratio`, of those that
     it may be under. `needed_for_slo_bytes` under `needed_policy` is the least memory that keeps
     every SLO, the device waiting as long as it then would; None when no memory of the node would,
-    or nothing is promised. `held` says whether the curves may be believed.
+    or there is no SLO. `held` says whether the curves may be believed.
     """
 
     cgroup: str
@@ -83,7 +83,7 @@ class _Seen:
     def needed(self) -> tuple[int, int] | None:
         """The least limit that keeps every SLO, and its policy; None when none does.
 
-        None as well while a promise cannot be told from what is measured.
+        None as well while an SLO cannot be told from what is measured.
         """
         tenant, objective = self.asked.tenants[self.row], self.asked.objectives[self.row]
         unmeasured = tenant.indicators.latency_p99_us is None

@@ -22,7 +22,7 @@ from cachepilot.plan.slo_outcomes import slo_outcomes
 from cachepilot.readable import number
 from cachepilot.sizes import human_bytes
 
-BEYOND = "what may not change and the least of the others exceed the budget by"
+BEYOND = "limits that may not change and the minimum of all others exceed the capacity by"
 OVERCOMMITTED = "limits exceed the budget: they shrink by more than the bound on movement"
 UNPREDICTABLE = frozenset(Held) - {Held.NOT, *BY_MODE}
 
@@ -78,7 +78,7 @@ def _disobeyed(tenant: Tenant, objective: Objective, held: Held, then: Setting) 
 
 def _why_held(tenant: Tenant, objective: Objective, held: Held) -> str:
     if held is Held.UNTRUSTED:
-        return f"the curves cannot be trusted: {tenant.trust.reason or 'no reason given'}"
+        return f"confidence in the curves is low: {tenant.trust.reason or 'no reason given'}"
     if held is Held.UNKNOWN_POLICY:
         pinned = (objective.fixed or NOTHING_FIXED).policy
         known = tenant.curves is not None and tenant.policy in tenant.curves.policies
@@ -86,9 +86,9 @@ def _why_held(tenant: Tenant, objective: Objective, held: Held) -> str:
             pinned if known and pinned else tenant.policy
         )
     if held is Held.NO_CURVES:
-        return f"there are no curves of it{tenant.trust.reason and ': '}{tenant.trust.reason}"
+        return f"there are no curves yet{tenant.trust.reason and ': '}{tenant.trust.reason}"
     if held is Held.YIELDED:
-        return f"its limit is left to who else sets it: {tenant.yielded}"
+        return f"another program sets its limit: {tenant.yielded}"
     return f"mode is {held}"
 
 
@@ -97,11 +97,11 @@ def _why(tenant: Tenant, objective: Objective, held: Held, now: Setting, then: S
     pinned = "pinned; " if objective.fixed is not None else ""
     is_certain = held is Held.NOT and not tenant.trust.trusted
     if same and is_certain:
-        return f"{pinned}kept: {_why_held(tenant, objective, Held.UNTRUSTED)}"
+        return f"{pinned}unchanged: {_why_held(tenant, objective, Held.UNTRUSTED)}"
     if held is not Held.NOT and same:
-        return f"{pinned}kept: {_why_held(tenant, objective, held)}"
+        return f"{pinned}unchanged: {_why_held(tenant, objective, held)}"
     if same:
-        return f"{pinned}kept: the allocator found no change that is worth its cost"
+        return f"{pinned}unchanged: no change is worth its cost"
     changes = []
     if now.policy != then.policy:
         changes.append(f"{now.policy} -> {then.policy}")
@@ -109,7 +109,7 @@ def _why(tenant: Tenant, objective: Objective, held: Held, now: Setting, then: S
         changes.append(f"{human_bytes(now.limit_bytes)} -> {human_bytes(then.limit_bytes)}")
     if held in UNPREDICTABLE:
         why = _why_held(tenant, objective, held)
-        return f"{pinned}{', '.join(changes)}: nothing is predicted, {why}"
+        return f"{pinned}{', '.join(changes)}: no prediction, {why}"
     if is_certain:
         hits = 100 * (1 - now.miss_ratio)
         why = _why_held(tenant, objective, Held.UNTRUSTED)
@@ -155,7 +155,7 @@ def _kept_ops(problem: Problem, seen: Outlook) -> list[float]:
 
 def _overcommitted(problem: Problem) -> tuple[str, ...]:
     if problem.over_bytes > 0:
-        return (f"{BEYOND} {human_bytes(problem.over_bytes)}: nobody gets more than its least",)
+        return (f"{BEYOND} {human_bytes(problem.over_bytes)}: every other tenant gets its minimum",)
     return (OVERCOMMITTED,) if problem.widened else ()
 
 

@@ -27,7 +27,7 @@ class Record:
     def applying(self) -> "Record":
         """The same with those objectives alone that hold for a tenant of the snapshot.
 
-        It replays the same: for each tenant the first statement that matched is still the first.
+        It replays the same: for each tenant the first objective that matched is still the first.
         """
         cgroups = {tenant.cgroup for tenant in self.snapshot.tenants}
         by_id = {id(self.objectives.of(cgroup)) for cgroup in cgroups}

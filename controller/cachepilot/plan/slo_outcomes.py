@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of every promise under a plan, and what is attainable where it cannot be kept."""
+"""What becomes of every SLO under a plan, and what is attainable where it cannot be met."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class _Point:
 
 
 def _in_kind(kind: str, point: _Point, tenant: Tenant) -> float | None:
-    """The prediction in the unit of a promise; None when nothing measured leads to it."""
+    """The prediction in the unit of an SLO; None when nothing measured leads to it."""
     if kind == "throughput_ops":
         return point.ops
     if kind == "hit_ratio":
@@ -37,7 +37,7 @@ def _in_kind(kind: str, point: _Point, tenant: Tenant) -> float | None:
 
 
 def measured(kind: str, tenant: Tenant) -> float | None:
-    """What is measured of a tenant in the unit of a promise; None when nothing is."""
+    """What is measured of a tenant in the unit of an SLO; None when nothing is."""
     readings = tenant.indicators
     hit_ratio = 1.0 - readings.miss_ratio
     return {
@@ -48,14 +48,14 @@ def measured(kind: str, tenant: Tenant) -> float | None:
 
 
 def meets(kind: str, value: float, target: float) -> bool:
-    """Whether a value keeps a promise of this kind, to within rounding."""
+    """Whether a value meets an SLO of this kind, to within rounding."""
     if kind == "latency_p99_us":
         return value <= target * (1 + MARGIN)
     return value >= target * (1 - MARGIN)
 
 
 def part_reached(kind: str, value: float, target: float) -> float:
-    """The part of a promise of this kind that a value keeps, at most 1."""
+    """The part of an SLO of this kind that a value reaches, at most 1."""
     if meets(kind, value, target):
         return 1.0
     return target / value if kind == "latency_p99_us" else value / target
@@ -70,17 +70,17 @@ def _targets(objective: Objective) -> Iterator[tuple[str, float]]:
 
 def _why(kind: str, target: float, state: SloState, value: float, attainable: _Point) -> str:
     unit = UNITS[kind]
-    asked = f"{number(target, 6)}{unit} asked, {number(value, 6)} predicted"
+    asked = f"target {number(target, 6)}{unit}, {number(value, 6)} predicted"
     most = f"{number(attainable.ops, 6)} ops/s at a miss ratio of {attainable.miss:.4f}"
     if attainable.wait_us > 0:
         wait = number(attainable.wait_us)
         most += f" if the device is as busy as planned, reads waiting {wait} us"
     return {
         SloState.KEPT: asked,
-        SloState.APPROACHING: f"{asked}; as fast as the bound on movement allows",
-        SloState.OUTBID: f"{asked}; other SLOs come first, attainable alone are {most}",
-        SloState.UNATTAINABLE: f"{asked}; infeasible on this node: attainable are {most}",
-        SloState.HELD: f"{asked}; the tenant may not be changed",
+        SloState.APPROACHING: f"{asked}; limits move as fast as movement_share allows",
+        SloState.OUTBID: f"{asked}; other SLOs come first; alone it could reach {most}",
+        SloState.UNATTAINABLE: f"{asked}; infeasible on this node, which reaches {most} at most",
+        SloState.HELD: f"{asked}; the setting of the tenant is fixed",
     }[state]
 
 
@@ -90,7 +90,7 @@ def slo_outcomes(
     tenants: Sequence[Tenant],
     objectives: Sequence[Objective],
 ) -> tuple[SloOutcome, ...]:
-    """An outcome per promise, in the order of `tenants`, which is that of the problem."""
+    """An outcome per SLO, in the order of `tenants`, which is that of the problem."""
     rows = [i for i, objective in enumerate(objectives) if objective.has_slo]
     if not rows:
         return ()

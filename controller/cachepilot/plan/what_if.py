@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`what_if`: what would be planned if budget, policies, limits or promises were others.
+"""`what_if`: what would be planned if budget, policies, limits or SLOs were others.
 
 A pure function like `plan`, which answers it: nothing is changed.
 """
@@ -20,7 +20,7 @@ from cachepilot.domain.slos import SloStatus
 from cachepilot.domain.snapshot import BYTES_MAX, Snapshot, Tenant
 from cachepilot.domain.what_if import WhatIf, WhatIfAnswer, WhatIfTenant
 from cachepilot.errors import InputError
-from cachepilot.plan.plan import UNPREDICTABLE, plan
+from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.asked import Asked
 from cachepilot.plan.problem.config import Config
 from cachepilot.plan.problem.limits import least_limits
@@ -29,6 +29,15 @@ from cachepilot.sizes import human_bytes, pages_up
 
 SETTLED_ROUNDS = 16
 """The least number of rounds that allocation and device get to agree in a settled state."""
+NOT_PLANNED = {
+    Held.UNTRUSTED: "the model is not reliable yet: held at the current setting",
+    Held.UNKNOWN_POLICY: "no curve of the policy in force: held at the current setting",
+    Held.NO_CURVES: "no curves yet: held at the current setting",
+    Held.OBSERVE: "mode observe: held at the current setting",
+    Held.RECOMMEND: "mode recommend: held at the current setting",
+    Held.YIELDED: "another program sets the limit: held at the current setting",
+}
+"""Why a plan keeps the setting of tenants, which count at their measured miss ratio."""
 NAMES_MAX = 5
 """Of so many tenants a note gives the names."""
 FREE = frozenset((Held.NOT,))
@@ -135,7 +144,7 @@ def _require_room(snapshot: Snapshot, objectives: Objectives, question: WhatIf) 
 
 
 def slo_view(slo: SloOutcome, tenant: Tenant) -> SloStatus:
-    """A promise as it is measured now, and as a plan is predicted to keep it."""
+    """An SLO as it is measured now, and as a plan is predicted to meet it."""
     now = measured(slo.kind, tenant)
     return SloStatus(
         kind=slo.kind,
@@ -167,13 +176,12 @@ def _row(action: Action, slos: list[SloStatus]) -> WhatIfTenant:
 
 
 def _notes(planned: Plan) -> list[str]:
-    """What the plan notes, and who is left as it is, whatever is asked."""
+    """What the plan notes, and the tenants that keep their setting."""
     notes = list(planned.notes)
     for why in Held:
         names = [action.cgroup for action in planned.actions if action.held is why]
         if why is not Held.NOT and names:
-            measured_only = ", valued at its measured miss ratio" if why in UNPREDICTABLE else ""
-            notes.append(f"kept but for what is pinned ({why}{measured_only}): {_names(names)}")
+            notes.append(f"{NOT_PLANNED[why]}, except for pins: {_names(names)}")
     return notes
 
 

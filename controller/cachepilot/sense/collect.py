@@ -76,7 +76,7 @@ class Seen:
 
     @property
     def held_bytes(self) -> int:
-        """Memory that it has or was promised: what goes down counts until it is down."""
+        """Memory that it has or is to get: what goes down counts until it is down."""
         return max(self.limit_bytes, self.wire.target_limit_bytes)
 
     def with_bounds(
@@ -155,7 +155,7 @@ class Demands(Protocol):
 
 
 class Collector:
-    """Collects the snapshots of one node; totals may begin anew and snapshots may be lost.
+    """Collects the snapshots of one node; totals may start again and snapshots may be lost.
 
     Of a time that is far longer than `interval_s`, seconds, nothing is measured: what a tenant did
     in it, and whether the clock was only put forward, nobody saw.
@@ -190,7 +190,7 @@ class Collector:
         self._usable = frozenset((DEFAULT, *hello.policies)) if can else frozenset()
 
     def collect(self, seen: wire.Snapshot, epoch: int, objectives: Objectives) -> Collected:
-        """Takes a snapshot in; curves that contradict themselves are not trusted."""
+        """Takes a snapshot in; curves that contradict themselves have low confidence."""
         time_s = seen.time_us / US_PER_S
         passed = self._clock.advance(time_s)
         if passed.is_gap:
@@ -219,7 +219,7 @@ class Collector:
     def _readings(
         self, told: Mapping[str, wire.Tenant], time_s: float, objectives: Objectives
     ) -> Readings:
-        """Takes the totals of all tenants in; of one that is new or asked otherwise, anew."""
+        """Takes the totals of all tenants in; of one that is new or asked otherwise, again."""
         totals, latency, anew = {}, [], []
         for cgroup, tenant in told.items():
             memory = self._memory.get(cgroup)

@@ -27,7 +27,7 @@ class Counterfactual:
     """One interval of one tenant, in pages.
 
     `misses` has the shape (policies, groups); `reread` are the pages that a swap to each policy
-    has to read anew; pages are sampled at `rate`.
+    has to read again; pages are sampled at `rate`.
     """
 
     policies: tuple[str, ...]
@@ -46,7 +46,7 @@ class _Totals(NamedTuple):
 
 
 def _read(told: wire.Counterfactuals, then: _Totals | None) -> tuple[_Totals, list[float]]:
-    """Totals, and the pages that are read anew.
+    """Totals, and the pages that are read again.
 
     Raises InputError for shapes that do not fit, names and a rate that cannot be.
     """
@@ -93,7 +93,7 @@ class Counterfactuals:
         self.last = None
 
     def take(self, tenant: wire.Tenant) -> Counterfactual | None:
-        """The interval since the last totals; None when there is none, or they began anew.
+        """The interval since the last totals; None when there is none, or they started again.
 
         Raises InputError for totals that contradict themselves.
         """

@@ -96,7 +96,7 @@ class Readings:
 
 
 class Counters:
-    """Totals of the last intervals; those of a tenant begin anew when one fell or time went back.
+    """Totals of the last intervals; those of a tenant start again when one fell or time went back.
 
     `held` counts the intervals that can be compared with the last, by tenant.
     """

@@ -32,7 +32,7 @@ class DeviceModel:
         """Mean time of a read in the last interval, queueing included; None without reads."""
 
     def restart(self) -> None:
-        """Totals began anew; what was learnt stays."""
+        """Totals started again; what was learnt stays."""
         self._last = None
 
     def take(self, device: wire.Device, time_s: float) -> Device:

@@ -3,8 +3,8 @@
 
 Below its limit nothing is evicted. Misses are first accesses then, which more memory does not
 spare, and curves, which are of a full cache, say nothing of them. What was filled, dropped and is
-read anew is not told from a cache that has no more to read. Without a limit a page cache fills from
-when it is seen to grow.
+read again is not told from a cache that has no more to read. Without a limit a page cache fills
+from when it is seen to grow.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,7 @@
 """What is certain of a tenant whose curves cannot be trusted: the hits that it has.
 
 Under a smaller limit it loses them at most, whatever the workload is. They are counted over the
-last time in which a full page cache was read anew once, so that no page of an earlier workload is
+last time in which a full page cache was read again once, so that no page of an earlier workload is
 left in it. What it had with its first memory is known as far as it was measured.
 """
 
@@ -20,7 +20,7 @@ LEAST_S = 5.0
 
 @dataclass
 class Turnover:
-    """Accesses and misses since a page cache was last read anew, and of the time before that.
+    """Accesses and misses since a page cache was last read again, and of the time before that.
 
     They are of one policy. A limit may fall meanwhile, which adds no hits.
     """
@@ -45,7 +45,7 @@ class Turnover:
 
     @property
     def miss_ratio(self) -> float | None:
-        """At the present limit; None while the page cache was not read anew since it was full.
+        """At the present limit; None while the page cache was not read again since it was full.
 
         A time that takes as many accesses as the one before and is not over has more hits.
         """
@@ -78,7 +78,7 @@ class AtFirst:
     ) -> None:
         """Takes an interval in; `pages` are None where they are not those of the first memory.
 
-        `anew` is the miss ratio since the page cache was read anew, where it was: it counts alone.
+        `anew` is the miss ratio since the page cache was read again, where it was: it counts alone.
         """
         if (policy, regime) != (self.policy, self.regime):
             self.policy, self.regime = policy, regime
@@ -100,6 +100,6 @@ class AtFirst:
 
 
 def certain_curves(policy: str, limit_bytes: int, miss_ratio: float) -> Curves:
-    """The curve that promises nothing above a limit, of at least two pages, and no hit below it."""
+    """The curve that predicts no gain above a limit, of at least two pages, and no hit below it."""
     sizes = np.array([limit_bytes - PAGE_BYTES, limit_bytes])
     return Curves((policy,), sizes, np.array([[1.0, miss_ratio]]))

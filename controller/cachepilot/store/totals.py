@@ -46,14 +46,14 @@ class Totals(Database):
         )
 
     def windows(self, node: str) -> list[SloMinute]:
-        """Windows of the promises of a node."""
+        """Windows of the SLOs of a node."""
         rows = self._rows(
             "SELECT cgroup, kind, minute, windows, met FROM slo_windows WHERE node = ?", node
         )
         return [SloMinute(*row) for row in rows]
 
     def slo_totals(self, node: str) -> list[SloTotal]:
-        """Windows of the promises of a node since they were first stated."""
+        """Windows of the SLOs of a node since they were first stated."""
         rows = self._rows("SELECT cgroup, kind, windows, met FROM slo_totals WHERE node = ?", node)
         return [SloTotal(*row) for row in rows]
 

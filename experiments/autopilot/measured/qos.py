@@ -97,7 +97,7 @@ def rows(runs: Sequence[Run]) -> list[Row]:
             "%",
             better="higher",
             goal=WINDOWS_MET_PCT,
-            reference="one-second windows after warm-up, of promises that can be kept",
+            reference="one-second windows after warm-up, of SLOs that can be met",
         ),
         *Row.worst_of(
             "autopilot.qos.attainable_error_pct",

@@ -23,7 +23,7 @@ const TITLES: [&str; 14] = [
 const NOTE: &str = "note";
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const UNKNOWN: &str = "-";
-/// What is predicted by a curve that is not trusted ends with this.
+/// What is predicted by a curve of low confidence ends with this.
 const DOUBT: &str = "?";
 
 /// The text; `count` is the number of cgroups, shown or not.

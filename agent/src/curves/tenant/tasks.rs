@@ -20,7 +20,7 @@ pub(super) fn names_of(config: &CurvesConfig) -> Vec<String> {
 
 impl TenantCurves {
     /// The objective of the tenant names tasks, and these are their ids now; `None`: it names none.
-    /// Where that makes other policies candidates, everything but the rates begins anew.
+    /// Where that makes other policies candidates, everything but the rates starts again.
     ///
     /// # Errors
     /// What the simulation says.
@@ -91,7 +91,7 @@ mod tests {
         let (curves, before) = (tenant.curves().unwrap(), told.generation);
 
         tenant.set_tasks(Some(&[7])).unwrap();
-        assert!(tenant.curves().is_none() && tenant.generation() == 0, "they begin anew");
+        assert!(tenant.curves().is_none() && tenant.generation() == 0, "they start again");
         misses(&mut tenant);
         (4..8).for_each(|part| feed(&mut tenant, part, 0));
         let admission = misses(&mut tenant);

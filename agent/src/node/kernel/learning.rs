@@ -156,7 +156,7 @@ impl Learning {
 /// What a simulated miss is compared with: a page that was not cached and had to be read, whether
 /// its reader waited for it or readahead had asked for it just before. Someone who reads in
 /// sequence waits for one page of many, and misses all of them. Pages that readahead brought in
-/// vain are among them too: beyond its error bar the curve is not trusted then, which it should not
+/// vain are among them too: beyond its error bar the curve has low confidence then, which it should not
 /// be, as it does not know of them.
 fn pages_read(counts: &Counts) -> u64 {
     counts.misses + counts.readahead_pages

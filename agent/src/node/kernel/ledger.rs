@@ -3,7 +3,7 @@
 //!
 //! An entry is on disk before the first change of its tenant. So whenever the agent is killed, the
 //! next one knows of every cgroup that may have been changed, and what to give back. What the
-//! changes were is not kept: the kernel and the pins tell. Ids of cgroups begin anew with each
+//! changes were is not kept: the kernel and the pins tell. Ids of cgroups start again with each
 //! boot, and no limit outlives it, so that entries of another boot are void.
 
 use crate::damaged::copy_aside;

@@ -50,7 +50,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Ids of cgroups begin anew with each boot.
+/// Ids of cgroups start again with each boot.
 const BOOT_ID: &str = "sys/kernel/random/boot_id";
 /// Tenants are looked for at least so often.
 const SCAN_INTERVAL: Duration = Duration::from_secs(1);

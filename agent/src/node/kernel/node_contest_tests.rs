@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits that someone else sets, too: told as conditions, yielded, and not taken back.
+//! Limits that someone else sets, too: told as conditions, yielded, and not rolled back.
 
 use super::*;
 use crate::wire::condition::Kind;

@@ -203,7 +203,7 @@ fn curves_come_from_events_and_are_judged_by_what_was_counted() {
     assert!(last.distrust.contains("measured 1.000"), "{}", last.distrust);
 }
 
-/// Why the curves of tenants 1 and 2 are not trusted after an interval of 128 accesses each, in which
+/// Why the curves of tenants 1 and 2 have low confidence after an interval of 128 accesses each, in which
 /// cgroup 10 of the first lost events and did not have pages looked at.
 fn interval(source: &Source, sampling: &mut Sampling, dropped: u64, unsampled: u64) -> [String; 2] {
     [1, 2].iter().for_each(|&cgroup| source.access(cgroup, 0..128));

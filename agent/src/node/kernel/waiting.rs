@@ -8,7 +8,7 @@ use cachepilot_models::policy::Requests;
 use std::collections::HashSet;
 
 /// Events in order, as far as it matters: that a page is gone may be learnt late, but before it is
-/// accessed anew.
+/// accessed again.
 #[derive(Default)]
 pub(super) struct Waiting {
     keys: Vec<u64>,
@@ -103,7 +103,7 @@ mod tests {
     }
 
     /// Miss ratio at 90 pages of rounds over 80 pages that stay and 15 that are gone at their end,
-    /// which the next round writes anew.
+    /// which the next round writes again.
     fn miss_ratio(told: bool) -> f64 {
         let config = CurvesConfig { sizes_pages: vec![90], half_life: 2000, ..Default::default() };
         let mut curves = TenantCurves::new(&config).unwrap();

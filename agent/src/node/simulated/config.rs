@@ -137,7 +137,7 @@ pub struct PhaseConfig {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum SourceConfig {
-    /// A recorded trace, begun anew when it ends.
+    /// A recorded trace, started again when it ends.
     Trace {
         /// The file, in any format of `cachepilot_models::trace`; relative to the configuration.
         path: PathBuf,

@@ -34,7 +34,7 @@ impl Accesses {
 /// An endless stream of accesses, which may consist of passes.
 pub(super) trait AccessSource: Send {
     /// Appends the next accesses, `count` of them unless a pass ends before. True when one ended:
-    /// the next call begins anew.
+    /// the next call starts again.
     fn fill(&mut self, count: usize, out: &mut Accesses) -> Result<bool>;
 }
 
@@ -60,7 +60,7 @@ pub(super) fn open(config: &SourceConfig, seed: u64) -> Result<Box<dyn AccessSou
     })
 }
 
-/// A recorded trace, begun anew when it ends.
+/// A recorded trace, started again when it ends.
 struct Trace {
     path: PathBuf,
     column: Option<String>,

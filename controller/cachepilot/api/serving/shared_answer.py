@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One answer for all who ask: what is dear to compute is computed once at a time, by one thread."""
+"""One answer for all clients: what is expensive is computed once at a time, by one thread."""
 
 import asyncio
 import time

@@ -50,16 +50,16 @@ class ObjectiveShape(_Strict):
 
     @classmethod
     def of(cls, objective: Objective) -> "ObjectiveShape":
-        """The statement, without keys at their default."""
+        """The objective, without keys at their default."""
         return cls(**objective_table(objective))
 
     def objective(self) -> Objective:
-        """The statement; raises InputError naming the key and the allowed range."""
+        """The objective; raises InputError naming the key and the allowed range."""
         return objective_from(self.model_dump(exclude_none=True), f"objective {self.cgroup}")
 
 
 class ObjectivesShape(_Strict):
-    """All statements, the first match holds; `goal` is what memory is for once SLOs are kept."""
+    """All objectives, the first match holds; `goal` is what memory is for once SLOs are met."""
 
     goal: Literal["proportional_fairness", "total_throughput", "least_memory"] = (
         "proportional_fairness"
@@ -68,9 +68,9 @@ class ObjectivesShape(_Strict):
 
     @classmethod
     def of(cls, objectives: Objectives) -> "ObjectivesShape":
-        """All statements, without keys at their default."""
+        """All objectives, without keys at their default."""
         return cls(**objectives_document(objectives))
 
     def objectives(self) -> Objectives:
-        """The statements; raises InputError naming the tenant, the key and the allowed range."""
+        """The objectives; raises InputError naming the tenant, the key and the allowed range."""
         return objectives_from(self.model_dump(exclude_none=True), "objectives")

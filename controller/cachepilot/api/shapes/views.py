@@ -70,7 +70,7 @@ class NodeView(Shape):
 
 
 class SloView(Shape):
-    """A promise: target, what is measured, and the share of windows in which it was kept."""
+    """An SLO: target, what is measured, and the share of windows in which it was met."""
 
     kind: str
     target: float
@@ -192,9 +192,9 @@ class TenantDetail(Shape):
     read_latency_total: list[int]
     needed_policy: str | None = None
     stated: ObjectiveShape | None = None
-    """The statement that holds for it now, of its path or of a glob; None when none names it."""
+    """The objective that holds for it now, of its path or of a glob; None when none names it."""
     inherited: ObjectiveShape | None = None
-    """The statement that would hold without one of exactly its path."""
+    """The objective that would hold without one of exactly its path."""
 
 
 class DecisionView(Shape):

@@ -21,7 +21,7 @@ def _saved(saved_bytes: int) -> str:
 
 
 def _slos(row: LeastMemory) -> Text:
-    """What can be said of the promises to a tenant."""
+    """What can be said of the SLOs of a tenant."""
     if not row.promised:
         return Text("-", "dim")
     if not row.known:

@@ -130,7 +130,7 @@ def _head(detail: TenantDetail) -> Iterator[RenderableType]:
         policy = tenant.pinned_policy or "any"
         yield Text(f"pinned: policy {policy}, limit {formats.limit(tenant.pinned_limit_bytes)}")
     if not tenant.trusted:
-        yield Text(f"curves not trusted: {tenant.distrust}", style="yellow")
+        yield Text(f"low confidence: {tenant.distrust}", style="yellow")
     if tenant.interference:
         yield Text(f"interference: {tenant.interference}", style="yellow")
     for one in tenant.conditions:

@@ -26,7 +26,7 @@ def _pinned(policy: str | None, limit_bytes: int | None) -> str:
 
 
 def _limit_bytes(remote: Controller, cgroup: str, node: str | None, text: str) -> int:
-    """The size that is meant; a share is one of the memory budget of the nodes of the tenant."""
+    """The size that is meant; a share is one of the memory capacity of the nodes of the tenant."""
     on = {one.node for one in remote.tenants(node) if one.cgroup == cgroup}
     sizes = {
         formats.parse_bytes("--limit", text, one.budget_bytes)

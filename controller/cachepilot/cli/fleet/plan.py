@@ -20,7 +20,7 @@ from cachepilot.sizes import human_bytes
 
 
 def _node(controller: Controller, name: str | None) -> tuple[str, int]:
-    """The node that is meant, and its memory budget."""
+    """The node that is meant, and its memory capacity."""
     budgets = {node.name: node.budget_bytes for node in controller.nodes()}
     if name is not None:
         if name not in budgets:

@@ -89,7 +89,7 @@ def get(
         str | None, typer.Argument(metavar="[CGROUP]", help="Only what holds for this cgroup.")
     ] = None,
     as_openslo: Annotated[
-        bool, typer.Option("--openslo", help="As OpenSLO v1: an SLO for each promise.")
+        bool, typer.Option("--openslo", help="As OpenSLO v1, a document for each SLO.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -115,7 +115,7 @@ def get(
     if as_json:
         tables.print_json(None if found is UNNAMED else objective_table(found))
     elif found is UNNAMED:
-        print(f"# no statement matches {cgroup}: it is left alone")
+        print(f"# no objective matches {cgroup}: it is left alone")
     else:
         print(objectives_toml(Objectives((found,))), end="")
 
@@ -128,7 +128,7 @@ def _indicator(text: str) -> str | dict[str, str]:
 def _statement(
     before: Objectives, pattern: str, given: dict[str, Any], unset: list[str]
 ) -> Objective:
-    """The statement of `pattern` with the given keys replaced and the unset ones at default."""
+    """The objective of `pattern` with the given keys replaced and the unset ones at default."""
     found = next((one for one in before.tenants if one.pattern == pattern), None)
     table = {"cgroup": pattern} if found is None else objective_table(found)
     for key in unset:
@@ -197,7 +197,7 @@ def set_(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Add a statement, or change the given keys of the one that there is.
+    """Add an objective, or change the given keys of the one that there is.
 
     For instance: cachepilot slo set /db --throughput-ops 5000 --priority 10
     """
@@ -249,7 +249,7 @@ def delete(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove the statement of a cgroup, as it was given."""
+    """Remove the objective of a cgroup, as it was given."""
     before = _stated(remote)
     known = [one.pattern for one in before.tenants]
     if cgroup not in known:

@@ -46,7 +46,7 @@ class State:
 
 
 def _look(controller: Controller, node: str | None, interval: float) -> None:
-    """Draws anew until Ctrl-C; an outage is shown above the last state that was seen.
+    """Redraws until Ctrl-C; an outage is shown above the last state that was seen.
 
     A terminal gets its old content back, with the last state below it.
     """
@@ -84,7 +84,7 @@ def command(
         str | None, typer.Option(metavar="NAME", help="Only this node and its tenants.")
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Draw anew until Ctrl-C, which ends with 0.")
+        bool, typer.Option("--watch", "-w", help="Redraw until Ctrl-C, which ends with 0.")
     ] = False,
     interval: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.1, max=3600, help="Pause of --watch.")

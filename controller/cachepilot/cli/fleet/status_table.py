@@ -46,7 +46,7 @@ def node_line(node: NodeView) -> Text:
 
 
 def slo_text(slo: SloView) -> Text:
-    """A promise in short: the share of windows that kept it, kind and bound."""
+    """An SLO in short: the share of windows that met it, kind and bound."""
     bound = "≤" if slo.kind == "latency_p99_us" else "≥"
     target = formats.share(slo.target) if slo.kind == "hit_ratio" else formats.count(slo.target)
     text = f"{formats.share(slo.attainment)} {SLO_NAMES.get(slo.kind, slo.kind)} {bound} {target}"
@@ -74,7 +74,7 @@ def _last(tenant: TenantView, now_s: float) -> Text:
     if tenant.interference:
         return Text(tenant.interference, style="yellow")
     if not tenant.trusted:
-        return Text(f"curves not trusted: {tenant.distrust}", style="yellow")
+        return Text(f"low confidence: {tenant.distrust}", style="yellow")
     if tenant.trial is not None:
         left = formats.duration(tenant.trial.ends_s - now_s)
         return Text(f"{tenant.last_decision}, {left} left", style="cyan")

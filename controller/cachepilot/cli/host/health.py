@@ -28,7 +28,7 @@ def _context(tls: Tls) -> ssl.SSLContext:
     """Shows the controller's own certificate and does not look at the one that is shown.
 
     It need not name this host's loopback, and nothing secret is sent. That it is good as a client's
-    is what the answer proves: one that ran out is not, and a restart reads the files anew.
+    is what the answer proves: one that ran out is not, and a restart reads the files again.
     """
     found = Credentials(certificate=tls.certificate, key=tls.key).context()
     found.check_hostname = False

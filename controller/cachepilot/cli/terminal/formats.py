@@ -46,7 +46,7 @@ def moment(time_s: float) -> str:
 
 
 def slo_value(kind: str, value: float | None) -> str:
-    """A value in the unit of its promise."""
+    """A value in the unit of its SLO."""
     if value is None:
         return UNKNOWN
     unit = {"throughput_ops": " ops/s", "latency_p99_us": " us"}.get(kind)
@@ -60,7 +60,7 @@ def parse_bytes(option: str, text: str, of_bytes: int | None = None) -> int:
     who types one may mean bytes, pages or MiB.
     """
     allowed = "bytes like 64MiB, pages like 16384pages" + (
-        "" if of_bytes is None else ", or a share of the node's memory budget like 5%"
+        "" if of_bytes is None else ", or a share of the node's memory capacity like 5%"
     )
     if BARE.fullmatch(text.strip()):
         raise InputError(f"{option} {text}: a size needs a unit (allowed: {allowed})")

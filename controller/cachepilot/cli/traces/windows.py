@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Miss ratios over the course of a trace: one for each window of requests."""
+"""Miss ratios along a trace: one for each window of requests."""
 
 from typing import Any
 

@@ -154,7 +154,7 @@ def _known_only(table: Mapping[str, object], known: Mapping[str, object], where:
 
 
 def objective_from(table: object, where: str) -> Objective:
-    """One statement from its table of keys; raises ObjectivesError naming `where`, key, range."""
+    """One objective from its table of keys; raises ObjectivesError naming `where`, key, range."""
     if not isinstance(table, dict):
         raise ObjectivesError(f"{where}: must be a table, written [[tenant]]")
     _known_only(table, _READERS, where)
@@ -184,7 +184,7 @@ def _check_memory(objective: Objective, where: str) -> None:
 
 
 def objectives_from(document: Mapping[str, object], name: str) -> Objectives:
-    """All statements from the keys of a document; raises ObjectivesError naming file and key."""
+    """All objectives from the keys of a document; raises ObjectivesError naming file and key."""
     _known_only(document, {"goal": None, "tenant": None}, name)
     tables = document.get("tenant", [])
     if not isinstance(tables, list):

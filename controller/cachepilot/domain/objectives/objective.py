@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator asks of each tenant, and which statement holds for a cgroup."""
+"""What an operator asks of each tenant, and which objective holds for a cgroup."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -18,11 +18,11 @@ UPPER = {"throughput_ops": 1e12, "latency_p99_us": 1e12, "hit_ratio": 1.0, "weig
 KEEP = 0.9
 """Of its throughput at its first memory: what a tenant without an SLO keeps unasked."""
 REMEMBERED_MAX = 1 << 16
-"""Cgroups whose statement is remembered, so that globs are matched once."""
+"""Cgroups whose objective is remembered, so that globs are matched once."""
 
 
 class Goal(StrEnum):
-    """What the node's memory is for, once every SLO is kept.
+    """What the node's memory is for, once every SLO is met.
 
     `proportional_fairness` is the greatest sum of weight x log(throughput) (Kelly 1997): what one
     tenant gains and another loses counts relative to what each has, so that nobody is starved for
@@ -86,7 +86,7 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Objective:
-    """One statement, for the cgroups that `pattern` matches: a path, a glob of paths, or workloads.
+    """One objective, for the cgroups that `pattern` matches: a path, a glob of paths, or workloads.
 
     What names workloads of Kubernetes is told by `cachepilot.domain.objectives.workload`.
     A share as `memory_min` or `memory_max` is one of the node's budget. `policies` are those
@@ -150,7 +150,7 @@ class Objective:
 
     @property
     def has_slo(self) -> bool:
-        """Whether anything is promised."""
+        """Whether it has an SLO."""
         return (
             self.throughput_ops is not None
             or self.latency_p99_us is not None
@@ -175,7 +175,7 @@ class Objective:
 
 
 UNNAMED = Objective(pattern="*", mode=Mode.OBSERVE)
-"""Holds for a cgroup that no statement matches: it is left alone."""
+"""Holds for a cgroup that no objective matches: it is left alone."""
 
 
 def size_bytes(size: Size, budget_bytes: int) -> int:
@@ -187,7 +187,7 @@ def size_bytes(size: Size, budget_bytes: int) -> int:
 
 @dataclass(frozen=True)
 class Objectives:
-    """All statements of an operator. An exact path comes before globs, then the first match.
+    """All objectives of an operator. An exact path comes before globs, then the first match.
 
     Those of `pinned` come before all others, each for the cgroup of exactly its pattern. What names
     workloads matches those of `workloads`, which is never stated.
@@ -200,11 +200,11 @@ class Objectives:
 
     @cached_property
     def names_workloads(self) -> bool:
-        """Whether any statement names workloads."""
+        """Whether any objective names workloads."""
         return any(workload_pattern(one.pattern) is not None for one in self.tenants)
 
     def among(self, workloads: Iterable[Workload]) -> "Objectives":
-        """The same where these are the workloads; of no statement that names any, just the same."""
+        """The same where these are the workloads; of no objective that names any, just the same."""
         if not self.names_workloads:
             return self
         found = tuple(workloads)
@@ -240,7 +240,7 @@ class Objectives:
         return {}
 
     def of(self, cgroup: str) -> Objective:
-        """The statement that holds for `cgroup`; UNNAMED when there is none."""
+        """The objective that holds for `cgroup`; UNNAMED when there is none."""
         found = self._found.get(cgroup)
         if found is None:
             found = self._exact.get(cgroup) or self.of_globs(cgroup)
@@ -250,5 +250,5 @@ class Objectives:
         return found
 
     def of_globs(self, cgroup: str) -> Objective:
-        """What would hold without a statement of exactly this path; UNNAMED when nothing would."""
+        """What would hold without an objective of exactly this path; UNNAMED when nothing would."""
         return next((one for matches, one in self._globs if matches(cgroup)), UNNAMED)

@@ -20,7 +20,7 @@ def _indicator(indicator: Indicator) -> str | dict[str, str]:
 
 
 def objective_table(objective: Objective) -> dict[str, Any]:
-    """One statement by its keys in the objectives file, without those at their default.
+    """One objective by its keys in the objectives file, without those at their default.
 
     `objectives_file.objective_from` is the inverse.
     """
@@ -46,7 +46,7 @@ def objective_table(objective: Objective) -> dict[str, Any]:
 
 
 def objectives_document(objectives: Objectives) -> dict[str, Any]:
-    """All statements by the keys of the objectives file.
+    """All objectives by the keys of the objectives file.
 
     `objectives_file.objectives_from` is the inverse.
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads of Kubernetes, and statements that name them instead of a cgroup.
+"""Workloads of Kubernetes, and objectives that name them instead of a cgroup.
 
-The cgroup of a pod has the pod's uid in its path, which is another whenever the pod is made anew.
+The cgroup of a pod has the pod's uid in its path, which is another whenever the pod is recreated.
 `pod:NAMESPACE/POD` names the cgroup of a pod, `pod:NAMESPACE/POD/CONTAINER` that of a container,
 each part a glob; `{LABEL=VALUE,...}` after it asks for labels of the pod, each value a glob.
 """
@@ -49,7 +49,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class WorkloadPattern:
-    """What a statement asks of a workload: each part of its name, and labels by name."""
+    """What an objective asks of a workload: each part of its name, and labels by name."""
 
     name: tuple[re.Pattern[str], ...]
     labels: tuple[tuple[str, re.Pattern[str]], ...]

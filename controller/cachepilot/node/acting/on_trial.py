@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is sent of changes on trial: their way back, and whether the node goes on waiting.
+"""What is sent of changes on trial: their rollback, and whether the node goes on waiting.
 
 A change on trial carries what holds again unless it is renewed within its time to live. It is
 renewed in every cycle while its trial runs, and confirmed once that has ended, for as long as the
@@ -41,7 +41,7 @@ class OnTrial:
         return pages_up(origin.limit_bytes)
 
     def mark(self, action: wire.Action, seen: Seen) -> None:
-        """Gives a change on trial its way back; one that is there to stay is left as it is."""
+        """Gives a change on trial its rollback; one that is there to stay is left as it is."""
         state = self._states[action.cgroup]
         # A trial that an earlier version began has no name, and no way back on the node.
         if not state.changes:

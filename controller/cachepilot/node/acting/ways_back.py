@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be sent although it is not stored: the way back of a change, and an operator's order.
+"""What may be sent although it is not stored: the rollback of a change, and an operator's order.
 
 Whatever else a cycle decides is sent once it is stored, so that no change is ever in force of which
-a restarted controller does not know how it is taken back. A way back needs no such memory, and an
+a restarted controller does not know how it is rolled back. A rollback needs no such memory, and an
 order is stored with its pin or its objectives.
 """
 

@@ -61,7 +61,7 @@ class Look:
     `refused` are policies that the node would not attach, and why. `orders` are an operator's; a
     policy or a limit that is ordered is not tried but done. `short` are tenants that measurably
     miss an SLO. With `limits_fixed` no limit is changed otherwise. No limit changes by more than
-    `step_bytes` at once. Without `may_begin` what is under way is judged and taken back, and
+    `step_bytes` at once. Without `may_begin` what is under way is judged and rolled back, and
     nothing else is begun. `restored` get back what is protected of their memory. `plan_objectives`
     are those that the plan was made for, with targets corrected by what the model is off.
     """
@@ -99,7 +99,7 @@ class Decider:
         self.left_alone: frozenset[str] = frozenset()
 
     def agent_restarted(self) -> None:
-        """The agent counts regimes of workloads anew: the next that it tells is no change."""
+        """The agent counts regimes of workloads from zero: the next that it tells is no change."""
         away = (one.state for one in self.state.away.values())
         for state in (*self.state.tenants.values(), *away):
             state.policy.regime = state.limits_regime = UNKNOWN_REGIME
@@ -139,7 +139,7 @@ class Decider:
     ) -> None:
         """Holds the miss ratio that was measured against the curve, where nothing is under way.
 
-        What operations took counts, too, but of whom a hit ratio is promised.
+        What operations took counts, too, but of a tenant with an SLO of the hit ratio.
         """
         if seen.wire.phase > state.limits_regime:
             state.limits.forget()
@@ -301,7 +301,7 @@ def _done(seen: Seen, miss_cost_us: float, elapsed_s: float) -> Done:
 
 
 def _recents(known: Mapping[str, Recent], seen: Mapping[str, Seen]) -> dict[str, Recent]:
-    """Of those that are there now; one that was made anew under its name begins anew."""
+    """Of those that are there now; one that was recreated under its name starts again."""
     found = {}
     for cgroup, one in seen.items():
         recent = known.get(cgroup)

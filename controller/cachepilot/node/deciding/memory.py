@@ -140,7 +140,7 @@ class _Worth:
         return self.of(told, limit) - self.of(worse, limit)
 
     def reread_s(self, action: Action) -> float:
-        """The time that the tenant takes to read anew what it gives up."""
+        """The time that the tenant takes to read again what it gives up."""
         given = max(0, action.present.limit_bytes - action.limit_bytes) / PAGE_BYTES
         cost_us = self._device.miss_cost_us + self._wait_us
         return given * cost_us / US_PER_S / self._seen.tenant.demand.concurrency

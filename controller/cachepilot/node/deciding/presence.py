@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tenants that come and go, and those that are only missing from a snapshot or two.
 
-An agent leaves a tenant out whose cgroup it could not read; a change must not lose its way back for
+An agent leaves a tenant out whose cgroup it could not read; a change must not lose its rollback for
 that.
 """
 

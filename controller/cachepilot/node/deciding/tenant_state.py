@@ -18,7 +18,7 @@ UNKNOWN_ORDER = -1
 class TenantState:
     """It outlives a restart. `held_first_bytes` is its first memory, see `first_memory`.
 
-    `held_bytes` is what it had or was promised when it was seen last. `limits` is what was measured
+    `held_bytes` is what it had or was to get when it was seen last. `limits` is what was measured
     at the limits that it had, in the regime `limits_regime`. `owed_s` is the time that it lost
     against what plans let it keep, in `managed_s` of being looked at; time that it gained counts as
     credit. `changes` are names of its last changes on trial, the newest last.

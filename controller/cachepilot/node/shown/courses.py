@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How tenants did of late: two rings of points per tenant, in memory; a restart begins anew.
+"""How tenants did of late: two rings of points per tenant, in memory; a restart starts again.
 
 `recent` has every interval, `day` the means of five minutes. A tenant takes 16 KiB at most,
 24 KiB on a node with readahead policies.
@@ -27,7 +27,7 @@ DAY_STEP_S = 300.0
 LATENCY_STEP_S, LATENCY_LOOKS = 10.0, 7
 """Histograms are kept every so many seconds, so many of them: what is shown spans a minute."""
 NAMES_MAX = 1 << 15
-"""Names of policies that are known at most; with more all begins anew."""
+"""Names of policies that are known at most; with more all starts again."""
 SPARE = 8
 """Room is made for one in so many more tenants at once."""
 
@@ -213,7 +213,7 @@ class Courses:
         totals[:] = np.where(changed >= 0, changed / COUNTED_PER / elapsed_s, NAN)
 
     def view(self, node: str, seen: Seen, span: Span) -> Course:
-        """The course of one tenant; empty before its first cycle ended."""
+        """The time series of one tenant; empty before its first cycle ended."""
         total = list(seen.wire.counters.read_latency_total)
         times: list[float] = []
         policies: list[int] = []

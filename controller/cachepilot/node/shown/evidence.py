@@ -12,7 +12,7 @@ from cachepilot.node.shown.change_log import ChangeLog, aim
 from cachepilot.sense.collect import Collected
 
 Point = tuple[float | None, float | None, float | None]
-"""What is gained, promised by now, and the bound above which what is gained is no noise."""
+"""The gain, the gain predicted by now, and the bound above which a gain is no noise."""
 
 
 def under_way(state: NodeState, collected: Collected) -> dict[str, set[ChangeKind]]:

@@ -86,7 +86,7 @@ class Promises:
     ) -> tuple[SloOutcome, ...]:
         """Outcomes of what is asked, of those of what the planner was given.
 
-        What was named infeasible stays so while curves are not trusted, which say nothing of it.
+        What was named infeasible stays so while confidence in the curves is low.
         """
         found, known, self._named = [], self._named, {}
         for outcome in outcomes:
@@ -96,7 +96,7 @@ class Promises:
             unknown = told.state in (SloState.HELD, SloState.UNMEASURED) and not trust.trusted
             if unknown and named is not None and named.target == told.target:
                 self._named[key] = named
-                why = f"{named.why}; since then {trust.reason or 'curves are not trusted'}"
+                why = f"{named.why}; since then {trust.reason or 'the curves have low confidence'}"
                 told = replace(named, value=told.value, why=why)
             elif told.state is SloState.UNATTAINABLE:
                 self._named[key] = told
@@ -116,9 +116,9 @@ class Promises:
             in_nearly_all = meets(outcome.kind, value, target * (1 + error.margin))
             more = "" if in_nearly_all else "intervals scatter, some may miss it"
         elif outcome.state is SloState.OUTBID:
-            more = f"other SLOs come first, attainable alone are {number(most)} ops/s"
+            more = f"other SLOs come first; alone it could reach {number(most)} ops/s"
         elif outcome.state is SloState.UNATTAINABLE:
-            more = f"infeasible on this node: attainable are {number(most)} ops/s"
+            more = f"infeasible on this node, which reaches {number(most)} ops/s at most"
             more += ", others at their least"
-        asked = f"{number(target, 6)} ops/s asked, {number(value, 6)} predicted"
+        asked = f"target {number(target, 6)} ops/s, {number(value, 6)} predicted"
         return replace(told, why=f"{asked}; {more}" if more else asked)

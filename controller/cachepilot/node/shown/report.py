@@ -74,7 +74,7 @@ def trial_views(state: NodeState, collected: Collected) -> dict[str, RunningTria
 def slo_views(
     collected: Collected, plan: Plan, objectives: Objectives, windows: SloWindows
 ) -> dict[str, list[SloStatus]]:
-    """Every promise: what is measured, what the plan makes of it, how often it was kept."""
+    """Every SLO: what is measured, what the plan makes of it, how often it was met."""
     outcomes = {(one.cgroup, one.kind): one for one in plan.slos}
     found: dict[str, list[SloStatus]] = {}
     for cgroup, seen in collected.seen.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In how many windows promises were kept, of the last hour and ever; a window is an interval."""
+"""In how many windows SLOs were met, of the last hour and ever; a window is an interval."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ MINUTE_S = 60
 
 @dataclass
 class Minute:
-    """Windows of one minute, and those in which the promise was kept."""
+    """Windows of one minute, and those in which the SLO was met."""
 
     windows: int = 0
     met: int = 0
 
 
 def measured(kind: str, seen: Seen) -> float | None:
-    """The last interval in the unit of a promise; None when nothing was done in it."""
+    """The last interval in the unit of an SLO; None when nothing was done in it."""
     if kind == "latency_p99_us":
         return seen.tenant.indicators.latency_p99_us
     if seen.sample is None:
@@ -29,7 +29,7 @@ def measured(kind: str, seen: Seen) -> float | None:
 
 
 def promises(objective: Objective) -> list[tuple[str, float]]:
-    """Kinds and targets of what is promised."""
+    """Kinds and targets of the SLOs."""
     if not objective.has_slo:
         return []
     kinds = ("throughput_ops", "latency_p99_us", "hit_ratio")
@@ -38,15 +38,15 @@ def promises(objective: Objective) -> list[tuple[str, float]]:
 
 
 def is_met(kind: str, value: float, target: float) -> bool:
-    """Whether a reading keeps a promise."""
+    """Whether a reading meets an SLO."""
     return value <= target if kind == "latency_p99_us" else value >= target
 
 
 class SloWindows:
-    """Windows of every promise of one node; an interval without a reading is not counted.
+    """Windows of every SLO of one node; an interval without a reading is not counted.
 
     Totals are shown once they are stored, so that none falls when the controller is killed. A
-    tenant that is gone and comes back begins anew.
+    tenant that is gone and comes back starts again.
     """
 
     def __init__(self, rows: Iterable[SloMinute] = (), totals: Iterable[SloTotal] = ()) -> None:
@@ -80,7 +80,7 @@ class SloWindows:
                     del minutes[old]
 
     def take_all(self, collected: Collected, objectives: Objectives) -> None:
-        """Counts one interval of every tenant that has promises."""
+        """Counts one interval of every tenant that has SLOs."""
         for cgroup, seen in collected.seen.items():
             objective = objectives.of(cgroup)
             if objective.has_slo:
@@ -93,11 +93,11 @@ class SloWindows:
         return sum(one.met for one in minutes) / windows if windows else None
 
     def total(self, cgroup: str, kind: str) -> SloTotal | None:
-        """All windows since the promise was first stated, as stored; None before they are."""
+        """All windows since the SLO was first stated, as stored; None before they are."""
         return self._stored.get((cgroup, kind))
 
     def totals_now(self, keys: Iterable[tuple[str, str]]) -> list[SloTotal]:
-        """Totals of promises, by cgroup and kind, as they are to be stored."""
+        """Totals of SLOs, by cgroup and kind, as they are to be stored."""
         known = [(key, self._totals[key]) for key in keys if key in self._totals]
         return [SloTotal(*key, total.windows, total.met) for key, total in known]
 
@@ -125,5 +125,5 @@ class SloWindows:
         return found
 
     def changed(self) -> list[tuple[str, str]]:
-        """Promises that were judged since `take_changed`, by cgroup and kind."""
+        """SLOs that were judged since `take_changed`, by cgroup and kind."""
         return sorted({(cgroup, kind) for cgroup, kind, _ in self._changed})

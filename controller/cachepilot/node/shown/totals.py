@@ -9,7 +9,7 @@ from cachepilot.domain.recorded import DecisionTotal
 
 
 class DecisionTotals:
-    """Never falls while a tenant is there; one that is gone and comes back begins anew."""
+    """Never falls while a tenant is there; one that is gone and comes back starts again."""
 
     def __init__(self, rows: Iterable[DecisionTotal] = ()) -> None:
         self._totals: dict[str, Counter[str]] = {}

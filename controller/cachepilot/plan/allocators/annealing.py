@@ -2,8 +2,8 @@
 """`annealing`: memory by simulated annealing, after HOLPACA (ICPE '26), for comparison.
 
 HOLPACA's algorithm for performance hands memory from one random tenant to another, each within a
-share of the whole of what it has; its algorithm for guarantees adds that a tenant below what it is
-promised gives nothing away. Policies stay, unless pinned. A worse allocation is accepted with the
+share of the whole of what it has; its algorithm for guarantees adds that a tenant below its SLO
+gives nothing away. Policies stay, unless pinned. A worse allocation is accepted with the
 probability of Metropolis et al. (1953), ever more rarely as the temperature falls, and the best
 one is returned.
 """

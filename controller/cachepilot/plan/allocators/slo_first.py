@@ -43,7 +43,7 @@ class Assured:
 
 
 def assured_sizes(problem: Problem) -> IntArray:
-    """The least sizes at which SLOs are kept, by the present and by the best other policy.
+    """The least sizes at which SLOs are met, by the present and by the best other policy.
 
     Shape (N, 2), or (N, 4) where SLOs have margins: then also those at which all of it is kept.
     Without an SLO those that keep what a tenant is to keep, or its first memory where none does.

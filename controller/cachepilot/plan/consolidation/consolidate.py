@@ -23,7 +23,7 @@ from cachepilot.sizes import human_bytes
 ASSUMED = (
     "predicted, not measured; it holds when every tenant of the node has its least memory",
     f"without an SLO a tenant keeps {100 * (1 - TOLERANCE):g}% of its present throughput",
-    "promises of throughput and latency are kept even if the model errs as it did on average, "
+    "SLOs of throughput and latency are met even if the model errs as it did on average, "
     f"up to {100 * MODEL_ERROR_MAX:g}%",
     "a drained node's tenants go where policies and curves are taken to be the same",
 )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which nodes the others could take over: bin packing in two dimensions, memory and device.
 
-The smallest node first: it is drained if its tenants, and anew those of all nodes drained before,
+The smallest node first: it is drained if its tenants, and again those of all nodes drained before,
 fit into the rest by best fit decreasing (Johnson, 1974, for one dimension): the greatest first, by
 the larger of its shares of memory and of the device, each to the node that it leaves with least to
 spare. A node is drained whole or not at all. It is a heuristic: an exact packing can drain more.
@@ -23,7 +23,7 @@ TARGETS_MAX = 16
 
 @dataclass(frozen=True)
 class Place:
-    """A node, what is promised to its tenants, and what they need there."""
+    """A node, the SLOs of its tenants, and what they need there."""
 
     snapshot: Snapshot
     promises: Promises

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every tenant needs on a device at a given wait, to keep its SLOs or what it does now.
 
-Conservative: a curve counts with its error bar, a promise of throughput or latency with the error
-of the throughput model. Who is promised nothing is to keep its predicted throughput to within
+Conservative: a curve counts with its error bar, an SLO of throughput or latency with the error
+of the throughput model. A tenant without an SLO keeps its predicted throughput to within
 `TOLERANCE`; if its curves are too uncertain for that, what it has now is what it needs.
 """
 
@@ -23,7 +23,7 @@ from cachepilot.sizes import PAGE_BYTES, pages_up
 TOLERANCE = 0.02
 """How much of its present throughput a tenant without an SLO may lose."""
 MODEL_ERROR_MAX = 0.5
-"""Of a promise of throughput: no more than this is added for the error of the model."""
+"""Of an SLO of throughput: no more than this is added for the error of the model."""
 FREE = frozenset((Held.NOT, *BY_MODE))
 """Whose curves are followed: it is advice, which no mode forbids."""
 
@@ -70,7 +70,7 @@ class Promises:
 
     @classmethod
     def of(cls, snapshot: Snapshot, asked: Asked, config: Config) -> "Promises":
-        """The promises to the tenants of a node, as it is now."""
+        """The SLOs of the tenants of a node, as it is now."""
         here = replace(snapshot, node=Node(snapshot.node.name, everything(snapshot)))
         stated = tuple(replace(one, memory_min=None, memory_max=None) for one in asked.objectives)
         problem = build(here, replace(asked, objectives=stated), config, FREE)
@@ -132,7 +132,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Needs:
-    """N tenants with their promises on the device of one node, their own or another."""
+    """N tenants with their SLOs on the device of one node, their own or another."""
 
     promises: Promises
     model: Throughput

@@ -60,7 +60,7 @@ class Asked:
 
     @classmethod
     def of(cls, snapshot: Snapshot, objectives: Objectives) -> "Asked":
-        """The tenants of a snapshot under the statements that hold for them."""
+        """The tenants of a snapshot under the objectives that hold for them."""
         tenants = tuple(sorted(snapshot.tenants, key=lambda tenant: tenant.cgroup))
         stated = tuple(objectives.of(tenant.cgroup) for tenant in tenants)
         held = tuple(_held(*pair) for pair in zip(tenants, stated, strict=True))

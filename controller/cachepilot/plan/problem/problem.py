@@ -99,7 +99,7 @@ class Problem:
 
     @property
     def has_slo(self) -> BoolArray:
-        """Of which movable tenants something is promised."""
+        """Which movable tenants have an SLO."""
         found: BoolArray = self.movable & ((self.min_ops > 0) | (self.max_miss < 1))
         return found
 
@@ -227,13 +227,13 @@ class Problem:
 def min_ops_of(
     tenants: Sequence[Tenant], objectives: Sequence[Objective], with_margin: bool = False
 ) -> FloatArray:
-    """The throughput that keeps every promise of throughput and latency, shape (N,).
+    """The throughput that meets every SLO of throughput and latency, shape (N,).
 
     A margin is one of throughput.
 
     The p99 is taken to stay in proportion to the time of an operation, which by Little's law is
     the operations in flight over the throughput: so it is inversely proportional to throughput.
-    A promise of latency counts for nothing while no p99 is measured.
+    An SLO of latency counts for nothing while no p99 is measured.
     """
     found = np.zeros(len(tenants))
     for i, (tenant, objective) in enumerate(zip(tenants, objectives, strict=True)):

@@ -4,7 +4,7 @@
 //! Two programs that both insist on a limit would rewrite it for ever, each time at the tenant's
 //! cost. The agent insists once. An action in between changes nothing about that, or a controller
 //! that moves limits often would keep the fight going; only an action for a limit that was yielded
-//! begins anew.
+//! starts again.
 
 use super::{HIGH, Limit, Steering, shown};
 use crate::node::kernel::memory::Usage;

@@ -6,7 +6,7 @@
 //!
 //! A step reclaims first, by `memory.reclaim`, and lowers `memory.high` after that, so that the
 //! tenant is not throttled for what it uses already. It never goes below the floor, which is read
-//! anew for each step. `memory.max` belongs to the operator: it is never written, and a limit above
+//! again for each step. `memory.max` belongs to the operator: it is never written, and a limit above
 //! it is refused. What someone else sets is undone once, see [`contest`].
 
 pub mod contest;

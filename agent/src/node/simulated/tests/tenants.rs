@@ -32,7 +32,7 @@ fn tenants_appear_and_disappear_and_come_back_as_others() {
     assert_eq!((first.misses_total, first.accesses_total), (10, 4_991), "100 us but for 10 reads");
     run(&mut node, 1.0);
     assert_eq!(ids(&mut node), [2]);
-    assert!(counters(&mut node, "/a").accesses_total < 5_000, "counts begin anew");
+    assert!(counters(&mut node, "/a").accesses_total < 5_000, "counts start again");
     let old = wire::Action { cgroup: "/a".into(), cgroup_id: 1, ..Default::default() };
     assert_eq!(node.apply(&old).outcome(), Outcome::Refused);
     run(&mut node, 1.0);
