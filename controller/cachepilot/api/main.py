@@ -22,7 +22,8 @@ from cachepilot.domain.objectives.file import read_objectives
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.errors import InputError
 from cachepilot.fleet.access import Access
-from cachepilot.fleet.config import ControllerConfig, read_config, split_address
+from cachepilot.fleet.config import ControllerConfig, split_address
+from cachepilot.fleet.default_config import configured
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.scrape import Scraper
 from cachepilot.fleet.server import FleetServer
@@ -114,6 +115,10 @@ class _Http(uvicorn.Server):
             host = f"[{self.config.host}]" if ":" in self.config.host else self.config.host
             problem = f"http: {host}:{self.config.port}: cannot be listened on"
             raise InputError(problem) from None
+        host, port = self.servers[0].sockets[0].getsockname()[:2]
+        scheme = "https" if self.config.is_ssl else "http"
+        shown = f"[{host}]" if ":" in host else host
+        LOG.info("the dashboard and the API are at %s://%s:%d", scheme, shown, port)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Ends streams first, for which it would wait."""
@@ -171,8 +176,8 @@ async def _until_signal(config: ControllerConfig) -> None:
     await serve(config, stop)
 
 
-def run(config_path: Path) -> None:
-    """Runs the controller until SIGTERM or SIGINT.
+def run(config_path: Path | None) -> None:
+    """Runs the controller until SIGTERM or SIGINT, without a path by `default_config`.
 
     Raises InputError for a configuration that is refused or an address that cannot be had.
     """
@@ -182,9 +187,9 @@ def run(config_path: Path) -> None:
     asyncio.run(_until_signal(config))
 
 
-def check_config(config_path: Path) -> ControllerConfig:
+def check_config(config_path: Path | None) -> ControllerConfig:
     """Reads the configuration and the files that it names; raises InputError."""
-    config = read_config(config_path)
+    config = configured(config_path)
     read_access(config)
     if config.tls is not None:
         check_tls(config.tls)

@@ -13,12 +13,17 @@ app = typer.Typer(
     help="Run the controller of the fleet.", rich_markup_mode=None, no_args_is_help=False
 )
 ConfigOption = Annotated[
-    Path, typer.Option("--config", metavar="FILE", help="Configuration, TOML.")
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Configuration, TOML. [default: /etc/cachepilot/controller.toml if it is there]",
+    ),
 ]
 
 
 @app.command()
-def run(config: ConfigOption) -> None:
+def run(config: ConfigOption = None) -> None:
     """Run the controller until SIGTERM or Ctrl-C: agents dial it, this program asks it."""
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
     # It brings gRPC, SciPy and the web server, which no other command waits for.
@@ -28,16 +33,16 @@ def run(config: ConfigOption) -> None:
 
 
 @app.command(name="check-config")
-def check_config(config: ConfigOption) -> None:
+def check_config(config: ConfigOption = None) -> None:
     """Read a configuration and say whether it would do; starts nothing."""
     from cachepilot.api import main  # noqa: PLC0415
 
     main.check_config(config)
-    print(f"{config}: is well-formed")
+    print(f"{config or 'the configuration'}: is well-formed")
 
 
 @app.command(name="check-health")
-def check_health(config: ConfigOption) -> None:
+def check_health(config: ConfigOption = None) -> None:
     """Ask the controller of a configuration, on this host, whether it lives: for probes."""
     from cachepilot.cli.host import health  # noqa: PLC0415
 

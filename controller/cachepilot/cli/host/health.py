@@ -8,7 +8,8 @@ import httpx
 
 from cachepilot.cli.asking.credentials import Credentials
 from cachepilot.errors import InputError
-from cachepilot.fleet.config import ControllerConfig, Tls, read_config, split_address
+from cachepilot.fleet.config import ControllerConfig, Tls, split_address
+from cachepilot.fleet.default_config import configured
 
 ANSWER_SECONDS = 8.0
 LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -36,9 +37,9 @@ def _context(tls: Tls) -> ssl.SSLContext:
     return found
 
 
-def check_health(config_path: Path) -> str:
+def check_health(config_path: Path | None) -> str:
     """What /healthz answers; InputError when nothing does, in time and with 200."""
-    config = read_config(config_path)
+    config = configured(config_path)
     url = _url(config)
     verify = False if config.tls is None else _context(config.tls)
     try:
