@@ -4,10 +4,7 @@
 import re
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, TypeVar
 
 from cachepilot.errors import InputError
 
@@ -17,7 +14,11 @@ _GREATEST_FIRST = tuple(reversed(UNITS_BYTES.items()))
 PAGES = "pages"
 ALLOWED = "a share like 0.10 or 10%, pages like 4096 or 4096pages, or bytes like 16MiB"
 
-Bytes = TypeVar("Bytes", int, npt.NDArray[np.int64])
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+# Most commands need sizes, and no array of them: numpy takes longer to import than they take.
+Bytes = TypeVar("Bytes", int, "npt.NDArray[np.int64]")
 
 _NUMBER = re.compile(r"(?P<number>\d+(?:\.\d*)?|\.\d+)\s*(?P<unit>%|[A-Za-z]*)", re.ASCII)
 

@@ -10,7 +10,8 @@ from experiments.control_loop.instances import snapshot
 
 from cachepilot.domain.json_values import RecordError
 from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
-from cachepilot.domain.snapshot import BYTES_MAX, TENANTS_MAX, Curves, SnapshotError
+from cachepilot.domain.snapshot import TENANTS_MAX, Curves, SnapshotError
+from cachepilot.domain.units import BYTES_MAX
 from cachepilot.errors import InputError
 from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.config import Config

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `cachepilot`: one module per command, and the entry point that runs them."""
+"""The command `cachepilot`: the entry point that runs the commands of `commands`."""
 
 import os
 import sys
@@ -8,51 +8,26 @@ from io import TextIOWrapper
 from typing import Annotated
 
 import typer
+from typer.completion import completion_init  # type: ignore[attr-defined]
 from typer.main import get_command
 
 from cachepilot import _models
-from cachepilot.cli.fleet import consolidate, explain, history, pin, plan, slo, status
-from cachepilot.cli.host import agent_commands, controller, scorecard, vm
-from cachepilot.cli.traces import compare, mrc, policies, readahead, sim, trace
+from cachepilot.cli.lazy import VARIABLE, LazyGroup
 from cachepilot.errors import InputError
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 
+
 app = typer.Typer(
     name="cachepilot",
-    help="The page cache on autopilot: policies, simulation and miss ratio curves.",
+    cls=LazyGroup,
+    help="The page cache on autopilot: a policy and a memory limit for every cgroup.",
     add_completion=False,
     invoke_without_command=True,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(name="sim")(sim.command)
-app.command(name="readahead")(readahead.command)
-app.command(name="mrc")(mrc.command)
-app.command(name="compare")(compare.command)
-app.command(name="policies")(policies.command)
-app.command(name="scorecard")(scorecard.command)
-app.command(name="status")(status.command)
-app.command(name="explain")(explain.command)
-app.command(name="history")(history.command)
-app.command(name="pin")(pin.pin)
-app.command(name="unpin")(pin.unpin)
-app.command(name="revert")(pin.revert)
-app.command(name="plan")(plan.command)
-app.command(name="consolidate")(consolidate.command)
-for name, command in {
-    "agent": agent_commands.run,
-    "policy": agent_commands.policy,
-    "doctor": agent_commands.doctor,
-    "record": agent_commands.record,
-    "cachestat": agent_commands.cachestat,
-}.items():
-    settings = agent_commands.CONTEXT
-    app.command(name=name, context_settings=settings, add_help_option=False)(command)
-app.add_typer(controller.app, name="controller")
-app.add_typer(slo.app, name="slo")
-app.add_typer(trace.app, name="trace")
-app.add_typer(vm.app, name="vm")
 
 
 def _print_version(wanted: bool) -> None:
@@ -71,7 +46,7 @@ def root(
         ),
     ] = False,
 ) -> None:
-    """The page cache on autopilot: policies, simulation and miss ratio curves."""
+    """The page cache on autopilot: a policy and a memory limit for every cgroup."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
@@ -82,6 +57,8 @@ def _refuse(message: str) -> int:
 
 
 def _invoke(arguments: Sequence[str]) -> int:
+    if VARIABLE in os.environ:
+        completion_init()
     command = get_command(app)
     try:
         status = command.main(list(arguments), prog_name="cachepilot", standalone_mode=False)

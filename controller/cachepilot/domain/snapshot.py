@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from cachepilot.domain.units import BYTES_MAX
 from cachepilot.errors import InputError
 from cachepilot.quick_records import quickly_made
 
@@ -18,9 +19,6 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-
-BYTES_MAX = 1 << 48
-"""The greatest amount of memory, 256 TiB, and that of a curve: sums of it stay exact."""
 TENANTS_MAX = 1 << 14
 
 

@@ -17,7 +17,7 @@ from cachepilot.domain.decisions import Decision, Event, Setting
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.objectives.pins import Pin, with_pins
 from cachepilot.domain.past.comparison import TenantComparison
-from cachepilot.domain.snapshot import BYTES_MAX
+from cachepilot.domain.units import BYTES_MAX
 from cachepilot.node import node_state
 from cachepilot.node.acting.apply import Applier, named_tasks
 from cachepilot.node.acting.ways_back import ways_back

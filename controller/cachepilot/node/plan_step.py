@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
 from cachepilot.domain.planned import Plan, SloOutcome
-from cachepilot.domain.snapshot import BYTES_MAX, Snapshot
+from cachepilot.domain.snapshot import Snapshot
+from cachepilot.domain.units import BYTES_MAX
 from cachepilot.node.deciding.config import NodeConfig
 from cachepilot.node.protection import with_protection_back
 from cachepilot.plan.plan import plan

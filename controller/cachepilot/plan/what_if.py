@@ -17,7 +17,8 @@ from cachepilot.domain.objectives.objective import (
 from cachepilot.domain.objectives.pins import fixed, require_whole_pages
 from cachepilot.domain.planned import Action, Held, Plan, SloOutcome
 from cachepilot.domain.slos import SloStatus
-from cachepilot.domain.snapshot import BYTES_MAX, Snapshot, Tenant
+from cachepilot.domain.snapshot import Snapshot, Tenant
+from cachepilot.domain.units import BYTES_MAX
 from cachepilot.domain.what_if import WhatIf, WhatIfAnswer, WhatIfTenant
 from cachepilot.errors import InputError
 from cachepilot.plan.plan import plan

@@ -4,7 +4,8 @@
 import math
 from collections.abc import Sequence
 
-from cachepilot.domain.snapshot import BYTES_MAX, TENANTS_MAX
+from cachepilot.domain.snapshot import TENANTS_MAX
+from cachepilot.domain.units import BYTES_MAX
 from cachepilot.errors import InputError
 from cachepilot.v1 import session_pb2 as wire
 

@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict
 class Shape(BaseModel):
     """Unknown keys are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
+    # A command validates a few of the shapes: each is built when it is first needed.
+    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True, defer_build=True)
 
     @classmethod
     def of(cls, value: object) -> Self:

@@ -12,6 +12,7 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 
 from cachepilot.api.shapes.views import NodeView, TenantView, WorkloadView
+from cachepilot.cli.asking import completing
 from cachepilot.cli.asking.credentials import Credentials
 from cachepilot.cli.asking.tls_refusal import tls_refusal
 from cachepilot.errors import InputError
@@ -27,10 +28,17 @@ SHOWN_TENANTS = 8
 
 NodeOption = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Node; needed where several have a cgroup of that name."),
+    typer.Option(
+        metavar="NAME",
+        help="Node; needed where several have a cgroup of that name.",
+        autocompletion=completing.nodes,
+    ),
 ]
 TenantArgument = Annotated[
-    str, typer.Argument(metavar="TENANT", help="Path of its cgroup, like /db.")
+    str,
+    typer.Argument(
+        metavar="TENANT", help="Path of its cgroup, like /db.", autocompletion=completing.tenants
+    ),
 ]
 _URL = re.compile(r"https?://[^\s/?#]+/?")
 T = TypeVar("T")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from cachepilot.api.shapes.questions import Pin
+from cachepilot.cli.asking import completing
 from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import (
     Controller,
@@ -44,7 +45,11 @@ def pin(
     tenant: TenantArgument,
     policy: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Keep this policy; 'default' is the kernel's."),
+        typer.Option(
+            metavar="NAME",
+            help="Keep this policy; 'default' is the kernel's.",
+            autocompletion=completing.policies,
+        ),
     ] = None,
     limit: Annotated[
         str | None,

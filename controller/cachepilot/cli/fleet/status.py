@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
-from rich.live import Live
 from rich.text import Text
 
 from cachepilot.api.shapes.views import NodeView, TenantView
@@ -50,6 +49,8 @@ def _look(controller: Controller, node: str | None, interval: float) -> None:
 
     A terminal gets its old content back, with the last state below it.
     """
+    from rich.live import Live  # noqa: PLC0415
+
     out = tables.console()
     seen: RenderableType = ""
     with suppress(KeyboardInterrupt), Live(console=out, screen=True, auto_refresh=False) as live:

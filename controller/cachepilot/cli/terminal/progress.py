@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self, TextIO
+from typing import TYPE_CHECKING, Self, TextIO
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 DELAY_SECONDS = 2.0
 
@@ -29,7 +29,7 @@ class Reporter:
         self._clock = clock
         self._shown_from = clock() + delay_seconds
         self._bar: Progress | None = None
-        self._task = TaskID(0)
+        self._task: TaskID | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -50,7 +50,7 @@ class Reporter:
         if not self._stream.isatty():
             yield None
             return
-        if self._bar is not None:
+        if self._bar is not None and self._task is not None:
             self._bar.reset(self._task, description=label, total=1.0)
 
         def report(share: float) -> None:
@@ -65,9 +65,19 @@ class Reporter:
             self._bar = self._new_bar()
             self._task = self._bar.add_task(label, total=1.0)
             self._bar.start()
-        self._bar.update(self._task, completed=min(share, 1.0), refresh=True)
+        if self._task is not None:
+            self._bar.update(self._task, completed=min(share, 1.0), refresh=True)
 
-    def _new_bar(self) -> Progress:
+    def _new_bar(self) -> "Progress":
+        # Most commands are done before there would be a bar, and imports are most of their time.
+        from rich.console import Console  # noqa: PLC0415
+        from rich.progress import (  # noqa: PLC0415
+            BarColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
         return Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),

@@ -9,7 +9,7 @@ from fnmatch import translate
 from functools import cached_property
 
 from cachepilot.domain.objectives.workload import Workload, workload_pattern
-from cachepilot.domain.snapshot import BYTES_MAX
+from cachepilot.domain.units import BYTES_MAX
 from cachepilot.errors import InputError
 from cachepilot.sizes import PAGE_BYTES, Size, pages_down
 

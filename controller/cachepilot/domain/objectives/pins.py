@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cachepilot.domain.objectives.objective import Fixed, Objective, Objectives
-from cachepilot.domain.snapshot import BYTES_MAX
+from cachepilot.domain.units import BYTES_MAX
 from cachepilot.errors import InputError
 from cachepilot.sizes import PAGE_BYTES
 

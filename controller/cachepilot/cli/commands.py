@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every command by the task that it serves, and the module that is imported once it is called.
+
+The help of all commands, and the completion of their names, come from this table alone: importing
+what every command needs takes longer than most commands do.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from typer import Typer
+from typer.main import get_command
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One command: its name, where it is, and its line in the help.
+
+    `attribute` of `module` is a function, or a `Typer` of commands of its own. `is_passed_on` says
+    that another program reads the arguments, `--help` among them.
+    """
+
+    name: str
+    module: str
+    attribute: str
+    help: str
+    is_passed_on: bool = False
+
+    def load(self) -> Any:
+        """The command, imported; as Typer runs it."""
+        found = getattr(import_module(f"cachepilot.cli.{self.module}"), self.attribute)
+        if isinstance(found, Typer):
+            found.info.name = self.name
+            return get_command(found)
+        # Nothing of arguments that are passed on is looked at, not even --help.
+        passed_on: dict[str, Any] = {
+            "allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []
+        }  # fmt: skip
+        alone = Typer(add_completion=False, rich_markup_mode=None)
+        alone.command(
+            name=self.name,
+            context_settings=passed_on if self.is_passed_on else None,
+            add_help_option=not self.is_passed_on,
+        )(found)
+        return get_command(alone)
+
+
+TASKS: dict[str, tuple[Entry, ...]] = {
+    "Watch": (
+        Entry("status", "fleet.status", "command", "Show nodes and tenants, once or live."),
+        Entry("top", "top.command", "command", "Watch tenants full screen."),
+        Entry("explain", "fleet.explain", "command", "Say why a tenant has its policy and memory."),
+        Entry("history", "fleet.history", "command", "Show what was changed and what came of it."),
+    ),
+    "Objectives and changes": (
+        Entry("slo", "fleet.slo", "app", "State, show and delete the objectives of tenants."),
+        Entry("pin", "fleet.pin", "pin", "Fix the policy or the limit of a tenant."),
+        Entry("unpin", "fleet.pin", "unpin", "Leave a pinned tenant to the autopilot again."),
+        Entry("revert", "fleet.pin", "revert", "Take the last change of a tenant back."),
+    ),
+    "Planning": (
+        Entry("plan", "fleet.plan", "command", "Show a node's plan, or another SLO's."),
+        Entry("consolidate", "fleet.consolidate", "command", "Show which nodes could be drained."),
+    ),
+    "On a node": (
+        Entry("doctor", "host.agent_commands", "doctor", "Prove that the agent works here.", True),
+        Entry("agent", "host.agent_commands", "run", "Run the agent of this node.", True),
+        Entry("cachestat", "host.agent_commands", "cachestat", "Show the page cache live.", True),
+        Entry("policy", "host.agent_commands", "policy", "Attach and swap policies by hand.", True),
+        Entry("record", "host.agent_commands", "record", "Record page accesses to a trace.", True),
+    ),
+    "The controller": (
+        Entry("controller", "host.controller", "app", "Run the controller, check it."),
+    ),
+    "Traces and policies": (
+        Entry("policies", "traces.policies", "command", "List the eviction policies."),
+        Entry("sim", "traces.sim", "command", "Simulate policies on a trace at one size."),
+        Entry("mrc", "traces.mrc", "command", "Compute miss ratio curves of a trace."),
+        Entry("compare", "traces.compare", "command", "Compare policies over several traces."),
+        Entry("readahead", "traces.readahead", "command", "Simulate readahead on a trace."),
+        Entry("trace", "traces.trace", "app", "Convert, generate and inspect traces."),
+    ),
+    "This program": (
+        Entry("completion", "host.completion", "command", "Print the completion for a shell."),
+        Entry("man", "host.man", "command", "Write the manual pages."),
+        Entry("scorecard", "host.scorecard", "command", "Print the results of all experiments."),
+        Entry("vm", "host.vm", "app", "Run a kernel in a virtual machine."),
+    ),
+}  # fmt: skip
+
+
+def entries() -> Iterator[Entry]:
+    """All commands in the order of the help."""
+    for group in TASKS.values():
+        yield from group
