@@ -4,6 +4,7 @@
 from cachepilot.api.service import UnknownError
 from cachepilot.api.shapes.changes import ChangeDetail, ChangeView, EvidenceView
 from cachepilot.api.shapes.comparison import Comparison, SumView, TenantComparisonView
+from cachepilot.domain.past.actor import Actor
 from cachepilot.domain.past.change import ChangeFilter, ChangeKind, ChangeRow, ChangeState
 from cachepilot.domain.past.comparison import (
     MeasuredReading,
@@ -65,6 +66,10 @@ class FakePast:
             change(2, ChangeState.CONFIRMED),
             change(1, ChangeState.UNDONE, "/search"),
         ]
+        self.refusals: list[tuple[str, str, str]] = []
+
+    def refused(self, actor: Actor, asked: str, why: str) -> None:
+        self.refusals.append((str(actor), asked, why))
 
     def changes(self, asked: ChangeFilter, limit: int) -> tuple[list[ChangeView], int]:
         found = [

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Now against the default at the first memory, and against before, where the truth is known."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,6 @@ from cachepilot.domain.past.comparison import (
 
 
 def compared(here: World) -> dict[str, TenantComparison]:
-    here.loop.connected = True
     return {one.cgroup: one for one in here.service.past.compared()}
 
 
@@ -96,14 +96,14 @@ def test_another_cgroup_of_the_name_begins_anew(tmp_path: Path) -> None:
     assert first is not None and later is not None and later.since_s > first.since_s
 
 
-def test_what_is_not_known_says_why(tmp_path: Path) -> None:
+def test_what_is_not_known_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = world(tmp_path, looping())
     here.run(10)
-    here.loop.connected = False
+    monkeypatch.setattr(here.loop.freshness, "_clock", lambda: time.monotonic() + 60)
     (offline,) = here.service.past.compared()
     assert offline.now is None and offline.verdict is Verdict.UNKNOWN
-    assert "not connected" in offline.why
-    here.loop.connected = True
+    assert "stale: no snapshot" in offline.why
+    monkeypatch.undo()
     here.plant.of("/scan").distrust = "too few samples"
     here.run(2)
     one = compared(here)["/scan"]
@@ -115,7 +115,6 @@ def test_what_is_not_known_says_why(tmp_path: Path) -> None:
 def test_the_routes_answer_in_parts(tmp_path: Path) -> None:
     here = world(tmp_path, looping(), sated())
     here.run(40)
-    here.loop.connected = True
     http = TestClient(create_app(here.service), base_url="http://localhost")
     told = http.get("/api/v1/comparison").json()
     assert told["fleet"]["tenants"] == 2 and [one["node"] for one in told["nodes"]] == ["plant"]

@@ -123,7 +123,7 @@ def create_app(
         },
     )
     app.add_middleware(BoundedBody)
-    app.add_middleware(Guarded, access=access or Access())
+    app.add_middleware(Guarded, access=access or Access(), refused=service.past.refused)
     app.state.events = events = Events(service.changes)
     app.state.consolidated = consolidated = SharedAnswer(
         service.consolidation, lambda: service.changes.count(Topic.ASKED)

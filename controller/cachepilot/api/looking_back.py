@@ -4,6 +4,7 @@
 from cachepilot.api.service import UnknownError, some
 from cachepilot.api.shapes.changes import ChangeDetail, ChangeView, EvidenceView
 from cachepilot.api.shapes.comparison import Comparison, SumView, TenantComparisonView
+from cachepilot.domain.past.actor import Actor
 from cachepilot.domain.past.change import ChangeFilter, ChangeRow
 from cachepilot.domain.past.comparison import TenantComparison, Verdict, summed
 from cachepilot.fleet.fleet import Fleet
@@ -24,8 +25,13 @@ class LookingBack:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
 
+    def refused(self, actor: Actor, asked: str, why: str) -> None:
+        """Notes that somebody was refused something; returns at once."""
+        self._fleet.refusals.note(actor, asked, why)
+
     def changes(self, asked: ChangeFilter, limit: int) -> tuple[list[ChangeView], int]:
         """Changes, the newest first, and how many there are of those."""
+        self._fleet.refusals.flush()
         store = self._fleet.store
         rows = [self._view(row) for row in store.changes(asked, limit)]
         return rows, store.count_changes(asked)

@@ -16,23 +16,29 @@ import uvicorn
 
 from cachepilot.api.app import create_app
 from cachepilot.api.fleet_service import ControlService
+from cachepilot.api.service import Past
 from cachepilot.api.serving.events import Events
+from cachepilot.api.serving.peer import NamedPeer, telling_context
 from cachepilot.api.serving.shared_answer import SharedAnswer
 from cachepilot.domain.objectives.file import read_objectives
 from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.domain.past.actor import Actor, ActorKind
 from cachepilot.errors import InputError
 from cachepilot.fleet.access import Access
-from cachepilot.fleet.config import ControllerConfig, split_address
+from cachepilot.fleet.config import ControllerConfig, Tls, split_address
 from cachepilot.fleet.default_config import configured
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.scrape import Scraper
 from cachepilot.fleet.server import FleetServer
 from cachepilot.fleet.silence import SilenceWatch
 from cachepilot.fleet.tls import check_tls, http_options
+from cachepilot.node.changes import Topic
 from cachepilot.store.store import Store
 
 LOG = logging.getLogger(__name__)
 PRUNE_S = 3600.0
+REFUSALS_S = 2.0
+"""How often those who were refused are stored."""
 SWITCH_S = 0.0005
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -78,6 +84,7 @@ class Controller:
             asyncio.create_task(self._scraper.run()),
             asyncio.create_task(self._prune()),
             asyncio.create_task(self._silence.run()),
+            asyncio.create_task(self._tell_refusals()),
         ]
 
     async def stop(self) -> None:
@@ -86,7 +93,14 @@ class Controller:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.fleet.refusals.flush()
         self.store.close()
+
+    async def _tell_refusals(self) -> None:
+        while True:
+            await asyncio.sleep(REFUSALS_S)
+            if await asyncio.to_thread(self.fleet.refusals.flush):
+                self.fleet.changes.tell(Topic.DECISIONS)
 
     async def _prune(self) -> None:
         while True:
@@ -137,11 +151,22 @@ def read_access(config: ControllerConfig) -> Access:
     return Access() if config.access is None else config.access.read()
 
 
+def tls_options(tls: Tls, past: Past) -> dict[str, Any]:
+    """What uvicorn takes: clients are known by their certificates, and who has none is told of."""
+
+    def refused(why: str) -> None:
+        past.refused(Actor(ActorKind.CERTIFICATE, "unknown"), "a TLS connection", why)
+
+    return {
+        **http_options(tls), "http": NamedPeer, "ssl_context_factory": telling_context(refused)
+    }  # fmt: skip
+
+
 def _http(config: ControllerConfig, service: ControlService) -> _Http:
     """The HTTP server."""
     host, port = split_address(config.http)
     app = create_app(service, access=read_access(config))
-    options = {} if config.tls is None else http_options(config.tls)
+    options = {} if config.tls is None else tls_options(config.tls, service.past)
     return _Http(
         uvicorn.Config(
             app, host=host, port=port, log_level="warning", lifespan="off",

@@ -10,6 +10,7 @@ from cachepilot.api.shapes.questions import Consolidation, Pin, WhatIf, WhatIfAn
 from cachepilot.api.shapes.views import DecisionView, NodeView, TenantDetail, TenantView
 from cachepilot.domain.course import Span
 from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.past.actor import Actor
 from cachepilot.domain.past.change import ChangeFilter
 from cachepilot.domain.past.comparison import TenantComparison, Verdict
 from cachepilot.errors import InputError
@@ -30,6 +31,9 @@ def some(names: list[str]) -> str:
 
 class Past(Protocol):
     """What can be asked of the past; safe to call from any thread, and read from SQLite."""
+
+    def refused(self, actor: Actor, asked: str, why: str) -> None:
+        """Notes that somebody was refused something; returns at once."""
 
     def changes(self, asked: ChangeFilter, limit: int) -> tuple[list[ChangeView], int]:
         """Changes, the newest first, and how many there are of those."""

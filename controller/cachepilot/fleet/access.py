@@ -12,14 +12,19 @@ from cachepilot.fleet.role import Role
 
 TOKEN_LENGTH = (32, 512)
 TOKENS_MAX = 1000
+NAME_MAX = 64
 _TOKEN_ALPHABET = frozenset(string.ascii_letters + string.digits + "-._~+/=")
 
 
 @dataclass(frozen=True)
 class Access:
-    """Roles by the SHA-256 of a token; without any, everybody on this host is an operator."""
+    """Roles by the SHA-256 of a token; without any, everybody on this host is an operator.
+
+    `names` are those of whom tokens were given to, where their files say it.
+    """
 
     roles: Mapping[bytes, Role] = field(default_factory=dict)
+    names: Mapping[bytes, str] = field(default_factory=dict)
 
     @property
     def needs_token(self) -> bool:
@@ -33,10 +38,18 @@ class Access:
         """
         return self.roles.get(_digest(token))
 
+    def name_of(self, token: str) -> str:
+        """The name of a token that is known: as its file says, else its role and a fingerprint."""
+        digest = _digest(token)
+        return self.names.get(digest) or f"{self.roles[digest]}-{digest[:4].hex()}"
+
 
 @dataclass(frozen=True)
 class TokenFiles:
-    """Files with a token per line; blank lines and those that begin with `#` do not count."""
+    """Files with a token per line, and whom it was given to after a space.
+
+    Blank lines and those that begin with `#` do not count.
+    """
 
     viewer: Path | None = None
     operator: Path | None = None
@@ -44,12 +57,16 @@ class TokenFiles:
     def read(self) -> Access:
         """Raises InputError naming the file, the line and what is allowed."""
         roles: dict[bytes, Role] = {}
+        names: dict[bytes, str] = {}
         for role, path in ((Role.VIEWER, self.viewer), (Role.OPERATOR, self.operator)):
-            for digest in [] if path is None else _digests(path):
+            for token, name in [] if path is None else read_named_tokens(path):
+                digest = _digest(token)
                 if digest in roles:
                     raise InputError(f"{path}: a token that is there twice, or has two roles")
                 roles[digest] = role
-        return Access(roles)
+                if name:
+                    names[digest] = name
+        return Access(roles, names)
 
 
 def _digest(token: str) -> bytes:
@@ -57,7 +74,15 @@ def _digest(token: str) -> bytes:
 
 
 def read_tokens(path: Path) -> list[str]:
-    """The tokens of a file, 1 to TOKENS_MAX; InputError naming file, line and what is allowed."""
+    """`read_named_tokens` without the names."""
+    return [token for token, _ in read_named_tokens(path)]
+
+
+def read_named_tokens(path: Path) -> list[tuple[str, str]]:
+    """The tokens of a file and their names, empty without one; 1 to TOKENS_MAX.
+
+    Raises InputError naming file, line and what is allowed.
+    """
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeError) as error:
@@ -65,17 +90,17 @@ def read_tokens(path: Path) -> list[str]:
     found = []
     low, high = TOKEN_LENGTH
     for number, line in enumerate(lines, 1):
-        token = line.strip()
+        token, _, name = line.strip().partition(" ")
+        name = name.strip()
         if not token or token.startswith("#"):
             continue
         if not low <= len(token) <= high or not _TOKEN_ALPHABET.issuperset(token):
             allowed = f"{low} to {high} letters, digits or -._~+/=, like `openssl rand -hex 32`"
             raise InputError(f"{path}: line {number}: is not a token (allowed: {allowed})")
-        found.append(token)
+        if len(name) > NAME_MAX or not name.isprintable():
+            allowed = f"at most {NAME_MAX} characters that can be printed"
+            raise InputError(f"{path}: line {number}: the name of the token (allowed: {allowed})")
+        found.append((token, name))
     if not 1 <= len(found) <= TOKENS_MAX:
         raise InputError(f"{path}: holds {len(found)} tokens (allowed: 1 to {TOKENS_MAX})")
     return found
-
-
-def _digests(path: Path) -> list[bytes]:
-    return [_digest(token) for token in read_tokens(path)]

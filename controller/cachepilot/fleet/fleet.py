@@ -5,14 +5,18 @@ import logging
 import math
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from cachepilot.domain.objectives.file import read_objectives
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.objectives.pins import Pin
+from cachepilot.domain.past.actor import CONTROLLER, acting
 from cachepilot.domain.units import DAY_S
 from cachepilot.errors import InputError
+from cachepilot.fleet.audit import stated as audit
+from cachepilot.fleet.audit.refusals import Refusals
 from cachepilot.fleet.config import ControllerConfig
 from cachepilot.fleet.rivals import Rivals
 from cachepilot.node.changes import Changes, Topic
@@ -38,6 +42,7 @@ class Fleet:
         self._scraped = scraped
         self.changes = Changes()
         self.rivals = Rivals(self.changes)
+        self.refusals = Refusals(store, store.now_s)
         self._lock = threading.Lock()
         stored = store.objectives()
         if stored is None:
@@ -45,6 +50,7 @@ class Fleet:
             stored = Objectives() if path is None else read_objectives(path)
             store.set_objectives(stored)
         self._asked = Asked(stored)
+        self._pin_ends_s = math.inf
         self._take_pins()
         self._loops = {row.name: self._loop(row) for row in store.nodes()}
 
@@ -65,10 +71,35 @@ class Fleet:
         return self._asked
 
     def _end_pins(self) -> None:
+        before = self._asked
         for pin in self.store.pins():
             if self._is_over(pin):
                 self._delete_ended(pin)
         self._take_pins()
+        rows = audit.audit(before, self._asked, CONTROLLER, self.store.now_s())
+        for row in rows:
+            row.why = "its time is over"
+        audit.log(rows)
+        try:
+            self.store.save_changes([(row, None) for row in rows])
+        except sqlite3.Error as error:
+            LOG.error("pins that are over are missing from the history: %s", error)
+
+    @contextmanager
+    def _audited(self) -> Iterator[None]:
+        """What is changed inside is stored with who changed it, or not at all."""
+        before, ends_s = self._asked, self._pin_ends_s
+        try:
+            with self.store.together():
+                yield
+                rows = audit.audit(before, self._asked, acting(), self.store.now_s())
+                self.store.save_changes([(row, None) for row in rows])
+        except BaseException:
+            self._asked, self._pin_ends_s = before, ends_s
+            raise
+        audit.log(rows)
+        if rows:
+            self.changes.tell(Topic.DECISIONS)
 
     def _delete_ended(self, pin: Pin) -> None:
         """It is over whether or not the store can be written; the next that ends tries again."""
@@ -123,7 +154,7 @@ class Fleet:
 
     def change_objectives(self, change: Callable[[Objectives], Objectives]) -> None:
         """Replaces the objectives by what `change` makes of them; stored before this returns."""
-        with self._lock:
+        with self._lock, self._audited():
             changed = change(self._asked.objectives)
             self.store.set_objectives(changed)
             self._asked = replace(self._asked, objectives=changed)
@@ -135,7 +166,7 @@ class Fleet:
         One for good replaces one that ends, also those on single nodes when it is for all nodes:
         they would hide it. InputError for one that ends beside one for good, which it would end.
         """
-        with self._lock:
+        with self._lock, self._audited():
             for earlier in self._asked.pins if pin.until_s is not None else ():
                 same = earlier.cgroup == pin.cgroup and earlier.node in (None, pin.node)
                 if same and earlier.until_s is None:
@@ -155,7 +186,7 @@ class Fleet:
 
     def delete_pin(self, cgroup: str, node: str | None) -> bool:
         """Removes a pin; False when there was none."""
-        with self._lock:
+        with self._lock, self._audited():
             removed = self.store.delete_pin(cgroup, node)
             self._take_pins()
         self.changes.tell(Topic.ASKED)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which nodes the certificate of an agent is good for: those that it names, and no others."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import unquote, urlsplit
 
 from cachepilot.errors import InputError
@@ -17,6 +17,10 @@ SHOWN_MAX = 8
 
 class StrangerError(InputError):
     """A session in the name of a node that its certificate does not name; tells both."""
+
+    def __init__(self, message: str, node: str, names: Sequence[str]) -> None:
+        super().__init__(message)
+        self.node, self.names = node, names
 
 
 def address_of(peer: str) -> str:
@@ -59,5 +63,7 @@ def check_peer(node: str, auth_context: Mapping[str, Iterable[bytes]]) -> None:
     told = f"names {', '.join(shown)}{more}" if shown else "names no node"
     raise StrangerError(
         f"node {node}: the certificate {told} (allowed: one whose common name or DNS name is"
-        f" {node}, or with a URI that ends in {URI_PART}{node})"
+        f" {node}, or with a URI that ends in {URI_PART}{node})",
+        node,
+        shown,
     )

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import grpc
 from google.protobuf.message import DecodeError
 
+from cachepilot.domain.past.actor import Actor, ActorKind
 from cachepilot.errors import InputError
 from cachepilot.fleet.config import ControllerConfig
 from cachepilot.fleet.fleet import Fleet
@@ -96,6 +97,9 @@ class FleetServer:
         except ProtocolError as error:
             await _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, str(error))
         except StrangerError as error:
+            named = ", ".join((*error.names, address_of(context.peer())))
+            actor = Actor(ActorKind.CERTIFICATE, named)
+            self._fleet.refusals.note(actor, f"a session as node {error.node}", str(error))
             await _refuse(context, grpc.StatusCode.PERMISSION_DENIED, str(error))
         except DisplacedError as error:
             await _refuse(context, grpc.StatusCode.ABORTED, str(error))

@@ -131,7 +131,7 @@ class NodeLoop:
         if report is None:
             return []
         baselines, interval_s = self._keeper.baselines, self._interval_s
-        return compare(self.name, report, baselines, interval_s, self.connected)
+        return compare(self.name, report, baselines, interval_s, self.freshness.why)
 
     @property
     def epoch(self) -> int:

@@ -28,8 +28,18 @@ class Database:
             self._db.close()
 
     @contextmanager
+    def together(self) -> Iterator[None]:
+        """All that is written inside, by any calls of this thread, or nothing of it."""
+        with self._transaction():
+            yield
+
+    @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
+            if self._db.in_transaction:
+                # Inside of another one, which ends both.
+                yield self._db
+                return
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who may ask what: bearer tokens with a role each; without tokens, whoever is on this host."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -8,6 +9,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from cachepilot.domain.past.actor import Actor, ActorKind, acts
 from cachepilot.fleet.access import Access
 from cachepilot.fleet.role import LOOKING, Role
 from cachepilot.hosts import is_this_host
@@ -16,6 +18,9 @@ OPEN_PATHS = frozenset({"/healthz", "/"})
 """Asked without a token: by probes, and by browsers for the page, which then asks for one."""
 OPEN_BELOW = "/assets/"
 """What the page loads."""
+Refused = Callable[[Actor, str, str], None]
+CERTIFICATE_KEY = "cachepilot.certificate"
+"""The entry of the ASGI scope that holds the name of the client's certificate, where it has one."""
 ROLE_KEY = "cachepilot.role"
 """The entry of the ASGI scope that holds the role of whoever asks."""
 
@@ -65,14 +70,29 @@ def _of_token(access: Access, method: str, headers: Headers) -> Role | Refusal:
     return role
 
 
+def actor_of(scope: Scope, access: Access) -> Actor:
+    """Who asks: by a token that is known, else by certificate, else by address."""
+    scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
+    certificate = scope.get(CERTIFICATE_KEY)
+    if scheme.lower() == "bearer" and access.role_of(token.strip()) is not None:
+        name = access.name_of(token.strip())
+        more = f", certificate {certificate}" if certificate else ""
+        return Actor(ActorKind.TOKEN, f"{name}{more}")
+    if certificate:
+        return Actor(ActorKind.CERTIFICATE, certificate)
+    client = scope.get("client")
+    return Actor(ActorKind.ADDRESS, client[0] if client else "this host")
+
+
 class Guarded:
     """ASGI middleware: passes on what `access` allows, with the role in the scope.
 
     Everything else is answered with 401 or 403, its body unread.
     """
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
-        self._app, self._access = app, access
+    def __init__(self, app: ASGIApp, access: Access, refused: Refused) -> None:
+        """`refused` is told who was refused what, and why; it must return at once."""
+        self._app, self._access, self._refused = app, access, refused
 
     def _judge(self, scope: Scope) -> Role | Refusal:
         method, headers = scope["method"], Headers(scope=scope)
@@ -90,11 +110,13 @@ class Guarded:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        found = self._judge(scope)
+        found, actor = self._judge(scope), actor_of(scope, self._access)
         if isinstance(found, Role):
             scope[ROLE_KEY] = found
-            await self._app(scope, receive, send)
+            with acts(actor):
+                await self._app(scope, receive, send)
         else:
+            self._refused(actor, f"{scope['method']} {scope['path']}", found.error)
             challenge = {"WWW-Authenticate": "Bearer"} if found.status == 401 else None
             answer = JSONResponse({"error": found.error}, found.status, challenge)
             await answer(scope, receive, send)

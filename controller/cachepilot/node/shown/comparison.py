@@ -34,7 +34,6 @@ from cachepilot.sizes import PAGE_BYTES, human_bytes
 
 ERRORS = 2.0
 """Standard errors on either side of a ratio of two measurements."""
-OFFLINE = "the node is not connected: nothing is measured now"
 
 
 @dataclass(frozen=True)
@@ -75,9 +74,9 @@ def _at(curves: Curves, limit_bytes: int) -> tuple[float, float]:
 
 
 def compare(
-    node: str, report: Report, baselines: Baselines, interval_s: float, is_connected: bool
+    node: str, report: Report, baselines: Baselines, interval_s: float, stale: str
 ) -> list[TenantComparison]:
-    """Every tenant of a node, by cgroup."""
+    """Every tenant of a node, by cgroup; `stale` says why nothing is measured now, if so."""
     seen = list(report.collected.seen.values())
     if not seen:
         return []
@@ -87,8 +86,8 @@ def compare(
     for one, known, (low, middle, high) in zip(seen, defaults, predicted.T.tolist(), strict=True):
         cgroup = one.tenant.cgroup
         objective = report.objectives.of(cgroup)
-        why_not = _why_not(one, known, is_connected)
-        now = _now(one, report.collected.time_s, interval_s) if is_connected else None
+        why_not = _why_not(one, known, stale)
+        now = None if stale else _now(one, report.collected.time_s, interval_s)
         before = baselines.of(cgroup)
         told = default = None
         if now is not None and not why_not:
@@ -137,9 +136,9 @@ def _predicted(report: Report, seen: Sequence[Seen], defaults: Sequence[_Default
     return found
 
 
-def _why_not(seen: Seen, known: _Default, is_connected: bool) -> str:
-    if not is_connected:
-        return OFFLINE
+def _why_not(seen: Seen, known: _Default, stale: str) -> str:
+    if stale:
+        return stale
     window = seen.window
     if window is None or window.ops <= 0:
         return "nothing was done in the last intervals"

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who was refused what: rows of the history, of which one counts what repeats.
+
+They are noted in memory, from any thread and the event loop too, and stored from time to time.
+"""
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+
+from cachepilot.domain.past.actor import Actor
+from cachepilot.domain.past.change import ChangeKind, ChangeRow, ChangeState, by_actor
+from cachepilot.store.store import Store
+
+LOG = logging.getLogger("cachepilot.audit")
+MERGE_S = 600.0
+"""For so long what is refused again counts in the same row."""
+ROWS_MAX = 64
+"""Rows in that time at most: whoever else is refused counts in one more."""
+TEXT_MAX = 400
+OTHERS = "others"
+
+
+class Refusals:
+    """Rows that are open. `clock`: seconds since 1970."""
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        self._store, self._clock = store, clock
+        self._lock, self._flushing = threading.Lock(), threading.Lock()
+        self._rows: dict[tuple[str, ...], ChangeRow] = {}
+        self._unstored: dict[int, ChangeRow] = {}
+
+    def note(self, actor: Actor, asked: str, why: str) -> None:
+        """Somebody asked for something, and was refused it for a reason; returns at once."""
+        now_s, asked, why = self._clock(), asked[:TEXT_MAX], why[:TEXT_MAX]
+        with self._lock:
+            self._end(now_s)
+            key: tuple[str, ...] = (str(actor.kind), actor.name, asked, why)
+            if key not in self._rows and len(self._rows) >= ROWS_MAX:
+                key, asked, why = (OTHERS,), "more than are listed", "as the rows before"
+            row = self._rows.get(key)
+            is_new = row is None
+            if row is None:
+                row = ChangeRow(ChangeKind.REFUSAL, ChangeState.REFUSED, "", "", now_s, count=0)
+                row.by_kind, row.by = by_actor(actor).values()
+                if key == (OTHERS,):
+                    row.by = OTHERS
+                row.text, row.why = asked, why
+                self._rows[key] = row
+            row.count += 1
+            row.ended_s = now_s
+            self._unstored[id(row)] = row
+        if is_new:
+            LOG.warning("refused: %s by %s: %s", asked, row.by, why)
+
+    def _end(self, now_s: float) -> None:
+        for key, row in list(self._rows.items()):
+            if not 0 <= now_s - row.begun_s < MERGE_S:
+                del self._rows[key]
+
+    def flush(self) -> bool:
+        """Stores what was noted; whether there was anything. What cannot be stored waits."""
+        with self._flushing:
+            # Who notes something never waits for the store.
+            with self._lock:
+                rows = list(self._unstored.values())
+                self._unstored.clear()
+            if not rows:
+                return False
+            try:
+                self._store.save_changes([(row, None) for row in rows])
+            except sqlite3.Error as error:
+                LOG.debug("refusals cannot be stored yet: %s", error)
+                with self._lock:
+                    # But not for ever: those that are no longer counted are dropped.
+                    still = {id(row) for row in self._rows.values()}
+                    self._unstored |= {id(row): row for row in rows if id(row) in still}
+                return False
+        return True
