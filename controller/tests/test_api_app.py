@@ -147,7 +147,7 @@ def test_a_failure_is_one_line_too() -> None:
     with TestClient(create_app(Failing()), HERE, raise_server_exceptions=False) as client:
         answer = client.get(f"{API}/nodes")
     assert answer.status_code == 500
-    assert answer.json() == {"error": "the controller failed at this; its log says why"}
+    assert answer.json() == {"error": "internal error of the controller; its log has the reason"}
 
 
 def test_health(client: TestClient) -> None:

@@ -25,9 +25,12 @@ from cachepilot.fleet.access import Access
 from cachepilot.node.changes import Topic
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    400: {"model": ErrorShape, "description": "The body is no text in UTF-8"},
-    401: {"model": ErrorShape, "description": "Without a token that is known, where one is needed"},
-    403: {"model": ErrorShape, "description": "A viewer's token, or a page of another site"},
+    400: {"model": ErrorShape, "description": "The body is not UTF-8 text"},
+    401: {"model": ErrorShape, "description": "No valid token, where one is required"},
+    403: {
+        "model": ErrorShape,
+        "description": "A viewer's token, or a request from another site's page",
+    },
     404: {"model": ErrorShape, "description": "No such node, tenant, objective or pin"},
     413: {"model": ErrorShape, "description": "The body is larger than 1 MiB"},
     422: {"model": ErrorShape, "description": "Refused: the line names the key and the range"},
@@ -72,7 +75,7 @@ async def _on_http_error(_request: Request, error: Exception) -> Response:
 
 
 async def _on_failure(_request: Request, _error: Exception) -> Response:
-    return _refusal(500, "the controller failed at this; its log says why")
+    return _refusal(500, "internal error of the controller; its log has the reason")
 
 
 def _add_operations(app: FastAPI, service: Service, process: CollectorRegistry) -> None:
@@ -85,7 +88,7 @@ def _add_operations(app: FastAPI, service: Service, process: CollectorRegistry) 
 
     @app.get("/healthz", tags=["operations"])
     def healthz() -> Health:
-        """Answers while the controller lives; a loop that hangs lets the caller's time run out."""
+        """Answers while the event loop runs; without an answer in time the controller hangs."""
         nodes = service.nodes()
         connected = sum(node.connected for node in nodes)
         return Health(status="ok", nodes=len(nodes), connected=connected)

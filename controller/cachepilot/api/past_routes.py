@@ -22,22 +22,22 @@ OnNode = Annotated[str | None, Query(description="Only this node.")]
 Since = Annotated[float | None, Query(description="Begun then or later, seconds since 1970.")]
 Until = Annotated[float | None, Query(description="Begun then or before, seconds since 1970.")]
 By = Annotated[
-    str | None, Query(max_length=256, description="A part of the name, or kind, of who made it.")
+    str | None, Query(max_length=256, description="Part of the name or kind of the author.")
 ]
-InState = Annotated[ChangeState | None, Query(description="Only those that stand like this.")]
+InState = Annotated[ChangeState | None, Query(description="Only changes in this state.")]
 OfKind = Annotated[ChangeKind | None, Query(description="Only changes of this kind.")]
-Below = Annotated[int | None, Query(ge=1, le=ID_MAX, description="Only those of a lower id.")]
-Limit = Annotated[int, Query(ge=1, le=CHANGES_MAX, description="How many, the newest first.")]
+Below = Annotated[int | None, Query(ge=1, le=ID_MAX, description="Only rows with a lower id.")]
+Limit = Annotated[int, Query(ge=1, le=CHANGES_MAX, description="Number of rows, the newest first.")]
 Number = Annotated[int, Query(ge=1, le=ID_MAX, description="The id of a change.")]
 
-Judged = Annotated[Verdict | None, Query(description="Only tenants that fare like this.")]
-Offset = Annotated[int, Query(ge=0, le=1 << 31, description="How many to leave out.")]
+Judged = Annotated[Verdict | None, Query(description="Only tenants with this result.")]
+Offset = Annotated[int, Query(ge=0, le=1 << 31, description="Number of rows to skip.")]
 
 
 def _add_comparison(routes: APIRouter, past: Past) -> None:
     @routes.get("/comparison", tags=["past"])
     async def comparison(node: OnNode = None) -> Comparison:
-        """Whether it helps, and who pays: now against the default, and against before."""
+        """Gains and losses: now against the default and against before, summed."""
         return await to_thread(past.comparison, node)
 
     @routes.get("/comparison/tenants", tags=["past"])
@@ -49,7 +49,7 @@ def _add_comparison(routes: APIRouter, past: Past) -> None:
         offset: Offset = 0,
         limit: Limit = 1000,
     ) -> list[TenantComparisonView]:
-        """Each tenant of it, by node and cgroup; X-Total-Count: of all pages."""
+        """Gains and losses of each tenant; X-Total-Count counts all pages."""
         found = await to_thread(past.compared, node, cgroup, verdict)
         response.headers[TOTAL] = str(len(found))
         return [TenantComparisonView.of(one) for one in found[offset : offset + limit]]
@@ -73,7 +73,7 @@ def add_past(routes: APIRouter, service: Service) -> None:
         before: Below = None,
         limit: Limit = 100,
     ) -> list[ChangeView]:
-        """What was changed or refused, a row each, the newest first; X-Total-Count: all that match.
+        """Changes and refused changes, the newest first; X-Total-Count counts all that match.
 
         A page goes on below the last id of the one before it.
         """
@@ -84,5 +84,5 @@ def add_past(routes: APIRouter, service: Service) -> None:
 
     @routes.get("/changes/detail", tags=["past"])
     async def change(id: Number) -> ChangeDetail:
-        """One change, and its evidence over time."""
+        """One change with its evidence over time."""
         return await to_thread(past.change, id)

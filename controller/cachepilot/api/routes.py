@@ -34,27 +34,32 @@ HISTORY_MAX = 1000
 Cgroup = Annotated[str, Query(description="Path of a cgroup; begins with a slash.")]
 SomeCgroup = Annotated[str | None, Query(description="Only this cgroup.")]
 SomeNode = Annotated[
-    str | None, Query(description="Needed where cgroups of one name are on several nodes.")
+    str | None, Query(description="Required if several nodes have a cgroup of this path.")
 ]
-Pattern = Annotated[str, Query(description="The objective's cgroup, as it was given.")]
-Limit = Annotated[int, Query(ge=1, le=HISTORY_MAX, description="How many, the newest first.")]
+Pattern = Annotated[str, Query(description="The cgroup of the objective, as stated.")]
+Limit = Annotated[int, Query(ge=1, le=HISTORY_MAX, description="Number of rows, the newest first.")]
 Search = Annotated[
-    str, Query(max_length=256, description="Words that node, cgroup or policy all have in them.")
+    str, Query(max_length=256, description="Words; each must occur in the node, cgroup or policy.")
 ]
 Listed = Annotated[Only | None, Query(description="Only tenants of this kind.")]
-Sort = Annotated[Order | None, Query(description="By node and cgroup without it.")]
-Falling = Annotated[bool, Query(description="The greatest first.")]
-Offset = Annotated[int, Query(ge=0, le=1 << 31, description="How many to leave out.")]
-Page = Annotated[int | None, Query(ge=1, le=PAGE_MAX, description="How many; all without it.")]
+Sort = Annotated[Order | None, Query(description="By default by node and cgroup.")]
+Falling = Annotated[bool, Query(description="The largest value first.")]
+Offset = Annotated[int, Query(ge=0, le=1 << 31, description="Number of rows to skip.")]
+Page = Annotated[
+    int | None, Query(ge=1, le=PAGE_MAX, description="Number of rows; by default all.")
+]
 Before = Annotated[
-    int | None, Query(ge=1, le=(1 << 63) - 1, description="Only those of a lower id.")
+    int | None, Query(ge=1, le=(1 << 63) - 1, description="Only rows with a lower id.")
 ]
 Happened = Annotated[Event | None, Query(description="Only decisions of this event.")]
-SpanAsked = Annotated[Span, Query(description="How far back, and how fine.")]
+SpanAsked = Annotated[Span, Query(description="Time range and resolution.")]
 TOTAL = "X-Total-Count"
 """The header with the number of tenants on all pages."""
 
-_BEARER = HTTPBearer(auto_error=False, description="Of a viewer or an operator, where needed.")
+_BEARER = HTTPBearer(
+    auto_error=False,
+    description="The token of a viewer or an operator, if the controller requires one.",
+)
 """For the schema alone: what it describes was checked before any route is looked for."""
 
 
@@ -71,7 +76,7 @@ def _known_parameters(request: Request) -> None:
 def _add_access(routes: APIRouter) -> None:
     @routes.get("/access", tags=["access"])
     async def access(request: Request) -> AccessView:
-        """What whoever asks may do."""
+        """The role of the client, and whether it may change anything."""
         role: Role = request.scope[ROLE_KEY]
         return AccessView(role=role, may_change=role.may("POST"))
 
@@ -79,7 +84,7 @@ def _add_access(routes: APIRouter) -> None:
 def _add_state(routes: APIRouter, service: Service) -> None:
     @routes.get("/nodes", tags=["state"])
     def nodes() -> list[NodeView]:
-        """Every node that was ever seen, by name."""
+        """All known nodes, by name."""
         return service.nodes()
 
     @routes.get("/fleet", tags=["state"])
@@ -98,19 +103,19 @@ def _add_state(routes: APIRouter, service: Service) -> None:
         offset: Offset = 0,
         limit: Page = None,
     ) -> list[TenantView]:
-        """Tenants, by node and cgroup if not otherwise sorted; X-Total-Count: of all pages."""
+        """Tenants, by default in the order of node and cgroup; X-Total-Count counts all pages."""
         found = select(service.tenants(node), search, only, sort, falling)
         response.headers[TOTAL] = str(len(found))
         return found[offset:] if limit is None else found[offset : offset + limit]
 
     @routes.get("/tenants/detail", tags=["state"])
     async def tenant(cgroup: Cgroup, node: SomeNode = None) -> TenantDetail:
-        """One tenant and why it has what it has."""
+        """One tenant: curves, model, and the reasons for its policy and limit."""
         return await to_thread(service.tenant, cgroup, node)
 
     @routes.get("/tenants/course", tags=["state"])
     def course(cgroup: Cgroup, node: SomeNode = None, span: SpanAsked = Span.RECENT) -> CourseView:
-        """How one tenant did of late: a column per reading, the oldest first."""
+        """The time series of one tenant: an array per reading, the oldest value first."""
         return service.course(cgroup, node, span)
 
     @routes.get("/history", tags=["state"])
@@ -121,7 +126,7 @@ def _add_state(routes: APIRouter, service: Service) -> None:
         before: Before = None,
         event: Happened = None,
     ) -> list[DecisionView]:
-        """The last decisions, the newest first."""
+        """Decisions, the newest first."""
         return await to_thread(service.history, cgroup, node, limit, before, event)
 
 
@@ -140,7 +145,7 @@ def _add_events(routes: APIRouter, events: Events) -> None:
         },
     )
     async def listen() -> EventStream:
-        """Server-sent events, without end: `change` says what to ask for again, `reload` all."""
+        """Server-sent events without end: `change` names what changed, `reload` means all."""
         events.require_room()
         return EventStream(events.stream())
 
@@ -148,12 +153,12 @@ def _add_events(routes: APIRouter, events: Events) -> None:
 def _add_objectives(routes: APIRouter, service: Service) -> None:
     @routes.get("/objectives", tags=["objectives"], response_model_exclude_none=True)
     def objectives() -> ObjectivesShape:
-        """The objectives that hold; keys at their default are left out."""
+        """All objectives, without keys at their default."""
         return ObjectivesShape.of(service.objectives())
 
     @routes.put("/objectives", tags=["objectives"], response_model_exclude_none=True)
     def set_objectives(objectives: ObjectivesShape) -> ObjectivesShape:
-        """Replaces all objectives; they are stored before this answers."""
+        """Replaces all objectives, and stores them before it answers."""
         service.set_objectives(objectives.objectives())
         return ObjectivesShape.of(service.objectives())
 
@@ -173,7 +178,7 @@ def _add_objectives(routes: APIRouter, service: Service) -> None:
 def _add_pins(routes: APIRouter, service: Service) -> None:
     @routes.post("/pins", tags=["pins"])
     def pin(pin: Pin) -> Pin:
-        """Fixes the policy, the limit or both of a tenant until it is unpinned."""
+        """Pins the policy, the limit or both of a tenant, until it is unpinned."""
         if pin.policy is None and pin.limit_bytes is None:
             raise InputError("pin: nothing is pinned (allowed: policy, limit_bytes, or both)")
         if pin.limit_bytes is not None and pin.limit_bytes <= 0:
@@ -183,12 +188,12 @@ def _add_pins(routes: APIRouter, service: Service) -> None:
 
     @routes.post("/reverts", tags=["pins"])
     def revert(wanted: Revert) -> Pin:
-        """Puts back what a decision changed and holds it for an hour."""
+        """Rolls back a decision, and pins the result for an hour."""
         return service.revert(wanted.decision)
 
     @routes.delete("/pins", tags=["pins"], status_code=204)
     def unpin(cgroup: Cgroup, node: SomeNode = None) -> None:
-        """Takes the pin away."""
+        """Removes the pin."""
         service.unpin(cgroup, node)
 
 
@@ -197,7 +202,7 @@ def _add_planning(
 ) -> None:
     @routes.post("/what-if", tags=["planning"])
     async def what_if(question: WhatIf) -> WhatIfAnswer:
-        """What would be planned if this were so; changes nothing."""
+        """The plan under other objectives, limits or policies; changes nothing."""
         return await to_thread(service.what_if, question)
 
     @routes.get("/consolidation", tags=["planning"])
