@@ -5,6 +5,7 @@ from cachepilot.api.service import UnknownError
 from cachepilot.api.shapes.changes import ChangeDetail, ChangeView, EvidenceView
 from cachepilot.api.shapes.comparison import Comparison, SumView, TenantComparisonView
 from cachepilot.domain.past.actor import Actor
+from cachepilot.domain.past.budget import Budget, Counted, span_budget
 from cachepilot.domain.past.change import ChangeFilter, ChangeKind, ChangeRow, ChangeState
 from cachepilot.domain.past.comparison import (
     MeasuredReading,
@@ -98,6 +99,13 @@ class FakePast:
         gains, pays = (TenantComparisonView.of(one) for one in self.compared())
         fleet = SumView.of(summed("", self.compared()))
         return Comparison(fleet=fleet, nodes=[], gains=[gains], pays=[pays])
+
+    def budgets(self, node: str | None = None, cgroup: str | None = None) -> list[Budget]:
+        hour = span_budget("1h", 3600.0, Counted(3600, 3564))
+        found = Budget(
+            "alpha", "/db", "throughput_ops", 5000.0, NOW_S - 9000, 5200.0, True, (hour,), 0.5, 0.5
+        )  # fmt: skip
+        return [found] if cgroup in (None, "/db") and node in (None, "alpha") else []
 
     def change(self, number: int) -> ChangeDetail:
         for row in self.rows:

@@ -1,18 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be asked of the past: implements `cachepilot.api.service.Past`."""
 
+from dataclasses import replace
+
 from cachepilot.api.service import UnknownError, some
 from cachepilot.api.shapes.changes import ChangeDetail, ChangeView, EvidenceView
 from cachepilot.api.shapes.comparison import Comparison, SumView, TenantComparisonView
 from cachepilot.domain.past.actor import Actor
+from cachepilot.domain.past.budget import Budget
 from cachepilot.domain.past.change import ChangeFilter, ChangeRow
 from cachepilot.domain.past.comparison import TenantComparison, Verdict, summed
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.node.loop import NodeLoop
+from cachepilot.node.shown.comparison import compare
 from cachepilot.node.shown.in_force import is_in_force
 
 MOST = 10
 """So many of those who gain, and of those who pay, are told with the sums."""
+
+
+def _compared(loop: NodeLoop) -> list[TenantComparison]:
+    report, interval_s = loop.report, loop.interval_s
+    if report is None:
+        return []
+    return compare(loop.name, report, loop.baselines, interval_s, loop.freshness.why)
 
 
 def _ratio(one: TenantComparison) -> float:
@@ -52,9 +63,21 @@ class LookingBack:
         return [
             one
             for loop in self._loops(node)
-            for one in loop.comparison()
+            for one in _compared(loop)
             if cgroup in (None, one.cgroup) and verdict in (None, one.verdict)
         ]
+
+    def budgets(self, node: str | None = None, cgroup: str | None = None) -> list[Budget]:
+        """The error budget of each SLO, by node and cgroup; of a stale node nothing is measured."""
+        found = []
+        for loop in self._loops(node):
+            report, stale = loop.report, loop.freshness.is_stale
+            for name, slos in {} if report is None else report.slos.items():
+                for one in slos if cgroup in (None, name) else ():
+                    told = replace(one, measured=None, met=None) if stale else one
+                    budget = loop.windows.budget(loop.name, name, told, loop.last_seen_s)
+                    found += [] if budget is None else [budget]
+        return found
 
     def _loops(self, node: str | None) -> list[NodeLoop]:
         loops = self._fleet.loops()

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from cachepilot.api.service import Past, Service
+from cachepilot.api.shapes.budgets import BudgetView
 from cachepilot.api.shapes.changes import ChangeDetail, ChangeView
 from cachepilot.api.shapes.comparison import Comparison, TenantComparisonView
 from cachepilot.domain.past.change import ChangeFilter, ChangeKind, ChangeState
@@ -55,10 +56,19 @@ def _add_comparison(routes: APIRouter, past: Past) -> None:
         return [TenantComparisonView.of(one) for one in found[offset : offset + limit]]
 
 
+def _add_budgets(routes: APIRouter, past: Past) -> None:
+    @routes.get("/budgets", tags=["past"])
+    async def budgets(node: OnNode = None, cgroup: SomeCgroup = None) -> list[BudgetView]:
+        """The error budget of each SLO: attainment, what is left, and how fast it is used up."""
+        found = await to_thread(past.budgets, node, cgroup)
+        return [BudgetView.of(one) for one in found]
+
+
 def add_past(routes: APIRouter, service: Service) -> None:
     """Adds what looks back."""
     past = service.past
     _add_comparison(routes, past)
+    _add_budgets(routes, past)
 
     @routes.get("/changes", tags=["past"])
     async def changes(

@@ -11,6 +11,7 @@ from cachepilot.api.shapes.views import DecisionView, NodeView, TenantDetail, Te
 from cachepilot.domain.course import Span
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.past.actor import Actor
+from cachepilot.domain.past.budget import Budget
 from cachepilot.domain.past.change import ChangeFilter
 from cachepilot.domain.past.comparison import TenantComparison, Verdict
 from cachepilot.errors import InputError
@@ -48,6 +49,9 @@ class Past(Protocol):
 
     def comparison(self, node: str | None = None) -> Comparison:
         """Sums of all nodes or of one, and who gains and who pays most."""
+
+    def budgets(self, node: str | None = None, cgroup: str | None = None) -> list[Budget]:
+        """The error budget of each SLO, by node and cgroup."""
 
 
 class Service(Protocol):

@@ -3,6 +3,10 @@
 
 from dataclasses import dataclass
 
+GOAL = 0.98
+"""The share of windows in which an SLO is to be met; what may be missed is its error budget."""
+HOURS = 168
+"""Hours of which windows are kept: a week."""
 MINUTES = 60
 """Minutes of which windows are kept one by one: attainment is that of the last hour."""
 
@@ -16,6 +20,27 @@ class SloMinute:
     minute: int
     windows: int
     met: int
+
+
+@dataclass(frozen=True)
+class SloHour:
+    """Windows of one hour of one SLO, and those in which it was met."""
+
+    cgroup: str
+    kind: str
+    hour: int
+    windows: int
+    met: int
+
+
+@dataclass(frozen=True)
+class SloTarget:
+    """A target, and since when it is that: windows before that were judged by another."""
+
+    cgroup: str
+    kind: str
+    target: float
+    since_s: float
 
 
 @dataclass(frozen=True)

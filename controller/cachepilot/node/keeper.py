@@ -30,7 +30,12 @@ class Keeper:
     def __init__(self, name: str, store: Store) -> None:
         self.problem = ""
         self._name, self._store = name, store
-        self.windows = SloWindows(store.windows(name), store.slo_totals(name))
+        self.windows = SloWindows(
+            store.windows(name),
+            store.slo_totals(name),
+            store.slo_targets(name),
+            store.slo_hours(name),
+        )
         self.totals = DecisionTotals(store.decision_totals(name))
         self.changes = ChangeLog(name, store.live_changes(name), DECISIONS_LOST.labels(name).inc)
         self.baselines = Baselines(store.baselines(name))
@@ -97,7 +102,8 @@ class Keeper:
         self._store.save(
             self._name, epoch, time_s, tuple(self._waiting), node_state.to_json(state), rows,
             totals, self.totals.of(self._waiting), gone, changes=self.changes.unstored(True),
-            baselines=self.baselines.changed(),
+            baselines=self.baselines.changed(), slo_targets=self.windows.begun(),
+            slo_hours=self.windows.changed_hours(),
         )  # fmt: skip
         self.windows.stored(totals)
         self.baselines.stored()

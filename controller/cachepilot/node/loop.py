@@ -16,7 +16,6 @@ from functools import partial
 from cachepilot.domain.decisions import Decision, Event, Setting
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.objectives.pins import Pin, with_pins
-from cachepilot.domain.past.comparison import TenantComparison
 from cachepilot.domain.units import BYTES_MAX
 from cachepilot.node import node_state
 from cachepilot.node.acting.apply import Applier, named_tasks
@@ -34,7 +33,6 @@ from cachepilot.node.keeper import Keeper
 from cachepilot.node.plan_step import Planned, held_fast, plan_step
 from cachepilot.node.protection import protected
 from cachepilot.node.records import Records
-from cachepilot.node.shown.comparison import compare
 from cachepilot.node.shown.courses import Courses
 from cachepilot.node.shown.evidence import Evidence
 from cachepilot.node.shown.promises import Promises
@@ -90,15 +88,16 @@ class NodeLoop:
         self.acks_dropped_total = 0
         self._changes = Changes() if changes is None else changes
         self._config, self._store, self._asked = config, store, asked
-        self._interval_s = config.interval_ms / 1000
-        self.freshness = Freshness(self._interval_s, clock)
+        self.interval_s = config.interval_ms / 1000
+        self.freshness = Freshness(self.interval_s, clock)
         self._scraped = NodeScrape(scraped)
-        self._collector = Collector(row.name, self._scraped, self._interval_s)
+        self._collector = Collector(row.name, self._scraped, self.interval_s)
         stored = node_state.stored(row)
-        self._decider = Decider(config.decide, stored, self._interval_s)
+        self._decider = Decider(config.decide, stored, self.interval_s)
         self._keeper = Keeper(row.name, store)
+        self.baselines, self.windows = self._keeper.baselines, self._keeper.windows
         log, alpha = self._keeper.changes, config.decide.alpha
-        self._evidence = Evidence(log, self._interval_s, alpha)
+        self._evidence = Evidence(log, self.interval_s, alpha)
         self._applier = Applier(config)
         self._obeyed = (Asked(Objectives()), Objectives())
         self._among = (Asked(Objectives()), Asked(Objectives()))
@@ -124,14 +123,6 @@ class NodeLoop:
             if publish is not None:
                 publish()
             return self._report
-
-    def comparison(self) -> list[TenantComparison]:
-        """What each tenant has of the autopilot, by the last cycle; empty before the first."""
-        report = self.report
-        if report is None:
-            return []
-        baselines, interval_s = self._keeper.baselines, self._interval_s
-        return compare(self.name, report, baselines, interval_s, self.freshness.why)
 
     @property
     def epoch(self) -> int:

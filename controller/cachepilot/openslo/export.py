@@ -12,9 +12,10 @@ import yaml
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.objectives.table import objective_table
 from cachepilot.domain.objectives.workload import workload_pattern
+from cachepilot.domain.slos import GOAL
 from cachepilot.openslo.document import API_VERSION, METRICS, PER_METRIC_UNIT, PREFIX
 
-TARGET = 0.98
+TARGET = GOAL
 """Share of windows in which an SLO is met: the budget of configs/prometheus/rules.yml."""
 WINDOW = "30d"
 NAME_MAX = 63

@@ -62,6 +62,14 @@ CREATE TABLE IF NOT EXISTS slo_windows (
   node TEXT NOT NULL, cgroup TEXT NOT NULL, kind TEXT NOT NULL, minute INTEGER NOT NULL,
   windows INTEGER NOT NULL, met INTEGER NOT NULL,
   PRIMARY KEY (node, cgroup, kind, minute));
+CREATE TABLE IF NOT EXISTS slo_hours (
+  node TEXT NOT NULL, cgroup TEXT NOT NULL, kind TEXT NOT NULL, hour INTEGER NOT NULL,
+  windows INTEGER NOT NULL, met INTEGER NOT NULL,
+  PRIMARY KEY (node, cgroup, kind, hour));
+CREATE TABLE IF NOT EXISTS slo_targets (
+  node TEXT NOT NULL, cgroup TEXT NOT NULL, kind TEXT NOT NULL,
+  target REAL NOT NULL, since_s REAL NOT NULL,
+  PRIMARY KEY (node, cgroup, kind));
 CREATE TABLE IF NOT EXISTS slo_totals (
   node TEXT NOT NULL, cgroup TEXT NOT NULL, kind TEXT NOT NULL,
   windows INTEGER NOT NULL, met INTEGER NOT NULL,
@@ -72,7 +80,7 @@ CREATE TABLE IF NOT EXISTS decision_totals (
 """
 OF_NODES = (
     "heard", "guard_tenants", "decisions", "records", "slo_windows", "slo_totals",
-    "decision_totals", "changes", "baselines",
+    "decision_totals", "changes", "baselines", "slo_hours", "slo_targets",
 )  # fmt: skip
 """Tables whose rows are of one `node`, beside `nodes` itself."""
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from cachepilot.domain.decisions import Decision
 from cachepilot.domain.past.baseline import Baseline
 from cachepilot.domain.recorded import DecisionTotal
-from cachepilot.domain.slos import SloMinute, SloTotal
+from cachepilot.domain.slos import SloHour, SloMinute, SloTarget, SloTotal
 from cachepilot.domain.units import DAY_S
 from cachepilot.store.baselines import Baselines
 from cachepilot.store.changes import ChangeHistory, Written
@@ -52,6 +52,8 @@ class Store(Stated, Journal, History, ChangeHistory, Baselines, Totals):
         tenant_states: Mapping[str, str] | None = None,
         changes: Sequence[Written] = (),
         baselines: Sequence[Baseline] = (),
+        slo_targets: Sequence[SloTarget] = (),
+        slo_hours: Sequence[SloHour] = (),
     ) -> None:
         """What one cycle left, all of it or nothing; totals of tenants that are `gone` are dropped.
 
@@ -63,6 +65,7 @@ class Store(Stated, Journal, History, ChangeHistory, Baselines, Totals):
             self._write_baselines(db, node, baselines, gone)
             self._write_decisions(db, node, epoch, decisions)
             crc = self._write_node(db, node, last_seen_s, state, tenant_states or {})
+            self._write_hours(db, node, slo_targets, slo_hours, gone)
             self._write_totals(db, node, windows, slo_totals, decision_totals, gone)
         # Only now is it there: a transaction that failed left the one before.
         self._state_crc[node] = crc

@@ -5,7 +5,14 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 
 from cachepilot.domain.recorded import DecisionTotal
-from cachepilot.domain.slos import MINUTES, SloMinute, SloTotal
+from cachepilot.domain.slos import (
+    HOURS,
+    MINUTES,
+    SloHour,
+    SloMinute,
+    SloTarget,
+    SloTotal,
+)
 from cachepilot.store.database import Database
 
 
@@ -18,6 +25,10 @@ class Totals(Database):
             with self._transaction() as db:
                 query = "DELETE FROM slo_windows WHERE node = ? AND minute <= ?"
                 db.execute(query, (node, newest - MINUTES))
+        for node, newest in self._rows("SELECT node, max(hour) FROM slo_hours GROUP BY node"):
+            with self._transaction() as db:
+                query = "DELETE FROM slo_hours WHERE node = ? AND hour <= ?"
+                db.execute(query, (node, newest - HOURS))
 
     @staticmethod
     def _write_totals(
@@ -44,6 +55,44 @@ class Totals(Database):
             "INSERT OR REPLACE INTO decision_totals VALUES (?, ?, ?, ?)",
             [(node, one.cgroup, one.event, one.count) for one in decision_totals],
         )
+
+    @staticmethod
+    def _write_hours(
+        db: sqlite3.Connection,
+        node: str,
+        targets: Sequence[SloTarget],
+        hours: Sequence[SloHour],
+        gone: Iterable[str],
+    ) -> None:
+        """Adds or replaces hours, after those of what is `gone` or has another of the `targets`.
+
+        Minutes of it go as well: what they count of the new target is written after this.
+        """
+        of_node = [(node, cgroup) for cgroup in gone]
+        changed = [(node, one.cgroup, one.kind) for one in targets]
+        for table in ("slo_hours", "slo_targets", "slo_windows"):
+            db.executemany(f"DELETE FROM {table} WHERE node = ? AND cgroup = ?", of_node)
+            db.executemany(
+                f"DELETE FROM {table} WHERE node = ? AND cgroup = ? AND kind = ?", changed
+            )
+        db.executemany(
+            "INSERT INTO slo_targets VALUES (?, ?, ?, ?, ?)",
+            [(node, one.cgroup, one.kind, one.target, one.since_s) for one in targets],
+        )
+        db.executemany(
+            "INSERT OR REPLACE INTO slo_hours VALUES (?, ?, ?, ?, ?, ?)",
+            [(node, one.cgroup, one.kind, one.hour, one.windows, one.met) for one in hours],
+        )
+
+    def slo_targets(self, node: str) -> list[SloTarget]:
+        """Targets by which the SLOs of a node are judged, and since when."""
+        query = "SELECT cgroup, kind, target, since_s FROM slo_targets WHERE node = ?"
+        return [SloTarget(*row) for row in self._rows(query, node)]
+
+    def slo_hours(self, node: str) -> list[SloHour]:
+        """Windows of the SLOs of a node by the hour."""
+        query = "SELECT cgroup, kind, hour, windows, met FROM slo_hours WHERE node = ?"
+        return [SloHour(*row) for row in self._rows(query, node)]
 
     def windows(self, node: str) -> list[SloMinute]:
         """Windows of the SLOs of a node."""

@@ -5,7 +5,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cachepilot.domain.objectives.objective import Objective, Objectives
-from cachepilot.domain.slos import MINUTES, SloMinute, SloTotal
+from cachepilot.domain.past.budget import (
+    LONG_MINUTES,
+    SHORT_MINUTES,
+    SPANS_S,
+    Budget,
+    Counted,
+    span_budget,
+)
+from cachepilot.domain.slos import (
+    HOURS,
+    MINUTES,
+    SloHour,
+    SloMinute,
+    SloStatus,
+    SloTarget,
+    SloTotal,
+)
+from cachepilot.node.shown.slo_hours import HOUR_S, SloHours
 from cachepilot.sense.collect import Collected, Seen
 
 MINUTE_S = 60
@@ -49,7 +66,19 @@ class SloWindows:
     tenant that is gone and comes back starts again.
     """
 
-    def __init__(self, rows: Iterable[SloMinute] = (), totals: Iterable[SloTotal] = ()) -> None:
+    def __init__(
+        self,
+        rows: Iterable[SloMinute] = (),
+        totals: Iterable[SloTotal] = (),
+        targets: Iterable[SloTarget] = (),
+        hours: Iterable[SloHour] = (),
+    ) -> None:
+        self._hours = {(one.cgroup, one.kind): SloHours(one.target, one.since_s) for one in targets}
+        for one in sorted(hours, key=lambda one: one.hour):
+            if (one.cgroup, one.kind) in self._hours:
+                self._hours[one.cgroup, one.kind].add(one.hour, one.windows, one.met)
+        self._changed_hours: set[tuple[str, str, int]] = set()
+        self._begun: set[tuple[str, str]] = set()
         self._minutes: dict[tuple[str, str], dict[int, Minute]] = {}
         self._changed: set[tuple[str, str, int]] = set()
         self._totals = {(one.cgroup, one.kind): Minute(one.windows, one.met) for one in totals}
@@ -67,10 +96,14 @@ class SloWindows:
             if value is None:
                 continue
             key = (seen.tenant.cgroup, kind)
+            hours = self._judged_by(key, target, time_s)
             minutes = self._minutes.setdefault(key, {})
             found = minutes.setdefault(minute, Minute())
             total = self._totals.setdefault(key, Minute())
             met = is_met(kind, value, target)
+            hour = int(time_s // HOUR_S)
+            hours.add(hour, 1, met)
+            self._changed_hours.add((*key, hour))
             for counted in (found, total):
                 counted.windows += 1
                 counted.met += met
@@ -78,6 +111,74 @@ class SloWindows:
             if len(minutes) > MINUTES:
                 for old in [one for one in minutes if not minute - MINUTES < one <= minute]:
                     del minutes[old]
+
+    def _judged_by(self, key: tuple[str, str], target: float, time_s: float) -> SloHours:
+        """Counts of a target: what was judged by another one is forgotten, but for the totals."""
+        found = self._hours.get(key)
+        if found is not None and found.target == target:
+            return found
+        if found is not None:
+            self._minutes.pop(key, None)
+            self._changed = {one for one in self._changed if one[:2] != key}
+            self._changed_hours = {one for one in self._changed_hours if one[:2] != key}
+        # Of a version that knew no targets: they are stored with the target.
+        self._changed |= {(*key, minute) for minute in self._minutes.get(key, ())}
+        oldest = min(self._minutes.get(key, ()), default=None)
+        since_s = time_s if oldest is None else float(oldest * MINUTE_S)
+        self._begun.add(key)
+        self._hours[key] = SloHours(target, since_s)
+        return self._hours[key]
+
+    def budget(self, node: str, cgroup: str, status: SloStatus, now_s: float) -> Budget | None:
+        """The error budget of an SLO; None before anything of it was judged."""
+        key = (cgroup, status.kind)
+        hours = self._hours.get(key)
+        if hours is None or hours.target != status.target:
+            return None
+        age_s = max(0.0, now_s - hours.since_s)
+        counted = {
+            "1h": self._last_minutes(key, LONG_MINUTES, now_s),
+            "24h": hours.last(24, now_s),
+            "7d": hours.last(HOURS, now_s),
+        }
+        return Budget(
+            node,
+            cgroup,
+            status.kind,
+            status.target,
+            hours.since_s,
+            status.measured,
+            status.met,
+            tuple(
+                span_budget(span, min(age_s, span_s), counted[span])
+                for span, span_s in SPANS_S.items()
+            ),
+            self._last_minutes(key, SHORT_MINUTES, now_s).burn,
+            counted["1h"].burn,
+        )
+
+    def _last_minutes(self, key: tuple[str, str], count: int, now_s: float) -> Counted:
+        newest = int(now_s // MINUTE_S)
+        minutes = list(self._minutes.get(key, {}).items())
+        last = [one for minute, one in minutes if newest - count < minute <= newest]
+        return Counted(sum(one.windows for one in last), sum(one.met for one in last))
+
+    def changed_hours(self) -> list[SloHour]:
+        """Hours that changed since they were last stored."""
+        found = []
+        for cgroup, kind, hour in sorted(self._changed_hours):
+            hours = self._hours.get((cgroup, kind))
+            if hours is not None:
+                counted = hours.of(hour)
+                found.append(SloHour(cgroup, kind, hour, counted.windows, counted.met))
+        return found
+
+    def begun(self) -> list[SloTarget]:
+        """Targets that are not stored yet: what is stored of others is to be dropped."""
+        return [
+            SloTarget(*key, self._hours[key].target, self._hours[key].since_s)
+            for key in sorted(self._begun & self._hours.keys())
+        ]
 
     def take_all(self, collected: Collected, objectives: Objectives) -> None:
         """Counts one interval of every tenant that has SLOs."""
@@ -102,14 +203,17 @@ class SloWindows:
         return [SloTotal(*key, total.windows, total.met) for key, total in known]
 
     def stored(self, totals: Iterable[SloTotal]) -> None:
-        """Totals that are stored, and may be shown."""
+        """Totals that are stored, and may be shown; with them all that `changed_hours` said."""
+        self._changed_hours.clear()
+        self._begun.clear()
         self._stored.update({(one.cgroup, one.kind): one for one in totals})
 
     def keep_only(self, cgroups: Iterable[str]) -> set[str]:
         """Forgets tenants that are gone, and says which."""
         known = set(cgroups)
-        gone = {cgroup for cgroup, _ in self._totals if cgroup not in known}
-        for table in (self._minutes, self._totals, self._stored):
+        counted = self._totals.keys() | self._hours.keys()
+        gone = {cgroup for cgroup, _ in counted if cgroup not in known}
+        for table in (self._minutes, self._totals, self._stored, self._hours):
             for key in [key for key in table if key[0] not in known]:
                 del table[key]
         return gone
