@@ -15,12 +15,14 @@ from pathlib import Path
 
 import httpx
 import pytest
-from fake_service import FakeService
+import yaml
+from fake_service import FakeService, tenant
 from served import served
 
 from cachepilot import cli
 from cachepilot.api.shapes.questions import Consolidation, Pin
 from cachepilot.cli.asking.client import URL_VARIABLE, near
+from cachepilot.cli.fleet import status_table
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 Run = Callable[..., tuple[int, str, str]]
@@ -258,3 +260,37 @@ def test_commands_of_the_agent_are_the_agent(tmp_path: Path, command: str) -> No
     )
     words = "run --help -x" if command == "agent" else f"{command} run --help -x"
     assert (done.returncode, done.stdout) == (7, words + "\n")
+
+
+@pytest.mark.parametrize("form", ["-o json", "--json", "--output json"])
+def test_forms_of_json_are_one(run: Run, shared: str, form: str) -> None:
+    assert run(shared, "status", *form.split()) == run(shared, "status", "--json")
+
+
+@pytest.mark.parametrize("command", ["status", "explain /db", "slo get", "consolidate", "history"])
+def test_yaml_is_what_json_is(run: Run, shared: str, command: str) -> None:
+    status, out, _ = run(shared, *command.split(), "-o", "yaml")
+    assert status == 0
+    assert yaml.safe_load(out) == json.loads(run(shared, *command.split(), "--json")[1])
+
+
+def test_wide_leaves_no_column_out(run: Run, shared: str) -> None:
+    _, narrow, _ = run(shared, "status", columns=80)
+    _, wide, _ = run(shared, "status", "-o", "wide", columns=80)
+    assert "last decision" not in narrow and "floor" not in narrow
+    assert all(name in wide for name in status_table.COLUMNS)
+
+
+def test_two_forms_are_refused(run: Run, shared: str) -> None:
+    status, _, err = run(shared, "status", "--json", "-o", "yaml")
+    assert status == 2 and "--output yaml: --json says otherwise" in err
+
+
+def test_long_names_stay_apart_at_80_columns(run: Run, own: str, service: FakeService) -> None:
+    prefix = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod"
+    names = [f"{prefix}{one}.slice" for one in ("0a1b", "0a1c", "9f00")]
+    service.all_tenants = [tenant(name, "lru", 64) for name in names]
+    _, out, _ = run(own, "status", columns=80)
+    shown = [line.split()[0] for line in out.splitlines() if "lru" in line]
+    assert len(set(shown)) == 3
+    assert all(one in line for one, line in zip(("0a1b", "0a1c", "9f00"), shown, strict=True))

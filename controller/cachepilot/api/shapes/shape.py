@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict
 class Shape(BaseModel):
     """Unknown keys are refused."""
 
-    # A command validates a few of the shapes: each is built when it is first needed.
-    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
 
     @classmethod
     def of(cls, value: object) -> Self:
@@ -29,3 +28,9 @@ class Shape(BaseModel):
         object.__setattr__(found, "__pydantic_extra__", None)
         object.__setattr__(found, "__pydantic_private__", None)
         return found
+
+
+class View(Shape):
+    """What is answered. A command reads a few of these: each is built when it is first needed."""
+
+    model_config = ConfigDict(defer_build=True)

@@ -7,18 +7,18 @@ Numbers that were measured stand beside those that a model predicted, and say wh
 from pydantic import Field
 
 from cachepilot.api.shapes.objectives import ObjectiveShape
-from cachepilot.api.shapes.shape import Shape
+from cachepilot.api.shapes.shape import View
 from cachepilot.fleet.role import Role
 
 
-class AccessView(Shape):
+class AccessView(View):
     """What whoever asks may do."""
 
     role: Role
     may_change: bool
 
 
-class ConditionView(Shape):
+class ConditionView(View):
     """What an operator should know of a node or a tenant, for as long as it holds."""
 
     kind: str
@@ -30,7 +30,7 @@ class ConditionView(Shape):
     controller's."""
 
 
-class WorkloadView(Shape):
+class WorkloadView(View):
     """What Kubernetes calls a tenant; `container` is empty for the cgroup of a pod."""
 
     namespace: str
@@ -39,7 +39,7 @@ class WorkloadView(Shape):
     labels: dict[str, str]
 
 
-class NodeView(Shape):
+class NodeView(View):
     """A node: who it is, and how its memory and its device are used."""
 
     name: str
@@ -69,7 +69,7 @@ class NodeView(Shape):
     """The controller's time of its last snapshot, seconds since 1970."""
 
 
-class SloView(Shape):
+class SloView(View):
     """An SLO: target, what is measured, and the share of windows in which it was met."""
 
     kind: str
@@ -92,7 +92,7 @@ class SloView(Shape):
     """Those in which it was met."""
 
 
-class TrialView(Shape):
+class TrialView(View):
     """A change under observation."""
 
     started_s: float
@@ -105,7 +105,7 @@ class TrialView(Shape):
     predicted_ops: float
 
 
-class TenantView(Shape):
+class TenantView(View):
     """A tenant as it is now: one row of the status table."""
 
     node: str
@@ -152,7 +152,7 @@ class TenantView(Shape):
     """Whether its node is stale: readings and what is judged by them are null."""
 
 
-class CurvesView(Shape):
+class CurvesView(View):
     """Miss ratio curves: a row of `miss_ratio` and `error_bar` per policy, an entry per size.
 
     Sizes are limits: what is not page cache is paid from them too.
@@ -166,7 +166,7 @@ class CurvesView(Shape):
     rate: float
 
 
-class DemandView(Shape):
+class DemandView(View):
     """The fitted throughput model; `error_pct` is that of its one-step predictions so far."""
 
     service_us: float
@@ -175,7 +175,7 @@ class DemandView(Shape):
     error_pct: float | None
 
 
-class TenantDetail(Shape):
+class TenantDetail(View):
     """All that is known of one tenant, and why it has what it has."""
 
     tenant: TenantView
@@ -197,7 +197,7 @@ class TenantDetail(Shape):
     """The objective that would hold without one of exactly its path."""
 
 
-class DecisionView(Shape):
+class DecisionView(View):
     """A decision, what was predicted of it, and what came of it."""
 
     id: int

@@ -6,12 +6,14 @@ import inspect
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from cachepilot.cli.asking.client import DEFAULT_URL, URL_VARIABLE, Controller
 from cachepilot.cli.asking.credentials import Credentials, variable
+from cachepilot.cli.terminal.output import Form, OutputOption, printed_as
+from cachepilot.errors import InputError
 
 ControllerOption = Annotated[
     str,
@@ -39,8 +41,26 @@ def _file_option(name: str) -> inspect.Parameter:
     return _parameter(name, Annotated[Path | None, option], None)
 
 
+def _form(options: dict[str, Any]) -> Form:
+    """The form that is asked for; `as_json` then says whether a program reads it.
+
+    Raises InputError for `--json` beside another form.
+    """
+    form: Form = options.pop("output", Form.TABLE)
+    if options.get("as_json"):
+        if form not in (Form.TABLE, Form.JSON):
+            raise InputError(f"--output {form}: --json says otherwise (allowed: one of them)")
+        return Form.JSON
+    if form.is_data:
+        options["as_json"] = True
+    return form
+
+
 def asking(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with the options of a connection in place of its parameter `remote`."""
+    """The command with the options of a connection in place of its parameter `remote`.
+
+    One that prints JSON when it is told to (`as_json`) takes every other form of output, too.
+    """
     own = inspect.signature(command, eval_str=True)
     files = [one.name for one in fields(Credentials)]
     added = [_parameter("controller", ControllerOption, DEFAULT_URL), *map(_file_option, files)]
@@ -49,11 +69,14 @@ def asking(command: Callable[..., None]) -> Callable[..., None]:
         for name, one in own.parameters.items()
         if name != "remote"
     ]
+    if "as_json" in own.parameters:
+        kept.append(_parameter("output", OutputOption, Form.TABLE))
 
     @functools.wraps(command)
     def asked(controller: str, **options: object) -> None:
         credentials = Credentials(*(options.pop(name) for name in files))  # type: ignore[arg-type]
-        command(remote=Controller(controller, credentials), **options)
+        with printed_as(_form(options)):
+            command(remote=Controller(controller, credentials), **options)
 
     signature = own.replace(parameters=[*kept, *added])
     # Typer reads both.

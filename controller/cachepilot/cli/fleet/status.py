@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`cachepilot status`: nodes and tenants as they are now, once or for as long as one looks."""
 
-import json
+import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -71,7 +71,8 @@ def _follow(controller: Controller, node: str | None, interval: float, as_json: 
         while True:
             state = State.of(controller, node)
             if as_json:
-                print(json.dumps(state.as_object()), flush=True)
+                tables.print_json(state.as_object(), indent=None)
+                sys.stdout.flush()
             else:
                 out = tables.console()
                 out.print(state.table(out.width))

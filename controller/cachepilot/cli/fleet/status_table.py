@@ -10,6 +10,7 @@ from rich.text import Text
 from cachepilot.api.shapes.views import NodeView, SloView, TenantView
 from cachepilot.cli.asking.client import workload_name
 from cachepilot.cli.terminal import formats, tables
+from cachepilot.cli.terminal.names import shortened
 from cachepilot.sizes import human_bytes
 
 COLUMNS = (
@@ -18,6 +19,7 @@ COLUMNS = (
 )
 NUMBERS = {"limit", "floor", "in use", "hits", "ops/s", "p99 us"}
 DROPPED_FIRST = ("p99 us", "floor", "in use", "node", "last decision")
+NAMES = ("node", "tenant")
 TEXT_COLUMNS = 16
 PADDING_COLUMNS = 3
 SLO_NAMES = {"throughput_ops": "ops/s", "latency_p99_us": "p99 us", "hit_ratio": "hit"}
@@ -100,34 +102,45 @@ def _row(tenant: TenantView, now_s: float) -> dict[str, Text]:
     }
 
 
+def _needed(rows: Sequence[dict[str, Text]], name: str) -> int:
+    """What a column takes when texts are cut to TEXT_COLUMNS, numbers not."""
+    cells = [line.cell_len for row in rows for line in row[name].split("\n")]
+    widest = max([len(name), *cells])
+    return PADDING_COLUMNS + (widest if name in NUMBERS else min(widest, TEXT_COLUMNS))
+
+
 def _fitting(rows: Sequence[dict[str, Text]], several_nodes: bool, width: int) -> list[str]:
-    """The columns for which there is room when texts are cut to TEXT_COLUMNS, numbers not."""
-
-    def needed(name: str) -> int:
-        cells = [line.cell_len for row in rows for line in row[name].split("\n")]
-        widest = max([len(name), *cells])
-        return PADDING_COLUMNS + (widest if name in NUMBERS else min(widest, TEXT_COLUMNS))
-
+    """The columns for which there is room."""
     columns = [name for name in COLUMNS if several_nodes or name != "node"]
     for dropped in DROPPED_FIRST:
-        if sum(map(needed, columns)) <= width:
+        if sum(_needed(rows, name) for name in columns) <= width:
             break
         columns = [name for name in columns if name != dropped]
     return columns
 
 
+def _shorten_names(rows: Sequence[dict[str, Text]], columns: Sequence[str], width: int) -> None:
+    """Cuts names of nodes and tenants to what the other columns leave, each apart from the rest."""
+    for name in NAMES:
+        left = width - sum(_needed(rows, one) for one in columns if one != name)
+        room = max(TEXT_COLUMNS, left - PADDING_COLUMNS)
+        short = shortened([row[name].plain for row in rows], room)
+        for row in rows:
+            row[name] = Text(short[row[name].plain])
+
+
 def tenant_table(nodes: Sequence[NodeView], tenants: Sequence[TenantView], width: int) -> Table:
-    """A row per tenant. Texts are cut where the line ends, the longest first."""
+    """A row per tenant. Texts are cut where the line ends, the longest first; names stay apart."""
     # Ages are by the clock of the tenant's node, which may run in virtual time.
     now_s = {node.name: node.last_seen_s for node in nodes}
     rows = [_row(one, now_s.get(one.node, one.last_decision_s or 0.0)) for one in tenants]
     columns = _fitting(rows, len(nodes) > 1, width)
+    _shorten_names(rows, columns, width)
     table = tables.new_table()
     for name in columns:
         # The width that is missing is taken from columns that may wrap; their cells are cut.
-        is_number = name in NUMBERS
-        justify: JustifyMethod = "right" if is_number else "left"
-        table.add_column(name, justify=justify, no_wrap=is_number)
+        justify: JustifyMethod = "right" if name in NUMBERS else "left"
+        table.add_column(name, justify=justify, no_wrap=name in (*NUMBERS, *NAMES))
     for row in rows:
         for text in row.values():
             text.no_wrap, text.overflow = True, "ellipsis"

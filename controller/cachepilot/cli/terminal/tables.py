@@ -13,17 +13,22 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from cachepilot.cli.terminal.output import Form, form
+
 PIPE_COLUMNS = 160
+ALL_COLUMNS = 1000
 WIDE_COLUMNS = 110
 SPARKS = "▁▂▃▄▅▆▇█"
 
 
 def console() -> Console:
-    """A console on stdout; into a pipe it does not fold tables at the usual 80 columns."""
+    """A console on stdout; into a pipe it does not fold tables at the usual 80 columns.
+
+    With `-o wide` it leaves no column out, whatever the terminal does with longer lines.
+    """
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    return Console(
-        file=sys.stdout, markup=False, highlight=False, width=PIPE_COLUMNS if piped else None
-    )
+    width = ALL_COLUMNS if form() is Form.WIDE else PIPE_COLUMNS if piped else None
+    return Console(file=sys.stdout, markup=False, highlight=False, width=width)
 
 
 def new_table(title: str | None = None) -> Table:
@@ -94,9 +99,19 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def print_json(value: Any) -> None:
-    """One JSON document on stdout; a number that is not finite becomes null."""
-    print(json.dumps(_finite(value), indent=2, allow_nan=False))
+def print_json(value: Any, indent: int | None = 2) -> None:
+    """One document on stdout, JSON or what `-o` says; a number that is not finite becomes null.
+
+    Without `indent` it is a line of JSON.
+    """
+    if form() is Form.YAML:
+        import yaml  # noqa: PLC0415
+
+        print(
+            yaml.safe_dump(_finite(value), sort_keys=False, explicit_start=indent is None), end=""
+        )
+        return
+    print(json.dumps(_finite(value), indent=indent, allow_nan=False))
 
 
 def print_notes(notes: Sequence[str]) -> None:
