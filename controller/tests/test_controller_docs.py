@@ -79,3 +79,15 @@ def test_commands_and_options_of_the_examples_exist(
     usage = capsys.readouterr().out
     for option in re.findall(r"(?<!\S)(--?[a-z][a-z0-9-]*)", " ".join(lines)):
         assert option in usage
+
+
+def test_every_test_that_a_guarantee_names_is_there() -> None:
+    text = (DOCS / "concepts" / "guarantees.md").read_text("utf-8")
+    rows = [line.split("|")[2] for line in text.splitlines() if "`test_" in line and "|" in line]
+    assert len(rows) > 25
+    for row in rows:
+        for part in row.split(";"):
+            name, *tests = re.findall(r"`(test_[\w.]+)`", part)
+            source = (ROOT / "controller" / "tests" / name).read_text("utf-8")
+            assert tests
+            assert not [one for one in tests if f"def {one}(" not in source], name
