@@ -24,6 +24,7 @@ from cachepilot.api.shapes.views import (
     DecisionView,
     DemandView,
     NodeView,
+    RecommendationView,
     SloView,
     TenantDetail,
     TenantView,
@@ -146,6 +147,19 @@ def tenants() -> list[TenantView]:
             "mode": "recommend",
             "latency_p99_us": None,
             "target_limit_bytes": 224 * MIB,
+            "recommendation": RecommendationView(
+                policy="s3fifo",
+                limit_bytes=192 * MIB,
+                lower_bytes=160 * MIB,
+                upper_bytes=208 * MIB,
+                throughput_ops=6100.0,
+                throughput_low_ops=5800.0,
+                throughput_high_ops=6400.0,
+                present_ops=5240.0,
+                at_least_ops=5240.0,
+                confidence=0.9999,
+                since_s=NOW_S - 90,
+            ),
         }
     )
     web = tenant("/web", "s3fifo", 128, on="beta").model_copy(

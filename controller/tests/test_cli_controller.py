@@ -146,6 +146,20 @@ def test_objectives_by_file(run: Run, own: str, service: FakeService, tmp_path: 
     assert run(own, "slo", "get")[1].strip() == file.read_text().strip()
 
 
+def test_a_recommendation_is_shown_with_its_bounds(run: Run, own: str) -> None:
+    told = (
+        "s3fifo with 192 MiB (160 MiB to 208 MiB): predicted 6,100 ops/s (5,800 to 6,400), "
+        "as it is 5,240; 99.9% sure of at least 5,240"
+    )
+    for command in ("status", "explain /system.slice/batch.service"):
+        shown = " ".join(run(own, *command.split())[1].split())
+        assert told in shown
+    rows = json.loads(run(own, "status", "--json")[1])["tenants"]
+    assert [one["recommendation"]["upper_bytes"] for one in rows if one["recommendation"]] == [
+        208 << 20
+    ]
+
+
 def test_pins(run: Run, own: str, service: FakeService) -> None:
     status, out, _ = run(own, "pin", "web", "--policy", "lfu", "--limit", "64MiB")
     assert (status, out) == (0, "/web: policy lfu, limit 64 MiB until it is unpinned\n")

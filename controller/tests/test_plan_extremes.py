@@ -9,7 +9,7 @@ import pytest
 from experiments.control_loop.instances import snapshot
 
 from cachepilot.domain.json_values import RecordError
-from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
+from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.snapshot import TENANTS_MAX, Curves, SnapshotError
 from cachepilot.domain.units import BYTES_MAX
 from cachepilot.errors import InputError
@@ -18,17 +18,6 @@ from cachepilot.plan.problem.config import Config
 from cachepilot.plan.problem.limits import InfeasibleError
 from cachepilot.plan.record import Record, from_json, to_json
 from cachepilot.sizes import parse_size
-
-
-def test_a_recommendation_that_does_not_fit_stops_nobody_elses_plan() -> None:
-    seen = snapshot(8, tenants=3, policies=2)
-    wish = Objective("/t00000", mode=Mode.RECOMMEND, memory_min=parse_size("100%"))
-    found = plan(seen, Objectives((wish, Objective("*"))), Config())
-    alone = plan(seen, Objectives((replace(wish, mode=Mode.OBSERVE), Objective("*"))), Config())
-    limits = [action.limit_bytes for action in found.actions]
-    assert limits == [action.limit_bytes for action in alone.actions]
-    assert found.actions[0].recommended is None
-    assert any("nothing to recommend: node node: " in note for note in found.notes)
 
 
 @pytest.mark.parametrize("field", ["limit_bytes", "floor_bytes", "first_bytes"])

@@ -9,6 +9,7 @@ from cachepilot.api.shapes.views import (
     CurvesView,
     DemandView,
     NodeView,
+    RecommendationView,
     SloView,
     TenantDetail,
     TenantView,
@@ -133,7 +134,13 @@ def tenant_view(node: str, report: Report, cgroup: str) -> TenantView:
         conditions=_conditions(told.conditions),
         workload=_workload(told),
         stale=False,
+        recommendation=_recommendation(report, seen),
     )
+
+
+def _recommendation(report: Report, seen: Seen) -> RecommendationView | None:
+    found = None if report.advice is None else report.advice.of(seen)
+    return None if found is None else RecommendationView.of_checked(**vars(found))
 
 
 def tenant_detail(

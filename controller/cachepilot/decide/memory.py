@@ -109,7 +109,7 @@ def _on_the_way(one: MemoryTenant, part: float) -> MemoryTenant:
     return replace(one, planned_bytes=limit_bytes, predicted=one.predicted_at(limit_bytes))
 
 
-def _owed_rate(tenants: Collection[MemoryTenant], config: DecideConfig) -> float:
+def owed_rate(tenants: Collection[MemoryTenant], config: DecideConfig) -> float:
     """What the plan gives tenants per second of what they are to have and have not.
 
     Of what comes first and changes: by priority SLOs, what tenants keep, margins above SLOs. Of
@@ -138,12 +138,12 @@ def _owed_rate(tenants: Collection[MemoryTenant], config: DecideConfig) -> float
 
 def _is_owed(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> bool:
     """Whether tenants did without more of what they are to have than it may cost to give it."""
-    rate = _owed_rate(seen.movers.values(), config)
+    rate = owed_rate(seen.movers.values(), config)
     state.owed = 0.0 if rate < 0 else state.owed + seen.elapsed_s * rate
-    return rate > 0 and state.owed >= _cost(seen)
+    return rate > 0 and state.owed >= cost_of(seen)
 
 
-def _sure_gains(seen: MemoryInterval) -> dict[str, float]:
+def sure_gains(seen: MemoryInterval) -> dict[str, float]:
     """What the plan gains each tenant per second, less what the curves may be wrong by.
 
     The tenants' errors are independent: the error of the sum is divided among tenants by
@@ -161,18 +161,18 @@ def _donors(seen: MemoryInterval) -> list[MemoryTenant]:
     return [one for one in seen.movers.values() if not one.grows]
 
 
-def _cost(seen: MemoryInterval) -> float:
+def cost_of(seen: MemoryInterval) -> float:
     """What is lost when a change turns out wrong: those who gave read it again."""
-    return sum(_cost_of(one) for one in seen.movers.values())
+    return sum(_cost_of_one(one) for one in seen.movers.values())
 
 
-def _cost_of(one: MemoryTenant) -> float:
-    return 0.0 if one.grows else one.whole * one.reread_s
+def _cost_of_one(one: MemoryTenant) -> float:
+    return 0.0 if one.grows and not one.swaps else one.whole * one.reread_s
 
 
 def _is_worth_it(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> bool:
     """Whether the plan would have gained, by now, more than it may cost to change to it."""
-    rates, known = _sure_gains(seen), state.evidence
+    rates, known = sure_gains(seen), state.evidence
     state.evidence = {
         name: known.get(name, 0.0) + seen.elapsed_s * rate for name, rate in rates.items()
     }
@@ -181,7 +181,7 @@ def _is_worth_it(state: MemoryState, seen: MemoryInterval, config: DecideConfig)
         state.evidence = {}
     least = config.least_gain * max(one.whole for one in seen.movers.values())
     is_affordable = all(one.can_afford for one in _donors(seen))
-    is_enough = sum(rates.values()) >= least and evidence >= _cost(seen) + state.lost
+    is_enough = sum(rates.values()) >= least and evidence >= cost_of(seen) + state.lost
     return is_affordable and is_enough
 
 
@@ -192,7 +192,7 @@ def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decis
     if forced:
         change.force()
     # What is needed is not undone for what it costs, nor is what gains beside it held to that.
-    costs = {name: 0.0 if change.forced else _cost_of(one) for name, one in seen.movers.items()}
+    costs = {name: 0.0 if change.forced else _cost_of_one(one) for name, one in seen.movers.items()}
     change.cost += sum(costs.values())
     for name in change.members.keys() & seen.tenants.keys() - seen.movers.keys():
         # Who is on its way and is not to go on stays where it is.

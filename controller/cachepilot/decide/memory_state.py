@@ -45,7 +45,8 @@ class MemoryTenant:
     that its budget allows for a change that turns out wrong. `is_filling` says that its page cache
     has yet to read what its limit has room for, `is_doubted` that nothing is known by which limits
     could be compared.
-    `undone` names a change that the node rolled back by itself.
+    `undone` names a change that the node rolled back by itself. `swaps` says that its policy
+    changes with its limit, which only recommendations do.
     """
 
     cgroup_id: int
@@ -82,6 +83,7 @@ class MemoryTenant:
     is_filling: bool = False
     is_doubted: bool = False
     undone: int | None = None
+    swaps: bool = False
 
     @property
     def grows(self) -> bool:
@@ -106,7 +108,7 @@ class MemoryTenant:
     @property
     def is_step(self) -> bool:
         """Whether the plan changes its limit by as much as is worth changing it for."""
-        return self.moved_bytes >= self.step_bytes
+        return self.swaps or self.moved_bytes >= self.step_bytes
 
 
 @dataclass(frozen=True)

@@ -39,10 +39,9 @@ class Setting:
 class Action:
     """What one tenant gets; equal to what it has when nothing is to be changed.
 
-    `present` is what the same model predicts for what it has. `recommended` is set in mode
-    `recommend`: what it would get if it were in mode `auto`, and that fitted. Predictions for
-    tenants that may not be changed rest on the measured miss ratio. `kept_ops` is the throughput
-    that it keeps without an SLO, under the planned load of the device; 0 when it is none.
+    `present` is what the same model predicts for what it has. Predictions for tenants that may not
+    be changed rest on the measured miss ratio. `kept_ops` is the throughput that it keeps without
+    an SLO, under the planned load of the device; 0 when it is none.
     """
 
     cgroup: str
@@ -53,7 +52,6 @@ class Action:
     present: Setting
     held: Held
     why: str
-    recommended: Setting | None = None
     kept_ops: float = 0.0
 
 

@@ -20,6 +20,7 @@ from cachepilot.domain.units import BYTES_MAX
 from cachepilot.node import node_state
 from cachepilot.node.acting.apply import Applier, named_tasks
 from cachepilot.node.acting.ways_back import ways_back
+from cachepilot.node.advisor import Advisor
 from cachepilot.node.changes import Changes, Topic
 from cachepilot.node.collector import Collector
 from cachepilot.node.deciding.calibrated import calibrated, certain, first_misses
@@ -94,6 +95,7 @@ class NodeLoop:
         self._collector = Collector(row.name, self._scraped, self.interval_s)
         stored = node_state.stored(row)
         self._decider = Decider(config.decide, stored, self.interval_s)
+        self._advisor = Advisor(config, self._decider)
         self._keeper = Keeper(row.name, store)
         self.baselines, self.windows = self._keeper.baselines, self._keeper.windows
         log, alpha = self._keeper.changes, config.decide.alpha
@@ -216,7 +218,8 @@ class NodeLoop:
             asked_of_plan = self._promises.corrected(objectives)
             least, left_alone = config.decide.least_gain, decider.left_alone
             fixed = held_fast(asked_of_plan, collected, held, least, left_alone)
-            planned = plan_step(collected, fixed, config, "limits" in self.hello.capabilities)
+            can_limit = "limits" in self.hello.capabilities
+            planned = plan_step(collected, fixed, config, can_limit)
         with timed("decide"):
             ordered = pinned(planned.plan, planned.objectives)
             decided = decider.step(
@@ -235,6 +238,8 @@ class NodeLoop:
                 )
             )
             decisions += decided.decisions
+        with timed("advise"):
+            decisions += self._advisor.step(collected, asked_of_plan, step_bytes, can_limit)
         with timed("store"):
             is_stored = self._keep(collected, planned, objectives, decisions, epoch)
         with timed("apply"):
@@ -346,6 +351,7 @@ class NodeLoop:
             trials=trial_views(self._decider.state, collected),
             last=dict(self._last),
             decisions=self._keeper.totals.shown(),
+            advice=self._advisor.advice,
         )
 
     def after(self) -> None:

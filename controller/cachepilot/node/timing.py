@@ -11,7 +11,7 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 STEP_SECONDS = Histogram(
     "cachepilot_control_step_seconds",
-    "Time of one step of a control cycle: collect, observe, plan, decide, store or apply.",
+    "Time of one step of a control cycle: collect, observe, plan, decide, advise, store or apply.",
     ("step",),
     buckets=BUCKETS,
 )

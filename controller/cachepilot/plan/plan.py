@@ -16,7 +16,6 @@ from cachepilot.plan import allocators
 from cachepilot.plan.outlook import Outlook, outlook
 from cachepilot.plan.problem.asked import BY_MODE, NOTHING_FIXED, Asked
 from cachepilot.plan.problem.config import Config
-from cachepilot.plan.problem.limits import InfeasibleError
 from cachepilot.plan.problem.problem import Problem, build
 from cachepilot.plan.slo_outcomes import slo_outcomes
 from cachepilot.readable import number
@@ -123,29 +122,6 @@ def _why(tenant: Tenant, objective: Objective, held: Held, now: Setting, then: S
     )
 
 
-def _recommended(
-    snapshot: Snapshot, asked: Asked, config: Config
-) -> tuple[dict[str, Setting], tuple[str, ...]]:
-    """What tenants in mode `recommend` would get in mode `auto`, by cgroup, and notes.
-
-    Nothing, and a note why, where their floors and `memory_min` would not fit.
-    """
-    if Held.RECOMMEND not in asked.held:
-        return {}, ()
-    try:
-        free = frozenset((Held.NOT, Held.RECOMMEND))
-        problem, seen = _planned(snapshot, asked, config, free)
-    except InfeasibleError as error:
-        return {}, (f"nothing to recommend: {error}",)
-    settings = _settings(problem, asked, seen, [tenant.policy for tenant in asked.tenants])
-    found = {
-        tenant.cgroup: setting
-        for tenant, why, setting in zip(asked.tenants, asked.held, settings, strict=True)
-        if why is Held.RECOMMEND
-    }
-    return found, ()
-
-
 def _kept_ops(problem: Problem, seen: Outlook) -> list[float]:
     """The throughput that each tenant is to keep, under the planned load; 0 where it is none."""
     first = problem.model.ops(problem.first_miss, seen.load.wait_us)
@@ -171,7 +147,6 @@ def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
     problem, seen = _planned(snapshot, asked, config, frozenset((Held.NOT,)))
     names = [tenant.policy for tenant in tenants]
     present = _settings(problem, asked, outlook(problem, problem.unchanged()), names)
-    recommended, notes = _recommended(snapshot, asked, config)
     pinned = [one.policy or name for one, name in zip(asked.fixed, names, strict=True)]
     planned = _settings(problem, asked, seen, pinned)
     disobeyed = map(_disobeyed, tenants, stated, held, planned)
@@ -185,7 +160,6 @@ def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
             present=now,
             held=why,
             why=_why(tenant, objective, why, now, then),
-            recommended=recommended.get(tenant.cgroup),
             kept_ops=kept,
         )
         for tenant, objective, why, now, then, kept in zip(
@@ -205,5 +179,5 @@ def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
         device_wait_us=seen.load.wait_us,
         device_share=seen.device_iops / snapshot.device.capacity_iops,
         unallocated_bytes=max(0, unallocated),
-        notes=(*_overcommitted(problem), *notes, *chain.from_iterable(disobeyed)),
+        notes=(*_overcommitted(problem), *chain.from_iterable(disobeyed)),
     )

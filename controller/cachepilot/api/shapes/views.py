@@ -105,6 +105,29 @@ class TrialView(View):
     predicted_ops: float
 
 
+class RecommendationView(View):
+    """What is recommended to a tenant in mode `recommend`: all amounts are predicted."""
+
+    policy: str
+    limit_bytes: int
+    lower_bytes: int
+    """With less it would have a lower throughput, even if its curve is wrong in its favour."""
+    upper_bytes: int
+    """With this it has the throughput, even if its curve is wrong against it."""
+    throughput_ops: float
+    throughput_low_ops: float
+    """With `throughput_high_ops`: the bounds of 95%."""
+    throughput_high_ops: float
+    present_ops: float
+    """What the same model predicts for what it has."""
+    at_least_ops: float | None
+    """What its SLO takes; or what it does now, if it gets more; or what it keeps, if it gives."""
+    confidence: float | None
+    """The chance that it does `at_least_ops`; None where curves cannot be trusted."""
+    since_s: float | None
+    """The node's time at which it last changed; None: it never was another than what it has."""
+
+
 class TenantView(View):
     """A tenant as it is now: one row of the status table."""
 
@@ -150,6 +173,8 @@ class TenantView(View):
     """Null where it is none of Kubernetes."""
     stale: bool = False
     """Whether its node is stale: readings and what is judged by them are null."""
+    recommendation: RecommendationView | None = None
+    """In mode `recommend`, once there are curves."""
 
 
 class CurvesView(View):

@@ -129,6 +129,8 @@ def _head(detail: TenantDetail) -> Iterator[RenderableType]:
     if tenant.pinned_policy or tenant.pinned_limit_bytes:
         policy = tenant.pinned_policy or "any"
         yield Text(f"pinned: policy {policy}, limit {formats.limit(tenant.pinned_limit_bytes)}")
+    if tenant.recommendation is not None:
+        yield Text(f"recommended: {formats.recommendation(tenant.recommendation)}", style="cyan")
     if not tenant.trusted:
         yield Text(f"low confidence: {tenant.distrust}", style="yellow")
     if tenant.interference:

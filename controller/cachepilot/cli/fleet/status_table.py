@@ -152,4 +152,10 @@ def status(nodes: Sequence[NodeView], tenants: Sequence[TenantView], width: int)
     """A line per node above a row per tenant."""
     if not nodes:
         return Text("no node has connected yet: start an agent by `cachepilot agent run`")
-    return Group(*(node_line(node) for node in nodes), tenant_table(nodes, tenants, width))
+    advice = (
+        Text(f"{one.cgroup}: recommended {formats.recommendation(one.recommendation)}", "cyan")
+        for one in tenants
+        if one.recommendation is not None
+    )
+    table = tenant_table(nodes, tenants, width)
+    return Group(*(node_line(node) for node in nodes), table, *advice)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers and sizes of tenants, as they are read and as they are typed."""
 
+import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from cachepilot.api.shapes.views import RecommendationView
 from cachepilot.errors import InputError
 from cachepilot.sizes import PAGE_BYTES, human_bytes, pages_down, parse_size
 
@@ -30,6 +32,21 @@ def count(value: float | None) -> str:
 def share(value: float | None, digits: int = 1) -> str:
     """A share between 0 and 1 in percent."""
     return UNKNOWN if value is None else f"{value:.{digits}%}"
+
+
+def recommendation(one: RecommendationView) -> str:
+    """What is recommended, its bounds, what it would bring, and how sure that is."""
+    bounds = f"{human_bytes(one.lower_bytes)} to {human_bytes(one.upper_bytes)}"
+    low, high = count(one.throughput_low_ops), count(one.throughput_high_ops)
+    text = (
+        f"{one.policy} with {human_bytes(one.limit_bytes)} ({bounds}): predicted "
+        f"{count(one.throughput_ops)} ops/s ({low} to {high}), as it is {count(one.present_ops)}"
+    )
+    if one.confidence is not None:
+        # A chance that is rounded up to certainty would say more than is known.
+        sure = math.floor(1000 * min(one.confidence, 0.999)) / 1000
+        text += f"; {share(sure)} sure of at least {count(one.at_least_ops)}"
+    return text
 
 
 def duration(seconds: float) -> str:

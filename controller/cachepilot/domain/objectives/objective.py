@@ -158,6 +158,11 @@ class Objective:
         )
 
     @property
+    def is_advised(self) -> bool:
+        """Whether recommendations are made: what is pinned needs none."""
+        return self.mode is Mode.RECOMMEND and self.fixed is None
+
+    @property
     def aims(self) -> "Objective":
         """The same with `slo_margin` above its targets of throughput and of hits.
 

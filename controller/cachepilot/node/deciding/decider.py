@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from cachepilot.decide import memory, memory_rollout
+from cachepilot.decide.advice.law import AdviceState
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.memory_state import MemoryState
 from cachepilot.decide.state import is_settling
-from cachepilot.domain.decisions import Decision, Event, Reading, Setting
+from cachepilot.domain.decisions import Decision, Event
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.planned import Plan
 from cachepilot.domain.units import US_PER_S
@@ -31,8 +32,6 @@ from cachepilot.sizes import PAGE_BYTES
 
 UNKNOWN_REGIME = 1 << 64
 """More than an agent can count to: whatever it tells next is no change of the workload."""
-RECOMMENDED_SHARE = 0.1
-"""Of a limit: by how much a recommendation must differ to be written down again."""
 
 
 @dataclass
@@ -42,6 +41,7 @@ class NodeState:
     tenants: dict[str, TenantState] = field(default_factory=dict)
     away: dict[str, Away] = field(default_factory=dict)
     memory: MemoryState = field(default_factory=MemoryState)
+    advice: AdviceState = field(default_factory=AdviceState)
     costs: PolicyCosts = field(default_factory=PolicyCosts)
     clock: Clock = field(default_factory=Clock)
 
@@ -97,6 +97,16 @@ class Decider:
         self._elapsed_s, self._is_gap = 0.0, False
         self._swapped: dict[str, str] = {}
         self.left_alone: frozenset[str] = frozenset()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the snapshot before, as far as they count."""
+        return self._elapsed_s
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether no snapshot tells of a part of that time."""
+        return self._is_gap
 
     def agent_restarted(self) -> None:
         """The agent counts regimes of workloads from zero: the next that it tells is no change."""
@@ -226,7 +236,7 @@ class Decider:
                 told = collected.seen[cgroup]
                 first_memory.note_wish(self.recents[cgroup], told, wish.limit_bytes)
         self._keep_ledger(look.plan, collected)
-        return Decided(wishes, [*decisions, *self._recommend(look.plan, collected)])
+        return Decided(wishes, decisions)
 
     def _keep_ledger(self, plan: Plan, collected: Collected) -> None:
         """Time that each tenant lost against what it keeps by the plan, or gained."""
@@ -261,33 +271,6 @@ class Decider:
         for away in state.away.values() if passed.is_gap else ():
             away.since_s += skipped_s
         return counted_s, passed.is_gap
-
-    def _recommend(self, plan: Plan, collected: Collected) -> list[Decision]:
-        """Writes recommendations down that differ from the last one."""
-        decisions = []
-        for action in plan.actions:
-            advised = action.recommended
-            if advised is None:
-                continue
-            state, now = self.state.tenants[action.cgroup], action.present
-            last = state.recommended or (now.policy, now.limit_bytes)
-            moved = abs(advised.limit_bytes - last[1]) > RECOMMENDED_SHARE * last[1]
-            if advised.policy == last[0] and not moved:
-                continue
-            state.recommended = (advised.policy, advised.limit_bytes)
-            decisions.append(
-                Decision(
-                    time_s=collected.time_s,
-                    cgroup=action.cgroup,
-                    event=Event.RECOMMENDED,
-                    before=Setting(now.policy, now.limit_bytes),
-                    after=Setting(advised.policy, advised.limit_bytes),
-                    why="mode is recommend: nothing is changed",
-                    baseline=Reading(now.throughput_ops, now.miss_ratio),
-                    predicted=Reading(advised.throughput_ops, advised.miss_ratio),
-                )
-            )
-        return decisions
 
 
 def _done(seen: Seen, miss_cost_us: float, elapsed_s: float) -> Done:

@@ -69,7 +69,7 @@ def miss_at(seen: Seen, limit_bytes: int, shifts: tuple[tuple[int, float], ...])
     return None if told is None else corrected(told, limit_bytes, shifts)
 
 
-class _Worth:
+class Worth:
     """What throughputs of one tenant are worth, per second, in the unit of the goal."""
 
     def __init__(self, cycle: MemoryCycle, seen: Seen, state: TenantState, weight: float) -> None:
@@ -81,9 +81,11 @@ class _Worth:
         self._budget = cycle.collected.snapshot.node.budget_bytes
 
     def ops(self, miss_ratio: float) -> float:
+        """Operations per second at a miss ratio."""
         return ops_at(self._seen.tenant.demand, self._device, self._wait_us, miss_ratio)
 
     def of(self, ops: float, limit_bytes: int) -> float:
+        """What a throughput and a limit are worth."""
         if self._goal is Goal.LEAST_MEMORY:
             return -limit_bytes / self._budget
         if self._goal is Goal.TOTAL_THROUGHPUT:
@@ -91,6 +93,7 @@ class _Worth:
         return self.weight * math.log(max(ops, OPS_MIN))
 
     def whole(self, ops: float, limit_bytes: int) -> float:
+        """What all of a throughput, or of a limit, counts for."""
         if self._goal is Goal.LEAST_MEMORY:
             return limit_bytes / self._budget
         return self.weight * (ops if self._goal is Goal.TOTAL_THROUGHPUT else 1.0)
@@ -100,10 +103,12 @@ class _Worth:
         return self._state.limits.shifts(self._seen.tenant.demand)
 
     def miss_at(self, limit_bytes: int) -> float:
+        """The miss ratio at a limit under the policy in force."""
         miss = miss_at(self._seen, limit_bytes, self._shifts)
         return self._seen.tenant.indicators.miss_ratio if miss is None else miss
 
     def reading_at(self, limit_bytes: int) -> Reading:
+        """What is predicted of a limit under the policy in force."""
         miss = self.miss_at(limit_bytes)
         return Reading(self.ops(miss), miss)
 
@@ -117,6 +122,7 @@ class _Worth:
         return Setting(policy, limit_bytes, miss, self.ops(miss))
 
     def at(self, limit_bytes: int) -> float:
+        """What a limit is worth under the policy in force."""
         return self.of(self.ops(self.miss_at(limit_bytes)), limit_bytes)
 
     def error(self, action: Action) -> float:
@@ -135,9 +141,26 @@ class _Worth:
         here, limit = action.present.limit_bytes, action.limit_bytes
         if limit == here:
             return 0.0
-        off = measured.error_between(action.policy, here, limit) / 4
+        return self._lost(action, measured.error_between(action.policy, here, limit) / 4)
+
+    def swap_error(self, action: Action) -> float:
+        """The same of a plan with another policy, whose level nothing calibrates.
+
+        The bar is that of the difference between the limits, and the greater one of the levels of
+        both policies at the present limit.
+        """
+        measured = self._seen.measured
+        if measured is None or self._goal is Goal.LEAST_MEMORY:
+            return 0.0
+        here, policies = action.present.limit_bytes, (action.policy, action.present.policy)
+        level = max(measured.error_at(policy, here) for policy in policies)
+        step = measured.error_between(action.policy, here, action.limit_bytes)
+        return self._lost(action, math.hypot(level, step) / 4)
+
+    def _lost(self, action: Action, off: float) -> float:
+        """What a miss ratio that is higher by so much than planned costs."""
         told, worse = (self.ops(min(1.0, action.miss_ratio + one)) for one in (0.0, off))
-        return self.of(told, limit) - self.of(worse, limit)
+        return self.of(told, action.limit_bytes) - self.of(worse, action.limit_bytes)
 
     def reread_s(self, action: Action) -> float:
         """The time that the tenant takes to read again what it gives up."""
@@ -169,7 +192,7 @@ def _tenant(
     cycle: MemoryCycle, action: Action, seen: Seen, state: TenantState, config: DecideConfig
 ) -> MemoryTenant:
     objective, tenant = cycle.objectives.of(action.cgroup), seen.tenant
-    worth = _Worth(cycle, seen, state, objective.weight)
+    worth = Worth(cycle, seen, state, objective.weight)
     pages, told = seen.pages, seen.wire
     measured = None
     if pages is not None and pages.accesses > 0:
@@ -254,7 +277,7 @@ def _unprotected(cycle: MemoryCycle, action: Action, limit_bytes: int) -> float:
 
 
 def _lacks_at(
-    cycle: MemoryCycle, action: Action, seen: Seen, worth: _Worth, limit_bytes: int
+    cycle: MemoryCycle, action: Action, seen: Seen, worth: Worth, limit_bytes: int
 ) -> float:
     """The part missing at a limit: of the SLO with its margin, or of what it keeps."""
     setting, objective = worth.sure_at(limit_bytes), cycle.objectives.of(action.cgroup)

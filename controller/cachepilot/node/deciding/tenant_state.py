@@ -14,10 +14,20 @@ UNKNOWN_ORDER = -1
 """Whether a limit was pinned before is not known: the controller began since."""
 
 
+@dataclass(frozen=True)
+class Advised:
+    """What is recommended, since when by the node's clock."""
+
+    policy: str
+    limit_bytes: int
+    since_s: float
+
+
 @dataclass
 class TenantState:
     """It outlives a restart. `held_first_bytes` is its first memory, see `first_memory`.
 
+    `advised` is what is recommended for it; None where that never was another than what it has.
     `held_bytes` is what it had or was to get when it was seen last. `limits` is what was measured
     at the limits that it had, in the regime `limits_regime`. `owed_s` is the time that it lost
     against what plans let it keep, in `managed_s` of being looked at; time that it gained counts as
@@ -33,7 +43,7 @@ class TenantState:
     managed_s: float = 0.0
     held_first_bytes: int = 0
     held_bytes: int = 0
-    recommended: tuple[str, int] | None = None
+    advised: Advised | None = None
     changes: list[int] = field(default_factory=list)
 
     def begin_change(self, epoch: int) -> None:

@@ -8,6 +8,7 @@ from cachepilot.domain.planned import Plan
 from cachepilot.domain.recorded import RunningTrial
 from cachepilot.domain.slos import SloStatus
 from cachepilot.node.deciding.decider import NodeState
+from cachepilot.node.shown.advice import Advice
 from cachepilot.node.shown.slo_windows import SloWindows, is_met, measured, promises
 from cachepilot.sense.collect import Collected
 from cachepilot.sense.filling import FILLED_S
@@ -35,6 +36,8 @@ class Report:
     last: dict[str, LastDecision] = field(default_factory=dict)
     decisions: dict[str, dict[str, int]] = field(default_factory=dict)
     """Totals by cgroup and event."""
+    advice: Advice | None = None
+    """None where nothing is recommended to anybody."""
 
 
 def trial_views(state: NodeState, collected: Collected) -> dict[str, RunningTrial]:

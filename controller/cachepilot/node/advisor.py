@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recommendations of one node, and when another takes their place.
+
+Each cycle plans for the node as it would be with the recommendations in force. What that plan would
+change is held against them, and replaces them by the law of `cachepilot.decide.advice.law`.
+"""
+
+from dataclasses import dataclass, replace
+
+from cachepilot.decide.advice.law import AdviceState, Verdict, judge
+from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.memory_state import MemoryInterval
+from cachepilot.domain.decisions import Decision, Event, Reading, Setting
+from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.domain.planned import Action, Plan
+from cachepilot.domain.planned import Setting as Predicted
+from cachepilot.domain.units import US_PER_S
+from cachepilot.node.deciding.config import NodeConfig
+from cachepilot.node.deciding.decider import Decider
+from cachepilot.node.deciding.memory import MemoryCycle, Worth, interval, ops_at
+from cachepilot.node.deciding.tenant_state import Advised
+from cachepilot.node.plan_step import Planned, plan_step
+from cachepilot.node.shadow import in_auto, shadowed
+from cachepilot.node.shown.advice import Advice, miss_at
+from cachepilot.sense.collect import Collected, Seen
+from cachepilot.sizes import PAGE_BYTES, human_bytes
+
+
+@dataclass(frozen=True)
+class _Look:
+    """One cycle: the node as it would be, and what is planned for it."""
+
+    shadow: Collected
+    planned: Planned
+    step_bytes: int
+
+
+class Advisor:
+    """The recommendations of one node."""
+
+    def __init__(self, config: NodeConfig, decider: Decider) -> None:
+        self._config, self._decider = config, decider
+        self.advice: Advice | None = None
+
+    def step(
+        self, collected: Collected, objectives: Objectives, step_bytes: int, can_limit: bool
+    ) -> list[Decision]:
+        """Takes a cycle in; a decision for each recommendation that changed."""
+        state, states = self._decider.state, self._decider.state.tenants
+        told = {cgroup for cgroup in collected.seen if objectives.of(cgroup).is_advised}
+        if not told:
+            self.advice, state.advice = None, AdviceState()
+            for one in states.values():
+                one.advised = None
+            return []
+        share, margin = self._config.least_share, self._config.decide.least_gain
+        asked = in_auto(objectives, collected, margin)
+        shadow = shadowed(collected, asked, states, told, share)
+        look = _Look(shadow, plan_step(shadow, asked, self._config, can_limit), step_bytes)
+        decisions: list[Decision] = []
+        if not look.planned.problem and not self._decider.is_gap:
+            changed = self._decide(look)
+            for action in changed:
+                before = self._adopt(action, collected.time_s)
+                if action.cgroup in told:
+                    decisions.append(_decision(collected, action, before))
+            shadow = shadowed(collected, asked, states, told, share) if changed else shadow
+        advised = {
+            cgroup: one.advised
+            for cgroup, one in states.items()
+            if cgroup in told and one.advised is not None
+        }
+        self.advice = Advice(shadow, look.planned.plan, objectives, advised)
+        return decisions
+
+    def _adopt(self, action: Action, time_s: float) -> Advised | None:
+        """What was recommended before."""
+        one = self._decider.state.tenants[action.cgroup]
+        before, one.advised = one.advised, Advised(action.policy, action.limit_bytes, time_s)
+        return before
+
+    def _decide(self, look: _Look) -> list[Action]:
+        """What is recommended from now on, of tenants of whom that changes."""
+        state, plan = self._decider.state.advice, look.planned.plan
+        seen = self._interval(look, plan)
+        if _is_banned(look) or (seen.is_forced and seen.movers):
+            state.forget()
+            return [one for one in plan.actions if one.cgroup in seen.movers]
+        if state.rival and not (state.is_of(seen) and state.rival.keys() <= seen.tenants.keys()):
+            state.forget()
+        if not state.rival:
+            rival = {one.cgroup: (one.policy, one.limit_bytes) for one in plan.actions}
+            state.challenge({name: rival[name] for name in seen.movers}, seen)
+        against = _against(look, state.rival)
+        verdict = judge(state, self._interval(look, against), self._config.decide)
+        found = [one for one in against.actions if one.cgroup in state.rival]
+        if verdict is not Verdict.WAITS:
+            state.forget()
+        return found if verdict is Verdict.REPLACES else []
+
+    def _interval(self, look: _Look, plan: Plan) -> MemoryInterval:
+        """What the law is shown: recommendations in place of what tenants have, and a plan."""
+        objectives, decider = look.planned.objectives, self._decider
+        cycle = MemoryCycle(
+            collected=look.shadow,
+            plan=plan,
+            objectives=objectives,
+            states=decider.state.tenants,
+            elapsed_s=decider.elapsed_s,
+            step_bytes=look.step_bytes,
+            short=(),
+            busy=(),
+            ordered={name for name in look.shadow.seen if objectives.of(name).fixed is not None},
+            away=frozenset(decider.state.away),
+            may_begin=True,
+            is_gap=False,
+            restored=look.planned.restored,
+            yielded=decider.left_alone,
+        )
+        found = interval(cycle, self._config.decide)
+        tenants = dict(found.tenants)
+        for action in plan.actions:
+            if action.policy == action.present.policy:
+                continue
+            seen, one = look.shadow.seen[action.cgroup], decider.state.tenants[action.cgroup]
+            worth = Worth(cycle, seen, one, objectives.of(action.cgroup).weight)
+            tenants[action.cgroup] = replace(
+                found.tenants[action.cgroup],
+                swaps=True,
+                error=worth.swap_error(action),
+                reread_s=_reread_s(action, seen, look, self._config.decide),
+            )
+        return replace(found, tenants=tenants)
+
+
+def _is_banned(look: _Look) -> bool:
+    """Whether a policy is recommended that the objectives do not allow, and another is planned."""
+    of = look.planned.objectives.of
+    swapped = (one for one in look.planned.plan.actions if one.policy != one.present.policy)
+    return any(
+        bool(of(one.cgroup).policies) and one.present.policy not in of(one.cgroup).policies
+        for one in swapped
+    )
+
+
+def _against(look: _Look, rival: dict[str, tuple[str, int]]) -> Plan:
+    """The plan whose settings are those of `rival`, and else what is recommended.
+
+    Both are predicted by the present curves, while a read of the device waits as it is planned to.
+    """
+    plan, device = look.planned.plan, look.shadow.snapshot.device
+    actions = []
+    for action in plan.actions:
+        now = action.present
+        policy, limit = rival.get(action.cgroup, (now.policy, now.limit_bytes))
+        tenant = look.shadow.seen[action.cgroup].tenant
+        curves = tenant.certain or tenant.curves
+        if curves is not None and {policy, now.policy} <= {*curves.policies}:
+            misses = (
+                miss_at(curves, now.policy, now.limit_bytes),
+                miss_at(curves, policy, limit),
+            )
+        else:
+            policy, limit, misses = now.policy, now.limit_bytes, (now.miss_ratio, now.miss_ratio)
+        ops = [ops_at(tenant.demand, device, plan.device_wait_us, one) for one in misses]
+        here = Predicted(now.policy, now.limit_bytes, misses[0], ops[0])
+        actions.append(
+            replace(
+                action, policy=policy, limit_bytes=limit, miss_ratio=misses[1],
+                throughput_ops=ops[1], present=here,
+            )
+        )  # fmt: skip
+    return replace(plan, actions=tuple(actions))
+
+
+def _reread_s(action: Action, seen: Seen, look: _Look, config: DecideConfig) -> float:
+    """The time that it takes to read what another policy, or less memory, no longer has."""
+    less = max(0, action.present.limit_bytes - action.limit_bytes)
+    pages = max(less, config.switch_share * action.limit_bytes) / PAGE_BYTES
+    cost_us = look.shadow.snapshot.device.miss_cost_us + look.planned.plan.device_wait_us
+    return pages * cost_us / US_PER_S / seen.tenant.demand.concurrency
+
+
+def _decision(collected: Collected, action: Action, before: Advised | None) -> Decision:
+    tenant = collected.seen[action.cgroup].tenant
+    why = "what it would gain exceeds error and the cost of changing; nothing is changed"
+    if before is not None:
+        why = f"in place of {before.policy} with {human_bytes(before.limit_bytes)}: {why}"
+    return Decision(
+        time_s=collected.time_s,
+        cgroup=action.cgroup,
+        event=Event.RECOMMENDED,
+        before=Setting(tenant.policy, tenant.limit_bytes),
+        after=Setting(action.policy, action.limit_bytes),
+        why=why,
+        baseline=Reading(tenant.indicators.throughput_ops, tenant.indicators.miss_ratio),
+        predicted=Reading(action.throughput_ops, action.miss_ratio),
+    )

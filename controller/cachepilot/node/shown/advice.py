@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recommendations as they are shown: with bounds, what they would bring, and how sure that is."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from cachepilot.domain.objectives.objective import Objective, Objectives, size_bytes
+from cachepilot.domain.planned import Action, Plan
+from cachepilot.domain.recommended import Recommendation
+from cachepilot.domain.snapshot import Curves
+from cachepilot.node.deciding.memory import ops_at
+from cachepilot.node.deciding.tenant_state import Advised
+from cachepilot.sense.collect import Collected, Seen
+from cachepilot.sense.wire_curves import value_at
+from cachepilot.sizes import PAGE_BYTES, pages_up
+
+BAR_SIGMAS = 1.96
+"""Standard errors in an error bar of 95%."""
+LEAST_LOSS = 0.01
+"""Of a throughput: what is less is none."""
+BISECTIONS = 24
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What is recommended on a node after a cycle, and what that rests on.
+
+    `collected` is the node with the recommendations in force, `plan` the plan that was made for it,
+    by curves that are calibrated.
+    """
+
+    collected: Collected
+    plan: Plan
+    objectives: Objectives
+    advised: Mapping[str, Advised]
+
+    @cached_property
+    def _actions(self) -> dict[str, Action]:
+        return {one.cgroup: one for one in self.plan.actions}
+
+    def of(self, present: Seen) -> Recommendation | None:
+        """The recommendation for a tenant as it is now; None without one, or without curves."""
+        cgroup, tenant = present.tenant.cgroup, present.tenant
+        shadow, action = self.collected.seen.get(cgroup), self._actions.get(cgroup)
+        objective = self.objectives.of(cgroup)
+        if not objective.is_advised or shadow is None or action is None:
+            return None
+        curves = shadow.tenant.curves
+        if curves is None or not {tenant.policy, shadow.tenant.policy} <= {*curves.policies}:
+            return None
+        shown = _Shown(self, present, shadow, objective, curves)
+        return shown.recommendation(action.kept_ops, self.advised.get(cgroup))
+
+
+def miss_at(curves: Curves, policy: str, limit_bytes: int) -> float:
+    """The miss ratio at a limit by the curve of a policy that has one."""
+    row = curves.miss_ratio[curves.policies.index(policy)]
+    return float(value_at(curves.sizes_bytes.tolist(), row.tolist(), 1.0, limit_bytes))
+
+
+def _chance(value: float, bar: float, least: float) -> float:
+    """That what is `value` with an error bar of 95% is at least so much, by a normal error."""
+    if bar <= 0:
+        return 1.0 if value >= least else 0.0
+    return (1 + math.erf((value - least) * BAR_SIGMAS / bar / math.sqrt(2))) / 2
+
+
+class _Shown:
+    """One recommendation: `present` is the tenant as it is, `shadow` as it would be."""
+
+    def __init__(
+        self, advice: Advice, present: Seen, shadow: Seen, objective: Objective, curves: Curves
+    ) -> None:
+        self._present, self._curves, self._objective = present, curves, objective
+        self._device, self._wait_us = advice.collected.snapshot.device, advice.plan.device_wait_us
+        self._budget = advice.collected.snapshot.node.budget_bytes
+        self._floor = present.wire.floor_bytes
+        self._policy, self._limit = shadow.tenant.policy, shadow.limit_bytes
+        self._ops_there = self._ops(self._miss(self._limit))
+
+    def _ops(self, miss: float) -> float:
+        demand = self._present.tenant.demand
+        return ops_at(demand, self._device, self._wait_us, min(1.0, max(0.0, miss)))
+
+    def _miss(self, limit_bytes: int) -> float:
+        return miss_at(self._curves, self._policy, limit_bytes)
+
+    def _error(self, limit_bytes: int) -> float:
+        """The half-width of the error bar of a miss ratio there: it is measured where it is now."""
+        measured, tenant = self._present.measured, self._present.tenant
+        if measured is None:
+            return 1.0
+        step = measured.error_between(self._policy, tenant.limit_bytes, limit_bytes)
+        if self._policy == tenant.policy:
+            return step
+        level = max(
+            measured.error_at(one, tenant.limit_bytes) for one in (self._policy, tenant.policy)
+        )
+        return math.hypot(level, step)
+
+    def _bar(self) -> float:
+        """The half-width of the error bar of the throughput, by the curve and by the model."""
+        miss, off = self._miss(self._limit), self._error(self._limit)
+        by_curve = (self._ops(miss - off) - self._ops(miss + off)) / 2
+        by_model = BAR_SIGMAS * (self._present.tenant.demand.error_pct or 0.0) / 100
+        return math.hypot(by_curve, by_model * self._ops_there)
+
+    def _bound(self, end_bytes: int, is_enough: Callable[[int], bool]) -> int:
+        """The furthest limit from the recommended one towards an end, up to which that holds."""
+        low, high = sorted((self._limit, end_bytes))
+        between = [one for one in self._curves.sizes_bytes.tolist() if low < one < high]
+        good = self._limit
+        for size in sorted((*between, end_bytes), reverse=end_bytes < self._limit):
+            if is_enough(int(size)):
+                good = int(size)
+                continue
+            bad = int(size)
+            for _ in range(BISECTIONS):
+                middle = (good + bad) // 2
+                good, bad = (middle, bad) if is_enough(middle) else (good, middle)
+            break
+        return good
+
+    def _lower(self) -> int:
+        least = (1 - LEAST_LOSS) * self._ops_there
+        end = min(self._limit, max(PAGE_BYTES, self._floor))
+        found = self._bound(end, lambda at: self._ops(self._miss(at) - self._error(at)) >= least)
+        return min(self._limit, pages_up(found))
+
+    def _upper(self) -> int:
+        """Beyond what brings nothing more, no bound is sought."""
+        stated, least = self._objective.memory_max, (1 - LEAST_LOSS) * self._ops_there
+        most = self._budget if stated is None else size_bytes(stated, self._budget)
+        most = max(self._limit, most)
+        best = self._ops(self._miss(most))
+
+        def is_short(at: int) -> bool:
+            miss = self._miss(at)
+            gains = (1 - LEAST_LOSS) * best > self._ops(miss)
+            return gains and self._ops(miss + self._error(at)) < least
+
+        if not is_short(self._limit):
+            return self._limit
+        return max(self._limit, min(most, pages_up(self._bound(most, is_short) + PAGE_BYTES)))
+
+    def _at_least(self, present_ops: float, kept_ops: float) -> float | None:
+        """What it is to do: by its SLO, as now if it gets more, or what it keeps if it gives."""
+        objective, readings = self._objective, self._present.tenant.indicators
+        wanted = objective.throughput_ops or 0.0
+        if objective.hit_ratio is not None:
+            wanted = max(wanted, self._ops(1 - objective.hit_ratio))
+        if objective.latency_p99_us is not None and readings.latency_p99_us is not None:
+            faster = readings.latency_p99_us / objective.latency_p99_us
+            wanted = max(wanted, readings.throughput_ops * faster)
+        if wanted <= 0:
+            gains = self._ops_there > (1 + LEAST_LOSS) * present_ops
+            wanted = present_ops if gains else kept_ops
+        return wanted or None
+
+    def recommendation(self, kept_ops: float, advised: Advised | None) -> Recommendation:
+        """What is shown."""
+        tenant, bar = self._present.tenant, self._bar()
+        present_ops = self._ops(miss_at(self._curves, tenant.policy, tenant.limit_bytes))
+        least = self._at_least(present_ops, kept_ops)
+        is_sure = least is not None and tenant.trust.trusted
+        return Recommendation(
+            policy=self._policy,
+            limit_bytes=self._limit,
+            lower_bytes=self._lower(),
+            upper_bytes=self._upper(),
+            throughput_ops=self._ops_there,
+            throughput_low_ops=max(0.0, self._ops_there - bar),
+            throughput_high_ops=self._ops_there + bar,
+            present_ops=present_ops,
+            at_least_ops=least,
+            confidence=_chance(self._ops_there, bar, least or 0.0) if is_sure else None,
+            since_s=None if advised is None else advised.since_s,
+        )
