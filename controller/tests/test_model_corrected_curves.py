@@ -48,3 +48,15 @@ def test_every_row_is_read_between_its_points_and_shifted(
     for of, new in zip(steps.astype(np.float64), found.step_bar, strict=True):
         squares = read(known, np.cumsum(of * of), 0.0, found.sizes_bytes)
         assert np.cumsum(new * new) == pytest.approx(squares, abs=1e-5)
+
+
+@given(SIZES, SHIFTS, st.integers(0, 1 << 32))
+def test_what_other_shifts_at_the_same_limits_made_of_errors_holds(
+    some: set[int], told: dict[int, float], seed: int
+) -> None:
+    known = np.array(sorted(some))
+    rows, bars, steps = np.random.default_rng(seed).random((3, 3, known.size))
+    curves = Curves(("a", "b", "c"), known, rows, bars, steps)
+    shifts = tuple(sorted(told.items()))
+    before = corrected_curves(curves, tuple((limit, 0.5) for limit, _ in shifts))
+    assert corrected_curves(curves, shifts, before) == corrected_curves(curves, shifts)

@@ -257,23 +257,33 @@ def _shift_at(limit_bytes: int, shifts: tuple[tuple[int, float], ...]) -> float:
     return first + (last - first) * part
 
 
-def corrected_curves(curves: Curves, shifts: tuple[tuple[int, float], ...]) -> Curves:
+def corrected_curves(
+    curves: Curves, shifts: tuple[tuple[int, float], ...], before: Curves | None = None
+) -> Curves:
     """Every curve of a tenant, corrected; the limits of `shifts` become points of them.
 
     Most of what is wrong is wrong of all policies alike: the sample, or accesses that are not seen.
+    `before` are the same curves corrected at the same limits by other shifts: sizes and errors are
+    theirs.
     """
     if all(shift == 0 for _, shift in shifts):
         return curves
     known = curves.sizes_bytes
-    # Of so few a set is joined in a fraction of the time that arrays take.
-    points = {*known.tolist(), *(limit for limit, _ in shifts if limit > 0)}
-    sizes = np.array(sorted(points), dtype=np.int64)
+    if before is None:
+        # Of so few a set is joined in a fraction of the time that arrays take.
+        points = {*known.tolist(), *(limit for limit, _ in shifts if limit > 0)}
+        sizes = np.array(sorted(points), dtype=np.int64)
+    else:
+        sizes = before.sizes_bytes
     logs = np.log(np.array([limit for limit, _ in shifts], dtype=np.float64))
     shift = np.interp(np.log(sizes.astype(np.float64)), logs, [one for _, one in shifts])
     between = _Between(known, sizes)
     rows = between.read(curves.miss_ratio, 1.0)
-    bars = None if curves.error_bar is None else between.read(curves.error_bar, 0.0)
-    steps = None if curves.step_bar is None else between.steps(curves.step_bar)
+    if before is None:
+        bars = None if curves.error_bar is None else between.read(curves.error_bar, 0.0)
+        steps = None if curves.step_bar is None else between.steps(curves.step_bar)
+    else:
+        bars, steps = before.error_bar, before.step_bar
     ratios = np.minimum(np.maximum(rows + shift, 0.0), 1.0)
     for one in (sizes, ratios, bars, steps):
         if one is not None:

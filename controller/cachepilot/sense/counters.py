@@ -17,7 +17,7 @@ from cachepilot.quick_records import quickly_made
 from cachepilot.sense.latency import quantiles_us
 
 NAN = float("nan")
-T = TypeVar("T", np.float64, np.int64)
+T = TypeVar("T", np.float64, np.int64, np.uint32)
 WINDOW = 5
 """Intervals that the indicators are smoothed over."""
 CONCURRENCY_WINDOW = 64
@@ -106,7 +106,8 @@ class Counters:
         self._at = self._noted = 0
         self._times = np.zeros(WINDOW + 1)
         self._totals: FloatArray = np.zeros((WINDOW + 1, 0, len(Totals._fields)))
-        self._latency: IntArray = np.zeros((WINDOW + 1, 0, 0), dtype=np.int64)
+        # Totals of single buckets are kept modulo 2^32: only what they rose by in a window is read.
+        self._latency: npt.NDArray[np.uint32] = np.zeros((WINDOW + 1, 0, 0), dtype=np.uint32)
         self._in_flight: FloatArray = np.zeros((CONCURRENCY_WINDOW, 0))
         self._held: IntArray = np.zeros(0, dtype=np.int64)
 
@@ -174,7 +175,7 @@ class Counters:
     def _take_latency(self, latency: Sequence[IntArray]) -> None:
         now = self._latency[self._at]
         for row, counts in zip(now, latency, strict=True):
-            row[: len(counts)] = counts
+            row[: len(counts)] = counts.astype(np.uint32)
             row[len(counts) :] = 0
 
     def _windows(self, is_known: BoolArray, time_s: float) -> list[Window | None]:
@@ -191,7 +192,8 @@ class Counters:
                 accesses / ops,
             )
         has_both = (ops > 0) & (accesses > 0)
-        p99_us = quantiles_us(self._latency[self._at] - self._latency[first, rows], 0.99)
+        rose = (self._latency[self._at] - self._latency[first, rows]).view(np.int32)
+        p99_us = quantiles_us(rose.astype(np.int64), 0.99)
         made = zip(*(one.tolist() for one in (*columns, has_both, is_known)), p99_us, strict=True)
         return [
             Window(per_s, miss, reads, per_op if both else None, p99) if known else None

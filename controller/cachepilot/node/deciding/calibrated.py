@@ -67,6 +67,13 @@ def _corrected(curves: Curves, shifts: tuple[tuple[int, float], ...], recent: Re
     if not any(shift for _, shift in shifts):
         return curves
     known = recent.corrected
-    if known is None or known[0] is not curves or known[1] != shifts:
-        known = recent.corrected = curves, shifts, corrected_curves(curves, shifts)
-    return known[2]
+    if known is not None and known[0] is curves:
+        if known[1] == shifts:
+            return known[2]
+        is_same = [limit for limit, _ in known[1]] == [limit for limit, _ in shifts]
+        before = known[2] if is_same else None
+    else:
+        before = None
+    found = corrected_curves(curves, shifts, before)
+    recent.corrected = curves, shifts, found
+    return found

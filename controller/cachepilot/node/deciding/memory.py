@@ -248,6 +248,8 @@ def _reached(objective: Objective, seen: Seen, setting: Action | Setting) -> flo
 
     The p99 is taken to stay in proportion to the time of an operation.
     """
+    if not objective.has_slo:
+        return 1.0
     found, readings, ops = 1.0, seen.tenant.indicators, setting.throughput_ops
     if objective.throughput_ops is not None:
         found = min(found, ops / objective.throughput_ops)

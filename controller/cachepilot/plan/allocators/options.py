@@ -25,8 +25,8 @@ SIZES_BETWEEN_RANGE = (2, 256)
 class Options:
     """Options of N tenants: first K sizes under the present policy, then K under the best other.
 
-    `sizes_bytes`, `miss`, `policy` (an index into the tenant's curves) and `usable` have the shape
-    (N, 2K).
+    The latter are left out where nobody may have another. `sizes_bytes`, `miss`, `policy` (an index
+    into the tenant's curves) and `usable` have the shape (N, 2K), or else (N, K).
     """
 
     sizes_bytes: IntArray
@@ -49,9 +49,11 @@ def at_sizes(problem: Problem, sizes_bytes: IntArray) -> Options:
     cells = problem.curves.cells(sizes_bytes)
     miss_stay = problem.curves.miss_at(cells, problem.present)
     miss_stay = np.where(problem.movable[:, None], miss_stay, problem.present_miss[:, None])
-    miss_switch, policy = problem.curves.least_miss(cells, problem.allowed)
     stay = np.broadcast_to(problem.stay[:, None], sizes_bytes.shape)
     present = np.broadcast_to(problem.present[:, None], sizes_bytes.shape)
+    if not problem.allowed.any():
+        return Options(sizes_bytes, miss_stay, present, stay)
+    miss_switch, policy = problem.curves.least_miss(cells, problem.allowed)
     return Options(
         np.hstack((sizes_bytes, sizes_bytes)),
         np.hstack((miss_stay, miss_switch)),
@@ -87,7 +89,7 @@ def _present(problem: Problem) -> IntArray:
 
 
 def values(problem: Problem, options: Options) -> FloatArray:
-    """The worth of options less the costs of change and of device reads, shape (N, 2K).
+    """The worth of options less the costs of change and of device reads, of their shape.
 
     -inf where an option is not usable.
     """

@@ -25,6 +25,8 @@ def _best(problem: Problem, assured: Assured, sizes_bytes: IntArray) -> tuple[Fl
     """The greatest worth at each size, (N, K), and its policy; -inf where nothing is allowed."""
     options = at_sizes(problem, sizes_bytes)
     worth = np.where(assured.allows(options), values(problem, options), -np.inf)
+    if worth.shape == sizes_bytes.shape:
+        return worth, options.policy
     stay, switch = np.hsplit(worth, 2)
     policy = np.where(switch > stay, *np.hsplit(options.policy, 2)[::-1])
     return np.maximum(stay, switch), policy
