@@ -24,7 +24,7 @@ def quantile(chance: float, values: float) -> float:
 
     Student's t.
     """
-    return float(quantiles(np.asarray(chance), values))
+    return float(-stdtrit(max(1.0, values - 1), min(max(chance, 1e-12), 0.5)))
 
 
 def quantiles(chances: Floats, values: float) -> Floats:

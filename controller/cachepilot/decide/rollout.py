@@ -167,13 +167,14 @@ def judge(
     would_cost = trial.origin_factor * known.raw[origin]
     trial.take(would_cost, seen.waited, raw, float(known.rate), cpu, seen.elapsed_s)
     cost = trial.reread = max(trial.reread, float(known.cost[known.index]))
-    if trial.is_confirmed(trial.sure_bound(config.alpha)):
+    errors = trial.errors()
+    if trial.is_confirmed(trial.sure_bound(config.alpha, errors)):
         why = f"it saved {trial.gained:.0f} pages in {trial.intervals} intervals{trial.told_cpu()}"
         return end(state, trial, What.CONFIRMED, why, seen)
-    due = config.undo_times * (cost + min(trial.standard_error(), cost)) - trial.promised
+    due = config.undo_times * (cost + min(max(errors), cost)) - trial.promised
     pace = max(trial.promised / trial.intervals, 1e-9) / seen.elapsed_s
     trial.ends_s = seen.time_s + min(3600.0, max(0.0, due) / pace)
-    error = trial.bound(config.alpha)
+    error = trial.bound(config.alpha, errors)
     why_undone, what = trial.why_undone(cost, error, config.undo_times), What.UNDONE
     is_less = why_undone is not None and trial.saved_nothing(cost, error, config.undo_times)
     lost = state.excess - trial.excess

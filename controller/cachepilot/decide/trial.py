@@ -93,8 +93,12 @@ class Trial:
         self.raw += raw
 
     def standard_error(self) -> float:
-        """Of the sum of gains: the larger of what the sample tells and what its values tell."""
-        return max(self._of_sample(), self._of_course())
+        """Of the sum of gains: the larger of `errors`."""
+        return max(self.errors())
+
+    def errors(self) -> tuple[float, float]:
+        """Standard errors of the sum of gains: what the sample tells, and what its course does."""
+        return self._of_sample(), self._of_course()
 
     def _of_sample(self) -> float:
         """Of the sample of `from_policy`: what it is off by now, and was not when calibrated.
@@ -114,17 +118,21 @@ class Trial:
         count = self.course.intervals
         return self.course.standard_error() * sqrt(self.intervals / count) if count else inf
 
-    def bound(self, alpha: float) -> float:
-        """What noise alone makes of the sum of gains with a chance of `alpha`: see `chance_at`."""
-        chance = chance_at(alpha, self.intervals)
-        sample = quantile(chance, len(self.groups)) * self._of_sample()
-        return max(sample, quantile(chance, self.course.values) * self._of_course())
+    def bound(self, alpha: float, errors: tuple[float, float] | None = None) -> float:
+        """What noise alone makes of the sum of gains with a chance of `alpha`: see `chance_at`.
 
-    def sure_bound(self, alpha: float) -> float:
+        `errors` are those of now, where they are known.
+        """
+        sample, course = self.errors() if errors is None else errors
+        chance = chance_at(alpha, self.intervals)
+        by_sample = quantile(chance, len(self.groups)) * sample
+        return max(by_sample, quantile(chance, self.course.values) * course)
+
+    def sure_bound(self, alpha: float, errors: tuple[float, float] | None = None) -> float:
         """The same at any time, and with the error of the calibration of `from_policy`."""
         alpha /= LOOKS
         calibrated = quantile(chance_at(alpha, self.intervals), inf) * self.origin_error
-        return hypot(self.bound(alpha), calibrated * self.would_cost)
+        return hypot(self.bound(alpha, errors), calibrated * self.would_cost)
 
     def is_confirmed(self, error: float) -> bool:
         """Whether it gained beyond error, all that it read again included."""
@@ -139,7 +147,7 @@ class Trial:
             return f"it {'cost' if self.cpu else 'read'} {more}{self.told_cpu()}"
         kept = self.promised / undo_times
         is_sure = self.gained + cost + error < kept
-        is_due = kept >= cost + self.standard_error() and self.gained < kept
+        is_due = self.gained < kept and kept >= cost + self.standard_error()
         if is_sure or is_due:
             told = f"it was to save {self.promised:.0f} pages, and saved {self.gained:.0f}"
             return told + self.told_cpu()
