@@ -4,6 +4,7 @@
 from cachepilot.api.service import UnknownError
 from cachepilot.api.shapes.changes import ChangeDetail, ChangeView, EvidenceView
 from cachepilot.api.shapes.comparison import Comparison, SumView, TenantComparisonView
+from cachepilot.api.shapes.series import SeriesView
 from cachepilot.domain.past.actor import Actor
 from cachepilot.domain.past.budget import Budget, Counted, span_budget
 from cachepilot.domain.past.change import ChangeFilter, ChangeKind, ChangeRow, ChangeState
@@ -106,6 +107,16 @@ class FakePast:
             "alpha", "/db", "throughput_ops", 5000.0, NOW_S - 9000, 5200.0, True, (hour,), 0.5, 0.5
         )  # fmt: skip
         return [found] if cgroup in (None, "/db") and node in (None, "alpha") else []
+
+    def series(
+        self, cgroup: str, node: str | None, since_s: float | None, until_s: float | None,
+        points: int,
+    ) -> SeriesView:  # fmt: skip
+        names = [one for one in SeriesView.model_fields if one not in ("node", "cgroup")]
+        columns = {one: [1.0, None] for one in names if not one.endswith("_s") or "_per_" in one}
+        times = {"since_s": NOW_S - 300, "until_s": NOW_S, "step_s": 1.0}
+        known = {**columns, **times, "time_s": [NOW_S - 2, NOW_S - 1], "policy": ["lfu", "lfu"]}
+        return SeriesView(node="alpha", cgroup=cgroup, **known)  # type: ignore[arg-type]
 
     def change(self, number: int) -> ChangeDetail:
         for row in self.rows:

@@ -10,7 +10,7 @@ from experiments.control_loop.world import World
 from cachepilot.api.shapes.courses import CourseView
 from cachepilot.domain.course import Span
 from cachepilot.domain.objectives.objective import Objective
-from cachepilot.node.shown.courses import POINTS
+from cachepilot.node.series.courses import POINTS
 from cachepilot.v1 import session_pb2 as wire
 
 SIZES = tuple(MIB * size for size in (16, 64, 128, 256))

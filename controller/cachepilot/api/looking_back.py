@@ -6,15 +6,19 @@ from dataclasses import replace
 from cachepilot.api.service import UnknownError, some
 from cachepilot.api.shapes.changes import ChangeDetail, ChangeView, EvidenceView
 from cachepilot.api.shapes.comparison import Comparison, SumView, TenantComparisonView
+from cachepilot.api.shapes.series import SeriesView
 from cachepilot.domain.past.actor import Actor
 from cachepilot.domain.past.budget import Budget
 from cachepilot.domain.past.change import ChangeFilter, ChangeRow
 from cachepilot.domain.past.comparison import TenantComparison, Verdict, summed
+from cachepilot.errors import InputError
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.node.loop import NodeLoop
+from cachepilot.node.series.reading import Range, read_series
 from cachepilot.node.shown.comparison import compare
 from cachepilot.node.shown.in_force import is_in_force
 
+RECENT_S = 300.0
 MOST = 10
 """So many of those who gain, and of those who pay, are told with the sums."""
 
@@ -78,6 +82,39 @@ class LookingBack:
                     budget = loop.windows.budget(loop.name, name, told, loop.last_seen_s)
                     found += [] if budget is None else [budget]
         return found
+
+    def series(
+        self, cgroup: str, node: str | None, since_s: float | None, until_s: float | None,
+        points: int,
+    ) -> SeriesView:  # fmt: skip
+        """The time series of one tenant; the last five minutes if no time is asked for."""
+        loop = self._of_tenant(cgroup, node)
+        now_s = loop.last_seen_s
+        until_s = now_s if until_s is None else until_s
+        since_s = until_s - RECENT_S if since_s is None else since_s
+        if not since_s < until_s:
+            raise InputError(f"since: {since_s} (allowed: below until, which is {until_s})")
+        asked = Range(since_s, until_s, points)
+        store, interval_s = self._fleet.store, loop.interval_s
+        found = read_series(store, loop.courses, loop.name, cgroup, asked, interval_s, now_s)
+        values = {**vars(found), **found.columns}
+        del values["columns"]
+        return SeriesView(**values)
+
+    def _of_tenant(self, cgroup: str, node: str | None) -> NodeLoop:
+        """The one node on which a tenant is; one that is gone is on the node that is named."""
+        loops = self._loops(node)
+        if node is not None:
+            return loops[0]
+        found = [
+            one for one in loops if one.report is not None and cgroup in one.report.collected.seen
+        ]
+        if len(found) > 1:
+            names = some([one.name for one in found])
+            raise InputError(f"tenant {cgroup}: is on several nodes (allowed: {names})")
+        if not found:
+            raise UnknownError(f"tenant {cgroup}: unknown (of one that is gone name the node)")
+        return found[0]
 
     def _loops(self, node: str | None) -> list[NodeLoop]:
         loops = self._fleet.loops()

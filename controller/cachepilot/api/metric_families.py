@@ -138,6 +138,12 @@ CONTROL_LOOP = (
         "Decisions that could not be stored for so long that the history lacks them.",
     ),
     Described(
+        "cachepilot_control_series_points_lost_total",
+        "counter",
+        ("node",),
+        "Points of time series that could not be stored for so long that the store lacks them.",
+    ),
+    Described(
         "cachepilot_control_records_skipped_total",
         "counter",
         ("node",),

@@ -10,8 +10,10 @@ from cachepilot.api.service import Past, Service
 from cachepilot.api.shapes.budgets import BudgetView
 from cachepilot.api.shapes.changes import ChangeDetail, ChangeView
 from cachepilot.api.shapes.comparison import Comparison, TenantComparisonView
+from cachepilot.api.shapes.series import SeriesView
 from cachepilot.domain.past.change import ChangeFilter, ChangeKind, ChangeState
 from cachepilot.domain.past.comparison import Verdict
+from cachepilot.domain.past.series import POINTS_MAX
 
 CHANGES_MAX = 1000
 TOTAL = "X-Total-Count"
@@ -32,6 +34,10 @@ Limit = Annotated[int, Query(ge=1, le=CHANGES_MAX, description="Number of rows, 
 Number = Annotated[int, Query(ge=1, le=ID_MAX, description="The id of a change.")]
 
 Judged = Annotated[Verdict | None, Query(description="Only tenants with this result.")]
+Cgroup = Annotated[str, Query(description="Path of a cgroup; begins with a slash.")]
+From = Annotated[float | None, Query(description="Seconds since 1970; 5 minutes before `until`.")]
+To = Annotated[float | None, Query(description="Seconds since 1970; the last snapshot.")]
+Points = Annotated[int, Query(ge=2, le=POINTS_MAX, description="How many points at most.")]
 Offset = Annotated[int, Query(ge=0, le=1 << 31, description="Number of rows to skip.")]
 
 
@@ -64,11 +70,25 @@ def _add_budgets(routes: APIRouter, past: Past) -> None:
         return [BudgetView.of(one) for one in found]
 
 
+def _add_series(routes: APIRouter, past: Past) -> None:
+    @routes.get("/tenants/series", tags=["past"])
+    async def series(
+        cgroup: Cgroup,
+        node: OnNode = None,
+        since: From = None,
+        until: To = None,
+        points: Points = 600,
+    ) -> SeriesView:
+        """The time series of a tenant over any range, also of before the controller started."""
+        return await to_thread(past.series, cgroup, node, since, until, points)
+
+
 def add_past(routes: APIRouter, service: Service) -> None:
     """Adds what looks back."""
     past = service.past
     _add_comparison(routes, past)
     _add_budgets(routes, past)
+    _add_series(routes, past)
 
     @routes.get("/changes", tags=["past"])
     async def changes(

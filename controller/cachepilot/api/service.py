@@ -7,6 +7,7 @@ from cachepilot.api.shapes.changes import ChangeDetail, ChangeView
 from cachepilot.api.shapes.comparison import Comparison
 from cachepilot.api.shapes.courses import CourseView
 from cachepilot.api.shapes.questions import Consolidation, Pin, WhatIf, WhatIfAnswer
+from cachepilot.api.shapes.series import SeriesView
 from cachepilot.api.shapes.views import DecisionView, NodeView, TenantDetail, TenantView
 from cachepilot.domain.course import Span
 from cachepilot.domain.objectives.objective import Objective, Objectives
@@ -49,6 +50,12 @@ class Past(Protocol):
 
     def comparison(self, node: str | None = None) -> Comparison:
         """Sums of all nodes or of one, and who gains and who pays most."""
+
+    def series(
+        self, cgroup: str, node: str | None, since_s: float | None, until_s: float | None,
+        points: int,
+    ) -> SeriesView:  # fmt: skip
+        """The time series of one tenant; the last five minutes if no time is asked for."""
 
     def budgets(self, node: str | None = None, cgroup: str | None = None) -> list[Budget]:
         """The error budget of each SLO, by node and cgroup."""

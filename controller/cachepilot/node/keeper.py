@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from cachepilot.domain.decisions import Decision
 from cachepilot.node import node_state
 from cachepilot.node.deciding.decider import NodeState
+from cachepilot.node.series.courses import Courses
 from cachepilot.node.shown.baselines import Baselines
 from cachepilot.node.shown.change_log import ChangeLog
 from cachepilot.node.shown.slo_windows import SloWindows
@@ -16,6 +17,8 @@ from cachepilot.node.timing import CYCLES_UNSTORED, DECISIONS_LOST
 from cachepilot.store.store import Store
 
 LOG = logging.getLogger(__name__)
+SERIES_CYCLES = 60
+"""The time series of a tenant are stored once in so many cycles: a crash loses no more."""
 WAITING_MAX = 10_000
 """Decisions that wait until the store can be written; the oldest is dropped and counted."""
 
@@ -107,6 +110,19 @@ class Keeper:
         )  # fmt: skip
         self.windows.stored(totals)
         self.baselines.stored()
+
+    def keep_series(self, courses: Courses, cycle: int | None = None) -> None:
+        """Writes time series: in each cycle those of a part of the tenants, without one of all."""
+        part, parts = (0, 1) if cycle is None else (cycle % SERIES_CYCLES, SERIES_CYCLES)
+        chunks, receipt = courses.unstored(part, parts)
+        if not chunks:
+            return
+        try:
+            self._store.save_series(self._name, chunks)
+        except Exception as error:
+            self.failed(error)
+        else:
+            courses.stored(receipt)
 
     def forget(self) -> None:
         """A cycle failed half way: the whole state is written next."""

@@ -34,11 +34,11 @@ from cachepilot.node.keeper import Keeper
 from cachepilot.node.plan_step import Planned, held_fast, plan_step
 from cachepilot.node.protection import protected
 from cachepilot.node.records import Records
-from cachepilot.node.shown.courses import Courses
+from cachepilot.node.series.courses import Courses
 from cachepilot.node.shown.evidence import Evidence
 from cachepilot.node.shown.promises import Promises
 from cachepilot.node.shown.report import LastDecision, Report, slo_views, trial_views
-from cachepilot.node.timing import CYCLE_SECONDS, CYCLES_FAILED, timed
+from cachepilot.node.timing import CYCLE_SECONDS, CYCLES_FAILED, SERIES_LOST, timed
 from cachepilot.sense.collect import Collected, Scraped
 from cachepilot.sense.conditions import workloads_of
 from cachepilot.sense.node_scrape import LOOPBACK, NodeScrape
@@ -85,7 +85,8 @@ class NodeLoop:
         self._report: Report | None = None
         self._to_publish: Callable[[], None] | None = None
         self._publishing = threading.Lock()
-        self.courses = Courses(config.interval_ms / 1000)
+        lost = SERIES_LOST.labels(row.name).inc
+        self.courses = Courses(config.interval_ms / 1000, lost)
         self.acks_dropped_total = 0
         self._changes = Changes() if changes is None else changes
         self._config, self._store, self._asked = config, store, asked
@@ -367,6 +368,7 @@ class NodeLoop:
             self._collector.refit()
             if report is not None:
                 self.courses.take(report)
+            self._keeper.keep_series(self.courses, self._cycles)
             self._cycles += 1
             self._records.store()
             moves = node_state.is_moving(self._decider.state)
@@ -388,4 +390,5 @@ class NodeLoop:
         with self._turn:
             self.connected = False
             self._save()
+            self._keeper.keep_series(self.courses)
         self._changes.tell(Topic.NODE, self.name)

@@ -40,9 +40,14 @@ RECORDS_SKIPPED = Counter(
     "Decisions whose record was not kept, to bound the time that large nodes take.",
     ("node",),
 )
+SERIES_LOST = Counter(
+    "cachepilot_control_series_points_lost",
+    "Points of time series that could not be stored for so long that the store lacks them.",
+    ("node",),
+)
 
 
-OF_NODES = (CYCLES_FAILED, CYCLES_UNSTORED, DECISIONS_LOST, RECORDS_SKIPPED)
+OF_NODES = (CYCLES_FAILED, CYCLES_UNSTORED, DECISIONS_LOST, RECORDS_SKIPPED, SERIES_LOST)
 
 
 def forget_node(name: str) -> None:

@@ -12,7 +12,7 @@ COLUMNS = tuple(one.name for one in fields(Baseline))
 
 
 class Baselines(Database):
-    """By node and cgroup; one that is made anew under a name takes the place of the other."""
+    """By node and cgroup; one that is made again under a name takes the place of the other."""
 
     @staticmethod
     def _write_baselines(

@@ -58,6 +58,12 @@ CREATE TABLE IF NOT EXISTS baselines (
   seconds REAL NOT NULL, intervals INTEGER NOT NULL, operations REAL NOT NULL,
   ops_squares REAL NOT NULL, accesses INTEGER NOT NULL, misses REAL NOT NULL,
   closed INTEGER NOT NULL, PRIMARY KEY (node, cgroup));
+CREATE TABLE IF NOT EXISTS series (
+  stored_s REAL NOT NULL, node TEXT NOT NULL, cgroup TEXT NOT NULL, step_s INTEGER NOT NULL,
+  begun_s REAL NOT NULL, ended_s REAL NOT NULL, points INTEGER NOT NULL, data BLOB NOT NULL,
+  UNIQUE (node, cgroup, step_s, begun_s));
+CREATE INDEX IF NOT EXISTS series_of_step ON series (step_s, stored_s);
+CREATE INDEX IF NOT EXISTS series_stored ON series (stored_s);
 CREATE TABLE IF NOT EXISTS slo_windows (
   node TEXT NOT NULL, cgroup TEXT NOT NULL, kind TEXT NOT NULL, minute INTEGER NOT NULL,
   windows INTEGER NOT NULL, met INTEGER NOT NULL,
@@ -81,6 +87,7 @@ CREATE TABLE IF NOT EXISTS decision_totals (
 OF_NODES = (
     "heard", "guard_tenants", "decisions", "records", "slo_windows", "slo_totals",
     "decision_totals", "changes", "baselines", "slo_hours", "slo_targets",
+    "series",
 )  # fmt: skip
 """Tables whose rows are of one `node`, beside `nodes` itself."""
 

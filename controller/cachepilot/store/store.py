@@ -18,11 +18,12 @@ from cachepilot.store.baselines import Baselines
 from cachepilot.store.changes import ChangeHistory, Written
 from cachepilot.store.history import History
 from cachepilot.store.journal import Journal
+from cachepilot.store.series import SeriesStore
 from cachepilot.store.stated import Stated
 from cachepilot.store.totals import Totals
 
 
-class Store(Stated, Journal, History, ChangeHistory, Baselines, Totals):
+class Store(Stated, Journal, History, ChangeHistory, Baselines, SeriesStore, Totals):
     """One SQLite file; safe to call from any thread."""
 
     def __init__(
@@ -37,6 +38,7 @@ class Store(Stated, Journal, History, ChangeHistory, Baselines, Totals):
         self._prune_history(self._clock() - self._keep_s)
         self._prune_changes(self._clock() - self._keep_s)
         self._prune_windows()
+        self._prune_series()
 
     def save(
         self,

@@ -8,15 +8,23 @@
 import math
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from cachepilot.domain.course import Course, Latency, Span
+from cachepilot.domain.past.series import (
+    CHUNK_POINTS,
+    EVERY_INTERVAL,
+    MINUTES,
+    TENS,
+    SeriesChunk,
+)
 from cachepilot.domain.snapshot import FloatArray, IntArray
 from cachepilot.domain.units import US_PER_S
-from cachepilot.node.shown.course_rings import NAN, POINTS, Ring, grown
+from cachepilot.node.series.course_rings import NAN, POINTS, Ring, grown
+from cachepilot.node.series.packing import packed
 from cachepilot.node.shown.report import Report
 from cachepilot.sense.collect import Seen
 from cachepilot.sense.latency import lower_bound_us
@@ -28,6 +36,8 @@ LATENCY_STEP_S, LATENCY_LOOKS = 10.0, 7
 """Histograms are kept every so many seconds, so many of them: what is shown spans a minute."""
 NAMES_MAX = 1 << 15
 """Names of policies that are known at most; with more all starts again."""
+Written = tuple[int, int, int, int]
+"""Row, step, cgroup id, and how many points of it are stored."""
 SPARE = 8
 """Room is made for one in so many more tenants at once."""
 
@@ -50,6 +60,8 @@ class _Values(NamedTuple):
     ahead_wasted_per_s: float
 
 
+COLUMNS = _Values._fields
+"""Names of the values of a point, in their order."""
 COUNTED_PER = np.array([1.0, 1.0, US_PER_S, US_PER_S, 1.0, 1.0, 1.0])
 """Units of the totals that the last values are rates of."""
 
@@ -138,8 +150,9 @@ class Courses:
     A cycle is expected every `interval_s`.
     """
 
-    def __init__(self, interval_s: float) -> None:
-        self._interval_s = interval_s
+    def __init__(self, interval_s: float, lost: Callable[[int], None] = lambda _: None) -> None:
+        """`lost` is told of points that are gone from memory and could not be stored."""
+        self._interval_s, self._lost = interval_s, lost
         self._lock = threading.Lock()
         self._begin()
 
@@ -149,6 +162,13 @@ class Courses:
             Span.RECENT: Ring(width, self._interval_s),
             Span.DAY: Ring(width, self._interval_s, DAY_STEP_S),
         }
+        self._stored_rings = {
+            EVERY_INTERVAL: self._rings[Span.RECENT],
+            TENS: Ring(width, self._interval_s, TENS, 2 * CHUNK_POINTS),
+            MINUTES: Ring(width, self._interval_s, MINUTES, 2 * CHUNK_POINTS),
+        }
+        self._written: dict[tuple[int, int], tuple[int, int]] = {}
+        """By row and step: of which cgroup so many points are stored."""
         self._looks = _Looks()
         self._rows: dict[str, tuple[int, int]] = {}
         """Row and cgroup id."""
@@ -176,7 +196,7 @@ class Courses:
             values = np.array(found, dtype=np.float64).reshape(-1, len(_Values._fields))
             self._become_rates(values, rows, new, elapsed_s)
             codes = np.array(policies, dtype=np.uint16)
-            for ring in self._rings.values():
+            for ring in {*self._rings.values(), *self._stored_rings.values()}:
                 ring.take(time_s, rows, new, codes, values)
             self._looks.take(time_s, rows, new, known)
 
@@ -189,7 +209,7 @@ class Courses:
             size = len(self._totals)
             more = lacking + (size // SPARE if size else 0)
             self._free += range(size, size + more)
-            for ring in self._rings.values():
+            for ring in {*self._rings.values(), *self._stored_rings.values()}:
                 ring.grow(size + more)
             self._looks.grow(size + more)
             self._totals = grown(self._totals, size + more)
@@ -211,6 +231,49 @@ class Courses:
         changed = totals - self._totals[rows]
         self._totals[rows] = totals
         totals[:] = np.where(changed >= 0, changed / COUNTED_PER / elapsed_s, NAN)
+
+    def unstored(self, part: int, parts: int) -> tuple[list[SeriesChunk], list[Written]]:
+        """Chunks of one in `parts` of the tenants with points that are not stored, and a receipt.
+
+        A chunk that is not full is told again with what came since.
+        """
+        chunks: list[SeriesChunk] = []
+        receipt: list[Written] = []
+        with self._lock:
+            names = list(self._names)
+            for cgroup, (row, cgroup_id) in self._rows.items():
+                if row % parts != part:
+                    continue
+                for step, ring in self._stored_rings.items():
+                    since, known = self._written.get((row, step), (cgroup_id, 0))
+                    start = known if since == cgroup_id else 0
+                    if since == cgroup_id and ring.first(row) > known:
+                        self._lost(ring.first(row) - known)
+                    start = max(start // CHUNK_POINTS * CHUNK_POINTS, ring.first(row))
+                    if (since == cgroup_id and known >= ring.count) or start >= ring.count:
+                        continue
+                    while start < ring.count:
+                        end = (start // CHUNK_POINTS + 1) * CHUNK_POINTS
+                        chunks.append(packed(cgroup, step, names, *ring.segment(row, start, end)))
+                        start = end
+                    receipt.append((row, step, cgroup_id, ring.count))
+        return chunks, receipt
+
+    def stored(self, receipt: Iterable[Written]) -> None:
+        """What `unstored` told is in the store."""
+        with self._lock:
+            for row, step, cgroup_id, count in receipt:
+                self._written[row, step] = cgroup_id, count
+
+    def tail(self, cgroup: str, step: int) -> SeriesChunk | None:
+        """The points of one tenant that are in memory; None without any."""
+        with self._lock:
+            row, cgroup_id = self._rows.get(cgroup, (0, None))
+            ring = self._stored_rings[step]
+            if cgroup_id is None or ring.first(row) >= ring.count:
+                return None
+            names = list(self._names)
+            return packed(cgroup, step, names, *ring.segment(row, 0, ring.count))
 
     def view(self, node: str, seen: Seen, span: Span) -> Course:
         """The time series of one tenant; empty before its first cycle ended."""

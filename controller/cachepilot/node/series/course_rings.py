@@ -48,19 +48,21 @@ def grown(array: npt.NDArray[T], rows: int) -> npt.NDArray[T]:
 
 
 class Ring:
-    """The last POINTS points of every row. With a step, each is the mean of what was seen in it.
+    """The last `points` points of every row. With a step, each is the mean of what was seen in it.
 
     An outage is one point of which nothing is known, half way through it. A value that was never
     known of any row takes no memory.
     """
 
-    def __init__(self, width: int, interval_s: float, step_s: float = 0.0) -> None:
-        self._step_s = step_s
+    def __init__(
+        self, width: int, interval_s: float, step_s: float = 0.0, points: int = POINTS
+    ) -> None:
+        self._step_s, self._size = step_s, points
         self._gap_s = max(2 * interval_s, 2 * step_s, GAP_S)
-        self._times: FloatArray = np.full(POINTS, NAN)
+        self._times: FloatArray = np.full(points, NAN)
         self._codes: list[Codes | None] = [None] * width
-        """By value, of shape (rows, POINTS)."""
-        self._policies: Codes = np.zeros((0, POINTS), np.uint16)
+        """By value, of shape (rows, points)."""
+        self._policies: Codes = np.zeros((0, points), np.uint16)
         self._since: IntArray = np.zeros(0, np.int64)
         self._policy: Codes = np.zeros(0, np.uint16)
         self._sums: FloatArray = np.zeros((0, width))
@@ -109,7 +111,7 @@ class Ring:
         self._sums[:], self._known[:] = 0.0, 0
 
     def _add(self, time_s: float, rows: IntArray, values: FloatArray) -> None:
-        at = self._count % POINTS
+        at = self._count % self._size
         self._times[at] = time_s
         self._policies[rows, at] = self._policy[rows]
         for value, codes in enumerate(encoded(values).T):
@@ -122,13 +124,25 @@ class Ring:
 
     def points(self, row: int) -> tuple[list[float], list[int], npt.NDArray[np.float32]]:
         """Times, policies and values of one row, the oldest first."""
-        first = max(self._count - POINTS, int(self._since[row]))
-        order = np.arange(first, self._count) % POINTS
+        times, policies, codes = self.segment(row, 0, self._count)
+        return times.tolist(), policies.tolist(), decoded(codes)
+
+    @property
+    def count(self) -> int:
+        """Points that there were so far; the next one has this number."""
+        return self._count
+
+    def first(self, row: int) -> int:
+        """The number of the oldest point of a row that is still there."""
+        return max(self._count - self._size, int(self._since[row]))
+
+    def segment(self, row: int, start: int, end: int) -> tuple[FloatArray, Codes, Codes]:
+        """Times, policies and codes, (points, values), of points by their numbers."""
+        first = max(start, self.first(row))
+        order = np.arange(first, max(first, min(end, self._count))) % self._size
         unknown = np.full(len(order), NOT_KNOWN, np.uint16)
         return (
-            self._times[order].tolist(),
-            self._policies[row, order].tolist(),
-            decoded(
-                np.stack([unknown if one is None else one[row, order] for one in self._codes], 1)
-            ),
+            self._times[order],
+            self._policies[row, order],
+            np.stack([unknown if one is None else one[row, order] for one in self._codes], 1),
         )

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time series in the store: chunks of points, each step kept for its own time."""
+
+import logging
+import time
+from collections.abc import Iterable
+from dataclasses import astuple
+
+from cachepilot.domain.past.series import KEPT_S, SeriesChunk
+from cachepilot.store.database import Database
+from cachepilot.store.pruning import PAUSE_S, ROWS
+
+LOG = logging.getLogger(__name__)
+CHUNKS_MAX = 500_000
+"""Chunks of all tenants at most, a kilobyte each: those that were written first are dropped."""
+
+
+class SeriesStore(Database):
+    """Chunks by tenant, step and begin; one that grows takes the place of what there was of it."""
+
+    def save_series(self, node: str, chunks: Iterable[SeriesChunk]) -> None:
+        """Adds chunks, or replaces those with the same begin."""
+        now_s = self._clock()
+        with self._transaction() as db:
+            db.executemany(
+                "INSERT OR REPLACE INTO series VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                [(now_s, node, *astuple(one)) for one in chunks],
+            )
+
+    def series(
+        self, node: str, cgroup: str, step_s: int, since_s: float, until_s: float
+    ) -> list[SeriesChunk]:
+        """Chunks of one tenant with points from `since_s` to `until_s`, the oldest first."""
+        rows = self._rows(
+            "SELECT cgroup, step_s, begun_s, ended_s, points, data FROM series WHERE node = ?"
+            " AND cgroup = ? AND step_s = ? AND begun_s <= ? AND ended_s >= ? ORDER BY begun_s",
+            node, cgroup, step_s, until_s, since_s,
+        )  # fmt: skip
+        return [SeriesChunk(*row) for row in rows]
+
+    def _prune_series(self) -> None:
+        """Drops chunks that are older than their step is kept, and those beyond the bound."""
+        now_s = self._clock()
+        for step_s, kept_s in KEPT_S.items():
+            while self._drop_series("step_s = ? AND stored_s < ?", ROWS, step_s, now_s - kept_s):
+                time.sleep(PAUSE_S)
+        beyond = self._rows("SELECT count(*) FROM series")[0][0] - CHUNKS_MAX
+        if beyond > 0:
+            LOG.warning("time series: %d chunks beyond the bound of %d go", beyond, CHUNKS_MAX)
+        while beyond > 0 and (dropped := self._drop_series("1", min(beyond, ROWS))):
+            beyond -= dropped
+            time.sleep(PAUSE_S)
+
+    def _drop_series(self, condition: str, most: int, *values: float) -> int:
+        """Drops so many chunks at most, those first that were written first; says how many."""
+        query = (
+            "DELETE FROM series WHERE rowid IN (SELECT rowid FROM series"
+            f" WHERE {condition} ORDER BY stored_s LIMIT ?)"
+        )
+        with self._transaction() as db:
+            return db.execute(query, (*values, most)).rowcount
