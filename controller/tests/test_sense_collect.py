@@ -14,6 +14,7 @@ from cachepilot.fleet.scrape import series_value
 from cachepilot.node.collector import Collector
 from cachepilot.node.shown.slo_windows import SloWindows
 from cachepilot.sense.collect import Collected
+from cachepilot.sense.counters import Counters, Totals
 from cachepilot.sense.latency import lower_bound_us, quantile_us
 from cachepilot.v1 import session_pb2 as wire
 
@@ -246,3 +247,13 @@ def test_readahead_counts_when_too_little_is_read_to_see_it() -> None:
         collector.refit()
     for one in (found[28], found[-1]):
         assert one.accesses_per_op == pytest.approx(1.0, rel=0.1)
+
+
+def test_read_calls_are_told_apart_beyond_32_bits_of_them() -> None:
+    counters, wrap = Counters(), 1 << 32
+    for time_s, counts in ((1.0, [wrap + 5, wrap - 3]), (2.0, [wrap + 5, wrap + 40])):
+        totals = {"/a": Totals(100 * time_s, 0.0, 10 * time_s, 0.0, 10 * time_s, 1e3)}
+        found = counters.take(time_s, totals, [np.array(counts)], None)
+    window = found.windows[0]
+    assert window is not None and window.latency_p99_us is not None
+    assert lower_bound_us(1) <= window.latency_p99_us <= lower_bound_us(2)

@@ -4,7 +4,7 @@
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 
 from cachepilot.domain.past.change import (
     ChangeFilter,
@@ -61,7 +61,7 @@ class ChangeHistory(Database):
         found = []
         for row, course in rows:
             values = [getattr(row, name) for name in COLUMNS]
-            told = None if course is None else json.dumps(asdict(course), separators=(",", ":"))
+            told = None if course is None else json.dumps(vars(course), separators=(",", ":"))
             if row.id:
                 db.execute(_UPDATE, (told, *values, row.id))
                 found.append(row.id)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from cachepilot.domain.course import Course, Latency, Span
 from cachepilot.domain.past.series import (
@@ -34,6 +35,7 @@ __all__ = ["POINTS", "Courses"]
 DAY_STEP_S = 300.0
 LATENCY_STEP_S, LATENCY_LOOKS = 10.0, 7
 """Histograms are kept every so many seconds, so many of them: what is shown spans a minute."""
+COUNTS_WRAP = 1 << 32
 NAMES_MAX = 1 << 15
 """Names of policies that are known at most; with more all starts again."""
 Written = tuple[int, int, int, int]
@@ -104,7 +106,8 @@ class _Looks:
 
     def __init__(self) -> None:
         self._times: deque[float] = deque(maxlen=LATENCY_LOOKS)
-        self._counts: IntArray = np.zeros((0, LATENCY_LOOKS, 0), np.int64)
+        # Modulo 2^32: only what a count rose by in a minute is shown.
+        self._counts: npt.NDArray[np.uint32] = np.zeros((0, LATENCY_LOOKS, 0), np.uint32)
         self._since: IntArray = np.zeros(0, np.int64)
         self._count = 0
 
@@ -123,7 +126,7 @@ class _Looks:
             self._counts = np.pad(self._counts, ((0, 0), (0, 0), (0, more)))
         at = self._count % LATENCY_LOOKS
         for row, one in zip(rows.tolist(), told, strict=True):
-            self._counts[row, at, : one.size] = one
+            self._counts[row, at, : one.size] = one.astype(np.uint32)
             self._counts[row, at, one.size :] = 0
         self._times.append(time_s)
         self._count += 1
@@ -134,8 +137,8 @@ class _Looks:
         if age <= 0 or self._times[-age] >= now_s:
             return None
         earlier = self._counts[row, (self._count - age) % LATENCY_LOOKS].tolist()
-        counts = [after - before for after, before in zip(total, earlier, strict=False)]
-        if any(count < 0 for count in counts) or any(earlier[len(total) :]):
+        counts = [(now - then) % COUNTS_WRAP for now, then in zip(total, earlier, strict=False)]
+        if any(count >= COUNTS_WRAP // 2 for count in counts) or any(earlier[len(total) :]):
             return None
         return Latency(
             elapsed_s=now_s - self._times[-age],
