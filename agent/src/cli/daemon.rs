@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `run`, `check-config` and `metrics`.
 
-use super::Failure;
 use super::args::LogLevel;
+use super::{Failure, colours};
 use cachepilot_agent::config::Config;
 use cachepilot_agent::daemon::clock::SystemClock;
 use cachepilot_agent::daemon::signals::on_signals;
@@ -25,6 +25,7 @@ pub fn run(path: &Path, level: LogLevel) -> Outcome {
     tracing_subscriber::fmt()
         .with_max_level(tracing::Level::from(level))
         .with_writer(io::stderr)
+        .with_ansi(colours::of_stderr())
         .with_target(false)
         .init();
     // The agent waits most of the time: one thread for all of it, beside that of the node.

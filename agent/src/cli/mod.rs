@@ -4,6 +4,7 @@
 mod advise;
 mod args;
 mod cachestat;
+mod colours;
 mod daemon;
 mod doctor;
 mod policy;
@@ -21,6 +22,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 const BAD_INPUT: u8 = 2;
+/// What a shell reports of a program that SIGPIPE ended: 128 and the number of the signal.
+const BROKEN_PIPE: u8 = 141;
 
 /// Why a command ended early.
 enum Failure {
@@ -45,7 +48,8 @@ impl From<io::Error> for Failure {
 }
 
 /// Runs one command line: 0 when it worked, 2 after bad input, 1 when this machine cannot do it;
-/// with one line on stderr unless it worked.
+/// with one line on stderr unless it worked. 141, as of a program that SIGPIPE ends, when the reader
+/// of stdout went away, as `head` does.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.collect();
     let program = arguments.first().map(Path::new).and_then(Path::file_name);
@@ -71,10 +75,11 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Told) => ExitCode::FAILURE,
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            ExitCode::from(BROKEN_PIPE)
+        }
         Err(Failure::Output(error)) => {
-            if error.kind() != io::ErrorKind::BrokenPipe {
-                eprintln!("{program}: error: stdout: {error}");
-            }
+            eprintln!("{program}: error: stdout: {error}");
             ExitCode::FAILURE
         }
         Err(Failure::Error(error)) => {

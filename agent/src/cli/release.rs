@@ -3,7 +3,7 @@
 
 use super::args::ReleaseOptions;
 use super::policy::print_json;
-use super::{Failure, tables};
+use super::{Failure, colours, tables};
 use cachepilot_agent::config::Config;
 use cachepilot_agent::daemon::clock::{Clock, SystemClock};
 use cachepilot_agent::daemon::state::{State, Store};
@@ -25,7 +25,11 @@ const RETRY: Duration = Duration::from_millis(200);
 pub fn run(options: &ReleaseOptions, out: &mut impl Write) -> std::result::Result<(), Failure> {
     let config = Config::load(&options.config.file)?;
     let log = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN);
-    log.with_writer(io::stderr).with_target(false).without_time().init();
+    log.with_writer(io::stderr)
+        .with_ansi(colours::of_stderr())
+        .with_target(false)
+        .without_time()
+        .init();
     if !config.state_dir.is_dir() {
         let message = format!("state_dir = {:?}: no such directory", config.state_dir);
         return Err(Error::Config { path: config.path, message }.into());

@@ -17,6 +17,8 @@ from cachepilot.errors import InputError
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+"""What a shell reports of a program that SIGPIPE ended: 128 and the number of the signal."""
 
 
 app = typer.Typer(
@@ -57,24 +59,34 @@ def _refuse(message: str) -> int:
 
 
 def _invoke(arguments: Sequence[str]) -> int:
+    """The exit status of one command line.
+
+    Not by `main` of the command, which ends the process where the reader of stdout is gone; it
+    answers a shell that asks how a line may go on.
+    """
+    command = get_command(app)
     if VARIABLE in os.environ:
         completion_init()
-    command = get_command(app)
+        command.main(list(arguments), prog_name="cachepilot")
     try:
-        status = command.main(list(arguments), prog_name="cachepilot", standalone_mode=False)
-        sys.stdout.flush()
-    except KeyboardInterrupt:
+        with command.make_context("cachepilot", list(arguments)) as context:
+            command.invoke(context)
+        status = 0
+    except typer.Exit as end:
+        status = end.exit_code
+    except (KeyboardInterrupt, typer.Abort):
         status = EXIT_INTERRUPTED
+    sys.stdout.flush()
     if status == EXIT_INTERRUPTED:
         print("cachepilot: interrupted", file=sys.stderr)
-    return status if isinstance(status, int) else 0
+    return status
 
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line and returns its exit status.
 
-    0 when it worked; 2 after bad input, with one line on stderr; 130 after Ctrl-C; 1 when the
-    reader of stdout went away.
+    0 when it worked; 2 after bad input, with one line on stderr; 130 after Ctrl-C; 141, as of a
+    program that SIGPIPE ends, when the reader of stdout went away, as `head` does.
     """
     try:
         return _invoke(arguments)
@@ -83,8 +95,9 @@ def run(arguments: Sequence[str]) -> int:
     except (InputError, _models.ModelsError, UnicodeError) as error:
         return _refuse(str(error))
     except BrokenPipeError:
+        # Python flushes stdout once more when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return EXIT_BROKEN_PIPE
     except OSError as error:
         return _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
 

@@ -21,6 +21,14 @@ WIDE_COLUMNS = 110
 SPARKS = "▁▂▃▄▅▆▇█"
 
 
+class _Console(Console):
+    """One that leaves it to the entry point what becomes of a command whose reader is gone."""
+
+    def on_broken_pipe(self) -> None:
+        """The base class would end the process with status 1."""
+        raise BrokenPipeError
+
+
 def console() -> Console:
     """A console on stdout; into a pipe it does not fold tables at the usual 80 columns.
 
@@ -28,7 +36,7 @@ def console() -> Console:
     """
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     width = ALL_COLUMNS if form() is Form.WIDE else PIPE_COLUMNS if piped else None
-    return Console(file=sys.stdout, markup=False, highlight=False, width=width)
+    return _Console(file=sys.stdout, markup=False, highlight=False, width=width)
 
 
 def new_table(title: str | None = None) -> Table:
