@@ -219,6 +219,9 @@ class FakeService:
     changes: Changes = field(default_factory=Changes)
     past: FakePast = field(default_factory=FakePast)
 
+    def store_problem(self) -> str:
+        return ""
+
     def nodes(self) -> list[NodeView]:
         return [node("alpha"), node("beta", False, "no snapshot for 40 s")]
 

@@ -151,7 +151,10 @@ def test_a_failure_is_one_line_too() -> None:
 
 
 def test_health(client: TestClient) -> None:
-    assert client.get("/healthz").json() == {"status": "ok", "nodes": 2, "connected": 1}
+    assert client.get("/healthz").json() == {
+        **{"status": "ok", "nodes": 2, "connected": 1},
+        "problem": "",
+    }
 
 
 def test_the_schema_names_every_route_and_the_keys_of_objectives(client: TestClient) -> None:
@@ -160,7 +163,7 @@ def test_the_schema_names_every_route_and_the_keys_of_objectives(client: TestCli
     assert routes[f"{API}/objectives"] == ["delete", "get", "post", "put"]
     assert routes[f"{API}/pins"] == ["delete", "post"]
     assert routes[f"{API}/reverts"] == ["post"]
-    assert len(routes) == 15
+    assert len(routes) == 21
     shape = schema["components"]["schemas"]["ObjectiveShape"]
     assert "latency_p99_us" in shape["properties"] and shape["additionalProperties"] is False
     refusal = schema["paths"][f"{API}/pins"]["post"]["responses"]["422"]

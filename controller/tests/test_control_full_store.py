@@ -27,15 +27,15 @@ def unstored() -> float:
 def disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], contextlib.AbstractContextManager[None]]:
     """A disk that is full for a while."""
 
-    @contextlib.contextmanager
-    def transaction(_: Store) -> Iterator[None]:
-        raise sqlite3.OperationalError("database or disk is full")
-        yield
+    def begin(_: Store) -> None:
+        full = sqlite3.OperationalError("database or disk is full")
+        full.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise full
 
     @contextlib.contextmanager
     def full() -> Iterator[None]:
         with monkeypatch.context() as patched:
-            patched.setattr(Store, "_transaction", transaction)
+            patched.setattr(Store, "_begin", begin)
             yield
 
     return full

@@ -146,6 +146,7 @@ def test_a_revert_holds_for_the_longest_cool_down_and_ends_by_itself(tmp_path: P
     assert world.service.tenant("/a").tenant.pinned_until_s == pin.until_s
     wall[0] += hold_s - 1
     world.restart()
+    world.store.close()
     world.store = Store(world.path, clock=lambda: wall[0])
     world.begin()
     world.run(60)

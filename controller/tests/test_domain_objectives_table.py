@@ -6,6 +6,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cachepilot.domain.names import cgroup_pattern
 from cachepilot.domain.objectives.file import objective_from, objectives_from, parse_objectives
 from cachepilot.domain.objectives.objective import (
     Counter,
@@ -16,14 +17,25 @@ from cachepilot.domain.objectives.objective import (
     Objectives,
 )
 from cachepilot.domain.objectives.table import objective_table, objectives_document, objectives_toml
+from cachepilot.errors import InputError
 from cachepilot.sizes import Size
 
 LEAST = Size("1%", share=Fraction(1, 100))
 MOST = Size("0.5", share=Fraction(1, 2))
 NUMBERS = st.floats(1e-6, 1e6) | st.integers(1, 10**6).map(float)
+
+
+def _is_name(text: str) -> bool:
+    try:
+        cgroup_pattern(text)
+    except InputError:
+        return False
+    return True
+
+
 OBJECTIVES = st.builds(
     Objective,
-    pattern=st.text(min_size=1, max_size=8),
+    pattern=st.text(min_size=1, max_size=8).filter(_is_name),
     throughput_ops=st.none() | NUMBERS,
     latency_p99_us=st.none() | NUMBERS,
     hit_ratio=st.none() | st.floats(0.001, 1.0),

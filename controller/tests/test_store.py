@@ -18,9 +18,9 @@ from cachepilot.domain.slos import SloMinute
 from cachepilot.domain.units import DAY_S
 from cachepilot.sizes import parse_size
 from cachepilot.store import history as history_module
+from cachepilot.store.failures import StoreError
 from cachepilot.store.history import history_query
 from cachepilot.store.pruning import ROWS
-from cachepilot.store.schema import StoreError
 from cachepilot.store.store import Store
 
 WRITER = """

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The HTTP application: /api/v1, /metrics, /healthz, /openapi.json, and the page at /."""
 
-from typing import Any
+from http import HTTPStatus
+from typing import Any, Literal
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -23,6 +24,7 @@ from cachepilot.api.shapes.shape import Shape
 from cachepilot.errors import InputError
 from cachepilot.fleet.access import Access
 from cachepilot.node.changes import Topic
+from cachepilot.store.failures import StoreFailedError
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
     400: {"model": ErrorShape, "description": "The body is not UTF-8 text"},
@@ -34,19 +36,31 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     404: {"model": ErrorShape, "description": "No such node, tenant, objective or pin"},
     413: {"model": ErrorShape, "description": "The body is larger than 1 MiB"},
     422: {"model": ErrorShape, "description": "Refused: the line names the key and the range"},
+    503: {"model": ErrorShape, "description": "The store cannot be read or written"},
+    507: {"model": ErrorShape, "description": "The store's file system is full"},
 }
 
 
-class Health(Shape):
-    """That the event loop, which also answers agents, is alive; and what it can see."""
+class Life(Shape):
+    """That the event loop, which also answers agents, is alive."""
 
-    status: str
+    status: Literal["ok"]
+
+
+class Health(Shape):
+    """Whether the controller can do its work, and what it can see."""
+
+    status: Literal["ok", "failing"]
     nodes: int
     connected: int
+    problem: str = ""
+    """Why it cannot: what is decided and asked cannot be stored; empty when all is well."""
 
 
 def _refusal(status: int, message: str) -> JSONResponse:
-    return JSONResponse({"error": " ".join(message.split())}, status)
+    # What is refused may be no Unicode: a lone surrogate is shown by its escape.
+    line = " ".join(message.split()).encode(errors="backslashreplace").decode()
+    return JSONResponse({"error": line}, status)
 
 
 async def _on_input_error(_request: Request, error: Exception) -> Response:
@@ -57,6 +71,12 @@ async def _on_too_many(_request: Request, error: Exception) -> Response:
     answer = _refusal(503, str(error))
     answer.headers["Retry-After"] = str(RETRY_AFTER_S)
     return answer
+
+
+async def _on_store_failure(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, StoreFailedError)
+    status = HTTPStatus.INSUFFICIENT_STORAGE if error.is_full else HTTPStatus.SERVICE_UNAVAILABLE
+    return _refusal(status, f"nothing was changed: {error}")
 
 
 async def _on_validation_error(_request: Request, error: Exception) -> Response:
@@ -86,12 +106,20 @@ def _add_operations(app: FastAPI, service: Service, process: CollectorRegistry) 
         """The text format of Prometheus."""
         return Response(exposition.text(), media_type=CONTENT_TYPE_LATEST)
 
-    @app.get("/healthz", tags=["operations"])
-    def healthz() -> Health:
+    @app.get("/livez", tags=["operations"])
+    def livez() -> Life:
         """Answers while the event loop runs; without an answer in time the controller hangs."""
-        nodes = service.nodes()
+        return Life(status="ok")
+
+    @app.get("/healthz", tags=["operations"], responses={503: {"model": Health}})
+    def healthz(response: Response) -> Health:
+        """200; 503 and the reason while the store cannot be read or written."""
+        nodes, problem = service.nodes(), service.store_problem()
         connected = sum(node.connected for node in nodes)
-        return Health(status="ok", nodes=len(nodes), connected=connected)
+        if problem:
+            response.status_code = HTTPStatus.SERVICE_UNAVAILABLE
+        status: Literal["ok", "failing"] = "failing" if problem else "ok"
+        return Health(status=status, nodes=len(nodes), connected=connected, problem=problem)
 
 
 def create_app(
@@ -104,10 +132,10 @@ def create_app(
     other call waits for.
 
     UnknownError is answered with 404, TooManyClientsError with 503, other InputErrors with 422,
-    each with one line `{"error": ...}`; a body above 1 MiB with 413; anything else that is raised
-    with 500, and is raised on to the server, which logs it. Unknown keys are refused. What
-    `process` registers, the control loop's own metrics among it, is part of /metrics. Without
-    `access` everybody on this host may ask everything, and nobody else anything.
+    StoreFailedError with 507 or 503, each with one line `{"error": ...}`; a body above 1 MiB with
+    413; anything else that is raised with 500, and is raised on to the server, which logs it.
+    Unknown keys are refused. What `process` registers, the control loop's own metrics, is part of
+    /metrics. Without `access` everybody on this host may ask everything, and nobody else anything.
     `state.events` is to be closed before a server is stopped: it holds streams open.
     `state.consolidated`, which has a thread of its own, is closed after that.
     """
@@ -120,6 +148,7 @@ def create_app(
         exception_handlers={
             InputError: _on_input_error,
             TooManyClientsError: _on_too_many,
+            StoreFailedError: _on_store_failure,
             RequestValidationError: _on_validation_error,
             HTTPException: _on_http_error,
             Exception: _on_failure,

@@ -65,6 +65,10 @@ class ControlService:
             raise UnknownError(f"tenant {cgroup}: unknown (known: {some(known)})")
         return found[0], reports[found[0]]
 
+    def store_problem(self) -> str:
+        """Why what is asked and decided cannot be stored now; empty when it can."""
+        return self._fleet.store.check()
+
     def nodes(self) -> list[NodeView]:
         """Every node that was ever seen, by name."""
         rivals = self._fleet.rivals

@@ -7,7 +7,6 @@ import gc
 import logging
 import signal
 import socket
-import sqlite3
 import sys
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from cachepilot.fleet.server import FleetServer
 from cachepilot.fleet.silence import SilenceWatch
 from cachepilot.fleet.tls import check_tls, http_options
 from cachepilot.node.changes import Topic
+from cachepilot.store.failures import StoreError, StoreFailedError
 from cachepilot.store.store import Store
 
 LOG = logging.getLogger(__name__)
@@ -68,7 +68,10 @@ class Controller:
         self.store = Store(config.store, config.keep_days)
         interval_s = config.interval_ms / 1000
         self._scraper = Scraper(self._objectives, interval_s)
-        self.fleet = Fleet(config, self.store, self._scraper)
+        try:
+            self.fleet = Fleet(config, self.store, self._scraper)
+        except StoreFailedError as error:
+            raise StoreError(str(error)) from None
         self.service = ControlService(self.fleet)
         self.server = FleetServer(self.fleet, config)
         self._silence = SilenceWatch(self.fleet, interval_s)
@@ -105,10 +108,9 @@ class Controller:
     async def _prune(self) -> None:
         while True:
             await asyncio.sleep(PRUNE_S)
-            try:
+            # The store says so itself; the next time prunes the more.
+            with contextlib.suppress(StoreFailedError):
                 await asyncio.to_thread(self.store.prune)
-            except sqlite3.Error:
-                LOG.exception("the store cannot be pruned; once more in %g s", PRUNE_S)
 
 
 class _Http(uvicorn.Server):

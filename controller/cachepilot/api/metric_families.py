@@ -103,6 +103,9 @@ FAMILIES: tuple[Described, ...] = (
         ("node",),
         "Sampled accesses that were lost since the agent started.",
     ),
+    Described(
+        "cachepilot_store_failing", "gauge", (), "1 while the store cannot be read or written."
+    ),
     Described("cachepilot_build_info", "gauge", ("version",), "Always 1."),
 )
 """What is computed of the service at every scrape."""
@@ -149,5 +152,11 @@ CONTROL_LOOP = (
         ("node",),
         "Decisions whose record was not kept, to bound the time that large nodes take.",
     ),
+    Described(
+        "cachepilot_store_quarantined_total",
+        "counter",
+        ("kind",),
+        "Stored entries that could not be read and are kept aside: objective, pin, node or hello.",
+    ),
 )
-"""What the control loop counts of itself: cachepilot.node.timing, in the process's registry."""
+"""What the control loop and the store count of themselves, in the process's registry."""

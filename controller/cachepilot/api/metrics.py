@@ -99,6 +99,7 @@ class ServiceCollector(Collector):
 
     def _samples(self) -> Iterator[Sample]:
         yield "cachepilot_build_info", (_models.version(),), 1
+        yield "cachepilot_store_failing", (), bool(self._service.store_problem())
         for node in self._service.nodes():
             yield from _node_samples(node)
         for tenant in self._service.tenants():

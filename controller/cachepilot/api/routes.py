@@ -23,6 +23,7 @@ from cachepilot.api.shapes.courses import CourseView
 from cachepilot.api.shapes.errors import ErrorShape
 from cachepilot.api.shapes.objectives import ObjectiveShape, ObjectivesShape
 from cachepilot.api.shapes.questions import Consolidation, Pin, Revert, WhatIf, WhatIfAnswer
+from cachepilot.api.shapes.shape import CgroupPath, CgroupPattern, NodeName
 from cachepilot.api.shapes.views import AccessView, DecisionView, NodeView, TenantDetail, TenantView
 from cachepilot.domain.course import Span
 from cachepilot.domain.decisions import Event
@@ -31,12 +32,12 @@ from cachepilot.fleet.role import Role
 
 HISTORY_MAX = 1000
 
-Cgroup = Annotated[str, Query(description="Path of a cgroup; begins with a slash.")]
-SomeCgroup = Annotated[str | None, Query(description="Only this cgroup.")]
+Cgroup = Annotated[CgroupPath, Query(description="Path of a cgroup, like /db.")]
+SomeCgroup = Annotated[CgroupPath | None, Query(description="Only this cgroup.")]
 SomeNode = Annotated[
-    str | None, Query(description="Required if several nodes have a cgroup of this path.")
+    NodeName | None, Query(description="Required if several nodes have a cgroup of this path.")
 ]
-Pattern = Annotated[str, Query(description="The cgroup of the objective, as stated.")]
+Pattern = Annotated[CgroupPattern, Query(description="The cgroup of the objective, as stated.")]
 Limit = Annotated[int, Query(ge=1, le=HISTORY_MAX, description="Number of rows, the newest first.")]
 Search = Annotated[
     str, Query(max_length=256, description="Words; each must occur in the node, cgroup or policy.")

@@ -79,6 +79,9 @@ class Service(Protocol):
     def past(self) -> Past:
         """What was changed, by whom, and what came of it."""
 
+    def store_problem(self) -> str:
+        """Why what is asked and decided cannot be stored now; empty when it can."""
+
     def nodes(self) -> list[NodeView]:
         """Every node that was ever seen, by name."""
 

@@ -3,7 +3,6 @@
 
 import logging
 import math
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from cachepilot.node.changes import Changes, Topic
 from cachepilot.node.loop import Asked, NodeLoop
 from cachepilot.node.timing import forget_node
 from cachepilot.sense.collect import Scraped
+from cachepilot.store.failures import StoreFailedError
 from cachepilot.store.journal import NodeRow
 from cachepilot.store.store import Store
 
@@ -82,7 +82,7 @@ class Fleet:
         audit.log(rows)
         try:
             self.store.save_changes([(row, None) for row in rows])
-        except sqlite3.Error as error:
+        except StoreFailedError as error:
             LOG.error("pins that are over are missing from the history: %s", error)
 
     @contextmanager
@@ -105,7 +105,7 @@ class Fleet:
         """It is over whether or not the store can be written; the next that ends tries again."""
         try:
             self.store.delete_pin(pin.cgroup, pin.node)
-        except sqlite3.Error as error:
+        except StoreFailedError as error:
             LOG.error("pin %s: it is over, and cannot be deleted: %s", pin.cgroup, error)
 
     def _is_over(self, pin: Pin) -> bool:

@@ -14,6 +14,7 @@ from cachepilot.node.shown.change_log import ChangeLog
 from cachepilot.node.shown.slo_windows import SloWindows
 from cachepilot.node.shown.totals import DecisionTotals
 from cachepilot.node.timing import CYCLES_UNSTORED, DECISIONS_LOST
+from cachepilot.store.failures import StoreFailedError
 from cachepilot.store.store import Store
 
 LOG = logging.getLogger(__name__)
@@ -131,19 +132,17 @@ class Keeper:
     def failed(self, error: Exception) -> None:
         """A write failed: says so once, and until then nothing counts as stored."""
         self._stored.forget()
+        if isinstance(error, StoreFailedError):
+            # Which says it in the log itself, once for all nodes.
+            self.problem = f"unsaved, only rollbacks are sent: {error}"
+            return
         if not self.problem:
-            LOG.error(
-                "node %s: the store cannot be written: only rollbacks are sent until it can",
-                self._name,
-                exc_info=error,
-            )
-        self.problem = f"the store cannot be written: {error}"
+            LOG.error("node %s: its state cannot be stored", self._name, exc_info=error)
+        self.problem = f"unsaved, only rollbacks are sent: its state cannot be stored: {error}"
 
     def _succeeded(self) -> None:
         self._waiting.clear()
         self.changes.stored()
-        if self.problem:
-            LOG.info("node %s: the store can be written again", self._name)
         self.problem = ""
 
     def _wait(self, decisions: Sequence[Decision]) -> None:

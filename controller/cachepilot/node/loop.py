@@ -79,7 +79,7 @@ class NodeLoop:
         clock: Clock = time.monotonic,
     ) -> None:
         self.name = row.name
-        self.hello = wire.Hello.FromString(row.hello) if row.hello else wire.Hello(node=row.name)
+        self.hello = node_state.restored_hello(row, store)
         self.last_seen_s, self.heard_s = row.last_seen_s, row.heard_s
         self.connected = False
         self._report: Report | None = None
@@ -94,8 +94,7 @@ class NodeLoop:
         self.freshness = Freshness(self.interval_s, clock)
         self._scraped = NodeScrape(scraped)
         self._collector = Collector(row.name, self._scraped, self.interval_s)
-        stored = node_state.stored(row)
-        self._decider = Decider(config.decide, stored, self.interval_s)
+        self._decider = Decider(config.decide, node_state.restored(row, store), self.interval_s)
         self._advisor = Advisor(config, self._decider)
         self._keeper = Keeper(row.name, store)
         self.baselines, self.windows = self._keeper.baselines, self._keeper.windows

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from google.protobuf.message import DecodeError
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
@@ -20,6 +21,8 @@ from cachepilot.model.calibration import RATE
 from cachepilot.node.deciding.decider import NodeState
 from cachepilot.node.deciding.tenant_state import TenantState
 from cachepilot.store.journal import NodeRow
+from cachepilot.store.store import Store
+from cachepilot.v1 import session_pb2 as wire
 
 LOG = logging.getLogger(__name__)
 Path = tuple[str, ...]
@@ -139,6 +142,24 @@ def stored(row: NodeRow) -> NodeState | None:
     except RecordError as error:
         LOG.error("%s; the decider starts again", error)
         return None
+
+
+def restored(row: NodeRow, store: Store) -> NodeState | None:
+    """As `stored`; what cannot be read at all is kept aside."""
+    found = stored(row)
+    if found is None and row.state is not None:
+        store.set_aside("node", row.state.encode(), f"node {row.name}: not the state of a node")
+    return found
+
+
+def restored_hello(row: NodeRow, store: Store) -> wire.Hello:
+    """The last hello of a node; with nothing but its name where it cannot be read."""
+    if row.hello:
+        try:
+            return wire.Hello.FromString(row.hello)
+        except DecodeError as error:
+            store.set_aside("hello", row.hello, f"node {row.name}: {error}")
+    return wire.Hello(node=row.name)
 
 
 class Stored:

@@ -5,6 +5,7 @@ from cachepilot.node.plan_step import Planned
 from cachepilot.node.timing import RECORDS_SKIPPED
 from cachepilot.plan.record import Record, to_json
 from cachepilot.sense.collect import Collected
+from cachepilot.store.failures import StoreFailedError
 from cachepilot.store.store import Store
 
 TENANTS_MAX = 256
@@ -36,4 +37,7 @@ class Records:
             return
         epoch, record = self._waiting
         self._waiting = None
-        self._store.save_record(self._node, epoch, to_json(record.applying()))
+        try:
+            self._store.save_record(self._node, epoch, to_json(record.applying()))
+        except StoreFailedError:
+            RECORDS_SKIPPED.labels(self._node).inc()

@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from cachepilot.domain.names import cgroup_pattern
 from cachepilot.domain.objectives.file import ObjectivesError, objectives_from
 from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.errors import InputError
 from cachepilot.openslo.document import (
     API_VERSION,
     KINDS,
@@ -98,6 +100,10 @@ def _table(slo: Slo, indicators: Mapping[str, Sli]) -> dict[str, Any]:
                 f"metadata.annotations: {PREFIX}cgroup is missing, and the query has no cgroup"
             )
         table["cgroup"] = json.loads(named[1])
+    try:
+        table["cgroup"] = cgroup_pattern(table["cgroup"])
+    except InputError as error:
+        raise OpenSloError(f"{PREFIX}cgroup: {error}") from None
     return table | {kind: _value(kind, spec.objectives[0])}
 
 

@@ -4,13 +4,13 @@
 import math
 from collections.abc import Sequence
 
+from cachepilot.domain.names import cgroup_path, node_name
 from cachepilot.domain.snapshot import TENANTS_MAX
 from cachepilot.domain.units import BYTES_MAX
 from cachepilot.errors import InputError
 from cachepilot.v1 import session_pb2 as wire
 
 NAME_MAX = 253
-PATH_MAX = 4096
 POLICIES_MAX = 256
 POINTS_MAX = 1 << 14
 BUCKETS_MAX = 256
@@ -41,8 +41,10 @@ def _require(fine: bool, message: str) -> None:
 
 def check_hello(hello: wire.Hello) -> None:
     """Raises ProtocolError for a hello that no session can begin with."""
-    fine = 0 < len(hello.node) <= NAME_MAX and hello.node.isprintable()
-    _require(fine, f"hello: node: must be 1 to {NAME_MAX} printable characters")
+    try:
+        node_name(hello.node)
+    except InputError as error:
+        raise ProtocolError(f"hello: node: {error}") from None
     _require(
         0 < hello.budget_bytes <= BYTES_MAX,
         f"hello: budget_bytes: {hello.budget_bytes} (allowed: 1 to {BYTES_MAX})",
@@ -88,10 +90,18 @@ def _check_workload(workload: wire.Workload, where: str) -> None:
     _require(count <= LABELS_MAX, f"{where}: workload: {count} labels (allowed: {LABELS_MAX})")
 
 
+def _check_cgroup(cgroup: str, where: str) -> None:
+    """A path that is not written as it is kept here would be two tenants, or none."""
+    try:
+        normal = cgroup_path(cgroup)
+    except InputError as error:
+        raise ProtocolError(f"{where}: cgroup: {error}") from None
+    _require(normal == cgroup, f"{where}: cgroup: must begin with a slash, as {normal} does")
+
+
 def _check_tenant(tenant: wire.Tenant) -> None:
     where = f"tenant {tenant.cgroup[:80]!r}"
-    fine = tenant.cgroup.startswith("/") and len(tenant.cgroup) <= PATH_MAX
-    _require(fine, f"{where}: cgroup: must begin with a slash, at most {PATH_MAX} characters")
+    _check_cgroup(tenant.cgroup, where)
     _require(bool(tenant.policy), f"{where}: policy: is empty (allowed: a name, or default)")
     largest = max(
         tenant.limit_bytes,

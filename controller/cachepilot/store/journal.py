@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cachepilot.store.database import Database
+from cachepilot.domain.json_values import UNREADABLE
+from cachepilot.domain.names import node_name
+from cachepilot.store.quarantine import Quarantine
 from cachepilot.store.schema import OF_NODES
 
 EPOCHS_RESERVED = 1000
@@ -31,7 +33,7 @@ class NodeRow:
     heard_s: float = 0.0
 
 
-class Journal(Database):
+class Journal(Quarantine):
     """Nodes, by name."""
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
@@ -52,15 +54,26 @@ class Journal(Database):
         return first, last
 
     def nodes(self) -> list[NodeRow]:
-        """Every node that was seen and is not forgotten."""
+        """Every node that was seen and is not forgotten; one of no name is kept aside."""
         rows = self._rows(
-            "SELECT name, epoch, hello, last_seen_s, guard, coalesce(heard_s, 0) FROM nodes"
-            " LEFT JOIN heard ON node = name ORDER BY 1"
+            "SELECT nodes.rowid, CAST(name AS BLOB), epoch, hello, last_seen_s,"
+            " CAST(guard AS BLOB), coalesce(heard_s, 0)"
+            " FROM nodes LEFT JOIN heard ON node = name ORDER BY name"
         )
-        return [
-            NodeRow(name, epoch, hello, seen_s, state, self._tenant_states(name, state), heard_s)
-            for name, epoch, hello, seen_s, state, heard_s in rows
-        ]
+        found = []
+        for rowid, stored_name, epoch, hello, seen_s, guard, heard_s in rows:
+            try:
+                name = node_name(stored_name.decode())
+            except UNREADABLE as error:
+                with self._transaction() as db:
+                    self._set_aside(db, "node", stored_name, error)
+                    db.execute("DELETE FROM nodes WHERE rowid = ?", (rowid,))
+                continue
+            # What is no text becomes a state that cannot be read, which begins anew.
+            state = None if guard is None else guard.decode(errors="replace")
+            tenants = self._tenant_states(name, state)
+            found.append(NodeRow(name, epoch, hello, seen_s, state, tenants, heard_s))
+        return found
 
     def forget(self, node: str) -> None:
         """Drops all that is stored of a node; pins on it are the operator's, and stay."""

@@ -4,11 +4,14 @@
 import sqlite3
 from pathlib import Path
 
-from cachepilot.errors import InputError
+from cachepilot.store.failures import StoreError, told
 
 VERSION = 1
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS quarantine (
+  id INTEGER PRIMARY KEY AUTOINCREMENT, stored_s REAL NOT NULL, kind TEXT NOT NULL,
+  entry BLOB NOT NULL, why TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS pins (
   node TEXT NOT NULL, cgroup TEXT NOT NULL, policy TEXT, limit_bytes INTEGER,
   PRIMARY KEY (node, cgroup));
@@ -92,28 +95,41 @@ OF_NODES = (
 """Tables whose rows are of one `node`, beside `nodes` itself."""
 
 
-class StoreError(InputError):
-    """A store that cannot be opened; names the file."""
+CHECKED_BYTES_MAX = 256 << 20
+"""A file up to this size is read whole when it is opened, to find damage before it is used."""
 
 
 def open_database(path: Path, now_s: float) -> sqlite3.Connection:
     """A connection to the file, whose tables are there; any thread may use it, one at a time.
 
-    `now_s`: the time of this host, seconds since 1970. Raises StoreError.
+    `now_s`: the time of this host, seconds since 1970. Raises StoreError, for a damaged file too.
     """
+    db = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=NORMAL")
-        db.execute("PRAGMA busy_timeout=5000")
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version not in (0, VERSION):
-            raise StoreError(f"store {path}: version {version} (allowed: {VERSION})")
-        db.executescript(f"{SCHEMA} PRAGMA user_version={VERSION};")
-        # Of a version that did not write it down: as if it was heard of now.
-        query = "INSERT OR IGNORE INTO heard SELECT name, ? FROM nodes"
-        db.execute(query, (now_s,))
-    except (OSError, sqlite3.Error) as error:
-        raise StoreError(f"store {path}: cannot be opened: {error}") from None
+        _prepare(db, path, now_s)
+    except (sqlite3.Error, StoreError) as error:
+        if db is not None:
+            db.close()
+        if isinstance(error, StoreError):
+            raise
+        raise StoreError(told(path, "cannot be opened", error)) from None
     return db
+
+
+def _prepare(db: sqlite3.Connection, path: Path, now_s: float) -> None:
+    db.execute("PRAGMA journal_mode=WAL")
+    db.execute("PRAGMA synchronous=NORMAL")
+    db.execute("PRAGMA busy_timeout=5000")
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version not in (0, VERSION):
+        raise StoreError(f"store {path}: version {version} (allowed: {VERSION})")
+    if path.stat().st_size <= CHECKED_BYTES_MAX:
+        found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if found != "ok":
+            damaged = sqlite3.DatabaseError(" ".join(found.split()))
+            damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise damaged
+    db.executescript(f"{SCHEMA} PRAGMA user_version={VERSION};")
+    # Of a version that did not write it down: as if it was heard of now.
+    db.execute("INSERT OR IGNORE INTO heard SELECT name, ? FROM nodes", (now_s,))

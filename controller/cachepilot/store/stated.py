@@ -1,35 +1,79 @@
 # SPDX-License-Identifier: Apache-2.0
 """What operators state, as it is stored: objectives and pins."""
 
-from cachepilot.domain.objectives.as_json import objectives_from_json, objectives_to_json
+from typing import Any
+
+from cachepilot.domain.json_values import UNREADABLE
+from cachepilot.domain.objectives.as_json import objectives_to_json, readable_objectives
 from cachepilot.domain.objectives.objective import Objectives
-from cachepilot.domain.objectives.pins import Pin
-from cachepilot.store.database import Database
+from cachepilot.domain.objectives.pins import Pin, require_whole_pages
+from cachepilot.errors import InputError
+from cachepilot.store.quarantine import Quarantine
+
+_SET_OBJECTIVES = "INSERT OR REPLACE INTO meta VALUES ('objectives', ?)"
+# As bytes: what is no text would fail the whole query.
+_PINS = """
+SELECT p.rowid, CAST(p.node AS BLOB), CAST(p.cgroup AS BLOB), CAST(p.policy AS BLOB),
+  p.limit_bytes, e.until_s
+FROM pins AS p LEFT JOIN ends_of_pins AS e ON p.node = e.node AND p.cgroup = e.cgroup
+  AND p.policy IS e.policy AND p.limit_bytes IS e.limit_bytes
+ORDER BY p.node, p.cgroup"""
 
 
-class Stated(Database):
+def _pin(
+    node: bytes, cgroup: bytes, policy: bytes | None, limit_bytes: Any, until_s: float | None
+) -> Pin:
+    name = None if policy is None else policy.decode()
+    found = Pin(cgroup.decode(), node.decode() or None, name, limit_bytes, until_s)
+    if found.cgroup.encode() != cgroup:
+        raise InputError(f"{found.cgroup}: is stored under another name")
+    if limit_bytes is not None:
+        require_whole_pages("limit_bytes", limit_bytes)
+    return found
+
+
+class Stated(Quarantine):
     """Objectives and pins; each call that changes them is one transaction."""
 
     def objectives(self) -> Objectives | None:
-        """The objectives that hold; None when there never were any."""
-        rows = self._rows("SELECT value FROM meta WHERE key = 'objectives'")
-        return objectives_from_json(rows[0][0], "store") if rows else None
+        """The objectives that hold; None when there never were any, or none can be read.
+
+        A statement that cannot be read is kept aside.
+        """
+        rows = self._rows("SELECT CAST(value AS BLOB) FROM meta WHERE key = 'objectives'")
+        if not rows:
+            return None
+        found, bad = readable_objectives(rows[0][0])
+        if bad:
+            with self._transaction() as db:
+                for one in bad:
+                    self._set_aside(db, "objective", one.text, one.why)
+                if found is None:
+                    db.execute("DELETE FROM meta WHERE key = 'objectives'")
+                else:
+                    db.execute(_SET_OBJECTIVES, (objectives_to_json(found),))
+        return found
 
     def set_objectives(self, objectives: Objectives) -> None:
         """Replaces all objectives."""
-        values = ("objectives", objectives_to_json(objectives))
+        values = (objectives_to_json(objectives),)
         with self._transaction() as db:
-            db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", values)
+            db.execute(_SET_OBJECTIVES, values)
 
     def pins(self) -> list[Pin]:
-        """Every pin. An end is that of one pin: another, of who knows no ends, is for good."""
-        rows = self._rows(
-            "SELECT p.node, p.cgroup, p.policy, p.limit_bytes, e.until_s FROM pins AS p"
-            " LEFT JOIN ends_of_pins AS e ON p.node = e.node AND p.cgroup = e.cgroup"
-            " AND p.policy IS e.policy AND p.limit_bytes IS e.limit_bytes ORDER BY 1, 2"
-        )
-        keys = ("node", "cgroup", "policy", "limit_bytes", "until_s")
-        return [Pin(**dict(zip(keys, (row[0] or None, *row[1:]), strict=True))) for row in rows]
+        """Every pin. An end is that of one pin: another, of who knows no ends, is for good.
+
+        One that cannot be read is kept aside.
+        """
+        found: list[Pin] = []
+        for rowid, *row in self._rows(_PINS):
+            try:
+                found.append(_pin(*row))
+            except UNREADABLE as error:
+                with self._transaction() as db:
+                    self._set_aside(db, "pin", repr(row).encode(), error)
+                    db.execute("DELETE FROM pins WHERE rowid = ?", (rowid,))
+        return found
 
     def set_pin(self, pin: Pin) -> None:
         """Adds a pin, or replaces that of the same cgroup and node."""

@@ -16,6 +16,7 @@ from cachepilot.domain.slos import SloHour, SloMinute, SloTarget, SloTotal
 from cachepilot.domain.units import DAY_S
 from cachepilot.store.baselines import Baselines
 from cachepilot.store.changes import ChangeHistory, Written
+from cachepilot.store.failures import StoreError, StoreFailedError
 from cachepilot.store.history import History
 from cachepilot.store.journal import Journal
 from cachepilot.store.series import SeriesStore
@@ -31,7 +32,13 @@ class Store(Stated, Journal, History, ChangeHistory, Baselines, SeriesStore, Tot
     ) -> None:
         super().__init__(path, clock)
         self._keep_s = keep_days * DAY_S
-        self.prune()
+        try:
+            self.prune()
+        except StoreFailedError as error:
+            # On a full disk what holds can still be told, and changes can go back.
+            if not error.is_full:
+                self.close()
+                raise StoreError(str(error)) from None
 
     def prune(self) -> None:
         """Drops what is older than is to be kept, and what is beyond the bound."""

@@ -14,7 +14,7 @@ from cachepilot.fleet.access import Access
 from cachepilot.fleet.role import LOOKING, Role
 from cachepilot.hosts import is_this_host
 
-OPEN_PATHS = frozenset({"/healthz", "/"})
+OPEN_PATHS = frozenset({"/healthz", "/livez", "/"})
 """Asked without a token: by probes, and by browsers for the page, which then asks for one."""
 OPEN_BELOW = "/assets/"
 """What the page loads."""

@@ -5,16 +5,16 @@ from typing import Annotated
 
 from pydantic import Field
 
-from cachepilot.api.shapes.shape import Shape
+from cachepilot.api.shapes.shape import CgroupPath, NodeName, Plain, Shape
 from cachepilot.api.shapes.views import SloView
 
 
 class Pin(Shape):
     """What an operator fixes of one tenant, on one node or on all."""
 
-    cgroup: str
-    node: str | None = None
-    policy: str | None = None
+    cgroup: CgroupPath
+    node: NodeName | None = None
+    policy: Plain | None = None
     limit_bytes: int | None = None
     until_s: float | None = None
     """When it ends by itself, in seconds since 1970; None: not before it is unpinned."""
@@ -33,11 +33,11 @@ class WhatIf(Shape):
     `budget_bytes` of the node, and per cgroup a policy, a limit or a throughput SLO.
     """
 
-    node: str
+    node: NodeName
     budget_bytes: int | None = None
-    policy: dict[str, str] = Field(default={})
-    limit_bytes: dict[str, int] = Field(default={})
-    throughput_ops: dict[str, float] = Field(default={})
+    policy: dict[CgroupPath, Plain] = Field(default={})
+    limit_bytes: dict[CgroupPath, int] = Field(default={})
+    throughput_ops: dict[CgroupPath, float] = Field(default={})
     settled: bool = True
     """The state that many cycles lead to, without the bound on movement; else the next cycle."""
 

@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every JSON object of the interface is."""
 
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
+from cachepilot.domain.names import cgroup_path, cgroup_pattern, node_name, plain
+
+CgroupPath = Annotated[str, AfterValidator(cgroup_path)]
+CgroupPattern = Annotated[str, AfterValidator(cgroup_pattern)]
+NodeName = Annotated[str, AfterValidator(node_name)]
+Plain = Annotated[str, AfterValidator(plain)]
+"""Names as `domain.names` has them; InputError, not an error of validation, for what is none."""
 
 
 class Shape(BaseModel):

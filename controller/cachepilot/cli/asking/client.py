@@ -15,6 +15,7 @@ from cachepilot.api.shapes.views import NodeView, TenantView, WorkloadView
 from cachepilot.cli.asking import completing
 from cachepilot.cli.asking.credentials import Credentials
 from cachepilot.cli.asking.tls_refusal import tls_refusal
+from cachepilot.domain.names import cgroup_path
 from cachepilot.errors import InputError
 from cachepilot.hosts import is_this_host
 
@@ -22,6 +23,8 @@ DEFAULT_URL = "http://127.0.0.1:7071"
 URL_VARIABLE = "CACHEPILOT_CONTROLLER"
 CONNECT_SECONDS = 3.0
 ANSWER_SECONDS = 15.0
+WITH_REASON = (httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.INSUFFICIENT_STORAGE)
+"""Of a controller that cannot do what is asked now, and says why."""
 NEAR_TENANTS = 3
 ALIKE = 0.6
 SHOWN_TENANTS = 8
@@ -133,7 +136,7 @@ class Controller:
         answer = self._send(method, path, query, body)
         if answer.status_code == httpx.codes.NO_CONTENT:
             return None
-        if answer.is_server_error:
+        if answer.is_server_error and answer.status_code not in WITH_REASON:
             raise ControllerError(
                 f"the controller at {self.url} failed with {answer.status_code}: its log says why"
             )
@@ -166,9 +169,9 @@ class Controller:
         """
         tenants = self.tenants(node)
         known = sorted({tenant.cgroup for tenant in tenants})
-        for cgroup in (name, f"/{name}"):
-            if cgroup in known:
-                return cgroup
+        path = cgroup_path(name)
+        if path in known:
+            return path
         named = {tenant.cgroup for tenant in tenants if workload_name(tenant.workload) == name}
         if len(named) == 1:
             return named.pop()

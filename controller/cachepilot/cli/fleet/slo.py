@@ -15,6 +15,7 @@ from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import Controller, UnknownToControllerError, near
 from cachepilot.cli.terminal import tables
 from cachepilot.cli.terminal.options import JsonOption
+from cachepilot.domain.names import cgroup_pattern
 from cachepilot.domain.objectives.file import objective_from, objectives_from, read_objectives
 from cachepilot.domain.objectives.objective import UNNAMED, Objective, Objectives
 from cachepilot.domain.objectives.table import objective_table, objectives_document, objectives_toml
@@ -111,6 +112,7 @@ def get(
         return
     if objectives.names_workloads:
         objectives = objectives.among(_workloads(remote.tenants()))
+    cgroup = cgroup_pattern(cgroup)
     found = objectives.of(cgroup)
     if as_json:
         tables.print_json(None if found is UNNAMED else objective_table(found))
@@ -201,6 +203,7 @@ def set_(
 
     For instance: cachepilot slo set /db --throughput-ops 5000 --priority 10
     """
+    cgroup = cgroup_pattern(cgroup)
     values = (throughput_ops, latency_p99_us, hit_ratio, weight, priority, keep)
     given: dict[str, Any] = dict(zip(KEYS, (*values, memory_min, memory_max), strict=False))
     for key, names in (("policies", policies), ("tasks", tasks)):
@@ -250,7 +253,7 @@ def delete(
     as_json: JsonOption = False,
 ) -> None:
     """Remove the objective of a cgroup, as it was given."""
-    before = _stated(remote)
+    before, cgroup = _stated(remote), cgroup_pattern(cgroup)
     known = [one.pattern for one in before.tenants]
     if cgroup not in known:
         raise UnknownToControllerError(f"no objective of {cgroup} ({near(cgroup, known)})")

@@ -42,8 +42,13 @@ def check_config(config: ConfigOption = None) -> None:
 
 
 @app.command(name="check-health")
-def check_health(config: ConfigOption = None) -> None:
-    """Ask the controller of a configuration, on this host, whether it lives: for probes."""
+def check_health(
+    config: ConfigOption = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Only whether it answers: for liveness probes.")
+    ] = False,
+) -> None:
+    """Ask the controller of a configuration, on this host, whether all is well: for probes."""
     from cachepilot.cli.host import health  # noqa: PLC0415
 
-    print(health.check_health(config))
+    print(health.check_health(config, live))

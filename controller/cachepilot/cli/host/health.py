@@ -16,13 +16,13 @@ LOOPBACK_OF = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Where who listens at every address is reached from its own host."""
 
 
-def _url(config: ControllerConfig) -> str:
+def _url(config: ControllerConfig, path: str) -> str:
     """Where it answers, as seen from its own host."""
     host, port = split_address(config.http)
     host = LOOPBACK_OF.get(host, host)
     shown = f"[{host}]" if ":" in host else host
     scheme = "http" if config.tls is None else "https"
-    return f"{scheme}://{shown}:{port}/healthz"
+    return f"{scheme}://{shown}:{port}{path}"
 
 
 def _context(tls: Tls) -> ssl.SSLContext:
@@ -37,10 +37,18 @@ def _context(tls: Tls) -> ssl.SSLContext:
     return found
 
 
-def check_health(config_path: Path | None) -> str:
-    """What /healthz answers; InputError when nothing does, in time and with 200."""
+def _reason(answer: httpx.Response) -> str:
+    try:
+        problem = answer.json()["problem"]
+    except (ValueError, TypeError, KeyError):
+        return ""
+    return f": {problem}"
+
+
+def check_health(config_path: Path | None, only_alive: bool = False) -> str:
+    """What /healthz answers, or /livez; InputError when nothing does, in time and with 200."""
     config = configured(config_path)
-    url = _url(config)
+    url = _url(config, "/livez" if only_alive else "/healthz")
     verify = False if config.tls is None else _context(config.tls)
     try:
         answer = httpx.get(url, verify=verify, timeout=ANSWER_SECONDS, trust_env=False)
@@ -48,5 +56,5 @@ def check_health(config_path: Path | None) -> str:
         why = str(error) or type(error).__name__
         raise InputError(f"{url}: no answer: {why}") from None
     if not answer.is_success:
-        raise InputError(f"{url}: answers {answer.status_code}")
+        raise InputError(f"{url}: answers {answer.status_code}{_reason(answer)}")
     return answer.text

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from cachepilot.domain.names import cgroup_pattern, is_plain
 from cachepilot.domain.objectives.indicator_url import check_url
 from cachepilot.domain.objectives.objective import (
     UPPER,
@@ -81,14 +82,14 @@ def _text(value: object) -> str:
 
 
 def _pattern(value: object) -> str:
-    text = _text(value)
-    workload_pattern(text)
-    return text
+    pattern = cgroup_pattern(_text(value))
+    workload_pattern(pattern)
+    return pattern
 
 
 def _policies(value: object) -> tuple[str, ...]:
     given = value if isinstance(value, list) else [value]
-    names = [name for name in given if isinstance(name, str) and name]
+    names = [name for name in given if isinstance(name, str) and is_plain(name)]
     if not names or len(names) < len(given) or len(set(names)) < len(names):
         allowed = "a policy to pin, or an array of policies, each once"
         raise ObjectivesError(f"{value!r} is not allowed (allowed: {allowed})")
@@ -123,7 +124,7 @@ def _indicator(value: object) -> Indicator:
     keys = {"prometheus", "metric"}
     if isinstance(value, dict) and value.keys() == keys:
         url, metric = value["prometheus"], value["metric"]
-        if isinstance(url, str) and isinstance(metric, str) and metric:
+        if isinstance(url, str) and isinstance(metric, str) and all(map(is_plain, (url, metric))):
             return Indicator(Counter.PROMETHEUS, check_url(url), metric)
     allowed = f'{", ".join(names)}, or {{prometheus = "http://...", metric = "name"}}'
     raise ObjectivesError(f"{value!r} is not allowed (allowed: {allowed})")

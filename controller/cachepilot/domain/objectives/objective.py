@@ -8,6 +8,7 @@ from enum import StrEnum
 from fnmatch import translate
 from functools import cached_property
 
+from cachepilot.domain.names import GLOB, cgroup_pattern
 from cachepilot.domain.objectives.workload import Workload, workload_pattern
 from cachepilot.domain.units import BYTES_MAX
 from cachepilot.errors import InputError
@@ -94,7 +95,7 @@ class Objective:
     the share of its throughput at its first memory that a tenant without an SLO keeps. `fixed`
     is what was pinned by hand, see `cachepilot.domain.objectives.pins`; it comes before the rest.
     Raises InputError naming the pattern and the key when a number is not above 0 to its `UPPER`,
-    or `keep` is not 0 to 1.
+    `keep` is not 0 to 1, or the pattern is none; it is kept as `domain.names` has it.
 
     `tasks` are command names, or globs of them: of those that read much and reuse nothing. Policies
     that treat named tasks apart are candidates of a tenant that has some, and of no other.
@@ -120,6 +121,7 @@ class Objective:
     slo_margin: float = 0.0
 
     def __post_init__(self) -> None:
+        vars(self)["pattern"] = cgroup_pattern(self.pattern)
         for name, most in UPPER.items():
             value = getattr(self, name)
             if value is not None and not 0 < value <= most:
@@ -235,7 +237,7 @@ class Objectives:
         if named is not None:
             known = self._by_cgroup
             return lambda cgroup: cgroup in known and named.matches(known[cgroup])
-        if any(character in pattern for character in "*?["):
+        if any(character in pattern for character in GLOB):
             glob = re.compile(translate(pattern))
             return lambda cgroup: glob.match(cgroup) is not None
         return None

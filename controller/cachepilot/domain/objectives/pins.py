@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from cachepilot.domain.names import cgroup_path, node_name, plain
 from cachepilot.domain.objectives.objective import Fixed, Objective, Objectives
 from cachepilot.domain.units import BYTES_MAX
 from cachepilot.errors import InputError
@@ -15,6 +16,7 @@ class Pin:
     """What an operator fixes of one tenant, on one node or on all.
 
     `until_s` is when it ends by itself, in seconds since 1970; None: not before it is unpinned.
+    Names are kept as `domain.names` has them; InputError for what is none.
     """
 
     cgroup: str
@@ -22,6 +24,13 @@ class Pin:
     policy: str | None = None
     limit_bytes: int | None = None
     until_s: float | None = None
+
+    def __post_init__(self) -> None:
+        vars(self)["cgroup"] = cgroup_path(self.cgroup)
+        if self.node is not None:
+            node_name(self.node)
+        if self.policy is not None:
+            plain(self.policy)
 
 
 def require_whole_pages(

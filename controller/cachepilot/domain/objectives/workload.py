@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
 
+from cachepilot.domain.names import WORKLOAD
 from cachepilot.errors import InputError
 
-PREFIX = "pod:"
 ALLOWED = "pod:NAMESPACE/POD[/CONTAINER][{LABEL=VALUE,...}], where all but LABEL may be globs"
 _FORM = re.compile(r"pod:([^/{},=\s]+)/([^/{},=\s]+)(?:/([^/{},=\s]+))?(?:\{([^{}\s]*)\})?")
 
@@ -68,7 +68,7 @@ class WorkloadPattern:
 @lru_cache(maxsize=1024)
 def workload_pattern(text: str) -> WorkloadPattern | None:
     """The pattern of a text, None for one of cgroups; InputError for one that is no pattern."""
-    if not text.startswith(PREFIX):
+    if not text.startswith(WORKLOAD):
         return None
     found = _FORM.fullmatch(text)
     if found is None:

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names from outside: what each may be, and the one form that each has here.
+
+Every entry uses these: objectives documents, pins, the HTTP interface, the command line, agents and
+the store. InputError says what is allowed; who calls adds the key.
+"""
+
+import re
+from functools import lru_cache
+
+from cachepilot.errors import InputError
+
+PATH_BYTES_MAX = 4096
+"""PATH_MAX of the kernel."""
+NODE_MAX = 253
+"""Of a host name, RFC 1035."""
+GLOB = "*?["
+"""What makes a glob of a path."""
+WORKLOAD = "pod:"
+"""Begins what names workloads of Kubernetes instead of a cgroup."""
+_SHOWN = 80
+# The kernel takes anything else in the name of a cgroup, and no encoding has lone surrogates.
+_FORBIDDEN = re.compile("[\x00\n\ud800-\udfff]")
+_SLASHES = re.compile("/{2,}")
+
+
+def shown(value: str) -> str:
+    """A name in quotes for a message, cut where it is long; only what can be encoded."""
+    return repr(value) if len(value) <= _SHOWN else f"{value[:_SHOWN]!r}..."
+
+
+def is_plain(value: str) -> bool:
+    """Whether text is not empty, and has no NUL, no newline and no lone surrogate."""
+    return bool(value) and _FORBIDDEN.search(value) is None
+
+
+def plain(value: str) -> str:
+    """Text as it is; InputError unless it `is_plain`."""
+    if not is_plain(value):
+        allowed = "Unicode text that is not empty, without NUL and newlines"
+        raise InputError(f"{shown(value)} is not allowed (allowed: {allowed})")
+    return value
+
+
+def _normal(value: str) -> str:
+    path = _SLASHES.sub("/", plain(value)).rstrip("/") or "/"
+    if len(path.encode()) > PATH_BYTES_MAX:
+        raise InputError(f"{shown(path)}: too long (allowed: {PATH_BYTES_MAX} bytes)")
+    if any(part in (".", "..") for part in path.split("/")):
+        raise InputError(f"{shown(path)}: . and .. are not names of cgroups (allowed: a path)")
+    return path
+
+
+@lru_cache(maxsize=4096)
+def cgroup_path(value: str) -> str:
+    """The path of a cgroup below the mount of the hierarchy, like `/tenants/kv`.
+
+    The first slash may be left out; a last one, and further ones between two parts, are dropped.
+    """
+    path = _normal(value)
+    return path if path.startswith("/") else f"/{path}"
+
+
+@lru_cache(maxsize=4096)
+def cgroup_pattern(value: str) -> str:
+    """What a statement names: a path as `cgroup_path` has it, a glob of paths, or workloads.
+
+    A glob that begins with a wildcard gets no slash before it.
+    """
+    if value.startswith(WORKLOAD):
+        return plain(value)
+    path = _normal(value)
+    return path if path[0] in GLOB else cgroup_path(path)
+
+
+def node_name(value: str) -> str:
+    """The name of a node: 1 to 253 printable characters."""
+    if not 0 < len(value) <= NODE_MAX or not value.isprintable():
+        allowed = f"1 to {NODE_MAX} printable characters"
+        raise InputError(f"{shown(value)} is not allowed (allowed: {allowed})")
+    return value
