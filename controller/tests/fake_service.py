@@ -293,6 +293,9 @@ class FakeService:
         self.pin(pin)
         return pin
 
+    def revert_change(self, change: int) -> Pin:
+        return self.revert(change)
+
     def unpin(self, cgroup: str, node: str | None = None) -> None:
         left = [pin for pin in self.pins if (pin.cgroup, pin.node) != (cgroup, node)]
         if len(left) == len(self.pins):

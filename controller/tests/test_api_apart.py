@@ -34,6 +34,7 @@ CALLS: list[tuple[str, str, str, Any]] = [
     ("delete_objective", "DELETE", "/api/v1/objectives?cgroup=/a", None),
     ("pin", "POST", "/api/v1/pins", {"cgroup": "/a", "policy": "lfu"}),
     ("revert", "POST", "/api/v1/reverts", {"decision": 1}),
+    ("revert_change", "POST", "/api/v1/reverts", {"change": 1}),
     ("unpin", "DELETE", "/api/v1/pins?cgroup=/a", None),
     ("what_if", "POST", "/api/v1/what-if", QUESTION),
     ("consolidation", "GET", "/api/v1/consolidation", None),

@@ -13,6 +13,7 @@ from cachepilot.api.shapes.questions import Pin, WhatIf
 from cachepilot.api.shapes.views import DecisionView
 from cachepilot.domain.decisions import Decision, Event, Setting
 from cachepilot.domain.objectives.objective import Mode, Objective
+from cachepilot.domain.past.change import ChangeFilter, ChangeKind, ChangeRow, ChangeState
 from cachepilot.domain.recorded import RecordedDecision
 from cachepilot.errors import InputError
 from cachepilot.store.store import Store
@@ -190,6 +191,33 @@ def test_a_pin_that_ends_at_no_sensible_time_is_refused(tmp_path: Path, until_s:
     with pytest.raises(InputError, match="pin /a: until_s"):
         world.service.pin(Pin(cgroup="/a", policy="lfu", until_s=until_s))
     assert world.store.pins() == []
+
+
+def test_a_change_is_reverted_by_its_id_as_long_as_it_is_in_force(tmp_path: Path) -> None:
+    world, decision = a_kept_policy(tmp_path, [1e9])
+    asked = ChangeFilter(cgroup="/a", state=ChangeState.CONFIRMED, kind=ChangeKind.POLICY)
+    rows, _ = world.service.past.changes(asked, 10)
+    change = next(one for one in rows if one.in_force)
+    assert (change.from_policy, change.to_policy) == (decision.from_policy, decision.to_policy)
+    pin = world.service.revert_change(change.id)
+    assert (pin.policy, pin.limit_bytes) == (change.from_policy, None)
+    assert pin.until_s == 1e9 + REVERTED_S
+    world.run(2)
+    assert world.plant.of("/a").policy == change.from_policy
+    with pytest.raises(InputError, match=f"change {change.id}: not in force any more"):
+        world.service.revert_change(change.id)
+    with pytest.raises(UnknownError, match="change 12345: unknown"):
+        world.service.revert_change(12345)
+
+
+def test_what_an_operator_stated_is_no_setting_to_revert(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    world.run(1)
+    row = ChangeRow(ChangeKind.OBJECTIVE, ChangeState.DONE, "", "/a*", 1e9)
+    world.store.save_changes([(row, None)])
+    assert row.id > 0
+    with pytest.raises(InputError, match="no setting of a tenant"):
+        world.service.revert_change(row.id)
 
 
 def test_a_pin_for_good_does_not_take_over_what_a_revert_pinned(tmp_path: Path) -> None:

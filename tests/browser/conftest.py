@@ -73,8 +73,8 @@ def open_page(browser: Browser) -> Iterator[Open]:
     assert wrong == []
 
 
-def begin(folder: Path, **more: str) -> Autopilot:
-    """A controller and an agent that decide five times a second."""
+def begin(folder: Path, agent: bool = True, **more: str) -> Autopilot:
+    """A controller and an agent that decide five times a second; without one if not wanted."""
     found = Autopilot(
         folder,
         more.get("objectives", OBJECTIVES),
@@ -86,8 +86,9 @@ def begin(folder: Path, **more: str) -> Autopilot:
         found.http.headers["Authorization"] = f"Bearer {more['token']}"
     found.start("controller")
     found.until(lambda: _answers(found))
-    found.start("agent")
-    found.until(found.tenants)
+    if agent:
+        found.start("agent")
+        found.until(found.tenants)
     return found
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""axe-core over every page, light and dark: nothing serious or critical."""
+"""axe-core over every page, light and dark, wide and narrow: nothing serious or critical."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ AXE = Path(__file__).resolve().parents[2] / "controller/dashboard/node_modules/a
 PAGES = {
     "fleet": "",
     "tenant": "#/tenant?node=n&cgroup=/t/kv",
-    "decisions": "#/decisions",
+    "changes": "#/changes",
     "what-if": "#/what-if?node=n",
     "consolidation": "#/consolidation",
 }
@@ -52,10 +52,58 @@ def test_no_page_shuts_anybody_out(
     expect(page.get_by_text("live", exact=True)).to_be_visible()
     expect(page.locator("main table tbody tr").first).to_be_visible()
     assert violations(page) == []
-    if name == "decisions":
-        page.get_by_role("button", name="Why").first.click()
+    if name == "changes":
+        opens = page.get_by_role("button", name="details: ").last
+        opens.click()
+        expect(opens).to_have_attribute("aria-expanded", "true")
+        expect(page.get_by_text("Why:").first).to_be_visible()
+        assert violations(page) == []
+        page.get_by_role("button", name="Pin what ").first.click()
         expect(page.get_by_role("dialog")).to_be_visible()
         assert violations(page) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_page_of_a_phone_shuts_anybody_out(shown: Autopilot, open_page: Open, name: str) -> None:
+    page = open_page(shown.address, PAGES[name], width=390)
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    expect(page.locator("main table tbody tr").first).to_be_visible()
+    assert violations(page) == []
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
+    """A controller that no agent ever connected to."""
+    found = begin(tmp_path_factory.mktemp("alone"), agent=False)
+    yield found
+    end(found)
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
+    """A controller whose agent is gone."""
+    found = begin(tmp_path_factory.mktemp("left"), objectives=OBJECTIVES)
+    found.kill("agent")
+    found.until(lambda: all(row["stale"] for row in found.tenants().values()))
+    yield found
+    end(found)
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if name != "tenant"])
+def test_an_empty_page_says_what_to_do_next(alone: Autopilot, open_page: Open, name: str) -> None:
+    page = open_page(alone.address, PAGES[name])
+    expect(page.locator(".empty").first).to_be_visible()
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_is_stale_is_said_on_every_page(left: Autopilot, open_page: Open, name: str) -> None:
+    page = open_page(left.address, PAGES[name])
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    if name in ("fleet", "tenant"):
+        expect(page.locator(".loud", has_text="stale").first).to_be_visible()
+    page.wait_for_timeout(500)
+    assert violations(page) == []
 
 
 def test_what_axe_would_find_is_found(shown: Autopilot, open_page: Open) -> None:

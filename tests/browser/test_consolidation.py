@@ -49,14 +49,14 @@ def test_only_what_is_promised_and_known_is_called_kept_or_not(
     assert told == {
         "/free": ["32 MiB", NONE, "3"],
         "/blind": ["0", NONE, NONE],
-        "/kept": ["needs 16 MiB more", "kept", "3"],
-        "/beyond": ["0", "cannot be kept", "3"],
+        "/kept": ["needs 16 MiB more", "met", "3"],
+        "/beyond": ["0", "out of reach", "3"],
         "/dark": ["0", "not known", NONE],
     }
     figure = page.locator("dl > div").filter(has_text="Out of reach")
     expect(figure.locator("dd").first).to_have_text("1")
     expect(figure).to_contain_text("2 not known")
-    expect(page.get_by_text("None: the others have no room")).to_be_visible()
+    expect(page.get_by_text("None: no node's tenants fit on the others.")).to_be_visible()
 
 
 def test_where_there_is_one_node_no_other_can_be_short(shared: Autopilot, open_page: Open) -> None:

@@ -2,6 +2,8 @@
 """The chart of miss ratio curves: which of many lines stand out, and what the legend says."""
 
 import re
+import tomllib
+from pathlib import Path
 from typing import Any
 
 from autopilot_processes import Autopilot
@@ -17,10 +19,15 @@ LIMIT = 70 * MIB
 TENANT = "#/tenant?node=n&cgroup=/t/kv"
 
 
+def _miss(policy: str, size: int) -> float:
+    """Far enough from that of every other policy to be told from it."""
+    return 0.9 - 0.09 * size + 0.004 * POLICIES.index(policy)
+
+
 def _detail(shared: Autopilot) -> dict[str, Any]:
-    """The tenant as it is, with curves of 17 policies that all fall to nothing."""
+    """The tenant as it is, with curves of 17 policies that all fall to nothing, each its own."""
     found: dict[str, Any] = shared.get("/tenants/detail", node="n", cgroup="/t/kv")
-    rows = [[0.9 - 0.09 * size for size in range(len(SIZES))] for _ in POLICIES]
+    rows = [[_miss(name, size) for size in range(len(SIZES))] for name in POLICIES]
     found["tenant"] |= {"policy": HELD, "limit_bytes": LIMIT, "hit_ratio": 0.6}
     found["best_policy"] = BEST
     found["curves"] = {
@@ -43,10 +50,14 @@ def _entry(page: Page, policy: str) -> Locator:
 
 
 def _look(entry: Locator) -> str:
-    """Colour, dash and width of a line, as its key in the legend shows them."""
-    look = "(one) => { const s = getComputedStyle(one); return [s.borderTopColor, "
-    look += "s.borderTopStyle, s.borderTopWidth].join(' ') }"
-    return str(entry.locator(".key").evaluate(look))
+    """Colour, dashes and width of a line, as its key in the legend shows them."""
+    look = "(one) => { const s = getComputedStyle(one); "
+    look += "return [s.stroke, s.strokeDasharray, s.strokeWidth].join(' ') }"
+    return str(entry.locator(".key line").evaluate(look))
+
+
+def _color_and_width(look: str) -> str:
+    return re.sub(r"(\S+\)).* (\S+)$", r"\1 \2", look)
 
 
 def test_what_holds_what_is_best_and_the_default_stand_out(
@@ -54,8 +65,14 @@ def test_what_holds_what_is_best_and_the_default_stand_out(
 ) -> None:
     page = _show(shared, open_page)
     told = [_look(_entry(page, name)) for name in (HELD, BEST, "default")]
-    others = {_look(_entry(page, name)) for name in POLICIES if name.startswith("policy")}
-    assert len(set(told)) == 3 and len(others) == 1 and others.isdisjoint(told)
+    others = {
+        _color_and_width(_look(_entry(page, name)))
+        for name in POLICIES
+        if name.startswith("policy")
+    }
+    assert (
+        len(set(told)) == 3 and len(others) == 1 and others.isdisjoint(map(_color_and_width, told))
+    )
     legend = page.locator("section[aria-labelledby=curves-title] figcaption .line")
     first = legend.evaluate_all("(all) => all.slice(0, 3).map((one) => one.innerText)")
     assert [one.split()[0] for one in first] == [HELD, BEST, "default"]
@@ -66,14 +83,16 @@ def test_what_holds_what_is_best_and_the_default_stand_out(
 def test_any_line_is_reached_by_the_legend(shared: Autopilot, open_page: Open) -> None:
     page = _show(shared, open_page)
     entry, muted = _entry(page, "policy03"), _look(_entry(page, "policy04"))
-    assert _look(entry) == muted
+    plain = _look(entry)
+    assert _color_and_width(plain) == _color_and_width(muted)
+    line = entry.locator(".key line")
     entry.hover()
-    expect(entry.locator(".key")).to_have_css("border-top-width", "2px")
+    expect(line).to_have_css("stroke-width", "2px")
     pointed = _look(entry)
     page.mouse.move(0, 0)
-    expect(entry.locator(".key")).to_have_css("border-top-width", "1px")
+    expect(line).to_have_css("stroke-width", "1px")
     entry.focus()
-    expect(entry.locator(".key")).to_have_css("border-top-width", "2px")
+    expect(line).to_have_css("stroke-width", "2px")
     assert _look(entry) == pointed
     entry.press("Enter")
     expect(entry).to_have_attribute("aria-pressed", "true")
@@ -81,27 +100,73 @@ def test_any_line_is_reached_by_the_legend(shared: Autopilot, open_page: Open) -
     assert _look(entry) == pointed
     entry.press("Enter")
     _entry(page, "policy04").focus()
-    assert _look(entry) == muted
+    assert _look(entry) == plain
 
 
 def test_the_legend_reads_at_the_present_limit(shared: Autopilot, open_page: Open) -> None:
     page = _show(shared, open_page)
-    at = f"{0.9 - 0.09 * SIZES.index(64 * MIB):.1%}"
+    at = f"{_miss(HELD, SIZES.index(64 * MIB)):.1%}"
     expect(_entry(page, HELD)).to_contain_text(at)
     chart = page.get_by_role("img", name=re.compile("^Miss ratio by limit and policy"))
     label = chart.get_attribute("aria-label") or ""
     assert "at 64 MiB" in label and f"{HELD} {at}" in label and " 0.0%" not in label
 
 
+def test_curves_that_coincide_are_one_line_that_names_them_all(
+    shared: Autopilot, open_page: Open
+) -> None:
+    page, found = open_page(shared.address), _detail(shared)
+    rows = found["curves"]["miss_ratio"]
+    # A third of a pixel is nothing to see; a tenth of the chart is.
+    rows[POLICIES.index("policy05")] = [one + 0.001 for one in rows[POLICIES.index(HELD)]]
+    rows[POLICIES.index("policy06")] = rows[POLICIES.index("policy07")]
+    page.route("**/api/v1/tenants/detail?*", lambda route: route.fulfill(json=found))
+    page.evaluate(f"location.hash = '{TENANT}'")
+    expect(_entry(page, f"{HELD} (in force) = policy05")).to_have_count(1)
+    expect(_entry(page, "policy06 = policy07")).to_have_count(1)
+    expect(page.locator("section[aria-labelledby=curves-title] .line")).to_have_count(15)
+
+
+def _candidates() -> list[str]:
+    """Policies that the autopilot may choose, by their manifests."""
+    folder = Path(__file__).resolve().parents[2] / "bpf" / "policies"
+    found = {
+        one.parent.name: tomllib.loads(one.read_text()) for one in folder.glob("*/policy.toml")
+    }
+    return sorted(name for name, one in found.items() if one.get("autopilot"))
+
+
+def test_candidates_are_told_apart_without_their_colour(shared: Autopilot, open_page: Open) -> None:
+    page, found = open_page(shared.address), _detail(shared)
+    names = ["default", *_candidates()]
+    curves = found["curves"]
+    curves["policies"] = names
+    curves["miss_ratio"] = [
+        [0.9 - 0.09 * size + 0.01 * at for size in range(len(SIZES))] for at in range(len(names))
+    ]
+    curves["error_bar"] = [[0.01] * len(SIZES)] * len(names)
+    page.route("**/api/v1/tenants/detail?*", lambda route: route.fulfill(json=found))
+    page.evaluate(f"location.hash = '{TENANT}'")
+    expect(page.get_by_text("(in force)")).to_be_visible()
+    dashes = {
+        _entry(page, name).locator(".key line").get_attribute("stroke-dasharray") for name in names
+    }
+    assert len(names) > 3 and len(dashes) == len(names)
+
+
 def test_a_policy_has_one_colour_on_the_whole_page(shared: Autopilot, open_page: Open) -> None:
     page = open_page(shared.address, TENANT)
     strip = page.get_by_role("list", name="Policies over time").locator("li").last
     expect(strip).to_be_visible()
-    policy = strip.inner_text().split()[0]
-    shown = strip.evaluate("(one) => getComputedStyle(one).borderBottomColor")
+    # At once, for the policy may be another one a moment later.
+    read = "(one) => { const line = one.querySelector('line'); return [one.innerText, "
+    read += "getComputedStyle(line).stroke, line.getAttribute('stroke-dasharray')] }"
+    text, shown, dashes = strip.evaluate(read)
+    policy = text.split()[0]
     entry = page.locator("section[aria-labelledby=curves-title] .line").filter(
         has_text=re.compile(rf"^\s*{policy}\b")
     )
     expect(entry).to_be_visible()
     entry.evaluate("(one) => one.focus()")
-    expect(entry.locator(".key")).to_have_css("border-top-color", shown)
+    expect(entry.locator(".key line")).to_have_css("stroke", shown)
+    expect(entry.locator(".key line")).to_have_attribute("stroke-dasharray", dashes)

@@ -127,53 +127,54 @@ def test_a_policy_and_a_limit_are_pinned_in_the_page(shared: Autopilot, open_pag
 
 
 def _log(pilot: Autopilot) -> list[dict[str, Any]]:
-    return pilot.history()
+    found: list[dict[str, Any]] = pilot.get("/changes", limit=1000) or []
+    return found
 
 
 def _revert_what_is_in_force(pilot: Autopilot, page: Page) -> dict[str, Any]:
     """Reverts by the page; a trial may end while the question is asked, then it asks again."""
     dialog = page.get_by_role("dialog")
     for _ in range(10):
-        page.get_by_role("button", name=re.compile("^Revert ")).first.click()
+        page.get_by_role("button", name=re.compile("^Revert: ")).first.click()
         expect(dialog).to_contain_text("then the autopilot decides again")
         with page.expect_response("**/api/v1/reverts") as answer:
             dialog.get_by_role("button", name="Revert").click()
         if answer.value.ok:
             break
-    number = json.loads(answer.value.request.post_data or "")["decision"]
+    number = json.loads(answer.value.request.post_data or "")["change"]
     one = next(row for row in _log(pilot) if row["id"] == number)
     expect(page.get_by_text(re.compile(f"{one['cgroup']}: back to"))).to_be_visible()
     return one
 
 
-def test_a_decision_arrives_is_explained_and_reverted(pilot: Autopilot, open_page: Open) -> None:
-    page = open_page(pilot.address, "#/decisions")
-    expect(page.get_by_role("heading", name="Decisions")).to_be_visible()
+def test_a_change_arrives_is_explained_and_reverted(pilot: Autopilot, open_page: Open) -> None:
+    page = open_page(pilot.address, "#/changes")
+    expect(page.get_by_role("heading", name="Changes")).to_be_visible()
     _mark(page)
-    why = page.get_by_role("button", name=re.compile("^Why: trial")).last
-    expect(why).to_be_visible(timeout=120_000)
+    details = page.get_by_role("button", name=re.compile("details: (policy|memory) of")).last
+    expect(details).to_be_visible(timeout=120_000)
     assert _is_marked(page)
-    why.click()
-    dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_role("rowheader", name="Throughput")).to_be_visible()
     # The button is that of the oldest; more may have come meanwhile.
-    first = next(one for one in reversed(pilot.history()) if one["event"] == "trial")
-    expect(dialog).to_contain_text(first["why"])
-    page.keyboard.press("Escape")
-    expect(dialog).to_have_count(0)
-    expect(why).to_be_focused()
+    number = int(details.get_attribute("data-open") or "")
+    details.click()
+    expect(details).to_have_attribute("aria-expanded", "true")
+    first = next(row for row in _log(pilot) if row["id"] == number)
+    expect(page.locator(f"#details-{number}")).to_contain_text(first["why"])
+    details.click()
+    expect(page.locator(f"#details-{number}")).to_have_count(0)
+    expect(details).to_be_focused()
     one = _revert_what_is_in_force(pilot, page)
     # A tenant tells its pin from the next interval on.
-    key = "policy" if one["from_policy"] != one["to_policy"] else "limit_bytes"
+    key = "policy" if one["kind"] == "policy" else "limit_bytes"
     pilot.until(lambda: pilot.tenants()[one["cgroup"]][f"pinned_{key}"] == one[f"from_{key}"])
     hold_s = pilot.tenants()[one["cgroup"]]["pinned_until_s"] - time.time()
     assert 3000 < hold_s <= 3600
     # What was put back can be put back no more, and is not offered.
     pilot.until(lambda: not any(row["in_force"] for row in _log(pilot) if row["id"] == one["id"]))
-    refused = pilot.http.post("/reverts", json={"decision": one["id"]})
+    refused = pilot.http.post("/reverts", json={"change": one["id"]})
     assert (refused.status_code, "not in force" in refused.json()["error"]) == (422, True)
     wanted = sum(row["in_force"] for row in _log(pilot))
-    expect(page.get_by_role("button", name=re.compile("^Revert "))).to_have_count(wanted)
+    expect(page.get_by_role("button", name=re.compile("^Revert: "))).to_have_count(wanted)
     assert _is_marked(page)
     if key == "policy":
         pilot.until(lambda: pilot.tenants()[one["cgroup"]]["policy"] == one["from_policy"])
@@ -195,9 +196,9 @@ def test_what_if_predicts_and_changes_nothing(shared: Autopilot, open_page: Open
     expect(row.get_by_role("cell", name="sieve", exact=True).last).to_be_visible()
     page.get_by_label("Throughput SLO of /t/kv").fill("1000000")
     # A limit that was fixed leaves nothing to plan for the promise.
-    expect(page.get_by_text("throughput held", exact=True)).to_be_visible()
+    expect(page.get_by_text("throughput not met at a fixed setting")).to_be_visible()
     page.get_by_role("button", name="Let the limit of /t/kv be planned").click()
-    expect(page.get_by_text(re.compile("throughput (unattainable|outbid)"))).to_be_visible()
+    expect(page.get_by_text(re.compile("throughput (out of reach|outbid)"))).to_be_visible()
     page.get_by_role("slider", name="Memory of the node", exact=True).press("End")
     expect(page.get_by_text("now 32 MiB")).to_be_visible()
     assert _stated(shared, "/t/kv") is None

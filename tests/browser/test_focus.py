@@ -44,8 +44,8 @@ def test_another_page_begins_with_its_content(guarded: Autopilot, open_page: Ope
     page.get_by_role("link", name="/t/kv").press("Enter")
     expect(page.get_by_role("heading", name="/t/kv")).to_be_visible()
     expect(page.locator("main")).to_be_focused()
-    page.get_by_role("link", name="Decisions").press("Enter")
-    expect(page.get_by_role("heading", name="Decisions")).to_be_visible()
+    page.get_by_role("link", name="Changes").press("Enter")
+    expect(page.get_by_role("heading", name="Changes")).to_be_visible()
     expect(page.locator("main")).to_be_focused()
 
 

@@ -164,7 +164,13 @@ def test_sums_and_rows_of_the_fleet_change_together(shared: Autopilot, open_page
     may_pass[0] = True
     held[0].continue_()
     expect(page.get_by_text("2 listed")).to_be_visible()
-    expect(page.locator("dl > div").nth(1).locator("dd").first).to_have_text("2")
+    expect(
+        page.locator("dl > div")
+        .filter(has_text="Tenants")
+        .filter(has_text="pinned")
+        .locator("dd")
+        .first
+    ).to_have_text("2")
 
 
 def test_what_is_on_trial_is_said_whatever_the_policies_are_called(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from autopilot_processes import Autopilot
 from PIL import Image, ImageStat
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from .conftest import Open, begin, end
 
@@ -34,13 +34,14 @@ KEPT = "CACHEPILOT_SCREENSHOTS"
 PAGES = {
     "fleet": "",
     "tenant": "#/tenant?node=n&cgroup=/tenants/kv",
-    "decisions": "#/decisions",
+    "changes": "#/changes",
     "what-if": "#/what-if?node=n",
     "consolidation": "#/consolidation",
 }
 DARK = ("fleet", "tenant")
 """Pages that are kept in both themes."""
 PICTURES = [*((name, "light") for name in PAGES), *((name, "dark") for name in DARK)]
+PHONE_PX = 390
 SIZE_MAX = 200 << 10
 
 
@@ -71,12 +72,49 @@ def test_a_picture(
     if name == "what-if":
         page.get_by_label("Limit of /tenants/kv", exact=True).fill(str(96 << 20))
         expect(page.get_by_test_id("then /tenants/kv")).to_have_text(re.compile(r"\d"))
+    if name == "changes":
+        page.get_by_role("button", name="details: ").last.click()
+        expect(page.get_by_text("Why:").first).to_be_visible()
+    _take(page, name, scheme, tmp_path, full_page=name == "tenant")
+
+
+def _take(page: Page, name: str, scheme: str, folder: Path, full_page: bool = False) -> None:
+    """A picture in as few colours as it needs, where it is wanted."""
     page.wait_for_timeout(1500)
-    folder = Path(os.environ.get(KEPT) or tmp_path)
+    folder = Path(os.environ.get(KEPT) or folder)
     path = folder / f"dashboard-{name}{'-dark' if scheme == 'dark' else ''}.png"
-    page.screenshot(path=path, full_page=name == "tenant")
+    page.screenshot(path=path, full_page=full_page)
     picture = Image.open(path).convert("RGB")
     brightness = ImageStat.Stat(picture.convert("L")).mean[0]
     assert (brightness < 128) is (scheme == "dark")
     picture.quantize(256).save(path, optimize=True)
-    assert 10_000 < path.stat().st_size <= SIZE_MAX
+    assert 5_000 < path.stat().st_size <= SIZE_MAX
+
+
+def test_a_picture_of_a_phone(shown: Autopilot, open_page: Open, tmp_path: Path) -> None:
+    page = open_page(shown.address, width=PHONE_PX)
+    expect(page.locator("main table tbody tr").first).to_be_visible()
+    _take(page, "phone", "light", tmp_path)
+
+
+def test_a_picture_of_a_fleet_without_nodes(tmp_path: Path, open_page: Open) -> None:
+    alone = begin(tmp_path, agent=False)
+    try:
+        page = open_page(alone.address)
+        expect(page.get_by_text("No agent has connected to this controller yet")).to_be_visible()
+        _take(page, "empty", "light", tmp_path)
+    finally:
+        end(alone)
+
+
+def test_a_picture_of_a_node_that_is_stale(tmp_path: Path, open_page: Open) -> None:
+    left = begin(tmp_path, objectives=OBJECTIVES, tenants=TENANTS)
+    try:
+        left.kill("agent")
+        left.until(lambda: all(row["stale"] for row in left.tenants().values()))
+        page = open_page(left.address)
+        expect(page.get_by_role("heading", name="Needs attention")).to_be_visible()
+        expect(page.get_by_text("stale", exact=True).first).to_be_visible()
+        _take(page, "stale", "light", tmp_path)
+    finally:
+        end(left)

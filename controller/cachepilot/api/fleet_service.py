@@ -13,12 +13,13 @@ from cachepilot.api.views import node_view, tenant_detail, tenant_view
 from cachepilot.domain.course import Span
 from cachepilot.domain.objectives import pins
 from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.past.change import SETTINGS, ChangeRow
 from cachepilot.domain.recorded import RecordedDecision
 from cachepilot.domain.what_if import WhatIf as Question
 from cachepilot.errors import InputError
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.node.changes import Changes
-from cachepilot.node.shown.in_force import changed, why_not
+from cachepilot.node.shown.in_force import changed, is_in_force, why_not
 from cachepilot.node.shown.report import Report
 from cachepilot.plan.consolidation.consolidate import consolidate
 from cachepilot.plan.what_if import what_if
@@ -184,6 +185,28 @@ class ControlService:
         why = why_not(one, report, self._fleet.store)
         if why:
             raise InputError(f"decision {decision}: {why}")
+        return self._put_back(one)
+
+    def revert_change(self, change: int) -> Pin:
+        """Puts back what a change replaced, as a pin that ends by itself; returns the pin.
+
+        InputError for what is not in force any more, and of a tenant that is pinned for good.
+        """
+        found = self._fleet.store.change(change)
+        if found is None:
+            raise UnknownError(f"change {change}: unknown")
+        row, _ = found
+        if row.kind not in SETTINGS:
+            allowed = ", ".join(SETTINGS)
+            raise InputError(
+                f"change {change}: {row.kind}: no setting of a tenant (allowed: {allowed})"
+            )
+        _, report = self._find(row.cgroup, row.node)
+        if not is_in_force(row, report, self._fleet.store):
+            raise InputError(f"change {change}: not in force any more")
+        return self._put_back(row)
+
+    def _put_back(self, one: RecordedDecision | ChangeRow) -> Pin:
         until_s = self._fleet.store.now_s() + REVERTED_S
         before = changed(one)
         pin = Pin.model_validate(

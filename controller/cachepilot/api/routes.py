@@ -189,8 +189,13 @@ def _add_pins(routes: APIRouter, service: Service) -> None:
 
     @routes.post("/reverts", tags=["pins"])
     def revert(wanted: Revert) -> Pin:
-        """Rolls back a decision, and pins the result for an hour."""
-        return service.revert(wanted.decision)
+        """Rolls back a decision or a change, and pins the result for an hour."""
+        match wanted.decision, wanted.change:
+            case int() as decision, None:
+                return service.revert(decision)
+            case None, int() as change:
+                return service.revert_change(change)
+        raise InputError("revert: needs a decision or a change, one of both")
 
     @routes.delete("/pins", tags=["pins"], status_code=204)
     def unpin(cgroup: Cgroup, node: SomeNode = None) -> None:

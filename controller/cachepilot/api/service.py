@@ -115,6 +115,9 @@ class Service(Protocol):
         UnknownError when there is no such decision, or its tenant is gone.
         """
 
+    def revert_change(self, change: int) -> Pin:
+        """Puts back what a change replaced, as `revert` does; UnknownError when there is none."""
+
     def unpin(self, cgroup: str, node: str | None = None) -> None:
         """Takes the pin away; UnknownError when there is none."""
 

@@ -21,10 +21,12 @@ class Pin(Shape):
 
 
 class Revert(Shape):
-    """A decision that is to be undone."""
+    """What is to be undone: a decision or a change, one of both."""
 
-    decision: Annotated[int, Field(ge=1, le=2**53)]
+    decision: Annotated[int, Field(ge=1, le=2**53)] | None = None
     """Its `id` in the history."""
+    change: Annotated[int, Field(ge=1, le=2**53)] | None = None
+    """Its `id` among the changes."""
 
 
 class WhatIf(Shape):

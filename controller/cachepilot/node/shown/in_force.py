@@ -14,10 +14,14 @@ IN_FORCE = (Event.TRIAL, Event.KEPT)
 KEYS = ("policy", "limit_bytes")
 
 
-def changed(one: RecordedDecision) -> dict[str, str | int]:
-    """What a decision changed, as it was before."""
+def changed(one: RecordedDecision | ChangeRow) -> dict[str, str | int]:
+    """What a decision or a change of a setting replaced."""
     pairs = ((key, getattr(one, f"from_{key}"), getattr(one, f"to_{key}")) for key in KEYS)
-    return {key: before for key, before, after in pairs if before != after}
+    return {
+        key: before
+        for key, before, after in pairs
+        if None not in (before, after) and before != after
+    }
 
 
 def _present(report: Report, cgroup: str) -> dict[str, str | int]:

@@ -3,7 +3,7 @@
 
 import { get, post, Refused, remove } from "./api";
 import { bytes, sloNames } from "./format";
-import type { Decision, Detail, Objective, SloKind } from "./types";
+import type { Detail, Objective, SloKind } from "./types";
 
 class Notice {
   text = $state("");
@@ -47,11 +47,9 @@ export function pin(node: string, cgroup: string, setting: Setting): Promise<boo
   );
 }
 
-/** Puts back what a decision changed, for an hour. */
-export function revert(decision: Decision): Promise<boolean> {
-  return attempt(`${decision.cgroup}: back to ${settingText(before(decision))}`, () =>
-    post("reverts", { decision: decision.id }),
-  );
+/** Puts back what a change replaced, for an hour. */
+export function revert(change: number, cgroup: string, to: Setting): Promise<boolean> {
+  return attempt(`${cgroup}: back to ${settingText(to)}`, () => post("reverts", { change }));
 }
 
 /** Pins of one node and those of all nodes look alike in a tenant; the first that is there goes. */
@@ -66,7 +64,7 @@ export function unpin(node: string, cgroup: string): Promise<boolean> {
   });
 }
 
-/** Adds a promise to what holds for this cgroup now, be it stated of its path or of a glob. */
+/** Adds an SLO to the objective that applies to this cgroup now, be it stated of its path or of a glob. */
 export function setSlo(
   node: string,
   cgroup: string,
@@ -104,33 +102,4 @@ export function dropSlo(node: string, cgroup: string, kind: SloKind): Promise<bo
       await remove("objectives", { cgroup });
     else await post("objectives", left);
   });
-}
-
-/** What a decision changed, as it was before. */
-export function before(decision: Decision): Setting {
-  const found: Setting = {};
-  if (decision.from_policy !== decision.to_policy) found.policy = decision.from_policy;
-  if (decision.from_limit_bytes !== decision.to_limit_bytes)
-    found.limit_bytes = decision.from_limit_bytes;
-  return found;
-}
-
-/** What was taken back led to what was before it. */
-const TAKEN_BACK = ["reverted", "abandoned"];
-/** What changed nothing yet, or never did. */
-const LED_NOWHERE = ["refused"];
-
-/** What a decision led to, or a recommendation would; null where there is nothing to keep. */
-export function ledTo(decision: Decision): Setting | null {
-  if (LED_NOWHERE.includes(decision.event)) return null;
-  const found = TAKEN_BACK.includes(decision.event) ? before(decision) : after(decision);
-  return settingText(found) === "" ? null : found;
-}
-
-function after(decision: Decision): Setting {
-  const found: Setting = {};
-  if (decision.from_policy !== decision.to_policy) found.policy = decision.to_policy;
-  if (decision.from_limit_bytes !== decision.to_limit_bytes)
-    found.limit_bytes = decision.to_limit_bytes;
-  return found;
 }

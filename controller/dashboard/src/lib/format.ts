@@ -58,6 +58,25 @@ export function date(time_s: number): string {
   return `${day} ${when.toLocaleTimeString("en-GB")}`;
 }
 
+/** The time alone of today's, the day too of any other. */
+export function when(time_s: number): string {
+  const isToday = new Date(1000 * time_s).toDateString() === new Date().toDateString();
+  return isToday ? clock(time_s) : date(time_s).slice(0, 16);
+}
+
+/** How long, in its greatest units. */
+export function elapsed(seconds: number): string {
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  const [whole, part, names] =
+    seconds < 3600
+      ? [60, 1, ["min", "s"]]
+      : seconds < 86_400
+        ? [3600, 60, ["h", "min"]]
+        : [86_400, 3600, ["d", "h"]];
+  const rest = Math.floor((seconds % whole) / part);
+  return `${Math.floor(seconds / whole)} ${names[0]}${rest > 0 ? ` ${rest} ${names[1]}` : ""}`;
+}
+
 /** As `kubectl` and objectives name it. */
 export function workloadName(workload: Workload): string {
   const { namespace, pod, container } = workload;
@@ -69,6 +88,16 @@ export const sloNames = {
   latency_p99_us: "p99 latency",
   hit_ratio: "hit ratio",
 } as const;
+
+/** How an SLO is predicted to stand, of the controller's words for it. */
+export const sloStates: Record<string, string> = {
+  kept: "met",
+  approaching: "met once memory has moved",
+  outbid: "outbid by SLOs of higher priority",
+  unattainable: "out of reach of this node",
+  held: "not met at a fixed setting",
+  stale: "not known: its node sends nothing",
+};
 
 export function sloValue(kind: keyof typeof sloNames, value: number | null): string {
   if (kind === "throughput_ops") return value === null ? NONE : `${count(value)} op/s`;

@@ -2,7 +2,7 @@
 // How charts are drawn, as options of uPlot.
 
 import uPlot from "uplot";
-import type { Line, Point } from "../parts/Chart.svelte";
+import type { Line, Mark, Point } from "../../parts/charts/Chart.svelte";
 
 interface Wanted {
   lines: Line[];
@@ -11,12 +11,14 @@ interface Wanted {
   height: number;
   width: number;
   yMax: number | undefined;
+  signed: boolean;
   xText: (value: number) => string;
   yText: (value: number) => string;
   yBinary: boolean;
   /** What a colour of CSS is on this page now; mixed with nothing for a share below 1. */
   color: (css: string, share?: number) => string;
   point: () => Point | null;
+  marks: () => readonly Mark[];
   onCursor: (at: number | null) => void;
 }
 
@@ -31,7 +33,7 @@ function series(wanted: Wanted): { series: uPlot.Series[]; bands: uPlot.Band[] }
     found.push({
       stroke: wanted.color(line.color),
       width: line.width ?? 1.25,
-      dash: line.dash ? [7, 4] : undefined,
+      dash: line.dash,
       points: { show: false },
       fill: line.bars ? wanted.color(line.color, 0.33) : undefined,
       paths: line.bars ? uPlot.paths.bars?.({ size: [0.9, 60], align: 1 }) : undefined,
@@ -85,6 +87,31 @@ function drawPoint(chart: uPlot, wanted: Wanted): void {
   ctx.restore();
 }
 
+/** A line from top to bottom with a triangle at its top. */
+function drawMark(chart: uPlot, wanted: Wanted, mark: Mark): void {
+  const { ctx, bbox } = chart;
+  const left = chart.valToPos(mark.x, "x", true);
+  if (left < bbox.left || left > bbox.left + bbox.width) return;
+  const size = devicePixelRatio;
+  const color = wanted.color(mark.color);
+  ctx.save();
+  ctx.strokeStyle = color;
+  ctx.fillStyle = color;
+  ctx.lineWidth = size;
+  ctx.setLineDash([2 * size, 2 * size]);
+  ctx.beginPath();
+  ctx.moveTo(left, bbox.top);
+  ctx.lineTo(left, bbox.top + bbox.height);
+  ctx.stroke();
+  ctx.setLineDash([]);
+  ctx.beginPath();
+  ctx.moveTo(left - 4 * size, bbox.top);
+  ctx.lineTo(left + 4 * size, bbox.top);
+  ctx.lineTo(left, bbox.top + 7 * size);
+  ctx.fill();
+  ctx.restore();
+}
+
 export function options(wanted: Wanted): uPlot.Options {
   const top = wanted.yMax;
   const xAxis = axis(wanted, wanted.xText);
@@ -96,7 +123,12 @@ export function options(wanted: Wanted): uPlot.Options {
     cursor: { drag: { x: false, y: false }, points: { size: 6 } },
     scales: {
       x: { time: wanted.time, ...x },
-      y: { range: (_, _low, high) => [0, top ?? Math.max(high > 0 ? 1.08 * high : 1, 1e-6)] },
+      y: {
+        range: (_, low, high) => [
+          wanted.signed ? Math.min(0, 1.08 * low) : 0,
+          top ?? Math.max(high > 0 ? 1.08 * high : wanted.signed && low < 0 ? 0 : 1, 1e-6),
+        ],
+      },
     },
     axes: [
       { ...xAxis, size: 26, space: 72 },
@@ -104,7 +136,10 @@ export function options(wanted: Wanted): uPlot.Options {
     ],
     ...series(wanted),
     hooks: {
-      draw: [(chart) => drawPoint(chart, wanted)],
+      draw: [
+        (chart) => wanted.marks().forEach((one) => drawMark(chart, wanted, one)),
+        (chart) => drawPoint(chart, wanted),
+      ],
       setCursor: [(chart) => wanted.onCursor(chart.cursor.idx ?? null)],
     },
   };
