@@ -70,7 +70,7 @@ NOT_RUN = {
     "builds an older commit, to be measured beside this one": (
         r"git worktree add \S+ 4fe0be8 && make -C \S+ build",
     ),
-    "interactive": (r"(\.venv/bin/)?cachepilot vm shell", r"make run .*--stay.*"),
+    "interactive": (r"(\.venv/bin/)?cachepilot (vm shell|top)", r"make run .*--stay.*"),
     "takes minutes: what it calls runs for a shorter time in tests/test_first_hour.py": (
         r"make run|make run ARGS=\"--seconds 300 --json\" .*",
     ),
