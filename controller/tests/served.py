@@ -11,15 +11,18 @@ import uvicorn
 
 from cachepilot.api.app import create_app
 from cachepilot.api.service import Service
+from cachepilot.api.serving.bounded_body import BODY_S
 from cachepilot.fleet.access import Access
 
 DEADLINE_SECONDS = 10.0
 
 
 @contextmanager
-def served(service: Service, access: Access | None = None, **tls: Any) -> Iterator[str]:
+def served(
+    service: Service, access: Access | None = None, body_s: float = BODY_S, **tls: Any
+) -> Iterator[str]:
     """The URL of a server of `service`; it is gone afterwards. `tls` is what uvicorn takes."""
-    app = create_app(service, access=access)
+    app = create_app(service, access=access, body_s=body_s)
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", **tls)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
@@ -30,7 +33,7 @@ def served(service: Service, access: Access | None = None, **tls: Any) -> Iterat
         time.sleep(0.005)
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
-        yield f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+        yield f"{'https' if 'ssl_certfile' in tls else 'http'}://127.0.0.1:{port}"
     finally:
         app.state.events.close()
         server.should_exit = True

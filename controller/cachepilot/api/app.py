@@ -15,7 +15,7 @@ from cachepilot.api import routes
 from cachepilot.api.metrics import Exposition
 from cachepilot.api.service import Service, UnknownError
 from cachepilot.api.serving.access import Guarded
-from cachepilot.api.serving.bounded_body import BoundedBody
+from cachepilot.api.serving.bounded_body import BODY_S, BoundedBody
 from cachepilot.api.serving.events import RETRY_AFTER_S, Events, TooManyClientsError
 from cachepilot.api.serving.page import add_page
 from cachepilot.api.serving.shared_answer import SharedAnswer
@@ -34,6 +34,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         "description": "A viewer's token, or a request from another site's page",
     },
     404: {"model": ErrorShape, "description": "No such node, tenant, objective or pin"},
+    408: {"model": ErrorShape, "description": "The body did not arrive within 10 s"},
     413: {"model": ErrorShape, "description": "The body is larger than 1 MiB"},
     422: {"model": ErrorShape, "description": "Refused: the line names the key and the range"},
     503: {"model": ErrorShape, "description": "The store cannot be read or written"},
@@ -123,7 +124,10 @@ def _add_operations(app: FastAPI, service: Service, process: CollectorRegistry) 
 
 
 def create_app(
-    service: Service, process: CollectorRegistry = REGISTRY, access: Access | None = None
+    service: Service,
+    process: CollectorRegistry = REGISTRY,
+    access: Access | None = None,
+    body_s: float = BODY_S,
 ) -> FastAPI:
     """The application over `service`, which is called on threads and never on the event loop's.
 
@@ -133,7 +137,8 @@ def create_app(
 
     UnknownError is answered with 404, TooManyClientsError with 503, other InputErrors with 422,
     StoreFailedError with 507 or 503, each with one line `{"error": ...}`; a body above 1 MiB with
-    413; anything else that is raised with 500, and is raised on to the server, which logs it.
+    413, one that does not arrive within `body_s` with 408; anything else that is raised with 500,
+    and is raised on to the server, which logs it.
     Unknown keys are refused. What `process` registers, the control loop's own metrics, is part of
     /metrics. Without `access` everybody on this host may ask everything, and nobody else anything.
     `state.events` is to be closed before a server is stopped: it holds streams open.
@@ -154,7 +159,7 @@ def create_app(
             Exception: _on_failure,
         },
     )
-    app.add_middleware(BoundedBody)
+    app.add_middleware(BoundedBody, body_s=body_s)
     app.add_middleware(Guarded, access=access or Access(), refused=service.past.refused)
     app.state.events = events = Events(service.changes)
     app.state.consolidated = consolidated = SharedAnswer(

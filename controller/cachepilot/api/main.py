@@ -19,6 +19,7 @@ from cachepilot.api.service import Past
 from cachepilot.api.serving.events import Events
 from cachepilot.api.serving.peer import NamedPeer, telling_context
 from cachepilot.api.serving.shared_answer import SharedAnswer
+from cachepilot.api.serving.timed_headers import TimedHeaders
 from cachepilot.domain.objectives.file import read_objectives
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.past.actor import Actor, ActorKind
@@ -168,7 +169,9 @@ def _http(config: ControllerConfig, service: ControlService) -> _Http:
     """The HTTP server."""
     host, port = split_address(config.http)
     app = create_app(service, access=read_access(config))
-    options = {} if config.tls is None else tls_options(config.tls, service.past)
+    options: dict[str, Any] = {"http": TimedHeaders}
+    if config.tls is not None:
+        options = tls_options(config.tls, service.past)
     return _Http(
         uvicorn.Config(
             app, host=host, port=port, log_level="warning", lifespan="off",

@@ -7,9 +7,9 @@ from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cachepilot.api.serving.access import CERTIFICATE_KEY
+from cachepilot.api.serving.timed_headers import TimedHeaders
 
 NAME_MAX = 128
 STRANGERS = ("PEER_DID_NOT_RETURN_A_CERTIFICATE", "CERTIFICATE_VERIFY_FAILED")
@@ -25,7 +25,7 @@ def name_of(certificate: Any) -> str:
     return name if name.isprintable() else ascii(name)
 
 
-class NamedPeer(H11Protocol):
+class NamedPeer(TimedHeaders):
     """HTTP whose scope holds the name of the client's certificate."""
 
     def connection_made(self, transport: Any) -> None:
