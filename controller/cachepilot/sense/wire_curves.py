@@ -126,18 +126,6 @@ class Measured:
         ends = [value_at(sizes, row, 0.0, limit) for limit in (from_bytes, to_bytes)]
         return min(math.sqrt(abs(ends[1] - ends[0])), apart, 1.0)
 
-    def has_moved(
-        self, policy: str, limit_bytes: int, then: float, bars: float, least: float
-    ) -> bool:
-        """Whether a curve is off `then` by more than `least` and `bars` times its error bar.
-
-        False when there is no curve.
-        """
-        now = self.miss_at(policy, limit_bytes)
-        if now is None or abs(now - then) <= least:
-            return False
-        return abs(now - then) > bars * self.error_at(policy, limit_bytes) + least
-
 
 def _read_only(values: Sequence[float], kind: type[np.generic]) -> npt.NDArray[Any]:
     found: npt.NDArray[Any] = np.array(values, dtype=kind)
