@@ -1,7 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers in sentences, as people read them."""
 
+from collections.abc import Callable, Sequence
+
+DIGITS_MAX = 12
+
 
 def number(value: float, digits: int = 3) -> str:
     """Whole, with its thousands apart, from 100 up; else with so many digits that count."""
     return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.{digits}g}"
+
+
+def apart(
+    values: Sequence[float | None], text: Callable[[float], str], finer: Callable[[float, int], str]
+) -> list[str | None]:
+    """Texts of values that stand beside the first: none looks like it that is another one.
+
+    By `text` where that tells them from it; else all by `finer(value, digits)`, with as few digits
+    after the point as it takes, DIGITS_MAX at most. None stays None.
+    """
+    first = values[0]
+
+    def shown(with_text: Callable[[float], str]) -> tuple[bool, list[str | None]]:
+        texts = [None if one is None else with_text(one) for one in values]
+        told = zip(values, texts, strict=True)
+        return not any(one != first and shown == texts[0] for one, shown in told), texts
+
+    is_fine, texts = shown(text)
+    for digits in range(1, DIGITS_MAX + 1):
+        if is_fine:
+            break
+        is_fine, texts = shown(lambda value, digits=digits: finer(value, digits))  # type: ignore[misc]
+    return texts
+
+
+def numbers(values: Sequence[float | None], digits: int = 3) -> list[str | None]:
+    """`number` of each, with more digits where one would look like the first and is another."""
+    return apart(values, lambda one: number(one, digits), lambda one, more: f"{one:,.{more}f}")

@@ -25,15 +25,21 @@ from cachepilot.api.shapes.views import (
     DemandView,
     NodeView,
     RecommendationView,
+    PolicyView,
     SloView,
     TenantDetail,
     TenantView,
     TrialView,
 )
+from cachepilot.api.views import policies_of, prediction_error
 from cachepilot.domain.course import Span
 from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.planned import Held
+from cachepilot.domain.slos import VERDICTS
 from cachepilot.errors import InputError
 from cachepilot.node.changes import Changes
+from cachepilot.plan.explanation import Explanation, RankedPolicy
+from cachepilot.sense.wire_curves import value_at
 
 MIB = 1 << 20
 NOW_S = 1_790_000_000.0
@@ -71,6 +77,7 @@ def slo(kind: str, target: float, measured: float, state: str = "kept") -> SloVi
         attainable_ops=6300.0,
         state=state,
         met=met,
+        verdict=VERDICTS[met],
         attainment=0.994 if met else 0.61,
         why=f"target {target:g}, {measured:g} predicted",
         windows_total=3600,
@@ -183,6 +190,20 @@ CURVES = CurvesView(
 )
 
 
+def ranking(found: TenantView) -> list[PolicyView]:
+    """All policies at the limit of a tenant."""
+    size = found.limit_bytes
+    ranked = [
+        RankedPolicy(policy, value_at(CURVES.sizes_bytes, ratios, 1.0, size), bars[0], True)
+        for policy, ratios, bars in zip(
+            CURVES.policies, CURVES.miss_ratio, CURVES.error_bar, strict=True
+        )
+    ]
+    ranked.sort(key=lambda one: one.miss_ratio)
+    known = Explanation(found.cgroup, None, None, None, None, None, None, Held.NOT, tuple(ranked))
+    return policies_of(known, found.policy)
+
+
 def decision(number: int, event: str, cgroup: str = "/db") -> DecisionView:
     measured = None if event in ("trial", "recommended") else 5240.0
     return DecisionView(
@@ -249,6 +270,8 @@ class FakeService:
             else "no curves yet",
             needed_for_slo_bytes=472 * MIB if learned else None,
             read_latency_total=[0, 0, 3],
+            policies=ranking(found) if learned else [],
+            prediction_error=prediction_error(5300.0, found.throughput_ops) if learned else None,
         )
 
     def course(self, cgroup: str, node: str | None, span: Span) -> CourseView:

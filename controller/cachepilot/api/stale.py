@@ -15,7 +15,8 @@ def stale_node(view: NodeView, why: str) -> NodeView:
 
 def stale_tenant(view: TenantView, why: str) -> TenantView:
     """A tenant without readings: of no SLO it is known whether it is met."""
-    unknown = {"measured": None, "met": None, "attainment": None, "state": STATE, "why": why}
+    unknown = {"measured": None, "met": None, "attainment": None, "why": why}
+    unknown |= {"state": STATE, "verdict": STATE}
     slos = [slo.model_copy(update=unknown) for slo in view.slos]
     return view.model_copy(update={**UNKNOWN, "stale": True, "slos": slos})
 
@@ -23,4 +24,5 @@ def stale_tenant(view: TenantView, why: str) -> TenantView:
 def stale_detail(detail: TenantDetail, why: str) -> TenantDetail:
     """A tenant of which nothing is planned; `why` says so before all else."""
     told = "; ".join(filter(None, (why, detail.why)))
-    return detail.model_copy(update={"tenant": stale_tenant(detail.tenant, why), "why": told})
+    tenant = stale_tenant(detail.tenant, why)
+    return detail.model_copy(update={"tenant": tenant, "why": told, "prediction_error": None})

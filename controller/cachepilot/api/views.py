@@ -3,6 +3,8 @@
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from cachepilot.api.shapes.objectives import ObjectiveShape
 from cachepilot.api.shapes.views import (
     ConditionView,
@@ -10,6 +12,7 @@ from cachepilot.api.shapes.views import (
     DemandView,
     NodeView,
     RecommendationView,
+    PolicyView,
     SloView,
     TenantDetail,
     TenantView,
@@ -24,8 +27,9 @@ from cachepilot.fleet.rivals import Rival
 from cachepilot.node.freshness import NEVER_HEARD
 from cachepilot.node.loop import NodeLoop
 from cachepilot.node.protection import why_floor, why_kept
+from cachepilot.node.shown.readings import shown_readings
 from cachepilot.node.shown.report import Report
-from cachepilot.plan.explanation import explain
+from cachepilot.plan.explanation import Explanation, explain
 from cachepilot.plan.problem.asked import NOTHING_FIXED
 from cachepilot.plan.problem.config import Config
 from cachepilot.sense.collect import Seen
@@ -99,8 +103,7 @@ def tenant_view(node: str, report: Report, cgroup: str) -> TenantView:
     tenant, told = seen.tenant, seen.wire
     objective, last = report.objectives.of(cgroup), report.last.get(cgroup)
     fixed, window = objective.fixed or NOTHING_FIXED, seen.window
-    trial = report.trials.get(cgroup)
-    accessed = window is not None and seen.sample is not None
+    trial, shown = report.trials.get(cgroup), shown_readings(seen)
     return TenantView.of_checked(
         node=node,
         cgroup=cgroup,
@@ -109,10 +112,10 @@ def tenant_view(node: str, report: Report, cgroup: str) -> TenantView:
         target_limit_bytes=told.target_limit_bytes,
         floor_bytes=tenant.floor_bytes,
         current_bytes=told.current_bytes,
-        hit_ratio=1 - tenant.indicators.miss_ratio if accessed else None,
-        throughput_ops=None if window is None else window.ops,
+        hit_ratio=shown.hit_ratio,
+        throughput_ops=shown.throughput_ops,
         indicator=str(seen.indicator),
-        latency_p99_us=tenant.indicators.latency_p99_us,
+        latency_p99_us=shown.latency_p99_us,
         device_iops=None if window is None else window.block_reads,
         mode=str(objective.mode),
         priority=objective.priority,
@@ -123,7 +126,10 @@ def tenant_view(node: str, report: Report, cgroup: str) -> TenantView:
         trusted=tenant.trust.trusted,
         distrust=tenant.trust.reason,
         interference=told.interference,
-        slos=[SloView.of_checked(**vars(one)) for one in report.slos.get(cgroup, [])],
+        slos=[
+            SloView.of_checked(**vars(one), verdict=one.verdict)
+            for one in report.slos.get(cgroup, [])
+        ],
         trial=None if trial is None else TrialView.of_checked(**vars(trial)),
         last_decision="" if last is None else last.text,
         last_decision_s=None if last is None else last.time_s,
@@ -154,20 +160,45 @@ def tenant_detail(
     action = _action(report, cgroup)
     stated = stated.among(workloads_of([seen.wire]))
     known = explain(report.collected.snapshot, report.objectives, config, cgroup)
+    tenant = tenant_view(node, report, cgroup)
+    predicted_ops = None if seen.window is None else known.throughput_ops
     return TenantDetail(
-        tenant=tenant_view(node, report, cgroup),
+        tenant=tenant,
         curves=_curves(seen),
         demand=_demand(seen),
         predicted_miss_ratio=known.miss_ratio,
-        predicted_ops=None if seen.window is None else known.throughput_ops,
+        predicted_ops=predicted_ops,
         best_policy=known.best_policy,
         why=_why(report, seen, action, report.objectives.of(cgroup)),
         needed_for_slo_bytes=known.needed_for_slo_bytes,
         needed_policy=known.needed_policy,
+        policies=policies_of(known, tenant.policy),
+        prediction_error=prediction_error(predicted_ops, tenant.throughput_ops),
         read_latency_total=list(seen.wire.counters.read_latency_total),
         stated=_stated(stated.of(cgroup)),
         inherited=_stated(stated.of_globs(cgroup)),
     )
+
+
+def policies_of(known: Explanation, present: str) -> list[PolicyView]:
+    """The ranking in words: what is best is what stands first."""
+    found, is_first_allowed = [], True
+    for at, one in enumerate(known.ranking):
+        words = ["in use"] if one.policy == present else []
+        if one.allowed and is_first_allowed:
+            words.append("best" if at == 0 else "best allowed")
+            is_first_allowed = False
+        elif not one.allowed:
+            words.append("not allowed")
+        found.append(PolicyView(**vars(one), note=", ".join(words)))
+    return found
+
+
+def prediction_error(predicted_ops: float | None, measured_ops: float | None) -> float | None:
+    """By which share a prediction is above what is measured."""
+    if predicted_ops is None or not measured_ops:
+        return None
+    return predicted_ops / measured_ops - 1
 
 
 def _stated(objective: Objective) -> ObjectiveShape | None:
@@ -187,15 +218,19 @@ def _action(report: Report, cgroup: str) -> Action | None:
 
 
 def _curves(seen: Seen) -> CurvesView | None:
-    """Curves over limits, as they are planned with."""
+    """Curves over limits, as they are planned with where they are trusted."""
     if seen.measured is None:
         return None
-    curves = seen.measured.curves
+    curves, planned = seen.measured.curves, seen.tenant.curves
+    if planned is not None and planned.policies == curves.policies:
+        curves = planned
     return CurvesView(
         policies=list(curves.policies),
         sizes_bytes=curves.sizes_bytes.tolist(),
         miss_ratio=curves.miss_ratio.tolist(),
-        error_bar=seen.measured.error_bar.tolist(),
+        error_bar=np.zeros_like(curves.miss_ratio).tolist()
+        if curves.error_bar is None
+        else curves.error_bar.tolist(),
         sampled=seen.measured.sampled,
         rate=seen.measured.rate,
     )

@@ -192,9 +192,11 @@ class Member:
     def decision(
         self, time_s: float, cgroup: str, event: Event, why: str, measured: Reading | None = None
     ) -> Decision:
-        """What is told of it."""
+        """What is told of it: `why` is of all members, what it did itself stands behind that."""
         before, after = (Setting(self.policy, one) for one in (self.from_bytes, self.to_bytes))
         readings = self.baseline, self.predicted, measured or Reading()
+        if measured is not None:
+            why = "; ".join(filter(None, (why, against_prediction(self.predicted, measured))))
         return Decision(time_s, cgroup, event, before, after, why, *readings)
 
 

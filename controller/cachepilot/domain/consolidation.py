@@ -23,6 +23,8 @@ class LeastMemory:
     known: bool
     kept: bool
     more_of_this_kind: int
+    note: str = ""
+    """What is said of the row, in words that follow from its numbers."""
 
 
 @dataclass(frozen=True)

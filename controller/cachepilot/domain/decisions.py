@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cachepilot.quick_records import quickly_made
+from cachepilot.readable import number
 
 
 class Event(StrEnum):
@@ -33,6 +34,16 @@ class Reading:
 
     ops: float | None = None
     miss_ratio: float | None = None
+
+
+def against_prediction(predicted: Reading, measured: Reading) -> str:
+    """What one tenant did, in words that follow from the numbers; empty where one is not known."""
+    told, did = predicted.ops, measured.ops
+    if not told or did is None:
+        return ""
+    off = round(100 * (did / told - 1))
+    words = f"{abs(off)}% {'more' if off > 0 else 'less'} than predicted" if off else "as predicted"
+    return f"this tenant did {number(did)} ops/s, {words}"
 
 
 @dataclass(frozen=True)

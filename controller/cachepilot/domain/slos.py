@@ -53,13 +53,18 @@ class SloTotal:
     met: int
 
 
+VERDICTS = {True: "met", False: "missed", None: "not measured"}
+"""What is said of an SLO by what was measured last."""
+
+
 @dataclass(frozen=True)
 class SloStatus:
     """One SLO: target, what is measured, what is predicted, and how often it was met.
 
     Values are in the unit of `kind`: operations per second, microseconds, or a ratio.
-    `attainment` is the share of the windows of the last hour in which it was met. Totals are of
-    the windows since it was first stated; None where they are not counted.
+    `met` is by `measured`, `state` by what is `predicted` of the plan. `attainment` is the share of
+    the windows of the last hour in which it was met, since it has this target. Totals are of the
+    windows since it was first stated; None where they are not counted.
     """
 
     kind: str
@@ -74,3 +79,8 @@ class SloStatus:
     why: str
     windows_total: int | None = None
     windows_met_total: int | None = None
+
+    @property
+    def verdict(self) -> str:
+        """`met`, `missed` or `not measured`: by what was measured last."""
+        return VERDICTS[self.met]

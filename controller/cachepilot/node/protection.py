@@ -122,8 +122,16 @@ def why_floor(seen: Seen, objective: Objective) -> str:
 
 
 def why_kept(seen: Seen, objective: Objective, action: Action) -> str:
-    """What a tenant keeps of its first throughput, when it has no more than that; else empty."""
-    if not 0 < action.throughput_ops <= (1 + AT_FLOOR_SHARE) * action.kept_ops:
+    """What a tenant keeps of its first throughput, when it has no more than that; else empty.
+
+    One that is predicted to have less than it is to keep is told so.
+    """
+    ops, kept_ops = action.throughput_ops, action.kept_ops
+    if not 0 < ops <= (1 + AT_FLOOR_SHARE) * kept_ops:
         return ""
-    first = human_bytes(seen.tenant.first_bytes)
-    return f"keeps {100 * objective.keep:g}% of its throughput at its first memory of {first}"
+    first = f"its throughput at its first memory of {human_bytes(seen.tenant.first_bytes)}"
+    asked = f"{100 * objective.keep:g}%"
+    if ops >= (1 - AT_FLOOR_SHARE) * kept_ops:
+        return f"keeps {asked} of {first}"
+    has = f"{100 * objective.keep * ops / kept_ops:.2g}%"
+    return f"is predicted {has} of {first}, of which it is to keep {asked}"

@@ -15,11 +15,25 @@ from cachepilot.plan.problem.config import Config
 from cachepilot.plan.problem.limits import bounds
 from cachepilot.plan.problem.packed_curves import PackedCurves
 from cachepilot.plan.problem.problem import Problem, build
+from cachepilot.sense.wire_curves import value_at
 from cachepilot.sizes import pages_up
 
 SHOWN = frozenset(Held) - {Held.NO_CURVES}
 """Whose curves are shown, trusted or not: `held` says which they are."""
 BISECTIONS = 48
+
+
+@dataclass(frozen=True)
+class RankedPolicy:
+    """One policy at the limit that a tenant has: what is predicted, and whether it may be had.
+
+    `error_bar` is half the width of that of the curve there, 0 where none is known.
+    """
+
+    policy: str
+    miss_ratio: float
+    error_bar: float
+    allowed: bool
 
 
 @dataclass(frozen=True)
@@ -30,7 +44,8 @@ class Explanation:
     `best_policy` has the lowest miss ratio at its present limit, `best_miss_ratio`, of those that
     it may be under. `needed_for_slo_bytes` under `needed_policy` is the least memory that keeps
     every SLO, the device waiting as long as it then would; None when no memory of the node would,
-    or there is no SLO. `held` says whether the curves may be believed.
+    or there is no SLO. `held` says whether the curves may be believed. `ranking` has every policy
+    with a curve, the lowest miss ratio first: `best_policy` is its first that is allowed.
     """
 
     cgroup: str
@@ -41,6 +56,7 @@ class Explanation:
     needed_for_slo_bytes: int | None
     needed_policy: str | None
     held: Held
+    ranking: tuple[RankedPolicy, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,6 +95,18 @@ class _Seen:
             else:
                 bad = middle
         return good
+
+    def ranking(self, present: str) -> tuple[RankedPolicy, ...]:
+        """Every policy that has a curve, by its miss ratio at the limit; of equals `present`."""
+        curves = self.asked.curves[self.row]
+        sizes, limit = curves.sizes_bytes.tolist(), int(self.problem.current_bytes[self.row])
+        bars = curves.error_bar
+        found = []
+        for i, policy in enumerate(curves.policies):
+            bar = 0.0 if bars is None else value_at(sizes, bars[i].tolist(), 0.0, limit)
+            miss = value_at(sizes, curves.miss_ratio[i].tolist(), 1.0, limit)
+            found.append(RankedPolicy(policy, miss, bar, bool(self.problem.usable[self.row, i])))
+        return tuple(sorted(found, key=lambda one: (one.miss_ratio, one.policy != present)))
 
     def needed(self) -> tuple[int, int] | None:
         """The least limit that keeps every SLO, and its policy; None when none does.
@@ -127,9 +155,8 @@ def explain(snapshot: Snapshot, objectives: Objectives, config: Config, cgroup: 
     if curves is NO_CURVES:
         return Explanation(cgroup, None, None, None, None, None, None, held)
     names = curves.policies
-    cells = problem.curves.cells(problem.current_bytes[:, None])
-    ratios, policies = problem.curves.least_miss(cells, problem.usable)
-    best = int(policies[row, 0])
+    ranking = seen.ranking(tenant.policy)
+    best = next((one for one in ranking if one.allowed), None)
     known = tenant.policy in names
     miss = float(problem.present_miss[row]) if known else None
     needed = seen.needed()
@@ -137,9 +164,10 @@ def explain(snapshot: Snapshot, objectives: Objectives, config: Config, cgroup: 
         cgroup=cgroup,
         miss_ratio=miss,
         throughput_ops=None if miss is None else seen.ops_at(miss),
-        best_policy=names[best] if best >= 0 else None,
-        best_miss_ratio=float(ratios[row, 0]) if best >= 0 else None,
+        best_policy=None if best is None else best.policy,
+        best_miss_ratio=None if best is None else best.miss_ratio,
         needed_for_slo_bytes=None if needed is None else needed[0],
         needed_policy=None if needed is None else names[needed[1]],
         held=held,
+        ranking=ranking,
     )

@@ -86,6 +86,8 @@ class LeastMemory(Shape):
     """Whether the SLOs, or what it does now without any, can be kept at all, if that is known."""
     more_of_this_kind: int
     """How many more tenants like this one fit on its node, by memory and by device."""
+    note: str = ""
+    """What is said of the row, in words that follow from its numbers."""
 
 
 class Consolidation(Shape):

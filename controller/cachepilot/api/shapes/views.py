@@ -81,7 +81,7 @@ class SloView(View):
     state: str
     met: bool | None
     attainment: float | None
-    """Share of the windows of the last hour in which it was met."""
+    """Share of the windows of the last hour in which it was met, since it has this target."""
     why: str
     windows_total: int | None = None
     """Windows in which it was judged since it was first stated, as stored: some intervals late.
@@ -90,6 +90,9 @@ class SloView(View):
     """
     windows_met_total: int | None = None
     """Those in which it was met."""
+    verdict: str = ""
+    """`met`, `missed`, `not measured` or `stale`: by what was measured last. `state` is what is
+    predicted of the plan."""
 
 
 class TrialView(View):
@@ -192,12 +195,29 @@ class CurvesView(View):
 
 
 class DemandView(View):
-    """The fitted throughput model; `error_pct` is that of its one-step predictions so far."""
+    """The fitted throughput model.
+
+    `error_pct` is by how much it was off so far when it was given the miss ratio that was measured:
+    a part of `prediction_error`, whose other part is the curve's.
+    """
 
     service_us: float
     accesses_per_op: float
     concurrency: float
     error_pct: float | None
+
+
+class PolicyView(View):
+    """One policy at the limit that a tenant has; what `note` says is read off the order."""
+
+    policy: str
+    miss_ratio: float
+    """Predicted."""
+    error_bar: float
+    allowed: bool
+    """Whether the objectives and pins of the tenant leave it the policy."""
+    note: str
+    """`in use`; `best`: none has a lower miss ratio; `best allowed`: none that is allowed has."""
 
 
 class TenantDetail(View):
@@ -210,12 +230,16 @@ class TenantDetail(View):
     """At the present policy and size, by the curves."""
     predicted_ops: float | None
     best_policy: str | None
-    """The one with the lowest miss ratio at the present size."""
+    """Of those that are allowed, the one with the lowest miss ratio at the present size."""
     why: str
     needed_for_slo_bytes: int | None
     """The least memory that keeps every SLO under `needed_policy`; None when none would."""
     read_latency_total: list[int]
     needed_policy: str | None = None
+    policies: list[PolicyView] = Field(default=[])
+    """Every policy with a curve at the present limit, the lowest miss ratio first."""
+    prediction_error: float | None = None
+    """`predicted_ops` over what is measured, less 1; None where either is not known."""
     stated: ObjectiveShape | None = None
     """The objective that holds for it now, of its path or of a glob; None when none names it."""
     inherited: ObjectiveShape | None = None

@@ -21,9 +21,10 @@ def _saved(saved_bytes: int) -> str:
 
 
 def _slos(row: LeastMemory) -> Text:
-    """What can be said of the SLOs of a tenant."""
+    """What can be said of the SLOs of a tenant; of one without any, when it would lose."""
     if not row.promised:
-        return Text("-", "dim")
+        loses = row.known and not row.kept
+        return Text("would be slower", "red") if loses else Text("-", "dim")
     if not row.known:
         return Text("not known", "yellow")
     return Text("kept", "green") if row.kept else Text("cannot be kept", "red")

@@ -3,7 +3,6 @@
 
 from collections.abc import Iterator
 
-import numpy as np
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -26,48 +25,29 @@ PLOT_COLUMNS_MAX = 100
 DEFAULT_POLICY = "default"
 
 
-def _ranking(curves: CurvesView, size_bytes: int) -> list[tuple[str, float, float]]:
-    """(policy, miss ratio, error bar) at a limit, the lowest miss ratio first."""
-    sizes = [0, *curves.sizes_bytes]
-    rows = [
-        (
-            policy,
-            float(np.interp(size_bytes, sizes, [1.0, *ratios])),
-            float(np.interp(size_bytes, sizes, [0.0, *bars])),
-        )
-        for policy, ratios, bars in zip(
-            curves.policies, curves.miss_ratio, curves.error_bar, strict=True
-        )
-    ]
-    return sorted(rows, key=lambda row: row[1])
-
-
-def _shown(detail: TenantDetail, ranking: list[tuple[str, float, float]]) -> list[str]:
+def _shown(detail: TenantDetail) -> list[str]:
     """The policies to draw: the present one, the kernel's own, then the best; at most six."""
-    best = [policy for policy, _, _ in ranking]
+    best = [one.policy for one in detail.policies]
     wanted = dict.fromkeys([detail.tenant.policy, DEFAULT_POLICY, *best])
     return [policy for policy in wanted if policy in best][: len(STYLES)]
 
 
 def _plot(detail: TenantDetail, curves: CurvesView, size_bytes: int, width: int) -> Text:
     ratios = dict(zip(curves.policies, curves.miss_ratio, strict=True))
-    lines = [Line(name, ratios[name]) for name in _shown(detail, _ranking(curves, size_bytes))]
+    lines = [Line(name, ratios[name]) for name in _shown(detail)]
     hit_ratio = detail.tenant.hit_ratio
     here = None if hit_ratio is None else (size_bytes, 1 - hit_ratio)
     return curve_plot(curves.sizes_bytes, lines, here, min(width, PLOT_COLUMNS_MAX))
 
 
-def _policies(detail: TenantDetail, curves: CurvesView, size_bytes: int) -> Table:
+def _policies(detail: TenantDetail, size_bytes: int) -> Table:
     table = tables.new_table(f"policies at {human_bytes(size_bytes)} of memory")
     tables.add_columns(table, ["policy"], "left")
     tables.add_columns(table, ["miss ratio", "±"])
     tables.add_columns(table, [""], "left")
-    for policy, miss_ratio, bar in _ranking(curves, size_bytes):
-        words = {detail.tenant.policy: "in use", detail.best_policy: "best"}
-        if detail.tenant.policy == detail.best_policy:
-            words = {detail.best_policy: "in use, best"}
-        name = tables.best(policy, policy == detail.tenant.policy)
-        table.add_row(name, f"{miss_ratio:.4f}", f"{bar:.4f}", words.get(policy, ""))
+    for one in detail.policies:
+        name = tables.best(one.policy, one.policy == detail.tenant.policy)
+        table.add_row(name, f"{one.miss_ratio:.4f}", f"{one.error_bar:.4f}", one.note)
     return table
 
 
@@ -75,37 +55,42 @@ def _measured(detail: TenantDetail) -> Table:
     tenant = detail.tenant
     table = tables.new_table()
     tables.add_columns(table, [""], "left")
-    tables.add_columns(table, ["predicted", "measured"])
+    tables.add_columns(table, ["predicted", "measured", "prediction off by"])
     miss_ratio = None if tenant.hit_ratio is None else 1 - tenant.hit_ratio
     predicted = formats.share(detail.predicted_miss_ratio, 2)
-    table.add_row("miss ratio", predicted, formats.share(miss_ratio, 2))
+    table.add_row("miss ratio", predicted, formats.share(miss_ratio, 2), "")
     table.add_row(
         f"operations/s ({tenant.indicator})",
         formats.count(detail.predicted_ops),
         formats.count(tenant.throughput_ops),
+        formats.UNKNOWN if detail.prediction_error is None else f"{detail.prediction_error:+.1%}",
     )
     return table
 
 
 def _slo(slo: SloView) -> Text:
-    kind = slo.kind
-    line = Text(f"SLO {kind} {formats.slo_value(kind, slo.target)}: ")
-    line.append(slo.state, "green" if slo.met else "bold red")
-    line.append(
-        f"; measured {formats.slo_value(kind, slo.measured)}, "
-        f"predicted {formats.slo_value(kind, slo.predicted)}, "
-        f"attainable {formats.slo_value(kind, slo.attainable)}, "
-        f"met in {formats.share(slo.attainment)} of the last hour"
+    target, measured, predicted, attainable = formats.slo_values(
+        slo.kind, slo.target, slo.measured, slo.predicted, slo.attainable
     )
+    line = Text(f"SLO {slo.kind} {target}: ")
+    line.append(slo.verdict, tables.VERDICT_STYLES.get(slo.verdict, ""))
+    line.append(f"; measured {measured}, met in {formats.share(slo.attainment)} of the last hour")
+    if slo.state != slo.verdict:
+        line.append(f"; plan: {slo.state}, predicted {predicted}, attainable {attainable}")
     return line.append(f"\n  {slo.why}") if slo.why else line
 
 
 def _needed(detail: TenantDetail) -> str:
     if detail.needed_for_slo_bytes is None:
-        return "needed: no memory of this node keeps every SLO, under any policy"
-    policy = detail.needed_policy or detail.best_policy or detail.tenant.policy
-    amount = human_bytes(detail.needed_for_slo_bytes)
-    return f"needed: {amount} under {policy} keep every SLO"
+        return "needed, predicted: no memory of this node meets every SLO, under any policy"
+    tenant, needed = detail.tenant, detail.needed_for_slo_bytes
+    policy = detail.needed_policy or detail.best_policy or tenant.policy
+    told = f"needed, predicted: {human_bytes(needed)} under {policy} meet every SLO"
+    has = tenant.limit_bytes or tenant.current_bytes
+    is_missed = any(slo.met is False for slo in tenant.slos)
+    if is_missed and tenant.policy == policy and has >= needed:
+        told += f"; it has {human_bytes(has)} and misses one: the prediction is off"
+    return told
 
 
 def _named(workload: WorkloadView) -> str:
@@ -165,13 +150,14 @@ def explained(detail: TenantDetail, width: int) -> Iterator[RenderableType]:
     size_bytes = tenant.limit_bytes or tenant.current_bytes
     yield Text(f"miss ratio by memory; ● measured now; {curves.sampled:,} accesses sampled")
     yield _plot(detail, curves, size_bytes, width)
-    yield _policies(detail, curves, size_bytes)
+    yield _policies(detail, size_bytes)
     if detail.demand is not None:
         demand = detail.demand
+        off = formats.UNKNOWN if demand.error_pct is None else f"{demand.error_pct:.1f}%"
         yield Text(
             f"model: {demand.service_us:.4g} us of service and {demand.accesses_per_op:.3g} "
-            f"accesses per operation, {demand.concurrency:.3g} at a time; its predictions were "
-            f"off by {formats.UNKNOWN if demand.error_pct is None else f'{demand.error_pct:.1f}%'}"
+            f"accesses per operation, {demand.concurrency:.3g} at a time; given the measured miss "
+            f"ratio it is off by {off} on average, without the error of the curve"
         )
 
 

@@ -48,13 +48,15 @@ def node_line(node: NodeView) -> Text:
 
 
 def slo_text(slo: SloView) -> Text:
-    """An SLO in short: the share of windows that met it, kind and bound."""
+    """An SLO in short: the share of windows that met it, kind and bound; what is wrong."""
     bound = "≤" if slo.kind == "latency_p99_us" else "≥"
     target = formats.share(slo.target) if slo.kind == "hit_ratio" else formats.count(slo.target)
     text = f"{formats.share(slo.attainment)} {SLO_NAMES.get(slo.kind, slo.kind)} {bound} {target}"
-    if slo.state not in ("kept", ""):
-        text += f", {slo.state}"
-    return Text(text, style={True: "green", False: "red", None: ""}[slo.met])
+    if slo.verdict != "met":
+        text += f", {slo.verdict}"
+    if slo.state not in ("kept", "unmeasured", slo.verdict):
+        text += f", plan: {slo.state}"
+    return Text(text, style=tables.VERDICT_STYLES.get(slo.verdict, ""))
 
 
 def _policy(tenant: TenantView) -> str:

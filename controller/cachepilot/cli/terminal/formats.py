@@ -5,10 +5,12 @@ import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import TypeVar
 
 from cachepilot.api.shapes.views import RecommendationView
 from cachepilot.errors import InputError
+from cachepilot.readable import apart
 from cachepilot.sizes import PAGE_BYTES, human_bytes, pages_down, parse_size
 
 UNKNOWN = "-"
@@ -68,6 +70,21 @@ def slo_value(kind: str, value: float | None) -> str:
         return UNKNOWN
     unit = {"throughput_ops": " ops/s", "latency_p99_us": " us"}.get(kind)
     return share(value) if unit is None else f"{count(value)}{unit}"
+
+
+def _exact(kind: str, value: float, digits: int) -> str:
+    if kind == "hit_ratio":
+        return f"{value:.{digits + 1}%}"
+    return f"{value:,.{digits}f}{' us' if kind == 'latency_p99_us' else ' ops/s'}"
+
+
+def slo_values(kind: str, *values: float | None) -> list[str]:
+    """Values beside the first, a target, in the unit of its promise.
+
+    One that misses the target by little has as many digits as it takes to see that.
+    """
+    found = apart(values, partial(slo_value, kind), partial(_exact, kind))
+    return [UNKNOWN if one is None else one for one in found]
 
 
 def parse_bytes(option: str, text: str, of_bytes: int | None = None) -> int:

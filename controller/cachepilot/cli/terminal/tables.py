@@ -18,6 +18,8 @@ from cachepilot.cli.terminal.output import Form, form
 PIPE_COLUMNS = 160
 ALL_COLUMNS = 1000
 WIDE_COLUMNS = 110
+VERDICT_STYLES = {"met": "green", "missed": "bold red", "stale": "bold red"}
+"""Of what is said of an SLO."""
 SPARKS = "▁▂▃▄▅▆▇█"
 
 

@@ -26,6 +26,7 @@ from cachepilot.domain.snapshot import FloatArray, IntArray
 from cachepilot.domain.units import US_PER_S
 from cachepilot.node.series.course_rings import NAN, POINTS, Ring, grown
 from cachepilot.node.series.packing import packed
+from cachepilot.node.shown.readings import shown_readings
 from cachepilot.node.shown.report import Report
 from cachepilot.sense.collect import Seen
 from cachepilot.sense.latency import lower_bound_us
@@ -74,11 +75,12 @@ def _values(seen: Seen, predicted_ops: float | None) -> tuple[float, ...]:
     counters = told.counters
     readings: tuple[float, ...] = (NAN, NAN, NAN, NAN)
     if window is not None:
-        p99_us, predicted = window.latency_p99_us, predicted_ops
+        shown = shown_readings(seen)
+        hit_ratio, p99_us = shown.hit_ratio, shown.latency_p99_us
         readings = (
-            window.ops,
-            NAN if predicted is None else predicted,
-            window.miss_ratio,
+            NAN if shown.throughput_ops is None else shown.throughput_ops,
+            NAN if predicted_ops is None else predicted_ops,
+            NAN if hit_ratio is None else 1 - hit_ratio,
             NAN if p99_us is None else p99_us,
         )
     return (

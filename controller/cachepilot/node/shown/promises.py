@@ -12,7 +12,8 @@ from cachepilot.domain.planned import SloOutcome, SloState
 from cachepilot.model.throughput_error import TargetError
 from cachepilot.node.deciding.memory import miss_at, ops_at
 from cachepilot.node.deciding.tenant_state import TenantState
-from cachepilot.node.shown.slo_windows import is_met, measured, promises
+from cachepilot.node.shown.readings import measured
+from cachepilot.node.shown.slo_windows import is_met, promises
 from cachepilot.plan.slo_outcomes import meets
 from cachepilot.readable import number
 from cachepilot.sense.collect import Collected

@@ -9,7 +9,8 @@ from cachepilot.domain.recorded import RunningTrial
 from cachepilot.domain.slos import SloStatus
 from cachepilot.node.deciding.decider import NodeState
 from cachepilot.node.shown.advice import Advice
-from cachepilot.node.shown.slo_windows import SloWindows, is_met, measured, promises
+from cachepilot.node.shown.readings import measured
+from cachepilot.node.shown.slo_windows import SloWindows, is_met, promises
 from cachepilot.sense.collect import Collected
 from cachepilot.sense.filling import FILLED_S
 

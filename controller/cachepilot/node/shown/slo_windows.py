@@ -22,6 +22,7 @@ from cachepilot.domain.slos import (
     SloTarget,
     SloTotal,
 )
+from cachepilot.node.shown.readings import measured
 from cachepilot.node.shown.slo_hours import HOUR_S, SloHours
 from cachepilot.sense.collect import Collected, Seen
 
@@ -34,15 +35,6 @@ class Minute:
 
     windows: int = 0
     met: int = 0
-
-
-def measured(kind: str, seen: Seen) -> float | None:
-    """The last interval in the unit of an SLO; None when nothing was done in it."""
-    if kind == "latency_p99_us":
-        return seen.tenant.indicators.latency_p99_us
-    if seen.sample is None:
-        return None
-    return seen.sample.ops if kind == "throughput_ops" else 1 - seen.sample.miss_ratio
 
 
 def promises(objective: Objective) -> list[tuple[str, float]]:

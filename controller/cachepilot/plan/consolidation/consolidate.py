@@ -20,9 +20,11 @@ from cachepilot.plan.problem.asked import Asked
 from cachepilot.plan.problem.config import Config
 from cachepilot.sizes import human_bytes
 
+KEPT = f"{100 * (1 - TOLERANCE):g}%"
 ASSUMED = (
     "predicted, not measured; it holds when every tenant of the node has its least memory",
-    f"without an SLO a tenant keeps {100 * (1 - TOLERANCE):g}% of its present throughput",
+    f"without an SLO the least memory gives {KEPT} of the present throughput: more than a tenant has "
+    "where reads wait longer once the others have their least",
     "SLOs of throughput and latency are met even if the model errs as it did on average, "
     f"up to {100 * MODEL_ERROR_MAX:g}%",
     "a drained node's tenants go where policies and curves are taken to be the same",
@@ -41,6 +43,19 @@ def _is_known(tenant: Tenant, objective: Objective, follows: bool, kept: bool) -
     return has_p99 and (follows or kept)
 
 
+def row_note(limit_bytes: int, least_bytes: int, promised: bool, kept: bool, known: bool) -> str:
+    """What a row says: what the least memory gives, and what that takes or frees."""
+    what = "its SLOs" if promised else f"{KEPT} of its present throughput"
+    if not known:
+        return f"not known: what {what} would take"
+    if not kept:
+        return f"{what}: with no memory of this node"
+    free = limit_bytes - least_bytes
+    if free < 0:
+        return f"{what} would take {human_bytes(-free)} more"
+    return f"{what}, and {human_bytes(free)} less than now" if free else f"{what}, as it is now"
+
+
 def _rows(place: Place) -> list[LeastMemory]:
     """One row per tenant of a node; a node that is short of memory has no room for more."""
     point, asked = place.table.least, place.promises.asked
@@ -49,6 +64,8 @@ def _rows(place: Place) -> list[LeastMemory]:
         follows, kept = bool(place.promises.follows[i]), bool(point.kept[i])
         objective = asked.objectives[i]
         policy = asked.curves[i].policies[int(point.policy[i])] if follows else tenant.policy
+        known = _is_known(tenant, objective, follows, kept)
+        least = int(point.size_bytes[i])
         rows.append(
             LeastMemory(
                 node=place.name,
@@ -56,11 +73,12 @@ def _rows(place: Place) -> list[LeastMemory]:
                 policy=tenant.policy,
                 limit_bytes=tenant.limit_bytes,
                 least_policy=policy,
-                least_bytes=int(point.size_bytes[i]),
+                least_bytes=least,
                 promised=objective.has_slo,
-                known=_is_known(tenant, objective, follows, kept),
+                known=known,
                 kept=kept,
                 more_of_this_kind=place.table.more_like(i),
+                note=row_note(tenant.limit_bytes, least, objective.has_slo, known and kept, known),
             )
         )
     return rows

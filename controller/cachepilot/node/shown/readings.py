@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is shown as measured of a tenant: one source for its row, its SLOs and its time series.
+
+An SLO is judged on each interval, so the throughput and the hit ratio that stand beside it are of
+the last interval too. The p99 needs more reads than those of an interval: it is that of WINDOW.
+"""
+
+from dataclasses import dataclass
+
+from cachepilot.sense.collect import Seen
+
+
+@dataclass(frozen=True)
+class ShownReadings:
+    """Readings of one tenant; None for what is not known, or was not done."""
+
+    throughput_ops: float | None
+    hit_ratio: float | None
+    latency_p99_us: float | None
+
+
+def shown_readings(seen: Seen) -> ShownReadings:
+    """The readings of the last interval.
+
+    Of an interval in which nothing was done, or nothing accessed, an SLO is not judged; the
+    throughput is then that of the window, which falls to 0.
+    """
+    sample, window = seen.sample, seen.window
+    p99_us = seen.tenant.indicators.latency_p99_us
+    if sample is None:
+        return ShownReadings(None if window is None else window.ops, None, p99_us)
+    return ShownReadings(sample.ops, 1 - sample.miss_ratio, p99_us)
+
+
+def measured(kind: str, seen: Seen) -> float | None:
+    """What an SLO of this kind is judged on; None when nothing was done in the last interval."""
+    if kind != "latency_p99_us" and seen.sample is None:
+        return None
+    found: float | None = getattr(shown_readings(seen), kind)
+    return found
