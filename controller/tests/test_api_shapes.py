@@ -33,7 +33,7 @@ PAIRS: list[tuple[type[Shape], type, set[str]]] = [
     (WhatIfAnswer, what_if.WhatIfAnswer, set()),
     (WhatIfTenant, what_if.WhatIfTenant, set()),
     (DecisionView, RecordedDecision, {"in_force"}),
-    (SloView, SloStatus, set()),
+    (SloView, SloStatus, {"verdict"}),
     (TrialView, RunningTrial, set()),
 ]
 
@@ -49,7 +49,7 @@ def test_a_shape_is_made_of_nested_values() -> None:
     slo = SloStatus("hit_ratio", 0.9, 0.8, None, None, None, "kept", False, None, "why")
     row = what_if.WhatIfTenant("/a", "lru", 4096, 0.2, 10.0, "lfu", 8192, 0.1, 20.0, [slo])
     answer = WhatIfAnswer.of(what_if.WhatIfAnswer("n", [row], 0, 0.5, ["note"]))
-    assert answer.tenants[0].slos[0] == SloView.of_checked(**vars(slo))
+    assert answer.tenants[0].slos[0] == SloView.of_checked(**vars(slo), verdict="missed")
     assert answer.model_dump()["tenants"][0]["slos"][0]["target"] == 0.9
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from cachepilot.decide.gain import Gain
-from cachepilot.domain.decisions import Decision, Event, Reading, Setting
+from cachepilot.domain.decisions import Decision, Event, Reading, Setting, against_prediction
 from cachepilot.quick_records import quickly_made
 from cachepilot.sizes import PAGE_BYTES
 

@@ -9,7 +9,7 @@ from cachepilot.domain.planned import SloOutcome, SloState
 from cachepilot.domain.snapshot import Tenant
 from cachepilot.plan.outlook import Outlook, attainable_miss
 from cachepilot.plan.problem.problem import Problem
-from cachepilot.readable import number
+from cachepilot.readable import number, numbers
 
 MARGIN = 1e-6
 UNITS = {"throughput_ops": " ops/s", "latency_p99_us": " us at p99", "hit_ratio": " hit ratio"}
@@ -70,7 +70,8 @@ def _targets(objective: Objective) -> Iterator[tuple[str, float]]:
 
 def _why(kind: str, target: float, state: SloState, value: float, attainable: _Point) -> str:
     unit = UNITS[kind]
-    asked = f"target {number(target, 6)}{unit}, {number(value, 6)} predicted"
+    wanted, told = numbers((target, value), 6)
+    asked = f"target {wanted}{unit}, {told} predicted"
     most = f"{number(attainable.ops, 6)} ops/s at a miss ratio of {attainable.miss:.4f}"
     if attainable.wait_us > 0:
         wait = number(attainable.wait_us)

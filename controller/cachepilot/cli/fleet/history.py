@@ -52,6 +52,12 @@ def decisions_table(rows: list[DecisionView], width: int) -> Table:
     return table
 
 
+def nothing_text(tenant: str | None, node: str | None) -> str:
+    """What is said where there is no row: whether that is for what was asked for alone."""
+    asked = [f"{key} {value}" for key, value in (("tenant", tenant), ("node", node)) if value]
+    return f"no decision matches {', '.join(asked)}" if asked else "no decisions yet"
+
+
 @asking
 def command(
     remote: Controller,
@@ -76,4 +82,4 @@ def command(
         out = tables.console()
         out.print(decisions_table(parsed(list[DecisionView], rows), out.width))
     else:
-        print("no decisions yet")
+        print(nothing_text(tenant, node))

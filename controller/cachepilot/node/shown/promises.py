@@ -15,7 +15,7 @@ from cachepilot.node.deciding.tenant_state import TenantState
 from cachepilot.node.shown.readings import measured
 from cachepilot.node.shown.slo_windows import is_met, promises
 from cachepilot.plan.slo_outcomes import meets
-from cachepilot.readable import number
+from cachepilot.readable import number, numbers
 from cachepilot.sense.collect import Collected
 
 
@@ -121,5 +121,6 @@ class Promises:
         elif outcome.state is SloState.UNATTAINABLE:
             more = f"infeasible on this node, which reaches {number(most)} ops/s at most"
             more += ", others at their least"
-        asked = f"target {number(target, 6)} ops/s, {number(value, 6)} predicted"
+        wanted, predicted = numbers((target, value), 6)
+        asked = f"target {wanted} ops/s, {predicted} predicted"
         return replace(told, why=f"{asked}; {more}" if more else asked)

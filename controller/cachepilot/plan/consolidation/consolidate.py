@@ -23,8 +23,8 @@ from cachepilot.sizes import human_bytes
 KEPT = f"{100 * (1 - TOLERANCE):g}%"
 ASSUMED = (
     "predicted, not measured; it holds when every tenant of the node has its least memory",
-    f"without an SLO the least memory gives {KEPT} of the present throughput: more than a tenant has "
-    "where reads wait longer once the others have their least",
+    f"without an SLO the least memory gives {KEPT} of the present throughput: more memory than a"
+    " tenant has, where reads wait longer once the others have their least",
     "SLOs of throughput and latency are met even if the model errs as it did on average, "
     f"up to {100 * MODEL_ERROR_MAX:g}%",
     "a drained node's tenants go where policies and curves are taken to be the same",
