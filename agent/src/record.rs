@@ -7,7 +7,7 @@ use crate::bpf::sampler_layout::{Counts, Losses};
 use crate::bpf::sampler_load::SamplerSizes;
 use crate::bpf::source::AccessSource;
 use crate::bpf::watch::Watch;
-use crate::cgroup::Cgroup;
+use crate::cgroup::{Cgroup, tree};
 use crate::error::{Error, Result};
 use cachepilot_models::hash::threshold;
 use cachepilot_models::trace::{Header, Record, RecordWriter};
@@ -127,17 +127,14 @@ impl Recorder {
 
     /// Tracks the cgroup and all below it, as they are now.
     fn follow(&mut self) -> Result<()> {
-        let mut pending = vec![self.path.clone()];
-        while let Some(dir) = pending.pop() {
-            // One that vanishes meanwhile has nothing more to record.
-            let Ok(meta) = fs::metadata(&dir) else { continue };
-            if !self.tracked.contains(&meta.ino()) {
-                self.sampler.track(meta.ino(), SLOT, self.threshold)?;
-                self.tracked.push(meta.ino());
+        // One that vanishes meanwhile has nothing more to record.
+        let itself = fs::metadata(&self.path).map(|meta| meta.ino());
+        let below = tree::below(&self.path).filter_map(|dir| Some(dir.ok()?.id));
+        for id in itself.into_iter().chain(below) {
+            if !self.tracked.contains(&id) {
+                self.sampler.track(id, SLOT, self.threshold)?;
+                self.tracked.push(id);
             }
-            let entries = fs::read_dir(&dir).into_iter().flatten().flatten();
-            let dirs = entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
-            pending.extend(dirs.map(|e| e.path()));
         }
         Ok(())
     }

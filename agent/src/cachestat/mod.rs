@@ -18,14 +18,14 @@ use self::recent::{Recent, WorkingSets};
 use crate::bpf::sampler::Sampler;
 use crate::bpf::sampler_load::{MAX_CGROUPS, SamplerSizes};
 use crate::bpf::source::AccessSource;
+use crate::cgroup::fs::CgroupFs;
 use crate::cgroup::{self, Cgroup};
 use crate::curves::{CurvesConfig, CurvesSettings, PAGE_BYTES};
 use crate::error::Result;
-use crate::node::kernel::cgroup_fs::CgroupFs;
 use crate::node::kernel::host::Host;
-use crate::node::kernel::memory::CachedFiles;
 use crate::node::kernel::sampling::Sampling;
-use crate::node::kernel::tenants::Found;
+use crate::node::kernel::tenant::found::Found;
+use crate::node::kernel::tenant::memory::CachedFiles;
 use crate::policies::stats::CgroupStats;
 use crate::wire::{self, Counters, DEFAULT_POLICY};
 use cachepilot_models::curve::geometric_size_grid;
@@ -91,7 +91,7 @@ impl CacheStat {
     /// [`crate::Error::NoCgroup2`], [`crate::Error::NoMatch`] and their like; those of
     /// [`Sampler::open`].
     pub fn open(options: Options) -> Result<Self> {
-        let fs = CgroupFs::new(cgroup::mounted()?);
+        let fs = CgroupFs::new(cgroup::mount::mounted()?);
         let count = watched::find_some(&fs, &options.patterns)?.len();
         let room = count + count / 4 + SPARE_CGROUPS;
         let max_tenants = room.min(MAX_CGROUPS as usize) as u32;

@@ -3,7 +3,7 @@
 
 use super::cold::{Cold, cold};
 use crate::curves::predict;
-use crate::node::kernel::memory::CachedFiles;
+use crate::node::kernel::tenant::memory::CachedFiles;
 use crate::wire::{Counters, Curves, DEFAULT_POLICY};
 use std::ops::RangeInclusive;
 

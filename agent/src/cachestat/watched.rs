@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which cgroups are watched.
 
+use crate::cgroup::fs::CgroupFs;
 use crate::error::{Error, Result};
-use crate::node::kernel::cgroup_fs::CgroupFs;
-use crate::node::kernel::tenants::{Found, has_memory, matches, walk};
+use crate::node::kernel::tenant::found::{Found, has_memory, matches, walk};
 use std::collections::HashSet;
 
 /// Those that `patterns` match (paths below the mount, fnmatch(3) with slashes only by themselves),

@@ -43,7 +43,7 @@ impl Canary {
     /// What the system says.
     pub fn new(dir: &Path) -> Result<Self> {
         let name = format!("cachepilot-doctor-{}", id());
-        let path = cgroup::mounted()?.join(&name);
+        let path = cgroup::mount::mounted()?.join(&name);
         fs::create_dir(&path).map_err(Error::io(&path))?;
         let file = dir.join(name);
         // From here on, dropping it cleans up.

@@ -2,9 +2,8 @@
 //! What the host must have before anything can be tried.
 
 use super::Check;
-use crate::cgroup::{self, file_system_magic};
+use crate::cgroup::{self, mount::file_system_magic};
 use crate::policies::support;
-use std::fs;
 use std::path::Path;
 
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
@@ -40,7 +39,7 @@ fn root() -> Check {
 
 fn hierarchy() -> Vec<Check> {
     const NAMES: [&str; 3] = ["cgroup v2", "memory controller", "io controller"];
-    let mount = match cgroup::mounted() {
+    let mount = match cgroup::mount::mounted() {
         Ok(mount) => mount,
         Err(_) => {
             let step =
@@ -50,7 +49,7 @@ fn hierarchy() -> Vec<Check> {
             return [first].into_iter().chain(rest).collect();
         }
     };
-    let read = |name: &str| fs::read_to_string(mount.join(name)).unwrap_or_default();
+    let read = |name: &str| cgroup::fs::read(&mount.join(name)).unwrap_or_default();
     let (there, on) = (read("cgroup.controllers"), read("cgroup.subtree_control"));
     let has = |list: &str, controller: &str| list.split_whitespace().any(|c| c == controller);
     let shown = mount.display();

@@ -108,7 +108,7 @@ fn fired(sampler: &dyn AccessSource, name: &str, seen: u64, least: u64) -> Check
 fn limits(canary: &Canary) -> Vec<Check> {
     let path = |name: &str| canary.cgroup.path.join(name);
     let set = fs::write(path("memory.high"), LIMIT_BYTES.to_string())
-        .and_then(|()| fs::read_to_string(path("memory.high")));
+        .and_then(|()| canary.cgroup.read("memory.high"));
     let high = match set {
         Ok(text) if text.trim() == LIMIT_BYTES.to_string() => {
             Check::works("memory.high", format!("set to {LIMIT_BYTES} and read back"))
@@ -119,7 +119,7 @@ fn limits(canary: &Canary) -> Vec<Check> {
         }
         Err(error) => Check::missing("memory.high", error.to_string(), "is /sys writable?"),
     };
-    let current = || fs::read_to_string(path("memory.current")).unwrap_or_default();
+    let current = || canary.cgroup.read("memory.current").unwrap_or_default();
     let before: u64 = current().trim().parse().unwrap_or(0);
     let reclaim = match fs::write(path("memory.reclaim"), RECLAIMED_BYTES.to_string()) {
         Ok(()) => {

@@ -2,13 +2,13 @@
 //! Who else manages memory on this host: nothing of it is an illness, all of it is worth knowing.
 
 use super::Check;
-use crate::cgroup;
+use crate::cgroup::fs::CgroupFs;
+use crate::cgroup::{self, tree};
 use crate::managers::Finding;
 use crate::managers::pods::{Pods, SOCKETS, is_pod};
 use crate::managers::programs;
 use crate::managers::systemd::{Systemd, is_unit};
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tokio::runtime;
 
 const SYSTEMD: &str = "systemd";
@@ -24,7 +24,7 @@ const NAMED_MAX: usize = 3;
 /// All of them; those on Kubernetes only where there are pods, or a runtime for them.
 pub fn checks() -> Vec<Check> {
     let mut checks = vec![other_programs(&programs::running(Path::new("/proc")))];
-    let Ok(cgroups) = cgroup::mounted().and_then(|mount| all_below(&mount)) else {
+    let Ok(cgroups) = cgroup::mount::mounted().and_then(|mount| all_below(&mount)) else {
         return checks;
     };
     checks.push(limits(&cgroups));
@@ -51,21 +51,17 @@ struct Seen {
 
 /// The cgroups below `mount`, those nearest to the top first; those that vanish are left out.
 fn all_below(mount: &Path) -> crate::Result<Vec<Seen>> {
-    let mut found = Vec::new();
-    let mut dirs = vec![mount.to_path_buf()];
-    let mut next = 0;
-    fs::read_dir(mount).map_err(crate::Error::io(mount))?;
-    while let Some(dir) = dirs.get(next).cloned() {
-        next += 1;
-        let entries = fs::read_dir(&dir).into_iter().flatten().flatten();
-        dirs.extend(
-            entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|entry| entry.path()),
-        );
-        let Some(name) = dir.strip_prefix(mount).ok().and_then(Path::to_str) else { continue };
-        let high = fs::read_to_string(dir.join("memory.high")).unwrap_or_default();
-        found.push(Seen { cgroup: format!("/{name}"), high_bytes: high.trim().parse().ok() });
-    }
-    Ok(found)
+    std::fs::metadata(mount).map_err(crate::Error::io(mount))?;
+    let fs = CgroupFs::new(mount);
+    let seen = |cgroup: String| {
+        let high_bytes = fs.limit(&cgroup, "memory.high").ok().flatten();
+        Seen { cgroup, high_bytes }
+    };
+    let dirs = tree::below(mount).filter_map(Result::ok);
+    let below = dirs.filter_map(|dir| Some(dir.path.strip_prefix(mount).ok()?.to_owned()));
+    let mut paths: Vec<PathBuf> = std::iter::once(PathBuf::new()).chain(below).collect();
+    paths.sort_by_key(|path| path.components().count());
+    Ok(paths.iter().filter_map(|path| Some(seen(format!("/{}", path.to_str()?)))).collect())
 }
 
 fn named(names: &[String]) -> String {
@@ -163,6 +159,7 @@ async fn pods(cgroups: &[Seen]) -> Option<Check> {
 mod tests {
     use super::super::Status;
     use super::*;
+    use std::fs;
 
     fn seen(cgroup: &str, high_bytes: Option<u64>) -> Seen {
         Seen { cgroup: cgroup.into(), high_bytes }

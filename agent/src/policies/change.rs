@@ -136,7 +136,7 @@ impl Policies {
     pub fn sweep(&self) -> Result<()> {
         let _lock = self.pins.lock()?;
         let all = self.pins.all()?;
-        let gone = cgroup::gone(all.iter().map(|pins| pins.id), &cgroup::mounted()?)?;
+        let gone = cgroup::gone(all.iter().map(|pins| pins.id), &cgroup::mount::mounted()?)?;
         for pins in all {
             // What a loader that was killed left without effect goes, too: nobody else is at work.
             if gone.contains(&pins.id) || matches!(self.attached(&pins), Ok(None)) {

@@ -170,7 +170,7 @@ fn set_sizes(open: &mut OpenObject, types: &Btf<'_>, cgroup: &Cgroup) -> libbpf_
     // SAFETY: takes numbers only.
     let [page_bytes, machine] = [libc::_SC_PAGESIZE, libc::_SC_PHYS_PAGES]
         .map(|name| u64::try_from(unsafe { libc::sysconf(name) }).unwrap_or(1));
-    let limit = fs::read_to_string(cgroup.path.join("memory.max"))?;
+    let limit = cgroup.read("memory.max")?;
     let pages = limit.trim().parse().map_or(machine, |bytes: u64| machine.min(bytes / page_bytes));
     if find_global(types, CACHE_SIZE).is_some() {
         set_global(open, types, CACHE_SIZE, pages)?;

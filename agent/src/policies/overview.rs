@@ -66,7 +66,7 @@ impl Row {
 /// # Errors
 /// What the kernel says.
 pub fn all(policies: &Policies, dir: &PolicyDir) -> Result<Vec<Row>> {
-    let mount = cgroup::mounted()?;
+    let mount = cgroup::mount::mounted()?;
     let mut pinned: BTreeSet<u64> = policies.pinned()?.into_iter().map(|pins| pins.id).collect();
     let mut rows = Vec::new();
     for cgroup in cgroup::walk(&mount) {

@@ -8,7 +8,7 @@
 //! effect. The agent sweeps them up when it starts and when cgroups go, and so do the commands that
 //! attach and detach.
 
-use crate::cgroup::file_system_magic;
+use crate::cgroup::mount::file_system_magic;
 use crate::error::{Error, Result};
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, ErrorKind};

@@ -3,11 +3,10 @@
 //! that this version does not know are kept as they are.
 
 use super::kind::Kind;
-use crate::cgroup::Cgroup;
+use crate::cgroup::{Cgroup, STATS_FILE};
 use crate::error::{Error, Result};
 use crate::wire::{Readahead, readahead::Pages};
 use serde_json::{Map, Value};
-use std::fs;
 
 /// Value of `policy` where there is none.
 const NO_POLICY: &str = "none";
@@ -25,10 +24,8 @@ impl CgroupStats {
     /// [`Error::NoCacheExt`] when there is no such file, [`Error::Format`] when it makes no sense.
     pub fn read(cgroup: &Cgroup) -> Result<Self> {
         let file = cgroup.stats_file();
-        match fs::read(&file) {
-            Ok(bytes) => {
-                Self::parse(&String::from_utf8_lossy(&bytes)).map_err(|e| Error::format(&file, e))
-            }
+        match cgroup.read(STATS_FILE) {
+            Ok(text) => Self::parse(&text).map_err(|e| Error::format(&file, e)),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound && cgroup.path.is_dir() => {
                 Err(Error::NoCacheExt("memory.cache_ext is missing in memory cgroups"))
             }

@@ -2,7 +2,7 @@
 
 use super::*;
 use cachepilot_agent::cachestat::{Cold, Counted, Point, Predicted};
-use cachepilot_agent::node::kernel::memory::CachedFiles;
+use cachepilot_agent::node::kernel::tenant::memory::CachedFiles;
 
 const MIB: u64 = 1 << 20;
 

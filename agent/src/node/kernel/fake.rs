@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A folder that looks like a hierarchy of cgroups, for tests.
 
-use super::cgroup_fs::CgroupFs;
+use crate::cgroup::fs::CgroupFs;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -77,5 +77,35 @@ impl Fake {
     /// Makes the cgroup use `bytes` of memory.
     pub fn uses(&self, cgroup: &str, bytes: u64) {
         self.write(cgroup, "memory.current", &format!("{bytes}\n"));
+    }
+}
+
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_as_the_kernel_writes_them() {
+        let fake = Fake::new(&["/a", "/a/b", "/a/c"]);
+        let fs = fake.fs();
+        fake.write("/a", "memory.high", "max\n");
+        fake.write("/a", "io.stat", "8:0 rbytes=1 rios=3 wios=9\n8:16 rios=4 wios=1\n");
+        fake.write("/a", "io.pressure", "some avg10=0.00 avg60=0.00 total=77\nfull total=5\n");
+        fake.write("/a", "memory.stat", "anon 5\nfile 7\nodd\n");
+        assert_eq!(fs.limit("/a", "memory.high").unwrap(), None);
+        assert!(fs.number("/a", "memory.high").unwrap_err().to_string().contains("memory.high"));
+        assert_eq!(fs.sum_of("/a", "io.stat", "rios").unwrap(), 7);
+        assert_eq!(fs.stall_us("/a", "io.pressure").unwrap(), 77);
+        assert_eq!(fs.keyed("/a", "memory.stat").unwrap().len(), 2);
+        assert_eq!(fs.children("/a"), ["/a/b", "/a/c"]);
+        assert_eq!(fs.children("/"), ["/a"]);
+        assert!(fs.id("/nope").is_err());
+    }
+
+    #[test]
+    fn nonsense_is_an_error_that_names_the_file() {
+        let fake = Fake::new(&["/a"]);
+        fake.write("/a", "memory.high", "lots\n");
+        let error = fake.fs().limit("/a", "memory.high").unwrap_err().to_string();
+        assert!(error.contains("/a/memory.high") && error.contains("lots"), "{error}");
     }
 }

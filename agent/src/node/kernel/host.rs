@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the machine says of itself, and the device that tenants read from.
 
-use super::cgroup_fs::CgroupFs;
 use super::config::{DeviceConfig, KernelConfig};
+use crate::cgroup::fs::CgroupFs;
 use crate::wire;
 use std::fs;
 use std::io;

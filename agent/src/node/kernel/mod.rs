@@ -3,45 +3,33 @@
 //! with cgroup v2 (limits, and curves where it has BTF).
 //!
 //! What this agent changes outlives it: limits are the kernel's, policies are pinned, and the
-//! [`ledger`] knows what was there before. Nothing is undone at the end unless
+//! [`adoption::ledger`] knows what was there before. Nothing is undone at the end unless
 //! [`Node::release`] is called.
 
 mod adoption;
-pub mod cgroup_fs;
-pub mod conditions;
 pub mod config;
 #[cfg(test)]
 pub(crate) mod fake;
 pub mod host;
-mod learning;
-pub mod ledger;
 pub mod limits;
-mod lost;
-pub mod memory;
 mod opening;
 pub mod policy;
-mod policy_cost;
-mod readahead;
 pub mod sampling;
-mod tasks;
 pub mod tenant;
-pub mod tenants;
-mod units;
-mod waiting;
-pub mod writer;
 
-use self::cgroup_fs::CgroupFs;
-use self::conditions::Conditions;
+use self::adoption::ledger::Ledger;
 use self::config::KernelConfig;
 use self::host::{Device, Host, budget_bytes};
-use self::ledger::Ledger;
+use self::limits::{units, writer::Writer};
 pub use self::opening::Parts;
 use self::policy::PolicyControl;
-use self::policy_cost::PolicyCosts;
+use self::policy::cost::PolicyCosts;
 use self::sampling::Sampling;
 use self::tenant::Tenant;
-use self::writer::Writer;
+use self::tenant::conditions::{self, Conditions};
+use self::tenant::{found, tasks};
 use super::{Identity, Node, Observation, Pace};
+use crate::cgroup::fs::CgroupFs;
 use crate::curves::CurvesConfig;
 use crate::error::{Error, Result};
 use crate::managers::{Managers, Seen};
@@ -97,7 +85,7 @@ impl KernelNode {
         parts: Parts,
     ) -> Result<Self> {
         let Parts { fs, host, policies, source, managers } = parts;
-        let own = tenants::own(&fs, &host, std::process::id());
+        let own = found::own(&fs, &host, std::process::id());
         let config = KernelConfig { own, ..config };
         let boot = host.line(BOOT_ID);
         let boot_id = boot.map_err(Error::kernel("the id of this boot"))?;
@@ -141,7 +129,7 @@ impl KernelNode {
     /// Finds tenants that came, and forgets those that went.
     fn scan(&mut self) {
         self.since_scan = Duration::ZERO;
-        let found = tenants::scan(&self.fs, &self.config);
+        let found = found::scan(&self.fs, &self.config);
         if let Some(sampling) = &mut self.sampling {
             sampling.follow(&found);
         }
@@ -363,5 +351,4 @@ impl Node for KernelNode {
 }
 
 #[cfg(test)]
-#[path = "node_tests.rs"]
 mod tests;

@@ -2,13 +2,13 @@
 //! What the node of this machine is made of.
 
 use super::KernelNode;
-use super::cgroup_fs::CgroupFs;
 use super::config::{KernelConfig, KernelKind};
 use super::host::{Host, budget_bytes};
 use super::policy::{CacheExt, PolicyControl};
 use crate::bpf::sampler_load::SamplerSizes;
 use crate::bpf::source::{self, AccessSource};
 use crate::cgroup;
+use crate::cgroup::fs::CgroupFs;
 use crate::curves::{CurvesConfig, CurvesSettings};
 use crate::error::{Error, Result};
 use crate::managers::Managers;
@@ -33,7 +33,7 @@ impl Parts {
     /// Those of this machine, but for accesses.
     fn of_this_machine(config: &KernelConfig) -> Result<Self> {
         let mount = match config.mount.as_os_str().is_empty() {
-            true => cgroup::mounted()?,
+            true => cgroup::mount::mounted()?,
             false => config.mount.clone(),
         };
         let dir = (!config.policies.as_os_str().is_empty()).then_some(config.policies.as_path());

@@ -7,8 +7,8 @@
 //! starts again.
 
 use super::{HIGH, Limit, Steering, shown};
-use crate::node::kernel::memory::Usage;
-use crate::node::kernel::writer::Purpose;
+use crate::node::kernel::limits::writer::Purpose;
+use crate::node::kernel::tenant::memory::Usage;
 use crate::wire::result::Outcome;
 
 /// Who sets a limit.

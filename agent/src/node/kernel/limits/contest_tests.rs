@@ -4,7 +4,7 @@ use super::super::lower::RECLAIM;
 use super::super::tests::Bench;
 use super::*;
 use crate::node::kernel::fake::{MIB, replace};
-use crate::node::kernel::writer::Writer;
+use crate::node::kernel::limits::writer::Writer;
 use std::io;
 use std::time::Duration;
 

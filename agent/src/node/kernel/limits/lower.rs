@@ -2,8 +2,8 @@
 //! Limits that come down in steps, each after the reclaim that makes room for it.
 
 use super::{HIGH, Limit, Steering, Written, whole_pages};
-use crate::node::kernel::memory::Usage;
-use crate::node::kernel::writer::{Purpose, WriteError};
+use crate::node::kernel::limits::writer::{Purpose, WriteError};
+use crate::node::kernel::tenant::memory::Usage;
 
 pub(super) const RECLAIM: &str = "memory.reclaim";
 /// Steps in a row that got nothing out of reclaim, after which a limit is not lowered further.

@@ -12,10 +12,12 @@
 pub mod contest;
 mod lower;
 mod raise;
+pub(in crate::node::kernel) mod units;
+pub mod writer;
 
-use super::cgroup_fs::{CgroupFs, MAX};
-use super::memory::Usage;
-use super::writer::{Purpose, WriteError, Writer};
+use crate::cgroup::fs::{CgroupFs, MAX};
+use crate::node::kernel::limits::writer::{Purpose, WriteError, Writer};
+use crate::node::kernel::tenant::memory::Usage;
 use crate::wire::result::Outcome;
 use contest::Contested;
 use raise::Raise;

@@ -3,8 +3,8 @@
 
 use super::contest::Contested;
 use super::{HIGH, Limit, RECLAIMING, Steering, Verdict, Written, failed};
-use crate::node::kernel::memory::Usage;
-use crate::node::kernel::writer::Purpose;
+use crate::node::kernel::limits::writer::Purpose;
+use crate::node::kernel::tenant::memory::Usage;
 use crate::wire::result::Outcome;
 
 /// A limit that was to hold at once.

@@ -4,10 +4,10 @@
 //!
 //! Orders: `tick MS`, `observe`, `apply CGROUP POLICY|- BYTES|-`, `release`, `churn CGROUP...`.
 
+use cachepilot_agent::cgroup::fs::CgroupFs;
 use cachepilot_agent::curves::CurvesSettings;
 use cachepilot_agent::managers::Managers;
 use cachepilot_agent::node::Node;
-use cachepilot_agent::node::kernel::cgroup_fs::CgroupFs;
 use cachepilot_agent::node::kernel::config::{KernelConfig, KernelKind};
 use cachepilot_agent::node::kernel::host::Host;
 use cachepilot_agent::node::kernel::policy::CacheExt;

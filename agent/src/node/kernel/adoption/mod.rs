@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What an agent before this one left: it is adopted, given back, or forgotten.
 
-use super::ledger::{Initial, Ledger};
-use super::limits::contest::Contest;
-use super::tenant::Tenant;
-use super::{KernelNode, now_us, steering, tenant};
+pub mod ledger;
+
 use crate::cgroup;
 use crate::managers::Managers;
+use crate::node::kernel::adoption::ledger::{Initial, Ledger};
+use crate::node::kernel::limits::contest::Contest;
+use crate::node::kernel::tenant::Tenant;
+use crate::node::kernel::{KernelNode, now_us, steering, tenant};
 use crate::wire;
 use crate::wire::DEFAULT_POLICY;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,12 +18,12 @@ use std::time::Duration;
 const UNIT_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Whether a tenant's limit is one that this agent set: its floor is ours to keep then.
-pub(super) fn is_ours(ledger: &Ledger, tenant: &Tenant) -> bool {
+pub(in crate::node::kernel) fn is_ours(ledger: &Ledger, tenant: &Tenant) -> bool {
     ledger.get(tenant.id).is_some_and(|initial| initial.high_bytes != tenant.limit.bytes())
 }
 
 /// A limit that an agent before this one yielded stays with whom it was yielded to.
-pub(super) fn keep_yielded(ledger: &Ledger, tenant: &mut Tenant) {
+pub(in crate::node::kernel) fn keep_yielded(ledger: &Ledger, tenant: &mut Tenant) {
     if let Some(since_us) = ledger.get(tenant.id).and_then(|initial| initial.yielded_us) {
         tenant.limit.was_yielded();
         tenant.conditions.was_yielded(&tenant.limit, since_us);
@@ -30,7 +32,7 @@ pub(super) fn keep_yielded(ledger: &Ledger, tenant: &mut Tenant) {
 
 impl KernelNode {
     /// Puts down whether the limit of a tenant is someone else's now.
-    pub(super) fn note_yield(&mut self, id: u64, now_us: u64) {
+    pub(in crate::node::kernel) fn note_yield(&mut self, id: u64, now_us: u64) {
         let Some(tenant) = self.tenants.get(&id) else { return };
         let before = self.ledger.get(id).and_then(|initial| initial.yielded_us);
         let is_yielded = tenant.limit.contest() == Contest::Yielded;
@@ -46,7 +48,7 @@ impl KernelNode {
 
     /// Removes what is kept of cgroups that are gone: entries of the ledger, and pins. What cannot be
     /// removed does no harm: ids are not used again, and the next agent tries once more.
-    pub(super) fn forget_gone(&mut self) {
+    pub(in crate::node::kernel) fn forget_gone(&mut self) {
         let kept = self.give_back_units();
         let fs = &self.fs;
         let is_gone = |id: u64, initial: &Initial| fs.id(&initial.cgroup).ok() != Some(id);
@@ -96,7 +98,7 @@ impl KernelNode {
 
     /// Takes over what an agent before this one left. Tenants that are none any more get back what
     /// they had; limits below the floor are lifted.
-    pub(super) fn adopt(&mut self) {
+    pub(in crate::node::kernel) fn adopt(&mut self) {
         self.forget_gone();
         if self.ledger.is_lost() {
             self.detach_all();
@@ -127,7 +129,7 @@ impl KernelNode {
     }
 
     /// Gives back what cgroups had that are no tenants, until that is known to hold.
-    pub(super) fn restore_strangers(&mut self) {
+    pub(in crate::node::kernel) fn restore_strangers(&mut self) {
         for (id, told) in std::mem::take(&mut self.strangers) {
             if self.tenants.contains_key(&id) || self.ledger.get(id).is_none() {
                 continue;
@@ -189,7 +191,7 @@ impl KernelNode {
     }
 
     /// Gives a cgroup back what it had, and forgets it when that worked.
-    pub(super) fn restore(&mut self, id: u64) -> wire::Result {
+    pub(in crate::node::kernel) fn restore(&mut self, id: u64) -> wire::Result {
         self.note_yield(id, now_us());
         let Some(initial) = self.ledger.get(id).cloned() else {
             return wire::Result::default();

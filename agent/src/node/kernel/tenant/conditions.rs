@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Conditions of a node or a tenant, and since when each of them holds.
 
-use super::ledger::Initial;
-use super::limits::Limit;
-use super::limits::contest::Contest;
-use super::tenant::Tenant;
 use crate::managers::{Finding, OfTenant, Seen, pods};
+use crate::node::kernel::adoption::ledger::Initial;
+use crate::node::kernel::limits::Limit;
+use crate::node::kernel::limits::contest::Contest;
+use crate::node::kernel::tenant::Tenant;
 use crate::wire;
 use crate::wire::condition::Kind;
 use std::collections::BTreeMap;

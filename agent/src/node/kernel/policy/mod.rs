@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Policies of tenants: what decides now, and another in its place.
 
+pub(super) mod cost;
+pub(super) mod readahead;
+
 use crate::bpf::program;
 use crate::cgroup::Cgroup;
 use crate::error::{Error, Result};

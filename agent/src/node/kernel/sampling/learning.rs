@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The curves of one tenant: the only place of the real nodes that knows how they are learnt.
 
-use super::waiting::Waiting;
 use crate::bpf::event::{Event, EventKind};
 use crate::bpf::sampler_layout::{Counts, Losses};
 use crate::curves::{CurvesConfig, Measured, TenantCurves};
+use crate::node::kernel::sampling::waiting::Waiting;
 use crate::wire;
 use std::time::Duration;
 

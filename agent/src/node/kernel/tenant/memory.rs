@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a cgroup uses, and the least that it can be given.
 
-use super::cgroup_fs::CgroupFs;
+use crate::cgroup::fs::CgroupFs;
 use std::collections::BTreeMap;
 use std::io;
 
@@ -131,8 +131,8 @@ fn unreclaimable(stat: &BTreeMap<String, u64>, swap_room: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::{Fake, MIB};
     use super::*;
+    use crate::node::kernel::fake::{Fake, MIB};
 
     const STAT: &str = "anon 50\nfile 1000\nkernel 40\nsock 3\nshmem 7\ninactive_anon 20\n\
         active_anon 30\ninactive_file 500\nactive_file 400\nunevictable 5\n\

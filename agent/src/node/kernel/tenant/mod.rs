@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One tenant: its limit, its policy, how it is shown, and what is done to it.
 
-use super::cgroup_fs::CgroupFs;
-use super::conditions::Conditions;
-use super::ledger::Initial;
-use super::limits::{Limit, Steering, Verdict};
-use super::memory::Usage;
-use super::policy::{Deciding, PolicyControl};
-use super::readahead::ReadaheadTotals;
-use super::tenants::Found;
+pub mod conditions;
+pub mod found;
+pub mod memory;
+pub(super) mod tasks;
+
 use crate::bpf::sampler_layout::Counts;
 use crate::cgroup::Cgroup;
+use crate::cgroup::fs::CgroupFs;
 use crate::error::Result;
+use crate::node::kernel::adoption::ledger::Initial;
+use crate::node::kernel::limits::{Limit, Steering, Verdict};
+use crate::node::kernel::policy::readahead::ReadaheadTotals;
+use crate::node::kernel::policy::{Deciding, PolicyControl};
+use crate::node::kernel::tenant::conditions::Conditions;
+use crate::node::kernel::tenant::found::Found;
+use crate::node::kernel::tenant::memory::Usage;
 use crate::policies::kind::Kind;
 use crate::policies::stats::CgroupStats;
 use crate::wire;
@@ -66,7 +71,7 @@ impl Tenant {
         Ok(tenant)
     }
 
-    pub(super) fn as_cgroup(&self, fs: &CgroupFs) -> Cgroup {
+    pub(in crate::node::kernel) fn as_cgroup(&self, fs: &CgroupFs) -> Cgroup {
         Cgroup { path: fs.dir(&self.cgroup), id: self.id }
     }
 

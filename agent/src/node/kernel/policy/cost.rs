@@ -5,9 +5,9 @@
 //! looks at the clock. So it is asked to for a second in thirty, and for ten seconds on end when a
 //! tenant has another policy.
 
-use super::KernelNode;
-use super::policy::Counting;
 use crate::error::Result;
+use crate::node::kernel::KernelNode;
+use crate::node::kernel::policy::Counting;
 use crate::wire;
 use crate::wire::DEFAULT_POLICY;
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ struct Tally {
 
 /// What the policies of all tenants cost.
 #[derive(Default)]
-pub(super) struct PolicyCosts {
+pub(in crate::node::kernel) struct PolicyCosts {
     tallies: BTreeMap<u64, Tally>,
     counting: Option<Counting>,
     /// Since the window, or the pause, began.
@@ -147,7 +147,7 @@ impl Tally {
 
 impl KernelNode {
     /// Measures what policies cost, where there are any and accesses are counted.
-    pub(super) fn measure_policies(&mut self, elapsed: Duration) {
+    pub(in crate::node::kernel) fn measure_policies(&mut self, elapsed: Duration) {
         let Some(policies) = self.policies.as_deref() else { return };
         let mut costs = std::mem::take(&mut self.costs);
         costs.advance(elapsed, || policies.count_run_time(), || self.policy_totals());
@@ -155,7 +155,7 @@ impl KernelNode {
     }
 
     /// Takes the policies in that were seen, and tells what is known of them.
-    pub(super) fn tell_policy_costs(&mut self, shown: &mut [wire::Tenant]) {
+    pub(in crate::node::kernel) fn tell_policy_costs(&mut self, shown: &mut [wire::Tenant]) {
         self.costs.follow(shown.iter().map(|one| (one.cgroup_id, one.policy.as_str())));
         for one in shown {
             one.policy_cpu_us_per_access = self.costs.us_per_access(one.cgroup_id, &one.policy);
@@ -194,5 +194,5 @@ fn ancestors(path: &str) -> impl Iterator<Item = &str> {
 }
 
 #[cfg(test)]
-#[path = "policy_cost_tests.rs"]
+#[path = "cost_tests.rs"]
 mod tests;

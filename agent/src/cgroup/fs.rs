@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Files of cgroups. Where the hierarchy is mounted is given, so that tests use a folder.
 
+use super::tree;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -9,6 +10,14 @@ use std::path::{Path, PathBuf};
 
 /// How memory files write "no limit".
 pub const MAX: &str = "max";
+
+/// The text of a file of a cgroup; what is no UTF-8 in it is replaced.
+///
+/// # Errors
+/// What the system says.
+pub fn read(file: &Path) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&fs::read(file)?).into_owned())
+}
 
 /// A hierarchy of cgroups, version 2. Cgroups are called by their path below the mount, which
 /// begins with a slash.
@@ -55,7 +64,7 @@ impl CgroupFs {
     /// # Errors
     /// What the system says.
     pub fn read(&self, cgroup: &str, name: &str) -> io::Result<String> {
-        fs::read_to_string(self.file(cgroup, name))
+        read(&self.file(cgroup, name))
     }
 
     /// A file that holds one number, or `max`, which is `None`.
@@ -115,9 +124,8 @@ impl CgroupFs {
     /// Cgroups directly below one, sorted; those that vanish meanwhile are left out.
     #[must_use]
     pub fn children(&self, cgroup: &str) -> Vec<String> {
-        let entries = fs::read_dir(self.dir(cgroup)).into_iter().flatten().flatten();
-        let dirs = entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
-        let names = dirs.filter_map(|e| e.file_name().into_string().ok());
+        let dirs = tree::children(&self.dir(cgroup)).unwrap_or_default();
+        let names = dirs.iter().filter_map(|dir| dir.path.file_name()?.to_str());
         let above = cgroup.trim_end_matches('/');
         let mut children: Vec<String> = names.map(|name| format!("{above}/{name}")).collect();
         children.sort();
@@ -128,36 +136,5 @@ impl CgroupFs {
         let file = self.file(cgroup, name);
         let message = format!("{}: {:?} is not what was expected", file.display(), text.trim());
         io::Error::new(io::ErrorKind::InvalidData, message)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::fake::Fake;
-
-    #[test]
-    fn files_are_read_as_the_kernel_writes_them() {
-        let fake = Fake::new(&["/a", "/a/b", "/a/c"]);
-        let fs = fake.fs();
-        fake.write("/a", "memory.high", "max\n");
-        fake.write("/a", "io.stat", "8:0 rbytes=1 rios=3 wios=9\n8:16 rios=4 wios=1\n");
-        fake.write("/a", "io.pressure", "some avg10=0.00 avg60=0.00 total=77\nfull total=5\n");
-        fake.write("/a", "memory.stat", "anon 5\nfile 7\nodd\n");
-        assert_eq!(fs.limit("/a", "memory.high").unwrap(), None);
-        assert!(fs.number("/a", "memory.high").unwrap_err().to_string().contains("memory.high"));
-        assert_eq!(fs.sum_of("/a", "io.stat", "rios").unwrap(), 7);
-        assert_eq!(fs.stall_us("/a", "io.pressure").unwrap(), 77);
-        assert_eq!(fs.keyed("/a", "memory.stat").unwrap().len(), 2);
-        assert_eq!(fs.children("/a"), ["/a/b", "/a/c"]);
-        assert_eq!(fs.children("/"), ["/a"]);
-        assert!(fs.id("/nope").is_err());
-    }
-
-    #[test]
-    fn nonsense_is_an_error_that_names_the_file() {
-        let fake = Fake::new(&["/a"]);
-        fake.write("/a", "memory.high", "lots\n");
-        let error = fake.fs().limit("/a", "memory.high").unwrap_err().to_string();
-        assert!(error.contains("/a/memory.high") && error.contains("lots"), "{error}");
     }
 }

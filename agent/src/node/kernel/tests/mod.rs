@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-use super::fake::{Fake, MIB};
-use super::policy::{Counting, Deciding};
-use super::sampling::tests::Source;
 use super::*;
 use crate::bpf::sampler_layout::Counts;
 use crate::cgroup::Cgroup;
+use crate::node::kernel::fake::{Fake, MIB};
+use crate::node::kernel::policy::{Counting, Deciding};
+use crate::node::kernel::sampling::tests::Source;
 use crate::wire::result::Outcome;
 use std::fs;
 use std::sync::{Arc, Mutex};
@@ -328,14 +328,10 @@ fn a_refused_write_is_told_with_its_file() {
     assert!(result.outcome() == Outcome::Failed && result.reason.contains("/a/memory.high: "));
 }
 
-#[path = "node_adoption_tests.rs"]
 mod adoption;
 
-#[path = "node_contest_tests.rs"]
 mod contest;
 
-#[path = "node_cost_tests.rs"]
 mod cost;
 
-#[path = "node_readahead_tests.rs"]
 mod readahead;

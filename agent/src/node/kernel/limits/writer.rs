@@ -102,7 +102,7 @@ impl Writer {
     }
 
     /// Writes by `write` instead of to the file.
-    pub(super) fn with(
+    pub(in crate::node::kernel) fn with(
         timeout: Duration,
         write: impl Fn(u64, &Path, &str) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
@@ -112,7 +112,7 @@ impl Writer {
 
     /// From now on writes by `write`, and waits for `timeout`.
     #[cfg(test)]
-    pub(super) fn write_by(
+    pub(in crate::node::kernel) fn write_by(
         &mut self,
         timeout: Duration,
         write: impl Fn(u64, &Path, &str) -> io::Result<()> + Send + Sync + 'static,
@@ -220,7 +220,11 @@ impl Writer {
 }
 
 /// Writes to the file, when its directory is that of the cgroup with this id.
-pub(super) fn write_now(cgroup_id: u64, path: &Path, text: &str) -> io::Result<()> {
+pub(in crate::node::kernel) fn write_now(
+    cgroup_id: u64,
+    path: &Path,
+    text: &str,
+) -> io::Result<()> {
     let no_file = || io::Error::from_raw_os_error(libc::EINVAL);
     let dir = path.parent().ok_or_else(no_file)?;
     let name = path.file_name().ok_or_else(no_file)?;

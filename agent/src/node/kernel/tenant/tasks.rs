@@ -2,9 +2,9 @@
 //! Tasks of tenants by the names that their objectives give: found, told to simulation and policy,
 //! and followed as they come and go.
 
-use super::KernelNode;
-use super::cgroup_fs::CgroupFs;
-use super::host::Host;
+use crate::cgroup::fs::CgroupFs;
+use crate::node::kernel::KernelNode;
+use crate::node::kernel::host::Host;
 use crate::node::task_names::TaskNames;
 use crate::wire;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_TASKS: usize = 16;
 
 /// Names of tasks by id of their tenant.
-pub(super) type Named = BTreeMap<u64, TaskNames>;
+pub(in crate::node::kernel) type Named = BTreeMap<u64, TaskNames>;
 
 /// The names that a plan gives.
-pub(super) fn named(tasks: &[wire::NamedTasks]) -> Named {
+pub(in crate::node::kernel) fn named(tasks: &[wire::NamedTasks]) -> Named {
     tasks.iter().map(|one| (one.cgroup_id, TaskNames::of(one))).collect()
 }
 
@@ -47,7 +47,7 @@ impl KernelNode {
     /// Looks for the tasks of all tenants that have named ones, and hands them on where they changed.
     /// Of a tenant without names a running policy keeps the tasks that it knows: an operator may have
     /// set them.
-    pub(super) fn follow_tasks(&mut self) {
+    pub(in crate::node::kernel) fn follow_tasks(&mut self) {
         let paths: BTreeSet<&str> = self.tenants.values().map(|t| t.cgroup.as_str()).collect();
         let mut changed = Vec::new();
         for tenant in self.tenants.values() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which cgroups are tenants, and which cgroups each of them is made of.
 
-use super::cgroup_fs::CgroupFs;
-use super::config::KernelConfig;
-use super::host::Host;
+use crate::cgroup::fs::CgroupFs;
+use crate::node::kernel::config::KernelConfig;
+use crate::node::kernel::host::Host;
 use std::ffi::CString;
 
 /// Cgroups in which systemd keeps what belongs to the machine, systemd.special(7).
@@ -115,8 +115,8 @@ pub(crate) fn matches(pattern: &str, path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fake::Fake;
     use super::*;
+    use crate::node::kernel::fake::Fake;
 
     fn names(fake: &Fake, config: &KernelConfig) -> Vec<String> {
         scan(&fake.fs(), config).into_iter().map(|tenant| tenant.cgroup).collect()

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Limits of systemd's units are written by systemd, all others to their files.
 
-use super::cgroup_fs::MAX;
-use super::writer::write_now;
+use crate::cgroup;
+use crate::cgroup::fs::MAX;
 use crate::managers::Units;
+use crate::node::kernel::limits::writer::write_now;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -58,7 +59,7 @@ fn check_id(path: &Path, cgroup_id: u64) -> io::Result<()> {
 /// Whether the file says so in time. Until then nobody else has set it.
 fn is_written(path: &Path, text: &str) -> io::Result<bool> {
     let began = Instant::now();
-    while fs::read_to_string(path)?.trim() != text {
+    while cgroup::fs::read(path)?.trim() != text {
         if began.elapsed() > WRITTEN_WITHIN {
             return Ok(false);
         }

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sampling of tenants: who is tracked, and below which hash pages are sampled.
 
-use super::learning::{Having, Learning};
-use super::lost::Lost;
-use super::memory::Usage;
-use super::tenant::add_counts;
-use super::tenants::Found;
+mod learning;
+mod lost;
+mod waiting;
+
+use self::learning::{Having, Learning};
+use self::lost::Lost;
 use crate::bpf::sampler_layout::{Counts, Losses};
 use crate::bpf::source::AccessSource;
 use crate::curves::{CurvesConfig, PAGE_BYTES, TenantCurves};
 use crate::error::Result;
+use crate::node::kernel::tenant::add_counts;
+use crate::node::kernel::tenant::found::Found;
+use crate::node::kernel::tenant::memory::Usage;
 use crate::wire;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -307,5 +311,4 @@ impl Sampled {
 }
 
 #[cfg(test)]
-#[path = "sampling_tests.rs"]
 pub(crate) mod tests;
