@@ -60,6 +60,7 @@ export interface Slo {
   met: boolean | null;
   attainment: number | null;
   why: string;
+  verdict: "met" | "missed" | "not measured" | "stale";
 }
 
 export type SloKind = "throughput_ops" | "latency_p99_us" | "hit_ratio";
@@ -146,6 +147,14 @@ export interface Detail {
   why: string;
   needed_for_slo_bytes: number | null;
   needed_policy: string | null;
+  policies: {
+    policy: string;
+    miss_ratio: number;
+    error_bar: number;
+    allowed: boolean;
+    note: string;
+  }[];
+  prediction_error: number | null;
   stated: Objective | null;
   inherited: Objective | null;
 }
