@@ -77,6 +77,8 @@ def drop(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
     if change.forced:
         for name, part in change.for_gain().items():
             change.members[name].to_bytes -= part
+        for one in change.members.values():
+            one.meant_bytes = None
         return []
     return _end(state, seen, Event.ABANDONED, "the goal, or a weight, is another")
 
