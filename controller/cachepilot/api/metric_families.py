@@ -114,7 +114,8 @@ CONTROL_LOOP = (
         "cachepilot_control_step_seconds",
         "histogram",
         ("step",),
-        "Time of one step of a control cycle: collect, observe, plan, decide, store or apply.",
+        "Time of one step of a control cycle: collect, observe, plan, decide, advise, store or "
+        "apply.",
     ),
     Described(
         "cachepilot_control_cycle_seconds",

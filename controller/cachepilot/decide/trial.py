@@ -97,7 +97,7 @@ class Trial:
         return max(self.errors())
 
     def errors(self) -> tuple[float, float]:
-        """Standard errors of the sum of gains: what the sample tells, and what its course does."""
+        """Standard errors of the sum of gains: by the sample, and by its values over time."""
         return self._of_sample(), self._of_course()
 
     def _of_sample(self) -> float:

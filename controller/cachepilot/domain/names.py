@@ -63,7 +63,7 @@ def cgroup_path(value: str) -> str:
 
 @lru_cache(maxsize=4096)
 def cgroup_pattern(value: str) -> str:
-    """What a statement names: a path as `cgroup_path` has it, a glob of paths, or workloads.
+    """What an objective names: a path as `cgroup_path` has it, a glob of paths, or workloads.
 
     A glob that begins with a wildcard gets no slash before it.
     """

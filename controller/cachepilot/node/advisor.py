@@ -2,7 +2,7 @@
 """Recommendations of one node, and when another takes their place.
 
 Each cycle plans for the node as it would be with the recommendations in force. What that plan would
-change is held against them, and replaces them by the law of `cachepilot.decide.advice.law`.
+change is compared with them, and replaces them by the law of `cachepilot.decide.advice.law`.
 """
 
 from dataclasses import dataclass, replace

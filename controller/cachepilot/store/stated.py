@@ -38,7 +38,7 @@ class Stated(Quarantine):
     def objectives(self) -> Objectives | None:
         """The objectives that hold; None when there never were any, or none can be read.
 
-        A statement that cannot be read is kept aside.
+        An objective that cannot be read is kept aside.
         """
         rows = self._rows("SELECT CAST(value AS BLOB) FROM meta WHERE key = 'objectives'")
         if not rows:

@@ -72,7 +72,7 @@ def _limit(tenant: TenantView) -> str:
 
 
 def _last(tenant: TenantView, now_s: float) -> Text:
-    """What matters most: silence, interference, distrust, a trial, the last decision."""
+    """What matters most: silence, interference, low confidence, a trial, the last decision."""
     if tenant.stale:
         return Text("stale", style="bold red")
     if tenant.interference:

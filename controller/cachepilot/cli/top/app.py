@@ -19,7 +19,7 @@ NO_TENANTS = "no tenant yet: start an agent by `cachepilot agent run`"
 
 
 class TopApp(App[None]):
-    """Tenants of all nodes, asked for anew every `interval_s` seconds."""
+    """Tenants of all nodes, asked for again every `interval_s` seconds."""
 
     TITLE = "cachepilot"
     ENABLE_COMMAND_PALETTE = False
@@ -97,7 +97,7 @@ class TopApp(App[None]):
         self._draw()
 
     def _draw(self) -> None:
-        """The rows anew; the cursor stays with its tenant, also when that moved."""
+        """The rows again; the cursor stays with its tenant, also when that moved."""
         table = self.screen_stack[0].query_one("#tenants", DataTable)
         chosen = self._chosen(table)
         table.clear(columns=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One tenant full screen: what `explain` prints, and what was changed of it, drawn anew."""
+"""One tenant full screen: what `explain` prints, and what was changed of it, drawn again."""
 
 from collections.abc import Callable
 from functools import partial

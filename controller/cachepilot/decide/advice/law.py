@@ -2,7 +2,7 @@
 """When a recommendation is replaced: the law of changes, where nothing is done and measured.
 
 A change is undone where what is measured does not bear it out; a recommendation never meets that
-test. So another setting is held against it, interval by interval, by curves that are told anew, and
+test. So another setting is compared with it, interval by interval, by curves that are new, and
 replaces it once its sum of gains exceeds what changing would cost, and what noise alone makes of
 such a sum with a chance of `alpha` at any time it is looked at (see `Gain`). Curves are off for
 many intervals in a row: their autocorrelation is part of that bound.
@@ -18,11 +18,11 @@ from cachepilot.decide.memory import cost_of, owed_rate, sure_gains
 from cachepilot.decide.memory_state import MemoryInterval
 
 GIVEN_UP_INTERVALS = 300
-"""After so many another setting is held against the recommendation, the best by then."""
+"""After so many another setting is compared with the recommendation, the best by then."""
 
 
 class Verdict(StrEnum):
-    """What becomes of a setting that is held against the recommendation."""
+    """What becomes of a setting that is compared with the recommendation."""
 
     WAITS = "waits"
     REPLACES = "replaces"
@@ -39,7 +39,7 @@ class AdviceState:
     weights: dict[str, float] = field(default_factory=dict)
 
     def challenge(self, rival: dict[str, tuple[str, int]], seen: MemoryInterval) -> None:
-        """Another setting is held against the recommendation from now on."""
+        """Another setting is compared with the recommendation from now on."""
         self.rival, self.gain, self.goal = rival, Gain(), seen.goal
         self.weights = _weights(seen)
 
@@ -48,7 +48,7 @@ class AdviceState:
         return self.goal == seen.goal and self.weights == _weights(seen)
 
     def forget(self) -> None:
-        """Nothing is held against the recommendation."""
+        """Nothing is compared with the recommendation."""
         self.rival, self.gain = {}, Gain()
 
 

@@ -15,7 +15,7 @@ from cachepilot.errors import InputError
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A stored statement, or all of them, as JSON; and why it cannot be read."""
+    """A stored objective, or all of them, as JSON; and why it cannot be read."""
 
     text: bytes
     why: str
@@ -36,7 +36,7 @@ def objectives_from_json(text: str, name: str) -> Objectives:
 
 
 def readable_objectives(data: bytes) -> tuple[Objectives | None, list[Unreadable]]:
-    """What can be read of what `objectives_to_json` wrote, statement by statement, and the rest.
+    """What can be read of what `objectives_to_json` wrote, objective by objective, and the rest.
 
     None where nothing can.
     """
@@ -67,7 +67,7 @@ def _readable(stated: Sequence[Any]) -> tuple[list[Objective], list[Unreadable]]
 def _each_once(
     found: Sequence[tuple[Objective, Any]],
 ) -> tuple[list[Objective], list[Unreadable]]:
-    """One statement of each pattern: earlier versions kept `db`, which matched nothing, and `/db`.
+    """One objective of each pattern: earlier versions kept `db`, which matched nothing, and `/db`.
 
     Of such two the one stays that was in force.
     """
@@ -77,7 +77,7 @@ def _each_once(
     for one, value in found:
         is_shadowed = one.pattern != value["pattern"] and one.pattern in in_force
         if is_shadowed or one.pattern in kept:
-            bad.append(_unreadable(value, InputError("names the cgroup of another statement")))
+            bad.append(_unreadable(value, InputError("names the cgroup of another objective")))
         else:
             kept[one.pattern] = one
     return list(kept.values()), bad
