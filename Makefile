@@ -33,8 +33,10 @@ test: build kernel ## Lint, then the tests of every language
 	@cargo build --release --locked -p cachepilot-kernel-tests
 	@echo "==> pytest: the controller, on all processors"
 	@.venv/bin/python -m pytest controller/tests --numprocesses auto --dist worksteal
-	@echo "==> pytest: what crosses components, and the kernel; machines are not to wait for others"
-	@.venv/bin/python -m pytest tests
+	@echo "==> pytest: what crosses components, on all processors"
+	@.venv/bin/python -m pytest tests --ignore tests/kernel --numprocesses auto --dist worksteal
+	@echo "==> pytest: the kernel; a virtual machine is not to wait for other tests"
+	@.venv/bin/python -m pytest tests/kernel
 
 test-kernel-long: build kernel ## The tests in the virtual machine that take minutes
 	@cargo build --release --locked -p cachepilot-kernel-tests
