@@ -128,12 +128,12 @@ def _examples() -> list[str]:
 
 
 def _in_force(pilot: Autopilot, folder: Path) -> int:
-    """A decision that can be reverted, one that was kept if there is any: a trial may end."""
+    """A change that can be reverted, a confirmed one if there is any: one that is live may end."""
 
     def found() -> list[int]:
         rows = json.loads(_run(pilot, "history --json", folder))
         known = [row for row in rows if row["in_force"]]
-        return [row["id"] for row in sorted(known, key=lambda row: row["event"] == "trial")]
+        return [row["id"] for row in sorted(known, key=lambda row: row["state"] == "live")]
 
     pilot.until(lambda: bool(found()))
     return found()[0]

@@ -317,7 +317,13 @@ class FakeService:
         return pin
 
     def revert_change(self, change: int) -> Pin:
-        return self.revert(change)
+        row = self.past.change(change).change
+        if row.state == "undone":
+            raise InputError(f"change {change}: undone: not in force, or not any more")
+        limit_bytes = row.from_limit_bytes
+        pin = Pin(cgroup=row.cgroup, node=row.node, limit_bytes=limit_bytes, until_s=4e9)
+        self.pin(pin)
+        return pin
 
     def unpin(self, cgroup: str, node: str | None = None) -> None:
         left = [pin for pin in self.pins if (pin.cgroup, pin.node) != (cgroup, node)]

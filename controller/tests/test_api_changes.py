@@ -53,3 +53,23 @@ def test_what_is_not_there_and_what_is_not_known_is_refused(tmp_path: Path) -> N
     refused = http.get("/api/v1/changes?who=me")
     assert refused.status_code == 422 and "unknown parameter 'who'" in refused.json()["error"]
     assert http.get("/api/v1/changes?state=lost").status_code == 422
+
+
+def test_a_change_is_reverted_by_its_id_once(tmp_path: Path) -> None:
+    here = world(tmp_path, looping())
+    here.run(40)
+    http = client(here)
+    (kept,) = http.get("/api/v1/changes?state=confirmed").json()
+    pinned = http.post("/api/v1/reverts", json={"change": kept["id"]})
+    assert pinned.status_code == 200 and pinned.json()["policy"] == "default"
+    here.run(5)
+    assert here.plant.of("/scan").policy == "default"
+    again = http.post("/api/v1/reverts", json={"change": kept["id"]})
+    assert again.status_code == 422 and "not in force" in again.json()["error"]
+    (pin,) = http.get("/api/v1/changes?kind=pin").json()
+    refused = http.post("/api/v1/reverts", json={"change": pin["id"]})
+    assert refused.status_code == 422 and "policy, memory" in refused.json()["error"]
+    assert http.post("/api/v1/reverts", json={"change": 99}).status_code == 404
+    for body in ({}, {"change": 1, "decision": 1}):
+        answer = http.post("/api/v1/reverts", json=body)
+        assert answer.status_code == 422 and "one of both" in answer.json()["error"]

@@ -23,6 +23,7 @@ from cachepilot import cli
 from cachepilot.api.shapes.questions import Consolidation, Pin
 from cachepilot.cli.asking.client import URL_VARIABLE, near
 from cachepilot.cli.fleet import status_table
+from cachepilot.cli.fleet.history import parse_time
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 Run = Callable[..., tuple[int, str, str]]
@@ -96,7 +97,10 @@ def test_text(run: Run, shared: str, name: str, columns: int, arguments: str) ->
     ("arguments", "method", "path", "body"),
     [
         ("explain /db", "GET", "tenants/detail?cgroup=/db", None),
-        ("history /db -n 1", "GET", "history?cgroup=/db&limit=1", None),
+        ("history /db -n 1", "GET", "changes?cgroup=/db&limit=1", None),
+        ("history --event live --by auto --kind memory", "GET", "changes?state=live", None),
+        ("history --since 2026-09-21T14:12:30", "GET", "changes?since=1790000000", None),
+        ("history --by nobody", "GET", "changes?by=nobody", None),
         ("consolidate", "GET", "consolidation", None),
         ("slo get", "GET", "objectives", None),
         ("plan --what-if --node beta --limit web=64MiB", "POST", "what-if",
@@ -177,12 +181,12 @@ def test_a_pinned_size_has_a_unit(
     assert [pin.limit_bytes for pin in service.pins] == [limit_bytes]
 
 
-def test_a_decision_of_the_history_is_reverted(run: Run, own: str, service: FakeService) -> None:
+def test_a_change_of_the_history_is_reverted(run: Run, own: str, service: FakeService) -> None:
     status, out, _ = run(own, "revert", "2")
-    assert (status, out) == (0, "/db on alpha: policy default until 2096-10-02 07:06:40 UTC\n")
-    assert [pin.policy for pin in service.pins] == ["default"]
+    assert (status, out) == (0, "/db on alpha: limit 256 MiB until 2096-10-02 07:06:40 UTC\n")
+    assert [pin.limit_bytes for pin in service.pins] == [256 << 20]
     held = json.loads(run(own, "revert", "2", "--json")[1])
-    assert (held["cgroup"], held["limit_bytes"], held["until_s"]) == ("/db", None, 4e9)
+    assert (held["cgroup"], held["limit_bytes"], held["until_s"]) == ("/db", 256 << 20, 4e9)
 
 
 @pytest.mark.parametrize(
@@ -194,8 +198,12 @@ def test_a_decision_of_the_history_is_reverted(run: Run, own: str, service: Fake
         ("history nobody", "no tenant nobody (there are: /db, /search"),
         ("status --node gamma", "(allowed: alpha, beta)"),
         ("unpin /db", "pin of /db: there is none"),
-        ("revert 9", "decision 9: unknown"),
-        ("revert 3", "decision 3: not in force any more: decision 2 is"),
+        ("revert 9", "change 9: unknown"),
+        ("revert 1", "change 1: undone: not in force, or not any more"),
+        (
+            "history --since yesterday",
+            "not a time (allowed: a time ago like 30m",
+        ),
         ("slo delete /d", "no objective of /d (near: /db)"),
         ("slo set /db --hit-ratio 2", "hit_ratio: 2.0 is not allowed (allowed: above 0 to 1)"),
         ("slo set /db --mode full", "observe, recommend, auto"),
@@ -308,3 +316,18 @@ def test_long_names_stay_apart_at_80_columns(run: Run, own: str, service: FakeSe
     shown = [line.split()[0] for line in out.splitlines() if "lru" in line]
     assert len(set(shown)) == 3
     assert all(one in line for one, line in zip(("0a1b", "0a1c", "9f00"), shown, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("30s", 999_970.0), ("1.5m", 999_910.0), ("1h", 996_400.0), ("2d", 827_200.0),
+        ("1970-01-01T00:01", 60.0), ("1970-01-01T01:00+01:00", 0.0), ("1970-01-02", 86_400.0),
+    ],
+)  # fmt: skip
+def test_a_time_is_so_long_ago_or_one_of_the_calendar(text: str, seconds: float) -> None:
+    assert parse_time("--since", text, 1e6) == seconds
+
+
+def test_an_empty_history_says_whether_something_was_filtered(run: Run, shared: str) -> None:
+    assert run(shared, "history", "--by", "nobody")[1] == "no change matches by nobody\n"

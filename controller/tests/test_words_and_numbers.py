@@ -248,7 +248,7 @@ def test_what_is_said_of_the_least_memory_agrees_with_its_row(
 def test_an_empty_history_says_whether_it_was_asked_for_a_part(
     tenant_asked: str | None, node_asked: str | None
 ) -> None:
-    said = history.nothing_text(tenant_asked, node_asked)
-    assert (said == "no decisions yet") is (tenant_asked is None and node_asked is None)
+    said = history.nothing_text({"tenant": tenant_asked, "node": node_asked})
+    assert (said == "no changes yet") is (tenant_asked is None and node_asked is None)
     assert all(one in said for one in (tenant_asked, node_asked) if one)
     assert "yet" not in said or decision(1, "kept").why not in said

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cachepilot history`: decisions, what was predicted of them, and what came of them."""
+"""`cachepilot history`: what was changed, by whom, what was predicted and what came of it."""
 
+import re
+import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -8,54 +11,67 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from cachepilot.api.shapes.views import DecisionView
+from cachepilot.api.shapes.changes import ChangeView
 from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import Controller, NodeOption, parsed
 from cachepilot.cli.terminal import formats, tables
 from cachepilot.cli.terminal.options import JsonOption
+from cachepilot.domain.past.change import ChangeKind, ChangeState
+from cachepilot.errors import InputError
 
 WHY_COLUMNS = 150
-STYLES = {"kept": "green", "reverted": "red", "abandoned": "red"}
+STYLES = {"confirmed": "green", "undone": "red", "abandoned": "red", "refused": "red"}
+AGO = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)", re.ASCII)
+SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+TIMES = "a time ago like 30m, 24h or 7d, or a time in UTC like 2026-11-27T08:00"
 
 
-def _change(row: DecisionView) -> str:
-    def step(before: str, after: str) -> str:
-        return after if before == after else f"{before} → {after}"
+def parse_time(option: str, text: str, now_s: float) -> float:
+    """Seconds since 1970; InputError naming the option and the forms that are allowed."""
+    ago = AGO.fullmatch(text.strip())
+    if ago is not None:
+        return now_s - float(ago[1]) * SECONDS[ago[2]]
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InputError(f"{option} {text}: not a time (allowed: {TIMES})") from None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
-    policy = step(row.from_policy, row.to_policy)
-    memory = step(formats.limit(row.from_limit_bytes), formats.limit(row.to_limit_bytes))
-    return f"{policy}, {memory}"
 
-
-def decisions_table(rows: list[DecisionView], width: int) -> Table:
-    """A row per decision, times in UTC; why only where there is room for it."""
+def changes_table(rows: list[ChangeView], width: int) -> Table:
+    """A row per change, times in UTC; why it ended or began only where there is room for it."""
     table = tables.new_table()
     tables.add_columns(table, ["id"])
-    tables.add_columns(table, ["time (UTC)", "node", "tenant", "event", "change"], "left")
+    columns = ["begun (UTC)", "took", "node", "tenant", "state", "change", "by"]
+    tables.add_columns(table, columns, "left")
     tables.add_columns(table, ["ops/s before", "predicted", "measured"])
     if width >= WHY_COLUMNS:
         table.add_column("why", overflow="ellipsis")
     for row in rows:
+        took = "" if row.ended_s is None else formats.duration(row.ended_s - row.begun_s)
+        times = f" ({row.count} times)" if row.count > 1 else ""
         cells: list[str | Text] = [
             str(row.id),
-            f"{datetime.fromtimestamp(row.time_s, UTC):%m-%d %H:%M:%S}",
-            row.node,
-            row.cgroup,
-            Text(row.event, style=STYLES.get(row.event, "")),
-            _change(row),
+            f"{datetime.fromtimestamp(row.begun_s, UTC):%m-%d %H:%M:%S}",
+            took,
+            row.node or "all",
+            row.cgroup or formats.UNKNOWN,
+            Text(str(row.state), style=STYLES.get(row.state, "")),
+            f"{row.text}{times}",
+            row.by,
             formats.count(row.baseline_ops),
             formats.count(row.predicted_ops),
             formats.count(row.measured_ops),
-            Text(row.why, no_wrap=True, overflow="ellipsis"),
+            Text(row.outcome or row.why, no_wrap=True, overflow="ellipsis"),
         ]
         table.add_row(*cells[: len(table.columns)])
     return table
 
 
-def nothing_text(tenant: str | None, node: str | None) -> str:
+def nothing_text(asked: Mapping[str, object]) -> str:
     """What is said where there is no row: whether that is for what was asked for alone."""
-    asked = [f"{key} {value}" for key, value in (("tenant", tenant), ("node", node)) if value]
-    return f"no decision matches {', '.join(asked)}" if asked else "no decisions yet"
+    given = [f"{key} {value}" for key, value in asked.items() if value is not None]
+    return f"no change matches {', '.join(given)}" if given else "no changes yet"
 
 
 @asking
@@ -65,21 +81,38 @@ def command(
         str | None, typer.Argument(metavar="[TENANT]", help="Only this cgroup, like /db.")
     ] = None,
     node: NodeOption = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help=f"Begun since {TIMES}.")] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Begun by then, written likewise.")
+    ] = None,
+    event: Annotated[
+        ChangeState | None, typer.Option("--event", "--state", help="Only changes in this state.")
+    ] = None,
+    kind: Annotated[ChangeKind | None, typer.Option(help="Only changes of this kind.")] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="WHO", help="Only by who has this in the name: autopilot, alice."),
+    ] = None,
     limit: Annotated[
         int, typer.Option("-n", "--limit", metavar="N", min=1, max=1000, help="How many.")
     ] = 20,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the last decisions, the newest first."""
-    rows = remote.call("GET", "history", cgroup=tenant, node=node, limit=limit)
+    """Show what was changed or refused, by whom and what came of it, the newest first."""
+    now_s = time.time()
+    since_s = None if since is None else parse_time("--since", since, now_s)
+    until_s = None if until is None else parse_time("--until", until, now_s)
+    asked = {"node": node, "since": since_s, "until": until_s, "state": event, "kind": kind}
+    asked["by"] = by
+    rows = remote.call("GET", "changes", cgroup=tenant, limit=limit, **asked)
     if not rows and tenant is not None:
         # A cgroup that is gone still has a history; only a name without one must be a tenant's.
         cgroup = remote.cgroup(tenant, node)
-        rows = remote.call("GET", "history", cgroup=cgroup, node=node, limit=limit)
+        rows = remote.call("GET", "changes", cgroup=cgroup, limit=limit, **asked)
     if as_json:
         tables.print_json(rows)
     elif rows:
         out = tables.console()
-        out.print(decisions_table(parsed(list[DecisionView], rows), out.width))
+        out.print(changes_table(parsed(list[ChangeView], rows), out.width))
     else:
-        print(nothing_text(tenant, node))
+        print(nothing_text({"tenant": tenant, **asked, "since": since, "until": until}))

@@ -95,14 +95,14 @@ def unpin(
 @asking
 def revert(
     remote: Controller,
-    decision: Annotated[
+    change: Annotated[
         int,
-        typer.Argument(metavar="DECISION", min=1, max=2**53, help="Its id in the history."),
+        typer.Argument(metavar="CHANGE", min=1, max=2**53, help="Its id in the history."),
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Put back what a decision changed, for an hour."""
-    held = remote.call("POST", "reverts", {"decision": decision})
+    """Put back what a change changed, for an hour."""
+    held = remote.call("POST", "reverts", {"change": change})
     if as_json:
         tables.print_json(held)
         return

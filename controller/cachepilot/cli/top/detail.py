@@ -13,10 +13,11 @@ from textual.containers import VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
-from cachepilot.api.shapes.views import DecisionView, TenantDetail
+from cachepilot.api.shapes.changes import ChangeView
+from cachepilot.api.shapes.views import TenantDetail
 from cachepilot.cli.asking.client import Controller, ControllerError, parsed
 from cachepilot.cli.fleet.explain import explained
-from cachepilot.cli.fleet.history import decisions_table
+from cachepilot.cli.fleet.history import changes_table
 
 DECISIONS = 20
 Ask = Callable[[int], RenderableType]
@@ -28,21 +29,21 @@ def explanation(remote: Controller, cgroup: str, node: str, width: int) -> Rende
     return Group(*explained(parsed(TenantDetail, value), width))
 
 
-def decisions(remote: Controller, cgroup: str, node: str, width: int) -> RenderableType:
+def changes(remote: Controller, cgroup: str, node: str, width: int) -> RenderableType:
     """The last changes of a tenant; raises ControllerError."""
-    rows = remote.call("GET", "history", cgroup=cgroup, node=node, limit=DECISIONS)
+    rows = remote.call("GET", "changes", cgroup=cgroup, node=node, limit=DECISIONS)
     if not rows:
-        return Text("no decisions yet")
-    return decisions_table(parsed(list[DecisionView], rows), width)
+        return Text("no changes yet")
+    return changes_table(parsed(list[ChangeView], rows), width)
 
 
 class TenantScreen(Screen[None]):
-    """A tenant, by `explanation` or `decisions`."""
+    """A tenant, by `explanation` or `changes`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "app.pop_screen", "Back"),
         Binding("e", "show('explanation')", "Explain"),
-        Binding("h", "show('decisions')", "History"),
+        Binding("h", "show('changes')", "History"),
         Binding("j", "scroll_down", "Down", show=False),
         Binding("k", "scroll_up", "Up", show=False),
     ]
@@ -68,7 +69,7 @@ class TenantScreen(Screen[None]):
 
     def action_show(self, page: str) -> None:
         """Another page of the same tenant."""
-        ask = {"explanation": explanation, "decisions": decisions}[page]
+        ask = {"explanation": explanation, "changes": changes}[page]
         self._ask = partial(ask, self._remote, self._cgroup, self._node)
         self.refresh_page()
 
