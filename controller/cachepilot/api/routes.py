@@ -21,6 +21,7 @@ from cachepilot.api.serving.events import Events, EventStream
 from cachepilot.api.serving.shared_answer import SharedAnswer
 from cachepilot.api.shapes.courses import CourseView
 from cachepilot.api.shapes.errors import ErrorShape
+from cachepilot.api.shapes.matching import objectives_beside
 from cachepilot.api.shapes.objectives import ObjectiveShape, ObjectivesShape
 from cachepilot.api.shapes.questions import Consolidation, Pin, Revert, WhatIf, WhatIfAnswer
 from cachepilot.api.shapes.shape import CgroupPath, CgroupPattern, NodeName
@@ -155,25 +156,25 @@ def _add_objectives(routes: APIRouter, service: Service) -> None:
     @routes.get("/objectives", tags=["objectives"], response_model_exclude_none=True)
     def objectives() -> ObjectivesShape:
         """All objectives, without keys at their default."""
-        return ObjectivesShape.of(service.objectives())
+        return objectives_beside(service.objectives(), service.tenants())
 
     @routes.put("/objectives", tags=["objectives"], response_model_exclude_none=True)
     def set_objectives(objectives: ObjectivesShape) -> ObjectivesShape:
         """Replaces all objectives, and stores them before it answers."""
         service.set_objectives(objectives.objectives())
-        return ObjectivesShape.of(service.objectives())
+        return objectives_beside(service.objectives(), service.tenants())
 
     @routes.post("/objectives", tags=["objectives"], response_model_exclude_none=True)
     def set_objective(objective: ObjectiveShape) -> ObjectivesShape:
         """Adds one objective, or replaces that of the same cgroup."""
         service.set_objective(objective.objective())
-        return ObjectivesShape.of(service.objectives())
+        return objectives_beside(service.objectives(), service.tenants())
 
     @routes.delete("/objectives", tags=["objectives"], response_model_exclude_none=True)
     def delete_objective(cgroup: Pattern) -> ObjectivesShape:
         """Removes one objective."""
         service.delete_objective(cgroup)
-        return ObjectivesShape.of(service.objectives())
+        return objectives_beside(service.objectives(), service.tenants())
 
 
 def _add_pins(routes: APIRouter, service: Service) -> None:

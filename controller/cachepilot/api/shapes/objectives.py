@@ -65,6 +65,8 @@ class ObjectivesShape(_Strict):
         "proportional_fairness"
     )
     tenant: list[ObjectiveShape] = []
+    unmatched: list[str] | None = None
+    """Only in answers: the objectives, by cgroup, that match no known tenant."""
 
     @classmethod
     def of(cls, objectives: Objectives) -> "ObjectivesShape":
@@ -73,4 +75,5 @@ class ObjectivesShape(_Strict):
 
     def objectives(self) -> Objectives:
         """The objectives; raises InputError naming the tenant, the key and the allowed range."""
-        return objectives_from(self.model_dump(exclude_none=True), "objectives")
+        stated = self.model_dump(exclude_none=True, exclude={"unmatched"})
+        return objectives_from(stated, "objectives")

@@ -2,7 +2,7 @@
 """`cachepilot slo`: what is asked of each tenant, by command or by file."""
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,16 +10,16 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from cachepilot.api.shapes.views import TenantView
+from cachepilot.api.shapes.matching import unmatched_of, workloads_of
+from cachepilot.api.shapes.objectives import ObjectivesShape
 from cachepilot.cli.asking.asking import asking
-from cachepilot.cli.asking.client import Controller, UnknownToControllerError, near
+from cachepilot.cli.asking.client import Controller, UnknownToControllerError, near, parsed
 from cachepilot.cli.terminal import tables
 from cachepilot.cli.terminal.options import JsonOption
 from cachepilot.domain.names import cgroup_pattern
-from cachepilot.domain.objectives.file import objective_from, objectives_from, read_objectives
+from cachepilot.domain.objectives.file import objective_from, read_objectives
 from cachepilot.domain.objectives.objective import UNNAMED, Objective, Objectives
 from cachepilot.domain.objectives.table import objective_table, objectives_document, objectives_toml
-from cachepilot.domain.objectives.workload import Workload
 from cachepilot.errors import InputError
 from cachepilot.openslo.export import openslo_yaml
 from cachepilot.openslo.reading import read_openslo
@@ -41,8 +41,16 @@ PatternArgument = Annotated[
 ]
 
 
+def _objectives(document: Any) -> Objectives:
+    return parsed(ObjectivesShape, document).objectives()
+
+
 def _stated(controller: Controller) -> Objectives:
-    return objectives_from(controller.call("GET", "objectives"), controller.url)
+    return _objectives(controller.call("GET", "objectives"))
+
+
+def _note_unmatched(patterns: Sequence[str]) -> None:
+    tables.print_notes([f"{one}: matches no known tenant" for one in patterns])
 
 
 def _show_difference(before: Objectives, after: Objectives) -> None:
@@ -76,12 +84,6 @@ def _finish(document: Any, as_json: bool) -> None:
         print("stored")
 
 
-def _workloads(tenants: Sequence[TenantView]) -> Iterator[Workload]:
-    for tenant in tenants:
-        if tenant.workload is not None:
-            yield Workload.of(tenant.cgroup, **tenant.workload.model_dump())
-
-
 @app.command(name="get")
 @asking
 def get(
@@ -98,7 +100,9 @@ def get(
     if as_openslo and (as_json or cgroup is not None):
         raise InputError("--openslo: is of all objectives (allowed: without --json and CGROUP)")
     document = remote.call("GET", "objectives")
-    objectives = objectives_from(document, remote.url)
+    objectives = _objectives(document)
+    if not as_json and cgroup is None:
+        _note_unmatched(document.get("unmatched", []))
     if as_openslo:
         text, notes = openslo_yaml(objectives)
         tables.print_notes(notes)
@@ -111,7 +115,7 @@ def get(
             print(objectives_toml(objectives) or "# no objectives: every cgroup is left alone")
         return
     if objectives.names_workloads:
-        objectives = objectives.among(_workloads(remote.tenants()))
+        objectives = objectives.among(workloads_of(remote.tenants()))
     cgroup = cgroup_pattern(cgroup)
     found = objectives.of(cgroup)
     if as_json:
@@ -216,6 +220,8 @@ def set_(
     known = [one.pattern for one in before.tenants]
     tenants = tuple(objective if one.pattern == cgroup else one for one in before.tenants)
     after = replace(before, tenants=tenants if cgroup in known else (*tenants, objective))
+    if not as_json:
+        _note_unmatched(unmatched_of(Objectives((objective,)), remote.tenants()))
     if _change(before, after, dry_run, as_json):
         _finish(remote.call("POST", "objectives", objective_table(objective)), as_json)
 
@@ -240,6 +246,8 @@ def apply(
 ) -> None:
     """Replace all objectives by those of a file, after showing the difference."""
     after = _read(file)
+    if not as_json:
+        _note_unmatched(unmatched_of(after, remote.tenants()))
     if _change(_stated(remote), after, dry_run, as_json):
         _finish(remote.call("PUT", "objectives", objectives_document(after)), as_json)
 

@@ -2,7 +2,7 @@
 """What an operator asks of each tenant, and which objective holds for a cgroup."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import translate
@@ -254,6 +254,20 @@ class Objectives:
             if len(self._found) >= REMEMBERED_MAX:
                 self._found.clear()
             self._found[cgroup] = found
+        return found
+
+    def unmatched(self, cgroups: Collection[str]) -> list[str]:
+        """Patterns of those that match none of these cgroups, in their order.
+
+        With those that come after another match: what they name is there.
+        """
+        known = set(cgroups)
+        found = []
+        for one in self.tenants:
+            matches = self._matcher(one.pattern)
+            is_there = one.pattern in known if matches is None else any(map(matches, known))
+            if not is_there:
+                found.append(one.pattern)
         return found
 
     def of_globs(self, cgroup: str) -> Objective:
