@@ -49,7 +49,7 @@ def test_no_page_shuts_anybody_out(
     shown: Autopilot, open_page: Open, name: str, scheme: str
 ) -> None:
     page = open_page(shown.address, PAGES[name], scheme)
-    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    expect(page.locator("header .state.live")).to_be_visible()
     expect(page.locator("main table tbody tr").first).to_be_visible()
     assert violations(page) == []
     if name == "changes":
@@ -66,7 +66,7 @@ def test_no_page_shuts_anybody_out(
 @pytest.mark.parametrize("name", PAGES)
 def test_no_page_of_a_phone_shuts_anybody_out(shown: Autopilot, open_page: Open, name: str) -> None:
     page = open_page(shown.address, PAGES[name], width=390)
-    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    expect(page.locator("header .state.live")).to_be_visible()
     expect(page.locator("main table tbody tr").first).to_be_visible()
     assert violations(page) == []
 
@@ -99,7 +99,7 @@ def test_an_empty_page_says_what_to_do_next(alone: Autopilot, open_page: Open, n
 @pytest.mark.parametrize("name", PAGES)
 def test_what_is_stale_is_said_on_every_page(left: Autopilot, open_page: Open, name: str) -> None:
     page = open_page(left.address, PAGES[name])
-    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    expect(page.locator("header .state.live")).to_be_visible()
     if name in ("fleet", "tenant"):
         expect(page.locator(".loud", has_text="stale").first).to_be_visible()
     page.wait_for_timeout(500)
@@ -108,7 +108,7 @@ def test_what_is_stale_is_said_on_every_page(left: Autopilot, open_page: Open, n
 
 def test_what_axe_would_find_is_found(shown: Autopilot, open_page: Open) -> None:
     page = open_page(shown.address)
-    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    expect(page.locator("header .state.live")).to_be_visible()
     page.evaluate("document.querySelector('#search').labels[0].remove()")
     page.evaluate("document.querySelector('#search').removeAttribute('placeholder')")
     assert any(one.startswith("label:") for one in violations(page))

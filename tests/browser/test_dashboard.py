@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from autopilot_processes import Autopilot
@@ -221,6 +222,28 @@ def test_what_if_asks_again_once_the_controller_is_back(pilot: Autopilot, open_p
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
+def test_a_range_of_time_is_asked_of_the_controller_and_said_in_the_address(
+    shared: Autopilot, open_page: Open
+) -> None:
+    page = open_page(shared.address, TENANT)
+    expect(page.get_by_role("img", name="Throughput over time")).to_be_visible()
+    with page.expect_request(lambda asked: "tenants/series" in asked.url) as found:
+        page.get_by_role("button", name="6 h", exact=True).click()
+    asked = parse_qs(urlsplit(found.value.url).query)
+    assert float(asked["until"][0]) - float(asked["since"][0]) == pytest.approx(6 * 3600)
+    expect(page).to_have_url(re.compile("range=6h"))
+
+
+def test_a_what_if_question_is_said_in_the_address(shared: Autopilot, open_page: Open) -> None:
+    page = open_page(shared.address, "#/what-if?node=n")
+    page.get_by_label("Policy of /t/loop").select_option("sieve")
+    page.get_by_label("Throughput SLO of /t/kv").fill("1234")
+    expect(page).to_have_url(re.compile("slo=1234"))
+    other = open_page(shared.address, page.evaluate("location.hash"))
+    expect(other.get_by_label("Policy of /t/loop")).to_have_value("sieve")
+    expect(other.get_by_label("Throughput SLO of /t/kv")).to_have_value("1234")
+
+
 def test_the_controller_searches_and_sorts(shared: Autopilot, open_page: Open) -> None:
     page = open_page(shared.address)
     expect(page.get_by_text("2 listed")).to_be_visible()
@@ -268,8 +291,8 @@ def test_a_controller_that_goes_away_is_said_and_found_again(
     pilot: Autopilot, open_page: Open
 ) -> None:
     page = open_page(pilot.address)
-    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    expect(page.locator("header .state.live")).to_be_visible()
     pilot.kill("controller")
     expect(page.get_by_text("connection lost")).to_be_visible()
     pilot.start("controller")
-    expect(page.get_by_text("live", exact=True)).to_be_visible(timeout=90_000)
+    expect(page.locator("header .state.live")).to_be_visible(timeout=90_000)

@@ -57,7 +57,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
 def _is_well(row: dict[str, Any]) -> bool:
     """A tenant as it is most of the time: trusted, its promise kept, nothing on trial."""
     is_met = [slo["met"] for slo in row["slos"]] == [True]
-    return bool(row["trusted"]) and is_met and row["trial"] is None
+    return bool(row["trusted"]) and is_met and row["trial"] is None and not row["stale"]
 
 
 @pytest.mark.parametrize(("name", "scheme"), PICTURES)
@@ -67,7 +67,7 @@ def test_a_picture(
     if os.environ.get(KEPT):
         shown.until(lambda: _is_well(shown.tenants()["/tenants/kv"]))
     page = open_page(shown.address, PAGES[name], scheme=scheme, width=1440)
-    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    expect(page.locator("header .state.live")).to_be_visible()
     expect(page.locator("main table tbody tr").first).to_be_visible()
     if name == "what-if":
         page.get_by_label("Limit of /tenants/kv", exact=True).fill(str(96 << 20))

@@ -26,3 +26,6 @@ export const isMissed = (tenant: Tenant): boolean => tenant.slos.some((one) => o
 
 /** Nothing that is known of the node is of now. */
 export const isStale = (node: Node): boolean => node.stale || !node.connected;
+
+/** Why a node is stale, without the word that is beside it. */
+export const staleness = (node: Node): string => node.problem.replace(/^stale: /, "");
