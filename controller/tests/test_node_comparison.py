@@ -23,6 +23,7 @@ from cachepilot.domain.past.comparison import (
     mean_ratio,
     summed,
 )
+from cachepilot.sense.counters import WINDOW
 
 
 def compared(here: World) -> dict[str, TenantComparison]:
@@ -40,7 +41,11 @@ def test_a_gain_is_against_what_the_default_would_truly_do(tmp_path: Path) -> No
     one = compared(here)["/scan"]
     assert one.default is not None and one.versus_default is not None and one.now is not None
     assert one.default.throughput_ops == pytest.approx(truth, rel=0.03)
-    assert one.now.throughput_ops == here.service.tenants()[0].throughput_ops
+    report = here.loop.report
+    window = None if report is None else report.collected.seen["/scan"].window
+    # A mean over the intervals that it names, where the tenant's row is of the last one.
+    assert window is not None and one.now.throughput_ops == window.ops
+    assert one.now.until_s - one.now.since_s == WINDOW
     assert (one.now.source, one.default.source) == (Source.MEASURED, Source.PREDICTED)
     assert one.versus_default.source is Source.PREDICTED and one.verdict is Verdict.GAINS
     assert "are measured" in one.why and "is predicted" in one.why
