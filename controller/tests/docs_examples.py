@@ -13,7 +13,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("agent", "bpf", "controller", "experiments", "kernel", "models", "proto", "tests")
 PROGRAM = r"(?:sudo )?(?:\.venv/bin/)?cachepilot(?:-agent)? "
-ASKING = ("status", "explain", "history", "plan", "slo", "pin", "unpin", "revert", "consolidate")
+ASKING = (
+    *("status", "explain", "history", "plan", "slo", "pin", "unpin", "revert", "undo"),
+    "consolidate",
+)
 OFFLINE = ("sim", "readahead", "mrc", "compare", "policies", "trace", "scorecard", "man")
 NEW_POLICY = "docs/contributing/adding_a_policy.md"
 PORT_FORWARD = "--controller https://localhost:7071"

@@ -7,6 +7,7 @@ moving limits and policies as asked.
 
 from dataclasses import dataclass, field, replace
 
+from fake_orders import RECOMMENDATION, FakeOrders
 from fake_past import FakePast
 
 from cachepilot.api.service import UnknownError
@@ -25,7 +26,6 @@ from cachepilot.api.shapes.views import (
     DemandView,
     NodeView,
     PolicyView,
-    RecommendationView,
     SloView,
     TenantDetail,
     TenantView,
@@ -36,7 +36,7 @@ from cachepilot.domain.course import Span
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.planned import Held
 from cachepilot.domain.slos import VERDICTS
-from cachepilot.errors import InputError
+from cachepilot.errors import ConflictError, InputError
 from cachepilot.node.changes import Changes
 from cachepilot.plan.explanation import Explanation, RankedPolicy
 from cachepilot.sense.wire_curves import value_at
@@ -154,19 +154,7 @@ def tenants() -> list[TenantView]:
             "mode": "recommend",
             "latency_p99_us": None,
             "target_limit_bytes": 224 * MIB,
-            "recommendation": RecommendationView(
-                policy="s3fifo",
-                limit_bytes=192 * MIB,
-                lower_bytes=160 * MIB,
-                upper_bytes=208 * MIB,
-                throughput_ops=6100.0,
-                throughput_low_ops=5800.0,
-                throughput_high_ops=6400.0,
-                present_ops=5240.0,
-                at_least_ops=5240.0,
-                confidence=0.9999,
-                since_s=NOW_S - 90,
-            ),
+            "recommendation": RECOMMENDATION,
         }
     )
     web = tenant("/web", "s3fifo", 128, on="beta").model_copy(
@@ -231,7 +219,7 @@ STATED = Objectives((Objective(pattern="/db", throughput_ops=5000, priority=10),
 
 
 @dataclass
-class FakeService:
+class FakeService(FakeOrders):
     """Implements `cachepilot.api.service.Service`."""
 
     stated: Objectives = STATED
@@ -302,8 +290,13 @@ class FakeService:
             raise UnknownError(f"objective {pattern}: there is none")
         self.stated = replace(self.stated, tenants=left)
 
-    def pin(self, pin: Pin) -> None:
+    def pin(self, pin: Pin, accept_missed_slos: bool = False) -> None:
         self.tenant(pin.cgroup, pin.node)
+        if pin.limit_bytes is not None and pin.limit_bytes < 16 * MIB and not accept_missed_slos:
+            raise ConflictError(
+                f"pin {pin.cgroup}: SLO throughput_ops would be missed: 5,000 ops/s asked, "
+                "1,650 predicted (accept_missed_slos: true accepts it)"
+            )
         self.pins.append(pin)
 
     def revert(self, decision: int) -> Pin:

@@ -164,6 +164,8 @@ def test_the_schema_names_every_route_and_the_keys_of_objectives(client: TestCli
     assert routes[f"{API}/pins"] == ["delete", "post"]
     assert routes[f"{API}/reverts"] == ["post"]
     assert {f"{API}/nodes", f"{API}/history", "/metrics", "/healthz", "/livez"} <= set(routes)
+    assert routes[f"{API}/undo"] == ["get", "post"]
+    assert routes[f"{API}/what-if/apply"] == ["post"]
     shape = schema["components"]["schemas"]["ObjectiveShape"]
     assert "latency_p99_us" in shape["properties"] and shape["additionalProperties"] is False
     refusal = schema["paths"][f"{API}/pins"]["post"]["responses"]["422"]

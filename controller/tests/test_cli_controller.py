@@ -181,6 +181,31 @@ def test_a_pinned_size_has_a_unit(
     assert [pin.limit_bytes for pin in service.pins] == [limit_bytes]
 
 
+def test_a_pin_that_misses_an_slo_needs_yes(run: Run, own: str, service: FakeService) -> None:
+    status, out, err = run(own, "pin", "/db", "--limit", "8MiB")
+    assert (status, out, service.pins) == (cli.EXIT_BAD_INPUT, "", [])
+    assert "5,000 ops/s asked, 1,650 predicted (allowed: with --yes)" in err
+    status, out, err = run(own, "pin", "/db", "--limit", "8MiB", "--yes")
+    assert status == 0 and "until it is unpinned" in out and "1,650 predicted" in err
+    assert [pin.limit_bytes for pin in service.pins] == [8 << 20]
+
+
+def test_the_last_change_is_undone(run: Run, own: str, service: FakeService) -> None:
+    assert "no change of objectives or pins" in run(own, "undo")[2]
+    run(own, "pin", "/db", "--policy", "lfu")
+    assert run(own, "undo", "--dry-run")[1].startswith("would be undone: pin /db (")
+    assert len(service.pins) == 1
+    assert run(own, "undo")[1].startswith("undone: pin /db (") and service.pins == []
+
+
+def test_a_what_if_is_applied(run: Run, own: str, service: FakeService) -> None:
+    asked = ("plan", "--what-if", "--node", "alpha", "--apply", "--limit")
+    assert run(own, *asked, "/db=8MiB")[0] == cli.EXIT_BAD_INPUT and service.pins == []
+    status, out, _ = run(own, *asked, "/db=256MiB")
+    assert status == 0 and "held until 2096" in out and "cachepilot undo" in out
+    assert [pin.limit_bytes for pin in service.pins] == [256 << 20]
+
+
 def test_a_change_of_the_history_is_reverted(run: Run, own: str, service: FakeService) -> None:
     status, out, _ = run(own, "revert", "2")
     assert (status, out) == (0, "/db on alpha: limit 256 MiB until 2096-10-02 07:06:40 UTC\n")

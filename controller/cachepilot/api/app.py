@@ -21,7 +21,7 @@ from cachepilot.api.serving.page import add_page
 from cachepilot.api.serving.shared_answer import SharedAnswer
 from cachepilot.api.shapes.errors import ErrorShape
 from cachepilot.api.shapes.shape import Shape
-from cachepilot.errors import InputError
+from cachepilot.errors import ConflictError, InputError
 from cachepilot.fleet.access import Access
 from cachepilot.node.changes import Topic
 from cachepilot.store.failures import StoreFailedError
@@ -35,6 +35,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     },
     404: {"model": ErrorShape, "description": "No such node, tenant, objective or pin"},
     408: {"model": ErrorShape, "description": "The body did not arrive within 10 s"},
+    409: {"model": ErrorShape, "description": "Refused as things are: the line says why"},
     413: {"model": ErrorShape, "description": "The body is larger than 1 MiB"},
     422: {"model": ErrorShape, "description": "Refused: the line names the key and the range"},
     503: {"model": ErrorShape, "description": "The store cannot be read or written"},
@@ -65,7 +66,8 @@ def _refusal(status: int, message: str) -> JSONResponse:
 
 
 async def _on_input_error(_request: Request, error: Exception) -> Response:
-    return _refusal(404 if isinstance(error, UnknownError) else 422, str(error))
+    status = 409 if isinstance(error, ConflictError) else 422
+    return _refusal(404 if isinstance(error, UnknownError) else status, str(error))
 
 
 async def _on_too_many(_request: Request, error: Exception) -> Response:
@@ -135,12 +137,12 @@ def create_app(
     A tenant's details, history, what-if and consolidation, which take longest, have threads that no
     other call waits for.
 
-    UnknownError is answered with 404, TooManyClientsError with 503, other InputErrors with 422,
-    StoreFailedError with 507 or 503, each with one line `{"error": ...}`; a body above 1 MiB with
-    413, one that does not arrive within `body_s` with 408; anything else that is raised with 500,
-    and is raised on to the server, which logs it.
-    Unknown keys are refused. What `process` registers, the control loop's own metrics, is part of
-    /metrics. Without `access` everybody on this host may ask everything, and nobody else anything.
+    UnknownError is answered with 404, ConflictError with 409, TooManyClientsError with 503, other
+    InputErrors with 422, StoreFailedError with 507 or 503, each with one line `{"error": ...}`; a
+    body above 1 MiB with 413, one that does not arrive within `body_s` with 408; anything else that
+    is raised with 500, and is raised on to the server, which logs it. Unknown keys are refused.
+    What `process` registers, the control loop's own metrics, is part of /metrics. Without `access`
+    everybody on this host may ask everything, and nobody else anything.
     `state.events` is to be closed before a server is stopped: it holds streams open.
     `state.consolidated`, which has a thread of its own, is closed after that.
     """

@@ -4,14 +4,22 @@
 from dataclasses import replace
 
 from cachepilot.api.looking_back import LookingBack
+from cachepilot.api.ordering import Orders, with_objective
 from cachepilot.api.service import UnknownError, some
 from cachepilot.api.shapes.courses import CourseView
-from cachepilot.api.shapes.questions import Consolidation, Pin, WhatIf, WhatIfAnswer
+from cachepilot.api.shapes.questions import (
+    Applied,
+    Apply,
+    Consolidation,
+    Pin,
+    StatedChange,
+    WhatIf,
+    WhatIfAnswer,
+)
 from cachepilot.api.shapes.views import DecisionView, NodeView, TenantDetail, TenantView
 from cachepilot.api.stale import stale_detail, stale_tenant
 from cachepilot.api.views import node_view, tenant_detail, tenant_view
 from cachepilot.domain.course import Span
-from cachepilot.domain.objectives import pins
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.past.change import SETTINGS, ChangeRow
 from cachepilot.domain.recorded import RecordedDecision
@@ -24,10 +32,8 @@ from cachepilot.node.shown.report import Report
 from cachepilot.plan.consolidation.consolidate import consolidate
 from cachepilot.plan.what_if import what_if
 from cachepilot.sense.conditions import workloads_of
-from cachepilot.sizes import PAGE_BYTES, pages_down, pages_up
 
 HISTORY_MAX = 10_000
-PIN_MAX_S = 30 * 86_400.0
 REVERTED_S = 3600.0
 """For so long what an operator put back stays; then the decider chooses again."""
 
@@ -38,6 +44,7 @@ class ControlService:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self.past = LookingBack(fleet)
+        self._orders = Orders(fleet)
         self._made: dict[str, tuple[Report, str, list[TenantView]]] = {}
 
     @property
@@ -122,16 +129,7 @@ class ControlService:
 
     def set_objective(self, objective: Objective) -> None:
         """Adds one objective, or replaces that of the same pattern."""
-
-        def change(earlier: Objectives) -> Objectives:
-            patterns = [one.pattern for one in earlier.tenants]
-            if objective.pattern not in patterns:
-                return replace(earlier, tenants=(*earlier.tenants, objective))
-            at = patterns.index(objective.pattern)
-            tenants = (*earlier.tenants[:at], objective, *earlier.tenants[at + 1 :])
-            return replace(earlier, tenants=tenants)
-
-        self._fleet.change_objectives(change)
+        self._fleet.change_objectives(lambda earlier: with_objective(earlier, objective))
 
     def delete_objective(self, pattern: str) -> None:
         """Removes one objective; UnknownError when there is none of that pattern."""
@@ -145,32 +143,23 @@ class ControlService:
 
         self._fleet.change_objectives(change)
 
-    def pin(self, pin: Pin) -> None:
+    def pin(self, pin: Pin, accept_missed_slos: bool = False) -> None:
         """Fixes the policy, the limit or both of a tenant until it is unpinned."""
-        if pin.policy is None and pin.limit_bytes is None:
-            raise InputError(f"pin {pin.cgroup}: needs a policy, a limit_bytes, or both")
-        now_s = self._fleet.store.now_s()
-        if pin.until_s is not None and not now_s < pin.until_s <= now_s + PIN_MAX_S:
-            allowed = f"after {now_s:.0f}, the time now, by {PIN_MAX_S:.0f} at most"
-            raise InputError(f"pin {pin.cgroup}: until_s: {pin.until_s} (allowed: {allowed})")
         names = [self._find(pin.cgroup, pin.node)[0]] if pin.node else self._everywhere(pin.cgroup)
-        for name in names:
-            hello = self._fleet.loops()[name].hello
-            if pin.limit_bytes is not None:
-                if "limits" not in hello.capabilities:
-                    raise InputError(f"pin {pin.cgroup}: limit_bytes: node {name} sets no limits")
-                budget = pages_down(self._reports()[name].collected.snapshot.node.budget_bytes)
-                key = f"pin {pin.cgroup}: limit_bytes"
-                told = self._reports()[name].collected.seen[pin.cgroup].wire
-                least = max(PAGE_BYTES, pages_up(told.floor_bytes))
-                pins.require_whole_pages(key, pin.limit_bytes, least, budget)
-            can = ["default", *hello.policies]
-            if pin.policy is not None and pin.policy not in can:
-                raise InputError(
-                    f"pin {pin.cgroup}: policy: {pin.policy!r} cannot be attached on node {name} "
-                    f"(allowed: {', '.join(can)})"
-                )
-        self._fleet.set_pin(pins.Pin(**pin.model_dump()))
+        reports = self._reports()
+        self._orders.pin(pin, {name: reports[name] for name in names}, accept_missed_slos)
+
+    def last_change(self) -> StatedChange:
+        """The last change of objectives or pins by a person; UnknownError without one."""
+        return self._orders.last()
+
+    def undo(self, change: int | None = None) -> StatedChange:
+        """Restores objectives and pins as they were before the last change, which is returned."""
+        return self._orders.undo(change)
+
+    def apply(self, asked: Apply) -> Applied:
+        """Carries out what a what-if asks, all of it or nothing."""
+        return self._orders.apply(asked, self._report_of(asked.node))
 
     def revert(self, decision: int) -> Pin:
         """Puts back what a decision changed, as a pin that ends by itself; returns the pin.
@@ -212,7 +201,7 @@ class ControlService:
         pin = Pin.model_validate(
             {"cgroup": one.cgroup, "node": one.node, **before, "until_s": until_s}
         )
-        self.pin(pin)
+        self.pin(pin, accept_missed_slos=True)
         return pin
 
     def _everywhere(self, cgroup: str) -> list[str]:
@@ -252,12 +241,15 @@ class ControlService:
             return False
         return not why_not(one, report, self._fleet.store)
 
+    def _report_of(self, node: str) -> Report:
+        reports = self._reports(node)
+        if node not in reports:
+            raise UnknownError(f"node {node}: no snapshot was seen yet")
+        return reports[node]
+
     def what_if(self, question: WhatIf) -> WhatIfAnswer:
         """What would be planned if this were so; changes nothing."""
-        reports = self._reports(question.node)
-        if question.node not in reports:
-            raise UnknownError(f"node {question.node}: no snapshot was seen yet")
-        report = reports[question.node]
+        report = self._report_of(question.node)
         snapshot, config = report.collected.snapshot, self._fleet.config.planner
         asked = Question(**question.model_dump())
         found = what_if(snapshot, report.objectives, config, asked)

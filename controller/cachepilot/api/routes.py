@@ -23,7 +23,18 @@ from cachepilot.api.shapes.courses import CourseView
 from cachepilot.api.shapes.errors import ErrorShape
 from cachepilot.api.shapes.matching import objectives_beside
 from cachepilot.api.shapes.objectives import ObjectiveShape, ObjectivesShape
-from cachepilot.api.shapes.questions import Consolidation, Pin, Revert, WhatIf, WhatIfAnswer
+from cachepilot.api.shapes.questions import (
+    Applied,
+    Apply,
+    Consolidation,
+    Pin,
+    PinOrder,
+    Revert,
+    StatedChange,
+    Undo,
+    WhatIf,
+    WhatIfAnswer,
+)
 from cachepilot.api.shapes.shape import CgroupPath, CgroupPattern, NodeName
 from cachepilot.api.shapes.views import AccessView, DecisionView, NodeView, TenantDetail, TenantView
 from cachepilot.domain.course import Span
@@ -179,14 +190,28 @@ def _add_objectives(routes: APIRouter, service: Service) -> None:
 
 def _add_pins(routes: APIRouter, service: Service) -> None:
     @routes.post("/pins", tags=["pins"])
-    def pin(pin: Pin) -> Pin:
-        """Pins the policy, the limit or both of a tenant, until it is unpinned."""
+    def pin(order: PinOrder) -> Pin:
+        """Pins the policy, the limit or both of a tenant, until it is unpinned.
+
+        Refused with 409 if an SLO is predicted to be missed, unless `accept_missed_slos` is true.
+        """
+        pin = order.pin()
         if pin.policy is None and pin.limit_bytes is None:
             raise InputError("pin: nothing is pinned (allowed: policy, limit_bytes, or both)")
         if pin.limit_bytes is not None and pin.limit_bytes <= 0:
             raise InputError(f"limit_bytes: {pin.limit_bytes} (allowed: above 0)")
-        service.pin(pin)
+        service.pin(pin, order.accept_missed_slos)
         return pin
+
+    @routes.get("/undo", tags=["pins"])
+    def last_change() -> StatedChange:
+        """The last change of objectives or pins by a person, which `POST` undoes."""
+        return service.last_change()
+
+    @routes.post("/undo", tags=["pins"])
+    def undo(wanted: Undo) -> StatedChange:
+        """Restores objectives and pins as they were before the last change; answers that change."""
+        return service.undo(wanted.change)
 
     @routes.post("/reverts", tags=["pins"])
     def revert(wanted: Revert) -> Pin:
@@ -211,6 +236,14 @@ def _add_planning(
     async def what_if(question: WhatIf) -> WhatIfAnswer:
         """The plan under other objectives, limits or policies; changes nothing."""
         return await to_thread(service.what_if, question)
+
+    @routes.post("/what-if/apply", tags=["planning"])
+    async def apply(asked: Apply) -> Applied:
+        """Applies a what-if: pins that end by themselves, and objectives.
+
+        Refused with 409 if an SLO is predicted to be missed, unless `accept_missed_slos` is true.
+        """
+        return await to_thread(service.apply, asked)
 
     @routes.get("/consolidation", tags=["planning"])
     async def consolidation() -> Consolidation:

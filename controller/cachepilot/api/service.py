@@ -6,7 +6,15 @@ from typing import Protocol
 from cachepilot.api.shapes.changes import ChangeDetail, ChangeView
 from cachepilot.api.shapes.comparison import Comparison
 from cachepilot.api.shapes.courses import CourseView
-from cachepilot.api.shapes.questions import Consolidation, Pin, WhatIf, WhatIfAnswer
+from cachepilot.api.shapes.questions import (
+    Applied,
+    Apply,
+    Consolidation,
+    Pin,
+    StatedChange,
+    WhatIf,
+    WhatIfAnswer,
+)
 from cachepilot.api.shapes.series import SeriesView
 from cachepilot.api.shapes.views import DecisionView, NodeView, TenantDetail, TenantView
 from cachepilot.domain.course import Span
@@ -106,8 +114,23 @@ class Service(Protocol):
     def delete_objective(self, pattern: str) -> None:
         """Removes one objective; UnknownError when there is none of that pattern."""
 
-    def pin(self, pin: Pin) -> None:
-        """Fixes the policy, the limit or both of a tenant until it is unpinned."""
+    def pin(self, pin: Pin, accept_missed_slos: bool = False) -> None:
+        """Fixes the policy, the limit or both of a tenant until it is unpinned.
+
+        ConflictError for one by which an SLO is predicted to be missed, if that is not accepted.
+        """
+
+    def last_change(self) -> StatedChange:
+        """The last change of objectives or pins by a person; UnknownError without one."""
+
+    def undo(self, change: int | None = None) -> StatedChange:
+        """Restores objectives and pins as they were before the last change, which is returned.
+
+        ConflictError where the last change is not `change`.
+        """
+
+    def apply(self, asked: Apply) -> Applied:
+        """Carries out what a what-if asks, all of it or nothing; ConflictError as for a pin."""
 
     def revert(self, decision: int) -> Pin:
         """Puts back what a decision changed, as a pin that ends by itself; returns the pin.

@@ -58,6 +58,7 @@ TASKS: dict[str, tuple[Entry, ...]] = {
         Entry("slo", "fleet.slo", "app", "State, show and delete the objectives of tenants."),
         Entry("pin", "fleet.pin", "pin", "Fix the policy or the limit of a tenant."),
         Entry("unpin", "fleet.pin", "unpin", "Leave a pinned tenant to the autopilot again."),
+        Entry("undo", "fleet.undo", "command", "Undo the last change of objectives or pins."),
         Entry("revert", "fleet.pin", "revert", "Take the last change of a tenant back."),
     ),
     "Planning": (

@@ -4,16 +4,16 @@
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 from cachepilot.domain.objectives.file import read_objectives
 from cachepilot.domain.objectives.objective import Objectives
-from cachepilot.domain.objectives.pins import Pin
+from cachepilot.domain.objectives.pins import Before, Pin
 from cachepilot.domain.past.actor import CONTROLLER, acting
 from cachepilot.domain.units import DAY_S
-from cachepilot.errors import InputError
+from cachepilot.errors import ConflictError, InputError
 from cachepilot.fleet.audit import stated as audit
 from cachepilot.fleet.audit.refusals import Refusals
 from cachepilot.fleet.config import ControllerConfig
@@ -28,6 +28,8 @@ from cachepilot.store.store import Store
 
 LOG = logging.getLogger(__name__)
 NODES_MAX = 10_000
+WHAT_MAX = 4
+"""So many parts of a change are named where it can be undone."""
 
 
 class FleetError(InputError):
@@ -86,14 +88,24 @@ class Fleet:
             LOG.error("pins that are over are missing from the history: %s", error)
 
     @contextmanager
-    def _audited(self) -> Iterator[None]:
-        """What is changed inside is stored with who changed it, or not at all."""
+    def _audited(self, can_undo: bool = True) -> Iterator[None]:
+        """What is changed inside is stored with who changed it, or not at all.
+
+        What was stated before is kept, too, so that a person can undo it.
+        """
         before, ends_s = self._asked, self._pin_ends_s
         try:
             with self.store.together():
                 yield
                 rows = audit.audit(before, self._asked, acting(), self.store.now_s())
                 self.store.save_changes([(row, None) for row in rows])
+                if rows and can_undo:
+                    what = "; ".join(
+                        f"{row.kind} {row.cgroup}: {row.text}" for row in rows[:WHAT_MAX]
+                    )
+                    more = len(rows) - WHAT_MAX
+                    what += f"; and {more} more" if more > 0 else ""
+                    self.store.remember(before.objectives, before.pins, what)
         except BaseException:
             self._asked, self._pin_ends_s = before, ends_s
             raise
@@ -154,11 +166,7 @@ class Fleet:
 
     def change_objectives(self, change: Callable[[Objectives], Objectives]) -> None:
         """Replaces the objectives by what `change` makes of them; stored before this returns."""
-        with self._lock, self._audited():
-            changed = change(self._asked.objectives)
-            self.store.set_objectives(changed)
-            self._asked = replace(self._asked, objectives=changed)
-        self.changes.tell(Topic.ASKED)
+        self.state(change, ())
 
     def set_pin(self, pin: Pin) -> None:
         """Adds a pin, or adds to that of the same cgroup and node; stored before this returns.
@@ -166,21 +174,61 @@ class Fleet:
         One for good replaces one that ends, also those on single nodes when it is for all nodes:
         they would hide it. InputError for one that ends beside one for good, which it would end.
         """
+        self.state(None, (pin,))
+
+    def state(
+        self, change: Callable[[Objectives], Objectives] | None, pins: Iterable[Pin]
+    ) -> Before | None:
+        """Changes objectives and adds pins, all of it or nothing; see `set_pin`.
+
+        What was stated before; None where nothing is other than it was.
+        """
+        earlier = self.store.last_before()
         with self._lock, self._audited():
-            for earlier in self._asked.pins if pin.until_s is not None else ():
-                same = earlier.cgroup == pin.cgroup and earlier.node in (None, pin.node)
-                if same and earlier.until_s is None:
-                    raise InputError(f"pin {pin.cgroup}: until_s: it is pinned: unpin it first")
-            for earlier in self._asked.pins:
-                is_revert = earlier.cgroup == pin.cgroup and earlier.until_s is not None
-                if is_revert and pin.node is None and pin.until_s is None:
-                    self.store.delete_pin(earlier.cgroup, earlier.node)
-                    continue
-                replaces = earlier.until_s is not None and pin.until_s is None
-                if (earlier.cgroup, earlier.node) == (pin.cgroup, pin.node) and not replaces:
-                    more = {key: value for key, value in vars(pin).items() if value is not None}
-                    pin = replace(earlier, **{**more, "until_s": pin.until_s})
-            self.store.set_pin(pin)
+            if change is not None:
+                changed = change(self._asked.objectives)
+                self.store.set_objectives(changed)
+                self._asked = replace(self._asked, objectives=changed)
+            for pin in pins:
+                self._set_pin(pin)
+        self.changes.tell(Topic.ASKED)
+        last = self.store.last_before()
+        return last if last is not None and last != earlier else None
+
+    def _set_pin(self, pin: Pin) -> None:
+        for earlier in self._asked.pins if pin.until_s is not None else ():
+            same = earlier.cgroup == pin.cgroup and earlier.node in (None, pin.node)
+            if same and earlier.until_s is None:
+                raise InputError(f"pin {pin.cgroup}: until_s: it is pinned: unpin it first")
+        for earlier in self._asked.pins:
+            is_revert = earlier.cgroup == pin.cgroup and earlier.until_s is not None
+            if is_revert and pin.node is None and pin.until_s is None:
+                self.store.delete_pin(earlier.cgroup, earlier.node)
+                continue
+            replaces = earlier.until_s is not None and pin.until_s is None
+            if (earlier.cgroup, earlier.node) == (pin.cgroup, pin.node) and not replaces:
+                more = {key: value for key, value in vars(pin).items() if value is not None}
+                pin = replace(earlier, **{**more, "until_s": pin.until_s})
+        self.store.set_pin(pin)
+        self._take_pins()
+
+    def undo(self, change: int) -> None:
+        """Puts objectives and pins back as they were before the last change, which is `change`.
+
+        ConflictError if it is not the last any more. A pin that is over by now stays away.
+        """
+        with self._lock, self._audited(can_undo=False):
+            last = self.store.last_before()
+            if last is None or last.change != change:
+                raise ConflictError(f"undo: change {change} is not the last one any more")
+            self.store.set_objectives(last.objectives)
+            for pin in self.store.pins():
+                self.store.delete_pin(pin.cgroup, pin.node)
+            for pin in last.pins:
+                if not self._is_over(pin):
+                    self.store.set_pin(pin)
+            self.store.forget_before(change)
+            self._asked = replace(self._asked, objectives=last.objectives)
             self._take_pins()
         self.changes.tell(Topic.ASKED)
 

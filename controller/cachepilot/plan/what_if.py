@@ -99,7 +99,7 @@ def _with_promise(objective: Objective, cgroup: str, ops: float) -> Objective:
     return replace(objective, pattern=cgroup, throughput_ops=ops, mode=mode)
 
 
-def _with_changes(snapshot: Snapshot, objectives: Objectives, question: WhatIf) -> Objectives:
+def asked_so(snapshot: Snapshot, objectives: Objectives, question: WhatIf) -> Objectives:
     """The objectives under which the question is so; raises InputError naming key and range."""
     changed: dict[str, Objective] = {}
     for cgroup, ops in question.throughput_ops.items():
@@ -196,7 +196,7 @@ def what_if(
     not fit even as things are.
     """
     seen = _with_budget(snapshot, question)
-    asked = _with_changes(seen, objectives, question)
+    asked = asked_so(seen, objectives, question)
     _require_room(seen, asked, question)
     planned = plan(seen, asked, settled(config) if question.settled else config)
     tenants = {tenant.cgroup: tenant for tenant in seen.tenants}

@@ -1,15 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """What operators state, as it is stored: objectives and pins."""
 
+import json
+from dataclasses import asdict
 from typing import Any
 
 from cachepilot.domain.json_values import UNREADABLE
-from cachepilot.domain.objectives.as_json import objectives_to_json, readable_objectives
+from cachepilot.domain.objectives.as_json import (
+    objectives_from_json,
+    objectives_to_json,
+    readable_objectives,
+)
 from cachepilot.domain.objectives.objective import Objectives
-from cachepilot.domain.objectives.pins import Pin, require_whole_pages
+from cachepilot.domain.objectives.pins import Before, Pin, require_whole_pages
 from cachepilot.errors import InputError
+from cachepilot.store.database import Database
 from cachepilot.store.quarantine import Quarantine
 
+CHANGES_MAX = 100
+"""So many of the last changes can be undone."""
 _SET_OBJECTIVES = "INSERT OR REPLACE INTO meta VALUES ('objectives', ?)"
 # As bytes: what is no text would fail the whole query.
 _PINS = """
@@ -92,3 +101,33 @@ class Stated(Quarantine):
             db.execute("DELETE FROM ends_of_pins WHERE cgroup = ? AND node = ?", of)
             found = db.execute("DELETE FROM pins WHERE cgroup = ? AND node = ?", of)
             return found.rowcount > 0
+
+
+class StatedBefore(Database):
+    """The last changes of objectives and pins, each with both documents of before."""
+
+    def remember(self, objectives: Objectives, pins: tuple[Pin, ...], what: str) -> int:
+        """Keeps what was stated before a change; the number of the change."""
+        told = json.dumps([asdict(one) for one in pins])
+        values = (self._clock(), what, objectives_to_json(objectives), told)
+        with self._transaction() as db:
+            query = "INSERT INTO stated_before (stored_s, what, objectives, pins)"
+            row = db.execute(f"{query} VALUES (?, ?, ?, ?)", values)
+            change = int(row.lastrowid or 0)
+            db.execute("DELETE FROM stated_before WHERE id <= ?", (change - CHANGES_MAX,))
+        return change
+
+    def last_before(self) -> Before | None:
+        """What was stated before the last change that was not undone; None without one."""
+        rows = self._rows("SELECT * FROM stated_before ORDER BY id DESC LIMIT 1")
+        if not rows:
+            return None
+        change, stored_s, what, objectives, pins = rows[0]
+        stated = objectives_from_json(objectives, "store")
+        told = tuple(Pin(**one) for one in json.loads(pins))
+        return Before(change, stored_s, what, stated, told)
+
+    def forget_before(self, change: int) -> None:
+        """It was undone."""
+        with self._transaction() as db:
+            db.execute("DELETE FROM stated_before WHERE id = ?", (change,))

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from cachepilot.api.shapes.objectives import ObjectiveShape
 from cachepilot.api.shapes.shape import CgroupPath, NodeName, Plain, Shape
 from cachepilot.api.shapes.views import SloView
 
@@ -18,6 +19,33 @@ class Pin(Shape):
     limit_bytes: int | None = None
     until_s: float | None = None
     """When it ends by itself, in seconds since 1970; None: not before it is unpinned."""
+
+
+class PinOrder(Pin):
+    """A pin, and whether it is made although an SLO is predicted to be missed because of it."""
+
+    accept_missed_slos: bool = False
+
+    def pin(self) -> Pin:
+        """The pin alone."""
+        return Pin(**self.model_dump(exclude={"accept_missed_slos"}))
+
+
+class StatedChange(Shape):
+    """A change of objectives and pins by a person, which can be undone."""
+
+    change: int
+    """Its number: it rises with every change."""
+    time_s: float
+    """Seconds since 1970."""
+    what: str
+
+
+class Undo(Shape):
+    """The undoing of the last change of objectives and pins."""
+
+    change: Annotated[int, Field(ge=1, le=2**53)] | None = None
+    """Refused if the last change is another; null: whichever is the last."""
 
 
 class Revert(Shape):
@@ -42,6 +70,27 @@ class WhatIf(Shape):
     throughput_ops: dict[CgroupPath, float] = Field(default={})
     settled: bool = True
     """The state that many cycles lead to, without the bound on movement; else the next cycle."""
+
+
+class Apply(WhatIf):
+    """A what-if that is to be carried out; `budget_bytes` is the agent's and cannot be."""
+
+    hold_s: float | None = 3600.0
+    """For so long policies and limits are pinned, 60 s to 30 days; null: until unpinned."""
+    accept_missed_slos: bool = False
+    """Whether it is done although an SLO is predicted to be missed because of it."""
+
+
+class Applied(Shape):
+    """What was ordered by a what-if that was applied: one change, which one undo reverses."""
+
+    change: int | None
+    """The number of the change; null where nothing is other than it was."""
+    what: str
+    pins: list[Pin]
+    objectives: list[ObjectiveShape]
+    until_s: float | None
+    """When the pins end by themselves, in seconds since 1970."""
 
 
 class WhatIfTenant(Shape):

@@ -55,6 +55,16 @@ class UnknownToControllerError(ControllerError):
     """There is no such node, tenant, objective or pin."""
 
 
+class ConflictAtControllerError(ControllerError):
+    """It could be done, and is refused as things are."""
+
+
+_REFUSALS: dict[int, type[ControllerError]] = {
+    httpx.codes.NOT_FOUND: UnknownToControllerError,
+    httpx.codes.CONFLICT: ConflictAtControllerError,
+}
+
+
 def _not_a_url(url: str) -> ControllerError:
     return ControllerError(f"--controller {url}: not a URL (allowed: like {DEFAULT_URL})")
 
@@ -149,8 +159,7 @@ class Controller:
         refusal = value.get("error") if isinstance(value, dict) else None
         if not isinstance(refusal, str) or refusal == "Not Found":
             raise ControllerError(f"{self.url} is not a controller of cachepilot")
-        unknown = answer.status_code == httpx.codes.NOT_FOUND
-        raise (UnknownToControllerError if unknown else ControllerError)(refusal)
+        raise _REFUSALS.get(answer.status_code, ControllerError)(refusal)
 
     def tenants(self, node: str | None = None) -> list[TenantView]:
         """All tenants, or those of one node."""

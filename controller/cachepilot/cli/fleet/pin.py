@@ -7,6 +7,7 @@ import typer
 
 from cachepilot.api.shapes.questions import Pin
 from cachepilot.cli.asking import completing
+from cachepilot.cli.asking.accepting import YesOption, ordered
 from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import (
     Controller,
@@ -56,6 +57,7 @@ def pin(
         typer.Option(metavar="SIZE", help="Keep this limit: 512MiB, 131072pages or 5%."),
     ] = None,
     node: NodeOption = None,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Fix the policy, the limit or both of a tenant until it is unpinned."""
@@ -64,7 +66,7 @@ def pin(
     cgroup = remote.cgroup(tenant, node)
     limit_bytes = None if limit is None else _limit_bytes(remote, cgroup, node, limit)
     wanted = {"cgroup": cgroup, "node": node, "policy": policy, "limit_bytes": limit_bytes}
-    pinned = remote.call("POST", "pins", wanted)
+    pinned = ordered(remote, "pins", wanted, yes)
     if as_json:
         tables.print_json(pinned)
         return

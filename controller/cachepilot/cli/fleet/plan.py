@@ -10,7 +10,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cachepilot.api.shapes.questions import WhatIf, WhatIfAnswer
+from cachepilot.api.shapes.questions import Applied, WhatIf, WhatIfAnswer
+from cachepilot.cli.asking.accepting import YesOption, ordered
 from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import Controller, ControllerError, near, parsed
 from cachepilot.cli.terminal import formats, tables
@@ -64,6 +65,20 @@ def _parts(answer: WhatIfAnswer) -> Iterator[RenderableType]:
         yield Text(f"note: {note}")
 
 
+def _apply(remote: Controller, question: WhatIf, hold_s: float, yes: bool, as_json: bool) -> None:
+    wanted = {**question.model_dump(mode="json"), "hold_s": hold_s or None}
+    answer = ordered(remote, "what-if/apply", wanted, yes)
+    if as_json:
+        tables.print_json(answer)
+        return
+    done = parsed(Applied, answer)
+    print(done.what)
+    if done.until_s is not None:
+        print(f"policies and limits are held until {formats.moment(done.until_s)}")
+    if done.change is not None:
+        print("to take it back: cachepilot undo")
+
+
 @asking
 def command(
     remote: Controller,
@@ -90,9 +105,17 @@ def command(
     node: Annotated[
         str | None, typer.Option(metavar="NAME", help="Node; needed when there are several.")
     ] = None,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Carry out what is asked: pins that end, objectives.")
+    ] = False,
+    hold_s: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", help="With --apply: for so long; 0: until unpinned."),
+    ] = 3600.0,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what would be planned, as it is predicted; changes nothing.
+    """Show what would be planned, as it is predicted; changes nothing without --apply.
 
     For instance: cachepilot plan --what-if --budget 8GiB --slo /db=5000 --policy /search=sieve
     """
@@ -113,6 +136,9 @@ def command(
         throughput_ops={cgroups[cgroup]: value for cgroup, value in rates.items()},
         settled=not next_cycle,
     )
+    if apply:
+        _apply(remote, question, hold_s, yes, as_json)
+        return
     answer = remote.call("POST", "what-if", question.model_dump(mode="json"))
     if as_json:
         tables.print_json(answer)

@@ -33,6 +33,20 @@ class Pin:
             plain(self.policy)
 
 
+@dataclass(frozen=True)
+class Before:
+    """What was stated before a change by a person, at `stored_s` seconds since 1970.
+
+    `change` is its number, `what` says what it changed.
+    """
+
+    change: int
+    stored_s: float
+    what: str
+    objectives: Objectives
+    pins: tuple[Pin, ...]
+
+
 def require_whole_pages(
     key: str, limit_bytes: int, least: int = PAGE_BYTES, most: int = BYTES_MAX
 ) -> None:

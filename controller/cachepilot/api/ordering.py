@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person orders: pins, what-ifs that are applied, and the undoing of both."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from cachepilot.api.service import UnknownError, some
+from cachepilot.api.shapes.objectives import ObjectiveShape
+from cachepilot.api.shapes.questions import Applied, Apply, Pin, StatedChange
+from cachepilot.domain.objectives import pins
+from cachepilot.domain.objectives.objective import UNNAMED, Mode, Objective, Objectives
+from cachepilot.domain.what_if import WhatIf as Question
+from cachepilot.errors import ConflictError, InputError
+from cachepilot.fleet.fleet import Fleet
+from cachepilot.node.shown.report import Report
+from cachepilot.plan.missed_slos import missed_slos, without_floors
+from cachepilot.plan.what_if import asked_so
+from cachepilot.sizes import PAGE_BYTES, pages_down, pages_up
+
+PIN_MAX_S = 30 * 86_400.0
+HOLD_MIN_S = 60.0
+
+
+def with_objective(earlier: Objectives, objective: Objective) -> Objectives:
+    """Adds one objective, or replaces that of the same pattern."""
+    patterns = [one.pattern for one in earlier.tenants]
+    if objective.pattern not in patterns:
+        return replace(earlier, tenants=(*earlier.tenants, objective))
+    at = patterns.index(objective.pattern)
+    tenants = (*earlier.tenants[:at], objective, *earlier.tenants[at + 1 :])
+    return replace(earlier, tenants=tenants)
+
+
+class Orders:
+    """Orders to a fleet, each checked against the nodes that it concerns."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    def require_possible(self, pin: Pin, reports: Mapping[str, Report]) -> None:
+        """Raises InputError for a pin that one of these nodes cannot carry out."""
+        now_s = self._fleet.store.now_s()
+        if pin.until_s is not None and not now_s < pin.until_s <= now_s + PIN_MAX_S:
+            allowed = f"after {now_s:.0f}, the time now, by {PIN_MAX_S:.0f} at most"
+            raise InputError(f"pin {pin.cgroup}: until_s: {pin.until_s} (allowed: {allowed})")
+        for name, report in reports.items():
+            hello = self._fleet.loops()[name].hello
+            if pin.limit_bytes is not None:
+                if "limits" not in hello.capabilities:
+                    raise InputError(f"pin {pin.cgroup}: limit_bytes: node {name} sets no limits")
+                budget = pages_down(report.collected.snapshot.node.budget_bytes)
+                least = max(
+                    PAGE_BYTES, pages_up(report.collected.seen[pin.cgroup].wire.floor_bytes)
+                )
+                key = f"pin {pin.cgroup}: limit_bytes"
+                pins.require_whole_pages(key, pin.limit_bytes, least, budget)
+            can = ["default", *hello.policies]
+            if pin.policy is not None and pin.policy not in can:
+                raise InputError(
+                    f"pin {pin.cgroup}: policy: {pin.policy!r} cannot be attached on node {name} "
+                    f"(allowed: {', '.join(can)})"
+                )
+
+    def require_slos(
+        self, what: str, node: str, report: Report, wanted: list[Pin], slos: Objectives | None
+    ) -> None:
+        """Raises ConflictError that says which SLOs an order is predicted to miss."""
+        present = report.objectives
+        told = [pins.Pin(**one.model_dump()) for one in wanted]
+        after = pins.with_pins(present if slos is None else slos, told, node)
+        seen = report.collected.seen
+        floors = {one.cgroup: seen[one.cgroup].wire.floor_bytes for one in wanted}
+        snapshot = without_floors(report.collected.snapshot, floors)
+        missed = missed_slos(snapshot, present, after, self._fleet.config.planner)
+        if missed:
+            raise ConflictError(
+                f"{what}: {'; '.join(missed)} (accept_missed_slos: true accepts it)"
+            )
+
+    def pin(self, pin: Pin, reports: Mapping[str, Report], accept_missed_slos: bool) -> None:
+        """Pins a tenant on these nodes; ConflictError where that misses an SLO."""
+        if pin.policy is None and pin.limit_bytes is None:
+            raise InputError(f"pin {pin.cgroup}: needs a policy, a limit_bytes, or both")
+        self.require_possible(pin, reports)
+        for name, report in reports.items() if not accept_missed_slos else ():
+            self.require_slos(f"pin {pin.cgroup}", name, report, [pin], None)
+        self._fleet.set_pin(pins.Pin(**pin.model_dump()))
+
+    def apply(self, asked: Apply, report: Report) -> Applied:
+        """Carries out what a what-if asked: pins that end, and objectives, as one change."""
+        if asked.budget_bytes is not None:
+            where = "the agent's configuration states it (allowed: none)"
+            raise InputError(f"what-if: budget_bytes: {where}")
+        if not (asked.policy or asked.limit_bytes or asked.throughput_ops):
+            allowed = "allowed: policy, limit_bytes or throughput_ops of a tenant"
+            raise InputError(f"what-if: nothing is asked that could be applied ({allowed})")
+        hold_s = asked.hold_s
+        if hold_s is not None and not HOLD_MIN_S <= hold_s <= PIN_MAX_S:
+            allowed = f"{HOLD_MIN_S:g} to {PIN_MAX_S:g} seconds, or null: until unpinned"
+            raise InputError(f"what-if: hold_s: {hold_s} (allowed: {allowed})")
+        question = Question(**asked.model_dump(exclude={"hold_s", "accept_missed_slos"}))
+        snapshot = report.collected.snapshot
+        slos = asked_so(snapshot, report.objectives, replace(question, policy={}, limit_bytes={}))
+        asked_so(snapshot, report.objectives, replace(question, limit_bytes={}))
+        until_s = None if hold_s is None else self._fleet.store.now_s() + hold_s
+        wanted = [
+            Pin(
+                cgroup=cgroup,
+                node=asked.node,
+                policy=asked.policy.get(cgroup),
+                limit_bytes=asked.limit_bytes.get(cgroup),
+                until_s=until_s,
+            )
+            for cgroup in dict.fromkeys((*asked.policy, *asked.limit_bytes))
+        ]
+        for one in wanted:
+            if one.cgroup not in report.collected.seen:
+                there = some(sorted(report.collected.seen))
+                raise InputError(f"what-if: {one.cgroup!r} is no tenant (allowed: {there})")
+            self.require_possible(one, {asked.node: report})
+        if not asked.accept_missed_slos:
+            self.require_slos("what-if", asked.node, report, wanted, slos)
+        stated = self._stated(report, asked.throughput_ops)
+
+        def change(earlier: Objectives) -> Objectives:
+            for one in stated:
+                earlier = with_objective(earlier, one)
+            return earlier
+
+        told = [pins.Pin(**one.model_dump()) for one in wanted]
+        before = self._fleet.state(change if stated else None, told)
+        return Applied(
+            change=None if before is None else before.change,
+            what="nothing changes" if before is None else before.what,
+            pins=wanted,
+            objectives=[ObjectiveShape.of(one) for one in stated],
+            until_s=until_s if wanted else None,
+        )
+
+    def _stated(self, report: Report, rates: Mapping[str, float]) -> list[Objective]:
+        """The objective of exactly each cgroup: what holds for it now, with another SLO."""
+        objectives, found = report.objectives, []
+        for cgroup, ops in rates.items():
+            base = self._fleet.asked().objectives.among(objectives.workloads).of(cgroup)
+            mode = Mode.AUTO if base is UNNAMED else base.mode
+            found.append(replace(base, pattern=cgroup, throughput_ops=ops, mode=mode))
+        return found
+
+    def last(self) -> StatedChange:
+        """The last change that can be undone; UnknownError without one."""
+        before = self._fleet.store.last_before()
+        if before is None:
+            raise UnknownError("undo: there is no change of objectives or pins")
+        return StatedChange(change=before.change, time_s=before.stored_s, what=before.what)
+
+    def undo(self, change: int | None) -> StatedChange:
+        """Puts objectives and pins back as they were before the last change.
+
+        ConflictError where the last one is no longer `change`.
+        """
+        last = self.last()
+        if change is not None and change != last.change:
+            raise ConflictError(f"undo: the last change is {last.change} by now: {last.what}")
+        self._fleet.undo(last.change)
+        return last

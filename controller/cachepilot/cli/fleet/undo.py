@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cachepilot undo`: takes the last change of objectives or pins back."""
+
+from typing import Annotated
+
+import typer
+
+from cachepilot.api.shapes.questions import StatedChange
+from cachepilot.cli.asking.asking import asking
+from cachepilot.cli.asking.client import Controller, parsed
+from cachepilot.cli.terminal import formats, tables
+from cachepilot.cli.terminal.options import JsonOption
+
+
+@asking
+def command(
+    remote: Controller,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be undone; change nothing.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Undo the last change of objectives or pins, whoever made it; repeat to go further back."""
+    last = remote.call("GET", "undo")
+    one = parsed(StatedChange, last)
+    if not dry_run:
+        # By its number: what somebody else changes meanwhile is not undone.
+        remote.call("POST", "undo", {"change": one.change})
+    if as_json:
+        tables.print_json(last)
+        return
+    done = "would be undone" if dry_run else "undone"
+    print(f"{done}: {one.what} ({formats.moment(one.time_s)})")
