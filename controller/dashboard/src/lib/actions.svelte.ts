@@ -2,16 +2,21 @@
 // What an operator does, and the line that says what came of it.
 
 import { get, post, Refused, remove } from "./api";
+import type { Asked } from "./asked";
 import { bytes, sloNames } from "./format";
+import { question } from "./question.svelte";
 import type { Detail, Objective, SloKind } from "./types";
 
 class Notice {
   text = $state("");
   isError = $state(false);
+  /** What takes back what the text says was done. */
+  undo = $state.raw<(() => Promise<boolean>) | null>(null);
 
-  say(text: string, isError = false): void {
+  say(text: string, isError = false, undo: (() => Promise<boolean>) | null = null): void {
     this.text = text;
     this.isError = isError;
+    this.undo = undo;
   }
 }
 
@@ -29,6 +34,47 @@ export async function attempt(what: string, act: () => Promise<unknown>): Promis
   }
 }
 
+/** An order that would cost an SLO is refused with what it costs, until that is accepted. */
+const COSTS_SLOS = 409;
+
+async function order<T>(path: string, body: object): Promise<T> {
+  try {
+    return await post<T>(path, body);
+  } catch (error) {
+    if (!(error instanceof Refused) || error.status !== COSTS_SLOS) throw error;
+    if (!(await question.ask(error.message))) throw error;
+    return await post<T>(path, { ...body, accept_missed_slos: true });
+  }
+}
+
+interface Applied {
+  /** Null where nothing is other than it was. */
+  change: number | null;
+  what: string;
+}
+
+/** Puts what a what-if question asks into force, as one change; null: until it is unpinned. */
+export async function applyWhatIf(
+  node: string,
+  asked: Asked,
+  hold_s: number | null,
+): Promise<boolean> {
+  try {
+    const done = await order<Applied>("what-if/apply", { node, ...asked, hold_s });
+    const { change } = done;
+    notice.say(done.what, false, change === null ? null : () => undo(change));
+    return true;
+  } catch (error) {
+    notice.say(error instanceof Refused ? error.message : String(error), true);
+    return false;
+  }
+}
+
+/** Takes a change of pins and objectives back as a whole, if nobody changed them since. */
+function undo(change: number): Promise<boolean> {
+  return attempt("it is as it was before", () => post("undo", { change }));
+}
+
 export interface Setting {
   policy?: string;
   limit_bytes?: number;
@@ -43,7 +89,7 @@ export function settingText(setting: Setting): string {
 
 export function pin(node: string, cgroup: string, setting: Setting): Promise<boolean> {
   return attempt(`${cgroup}: pinned to ${settingText(setting)}`, () =>
-    post("pins", { node, cgroup, ...setting }),
+    order("pins", { node, cgroup, ...setting }),
   );
 }
 
