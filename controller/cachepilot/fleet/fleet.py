@@ -215,7 +215,7 @@ class Fleet:
     def undo(self, change: int) -> None:
         """Puts objectives and pins back as they were before the last change, which is `change`.
 
-        ConflictError if it is not the last any more. A pin that is over by now stays away.
+        ConflictError if it is not the last any more. A pin that has ended is not restored.
         """
         with self._lock, self._audited(can_undo=False):
             last = self.store.last_before()

@@ -79,7 +79,7 @@ def _exact(kind: str, value: float, digits: int) -> str:
 
 
 def slo_values(kind: str, *values: float | None) -> list[str]:
-    """Values beside the first, a target, in the unit of its promise.
+    """Values beside the first, a target, in the unit of its SLO.
 
     One that misses the target by little has as many digits as it takes to see that.
     """
