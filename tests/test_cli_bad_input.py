@@ -39,6 +39,9 @@ COMMAND_LINES: list[tuple[str, ...]] = [
     ("sim", "truncated.u64"),
     ("mrc", "truncated.u64", "--plot", "out.svg"),
     ("sim", "table.csv", "--column", "nope"),
+    ("sim", "headless.csv", "--column", "7"),
+    ("sim", "headless.csv", "--column", "0x1f"),
+    ("mrc", "headless.csv", "--offset", "4096"),
     ("sim", TRACE, "--policy", "nope"),
     ("sim", TRACE, "--policy", ""),
     ("policies", "nope"),
@@ -170,6 +173,7 @@ def folder(tmp_path: Path, trace: Path, recording: Path) -> Path:
     (tmp_path / "empty.u64").write_bytes(b"")
     (tmp_path / "truncated.u64").write_bytes(trace.read_bytes()[:-3])
     (tmp_path / "table.csv").write_text("page,size\n1,2\n")
+    (tmp_path / "headless.csv").write_text("7,0x1f,4096,name\n8,0x2f,8192,name\n")
     (tmp_path / "broken" / "some").mkdir(parents=True)
     (tmp_path / "broken" / "some" / "results.json").write_text('[{"metric": "x"}]')
     return tmp_path
@@ -203,6 +207,7 @@ def test_the_line_names_what_is_allowed(folder: Path, run_cli: Callable[..., Any
     assert "file and the index" in run_cli("readahead", "keys.cptrace").stderr
     assert "expected .cptrace" in run_cli("readahead", TRACE).stderr
     assert "known: u64, oracleGeneral" in run_cli(*SIM, "--format", "nope").stderr
+    assert "needs a header line" in run_cli("sim", "headless.csv", "--column", "7").stderr
     assert "line 1 has 2 fields" in run_cli("sim", "table.csv", "--format", "msr").stderr
     assert "4000 requests" in run_cli(*SIM, "--warmup", "4000").stderr
     assert (

@@ -18,6 +18,12 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// Header columns shown in a message.
 const SHOWN_COLUMNS: usize = 32;
 
+/// Whether a field of the first line is a value: a header that is missing would cost a request.
+fn is_number(field: &[u8]) -> bool {
+    let text = std::str::from_utf8(field.trim_ascii()).unwrap_or_default();
+    text.starts_with("0x") || text.parse().is_ok_and(f64::is_finite)
+}
+
 /// A [`Source`] that gives at most `left` bytes per row.
 struct RowLimit {
     source: Source,
@@ -66,6 +72,14 @@ impl Rows {
             return Err(reader.source().no_requests());
         }
         reader.header = reader.row.clone();
+        if let Some(value) = reader.header.iter().find(|name| is_number(name)) {
+            let value = shown(value);
+            let message = format!(
+                "line 1 has '{value}' where a column's name should be: \
+                 a CSV trace needs a header line, which is no request"
+            );
+            return Err(Error::format(path, message));
+        }
         Ok(reader)
     }
 
