@@ -23,7 +23,7 @@ ControllerOption = Annotated[
 ]
 _HELP = {
     "ca": "Who signs the controller's certificate, PEM; else those that the system trusts.",
-    "certificate": "What is shown to the controller, PEM.",
+    "certificate": "Client certificate, PEM.",
     "key": "The key of --certificate, PEM.",
     "token_file": "File whose only line is a viewer's or an operator's token.",
 }

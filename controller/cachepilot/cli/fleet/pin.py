@@ -103,7 +103,7 @@ def revert(
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Put back what a change changed, for an hour."""
+    """Roll back a change, for an hour."""
     held = remote.call("POST", "reverts", {"change": change})
     if as_json:
         tables.print_json(held)

@@ -193,7 +193,7 @@ def set_(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="What an operation is: accesses, read_calls, block_reads, or URL#METRIC, "
+            help="What counts as an operation: accesses, read_calls, block_reads, or URL#METRIC, "
             "a Prometheus counter of the application.",
         ),
     ] = None,
@@ -260,7 +260,7 @@ def delete(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove the objective of a cgroup, as it was given."""
+    """Remove the objective of a cgroup, as stated."""
     before, cgroup = _stated(remote), cgroup_pattern(cgroup)
     known = [one.pattern for one in before.tenants]
     if cgroup not in known:

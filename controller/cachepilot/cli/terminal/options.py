@@ -33,7 +33,7 @@ BatchOption = Annotated[
     typer.Option(
         min=1,
         max=32,
-        help="Folios asked for per eviction request, at most a sixteenth of the cache; "
+        help="Folios per eviction request, at most a sixteenth of the cache; "
         "1 is the textbook algorithm, 32 the kernel's.",
     ),
 ]
