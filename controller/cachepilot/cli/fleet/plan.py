@@ -115,11 +115,7 @@ def command(
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-<<<<<<< HEAD
-    """Show what would be planned, as it is predicted; changes nothing without --apply.
-=======
-    """Predict a plan, also with other SLOs, limits or policies; changes nothing.
->>>>>>> 09a4af1 (cli: help texts in plain words)
+    """Predict a plan, also with other SLOs or limits; changes nothing without --apply.
 
     For instance: cachepilot plan --what-if --budget 8GiB --slo /db=5000 --policy /search=sieve
     """
