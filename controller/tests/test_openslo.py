@@ -118,9 +118,9 @@ def test_documents_are_well_formed() -> None:
     assert latency["spec"]["objectives"][0]["value"] == 0.0009
 
 
-def test_what_promises_nothing_is_named() -> None:
+def test_what_has_no_slo_is_named() -> None:
     text, notes = openslo_yaml(parse_objectives('[[tenant]]\ncgroup = "/a"\n', "o"))
-    assert text == "" and notes == ["/a: promises nothing, so OpenSLO has no word for it"]
+    assert text == "" and notes == ["/a: has no SLO, and OpenSLO has no key for the rest"]
 
 
 @given(st.dictionaries(PATTERNS, PROMISES, max_size=4))

@@ -17,7 +17,12 @@ def workloads_of(tenants: Iterable[TenantView]) -> Iterator[Workload]:
 
 
 def unmatched_of(objectives: Objectives, tenants: Sequence[TenantView]) -> list[str]:
-    """Objectives, by their cgroup, that match none of the tenants."""
+    """Objectives, by their cgroup, that match none of the tenants.
+
+    Before any agent has sent a snapshot no tenant is known, and nothing is told of any objective.
+    """
+    if not tenants:
+        return []
     among = objectives.among(workloads_of(tenants))
     return among.unmatched({tenant.cgroup for tenant in tenants})
 
