@@ -17,5 +17,5 @@ pub use budget::Budget;
 pub use measured::Measured;
 pub use predict::{predict, publish};
 pub use settings::{CurvesConfig, CurvesSettings, PAGE_BYTES};
-pub use tenant::TenantCurves;
+pub use tenant::{Generations, TenantCurves};
 pub use trust::{Trust, TrustLimits, Window};
