@@ -170,7 +170,7 @@ def pod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pod]:
         command: list[str | Path] = [sys.executable, "-m", "cachepilot.cli", *words]
         controller = children.start("controller", command)
         deadline = time.monotonic() + DEADLINE_SECONDS
-        while "agents are expected at" not in controller.log.read_text("utf-8"):
+        while "the dashboard and the API are at" not in controller.log.read_text("utf-8"):
             assert time.monotonic() < deadline
             children.check()
             time.sleep(0.05)

@@ -121,7 +121,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
         program = [sys.executable, "-m", "cachepilot.cli"]
         command: list[str | Path] = [*program, "controller", "run", "--config", path]
         controller = children.start("controller", command)
-        until(controller, lambda text: "agents are expected at" in text)
+        until(controller, lambda text: "the dashboard and the API are at" in text)
         yield Fleet(folder, children, ours, theirs, ports["agents"], ports["http"])
 
 
