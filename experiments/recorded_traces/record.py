@@ -73,7 +73,8 @@ class Recording:
         with tempfile.TemporaryDirectory(prefix="cachepilot-record-") as folder:
             fifo = Path(folder) / "strace"
             os.mkfifo(fifo)
-            lines = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+            # Without a writer of its own it would be at its end until strace has opened it.
+            lines = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
             try:
                 with subprocess.Popen(
                     [*STRACE.split(), "-o", str(fifo), "-e", f"trace={calls}", *self._command],
@@ -92,8 +93,7 @@ class Recording:
         deadline = time.monotonic() + self._limit_seconds
         try:
             while poller.poll(100) or process.poll() is None:
-                if not self._take(lines):
-                    return
+                self._take(lines)
                 now = time.monotonic()
                 if self.stopped_by is None and self._limit_reached(now >= deadline):
                     os.killpg(process.pid, signal.SIGTERM)
@@ -111,18 +111,17 @@ class Recording:
             self.stopped_by = "seconds"
         return self.stopped_by is not None
 
-    def _take(self, lines: int) -> bool:
-        """Handles the lines that are there; False at the end of strace's output."""
+    def _take(self, lines: int) -> None:
+        """Handles the lines that are there."""
         try:
             data = os.read(lines, 1 << 16)
         except BlockingIOError:
-            return True
+            return
         *whole, self._partial = (self._partial + data).split(b"\n")
         for line in whole:
             event = self.parser.parse(line.decode("utf-8", "surrogateescape"))
             if event is not None:
                 self.tracker.see(event)
-        return bool(data)
 
 
 def summary(recording: Recording, records: NDArray[np.void], seconds: float) -> dict[str, object]:
