@@ -13,20 +13,18 @@ class LatencyView(Shape):
     counts: list[int]
 
 
-class CourseView(Shape):
-    """A column per reading and an entry per point; null where it was not known.
-
-    An outage of the node or of the controller's session is one point with nothing but nulls.
+class Columns(Shape):
+    """A column per reading and an entry per point of one tenant; null where it was not known.
 
     All is measured but `predicted_ops`: what the model gives for the policy and the limit that
     held. Stalls are shares of time in which some task of the cgroup waited (PSI). Pages that the
     tenant's own readahead policy had read ahead, and of them those accessed since or evicted
-    without an access, are known only while there is such a policy.
+    without an access, are known only while there is such a policy. A gap, in which the node or
+    the controller was disconnected, is one point with nothing but nulls.
     """
 
     node: str
     cgroup: str
-    span: Span
     time_s: list[float]
     """The node's time, seconds since 1970."""
     policy: list[str]
@@ -43,4 +41,10 @@ class CourseView(Shape):
     ahead_pages_per_s: list[float | None]
     ahead_used_per_s: list[float | None]
     ahead_wasted_per_s: list[float | None]
+
+
+class CourseView(Columns):
+    """The last minutes, or the day."""
+
+    span: Span
     latency: LatencyView | None

@@ -79,16 +79,19 @@ class TopApp(App[None]):
         known = [one for one in nodes if self._node in (None, one.name)]
         self.call_from_thread(self._take, tenants, known)
 
+    def _is_shown(self) -> bool:
+        """An answer may come before the list is drawn, or while the program ends."""
+        return self.is_running and bool(self.screen_stack[0].query("#problem"))
+
     def _tell_outage(self, problem: str) -> None:
-        if self.is_running and self.screen_stack[0].query("#problem"):
+        if self._is_shown():
             self._tell(problem)
 
     def _tell(self, problem: str) -> None:
         self.screen_stack[0].query_one("#problem", Static).update(Text(problem, "bold red"))
 
     def _take(self, tenants: list[TenantView], nodes: list[NodeView]) -> None:
-        # An answer may come while the program ends.
-        if not self.is_running or not self.screen_stack[0].query("#problem"):
+        if not self._is_shown():
             return
         self._tenants = tenants
         self._tell("")
