@@ -205,11 +205,11 @@ class NodeLoop:
         with timed("collect"):
             collected = self._collector.collect(seen, epoch, asked.objectives)
         step_bytes = pages_down(int(config.planner.movement_share * seen.budget_bytes))
-        objectives = self._with_pins(asked)
-        decider = self._decider
+        stated, decider = self._with_pins(asked), self._decider
         decisions = self._acknowledged(collected)
         with timed("observe"):
-            decisions += decider.observe(collected, objectives)
+            decisions += decider.observe(collected, stated)
+            objectives, orders = decider.restored(collected, stated)
             collected = self._bounded(collected, objectives)
         with timed("plan"):
             held = decider.held(collected)
@@ -221,7 +221,7 @@ class NodeLoop:
             can_limit = "limits" in self.hello.capabilities
             planned = plan_step(collected, fixed, config, can_limit)
         with timed("decide"):
-            ordered = pinned(planned.plan, planned.objectives)
+            ordered = pinned(planned.plan, planned.objectives) | orders
             decided = decider.step(
                 Look(
                     collected,
@@ -247,7 +247,7 @@ class NodeLoop:
             if not is_stored:
                 wishes = ways_back(wishes, ordered, state.tenants, state.memory.restore)
             sent = self._applier.actions(collected, wishes, objectives, epoch, state, ordered)
-        made = (collected, planned, objectives, epoch)
+        made = (collected, planned, stated, epoch)
         self._to_publish = partial(self._publish, seen, *made)
         return sent
 

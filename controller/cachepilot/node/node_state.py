@@ -203,4 +203,5 @@ def _shape(state: NodeState) -> tuple[object, ...]:
     moving = None
     if change is not None:
         moving = (change.started_s, change.settled_s, change.forced, tuple(change.members))
-    return moving, tuple(memory.restore), tuple(state.away)
+    pins = tuple((name, one.policy, one.limit_bytes) for name, one in state.before_pins.items())
+    return moving, tuple(memory.restore), tuple(state.away), pins

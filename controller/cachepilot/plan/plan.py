@@ -64,7 +64,8 @@ def _disobeyed(tenant: Tenant, objective: Objective, held: Held, then: Setting) 
     if fixed.limit_bytes is not None and then.limit_bytes != fixed.limit_bytes:
         why = "its floor" if fixed.limit_bytes < tenant.floor_bytes else "all that fits"
         pinned = human_bytes(fixed.limit_bytes)
-        yield f"{tenant.cgroup}: pinned to {pinned}; gets {human_bytes(then.limit_bytes)}, {why}"
+        what = "unpinned, had" if fixed.is_over else "pinned to"
+        yield f"{tenant.cgroup}: {what} {pinned}; gets {human_bytes(then.limit_bytes)}, {why}"
     if held is not Held.NOT or not objective.policies or fixed.policy is not None:
         return
     if then.policy in objective.policies or tenant.curves is None:
@@ -93,7 +94,9 @@ def _why_held(tenant: Tenant, objective: Objective, held: Held) -> str:
 
 def _why(tenant: Tenant, objective: Objective, held: Held, now: Setting, then: Setting) -> str:
     same = (now.policy, now.limit_bytes) == (then.policy, then.limit_bytes)
-    pinned = "pinned; " if objective.fixed is not None else ""
+    pinned = ""
+    if objective.fixed is not None:
+        pinned = "unpinned; " if objective.fixed.is_over else "pinned; "
     is_certain = held is Held.NOT and not tenant.trust.trusted
     if same and is_certain:
         return f"{pinned}unchanged: {_why_held(tenant, objective, Held.UNTRUSTED)}"

@@ -77,12 +77,14 @@ class Fixed:
     """What an operator fixed of one tenant by hand: its policy, its limit, or both.
 
     It holds in every mode and whatever is known of the tenant, but for its floor. `until_s` is only
-    told: what is over is not among what is asked.
+    told: what is over is not among what is asked. With `is_over` it is what a pin had replaced and
+    the tenant is to have again.
     """
 
     policy: str | None = None
     limit_bytes: int | None = None
     until_s: float | None = None
+    is_over: bool = False
 
 
 @dataclass(frozen=True)

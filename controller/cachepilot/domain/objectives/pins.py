@@ -62,7 +62,7 @@ def fixed(objective: Objective, cgroup: str, more: Fixed) -> Objective:
     policy = before.policy if more.policy is None else more.policy
     limit = before.limit_bytes if more.limit_bytes is None else more.limit_bytes
     until_s = before.until_s if more.until_s is None else more.until_s
-    return replace(objective, pattern=cgroup, fixed=Fixed(policy, limit, until_s))
+    return replace(objective, pattern=cgroup, fixed=Fixed(policy, limit, until_s, more.is_over))
 
 
 def with_pins(objectives: Objectives, pins: Sequence[Pin], node: str) -> Objectives:

@@ -18,7 +18,8 @@ from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.planned import Plan
 from cachepilot.domain.units import US_PER_S
 from cachepilot.model.limit_calibration import NOTHING_DONE, Done
-from cachepilot.node.deciding import first_memory, policies, presence, yielded
+from cachepilot.node.deciding import before_pin, first_memory, policies, presence, yielded
+from cachepilot.node.deciding.before_pin import BeforePin
 from cachepilot.node.deciding.memory import MemoryCycle, interval
 from cachepilot.node.deciding.policies import Cycle
 from cachepilot.node.deciding.policy_costs import PolicyCosts
@@ -44,6 +45,7 @@ class NodeState:
     advice: AdviceState = field(default_factory=AdviceState)
     costs: PolicyCosts = field(default_factory=PolicyCosts)
     clock: Clock = field(default_factory=Clock)
+    before_pins: dict[str, BeforePin] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,8 @@ class Decider:
             first = state.held_first_bytes or first_memory.found_bytes(seen)
             first = first_memory.grown_bytes(seen, first)
             state.held_first_bytes = changed or first
+            if changed and cgroup in self.state.before_pins:
+                self.state.before_pins[cgroup].limit_bytes = changed
             is_known = not (self._is_gap or seen.is_filling)
             recent.turnover.take(seen.tenant.policy, seen.limit_bytes, seen.pages, is_known)
             is_first = abs(seen.limit_bytes - state.held_first_bytes) < PAGE_BYTES
@@ -142,7 +146,16 @@ class Decider:
             if not self._is_gap:
                 cost_us = collected.snapshot.device.miss_cost_us
                 self._calibrate(seen, state, objectives.of(cgroup), cost_us)
+        before_pin.note(self.state.before_pins, collected, objectives, self.state.away)
         return decisions
+
+    def restored(
+        self, collected: Collected, objectives: Objectives
+    ) -> tuple[Objectives, dict[str, Wish]]:
+        """Objectives and orders by which tenants that were unpinned get back what they had."""
+        foreign = {name for name, one in self.recents.items() if one.is_foreign}
+        known = self.state.before_pins
+        return before_pin.restored(known, collected, objectives, foreign | self.left_alone)
 
     def _calibrate(
         self, seen: Seen, state: TenantState, objective: Objective, miss_cost_us: float
