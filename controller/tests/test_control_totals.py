@@ -3,6 +3,7 @@
 
 from pathlib import Path
 
+import pytest
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear, scan
 from experiments.control_loop.world import World
 from prometheus_client import CollectorRegistry
@@ -10,6 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cachepilot.api.metrics import Exposition
 from cachepilot.domain.objectives.objective import Objective
+from cachepilot.node import loop
+from cachepilot.node.deciding.presence import PATIENCE_S
 from cachepilot.node.loop import SAVE_CYCLES
 
 SIZES = tuple(MIB * size for size in (16, 64, 128, 256))
@@ -69,8 +72,49 @@ def test_a_tenant_that_is_gone_leaves_nothing_behind(tmp_path: Path) -> None:
     world.run(2 * SAVE_CYCLES)
     assert world.store.slo_totals("plant") and world.store.decision_totals("plant")
     world.plant.tenants.clear()
-    world.run(SAVE_CYCLES)
+    world.run(int(PATIENCE_S) + 2 * SAVE_CYCLES)
     assert not world.store.slo_totals("plant") and not world.store.decision_totals("plant")
+
+
+def stored(world: World) -> list[object]:
+    """What is kept of tenants for longer than a cycle."""
+    store = world.store
+    return [
+        [one.cgroup for one in of("plant")]
+        for of in (store.slo_totals, store.slo_targets, store.decision_totals, store.baselines)
+    ]
+
+
+def test_a_tenant_that_is_missing_for_a_moment_keeps_its_totals(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    world.run(2 * SAVE_CYCLES)
+    before = stored(world)
+    known = list(world.plant.tenants)
+    world.plant.tenants.clear()
+    world.run(2 * SAVE_CYCLES)
+    assert stored(world) == before and all(before)
+    world.plant.tenants.extend(known)
+    world.run(1)
+    assert stored(world) == before
+
+
+def test_a_first_cycle_that_fails_costs_no_totals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = a_world(tmp_path)
+    world.run(2 * SAVE_CYCLES)
+    before = stored(world)
+    world.restart()
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("by design")
+
+    with monkeypatch.context() as broken_once:
+        broken_once.setattr(loop, "plan_step", broken)
+        world.loop.cycle(world.plant.snapshot())
+    world.loop.after()
+    world.loop.end()
+    assert stored(world) == before and all(before)
 
 
 def test_the_page_cache_of_a_tenant_is_told(tmp_path: Path) -> None:

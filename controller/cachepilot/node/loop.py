@@ -380,9 +380,12 @@ class NodeLoop:
             LOG.exception("node %s: what follows a cycle failed", self.name)
 
     def _save(self) -> None:
-        report = self.report
-        known = None if report is None else report.collected.seen.keys()
-        self._keeper.keep_all(self._decider.state, self.epoch, self.last_seen_s, known)
+        report, state = self.report, self._decider.state
+        known = None
+        # Of a cycle that failed it is not known who is there, least of all of the first one.
+        if report is not None and report.plan is not None:
+            known = report.collected.seen.keys() | state.away.keys()
+        self._keeper.keep_all(state, self.epoch, self.last_seen_s, known)
 
     def end(self) -> None:
         """A session ended: what was not stored yet is."""
