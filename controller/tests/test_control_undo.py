@@ -11,6 +11,7 @@ from cachepilot.api.service import UnknownError
 from cachepilot.api.shapes.questions import Apply, Pin
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.errors import ConflictError, InputError
+from cachepilot.node.changes import Topic
 from cachepilot.store.stated import CHANGES_MAX
 from cachepilot.store.store import Store
 
@@ -83,6 +84,36 @@ def test_what_another_person_changed_meanwhile_is_not_undone(tmp_path: Path) -> 
     with pytest.raises(ConflictError, match="the last change is"):
         world.service.undo(mine)
     assert stated(world) == before
+
+
+def test_the_number_of_a_change_is_its_own_whoever_else_changes_something(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    others = iter((Objective("/b", weight=7.0),))
+
+    def change_too(topic: Topic, _node: str) -> None:
+        if topic is Topic.ASKED and (other := next(others, None)) is not None:
+            world.service.set_objective(other)
+
+    world.fleet.changes.listen(change_too)
+    done = world.service.apply(Apply(node="plant", limit_bytes={"/b": 100 * MIB}))
+    last = world.service.last_change()
+    assert "weight" in last.what and done.change == last.change - 1
+    with pytest.raises(ConflictError):
+        world.service.undo(done.change)
+
+
+def test_a_change_that_cannot_be_read_cannot_be_undone_and_hinders_nobody(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    for weight in (2.0, 3.0):
+        world.service.set_objective(Objective("/b", weight=weight))
+    with world.store.together():
+        world.store._rows("UPDATE stated_before SET objectives = ? WHERE id = 2", '{"later": 1}')
+    world.service.pin(Pin(cgroup="/b", limit_bytes=64 * MIB))
+    world.service.undo()
+    with pytest.raises(UnknownError):
+        world.service.undo()
+    assert [kind for kind, _, _ in world.store.kept_aside()] == ["change"]
+    assert world.service.objectives().of("/b").weight == 3
 
 
 def test_a_pin_that_ended_meanwhile_stays_away(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ CONTROL_LOOP = (
         "cachepilot_store_quarantined_total",
         "counter",
         ("kind",),
-        "Stored entries that could not be read and are kept aside: objective, pin, node or hello.",
+        "Stored entries that could not be read, kept aside: objective, pin, node, hello or change.",
     ),
 )
 """What the control loop and the store count of themselves, in the process's registry."""

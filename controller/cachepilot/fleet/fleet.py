@@ -88,15 +88,16 @@ class Fleet:
             LOG.error("pins that are over are missing from the history: %s", error)
 
     @contextmanager
-    def _audited(self, can_undo: bool = True) -> Iterator[None]:
+    def _audited(self, can_undo: bool = True) -> Iterator[list[Before]]:
         """What is changed inside is stored with who changed it, or not at all.
 
-        What was stated before is kept, too, so that a person can undo it.
+        What was stated before is kept, too, so that a person can undo it, and is in the list then.
         """
         before, ends_s = self._asked, self._pin_ends_s
+        kept: list[Before] = []
         try:
             with self.store.together():
-                yield
+                yield kept
                 rows = audit.audit(before, self._asked, acting(), self.store.now_s())
                 self.store.save_changes([(row, None) for row in rows])
                 if rows and can_undo:
@@ -105,7 +106,7 @@ class Fleet:
                     )
                     more = len(rows) - WHAT_MAX
                     what += f"; and {more} more" if more > 0 else ""
-                    self.store.remember(before.objectives, before.pins, what)
+                    kept.append(self.store.remember(before.objectives, before.pins, what))
         except BaseException:
             self._asked, self._pin_ends_s = before, ends_s
             raise
@@ -183,8 +184,7 @@ class Fleet:
 
         What was stated before; None where nothing is other than it was.
         """
-        earlier = self.store.last_before()
-        with self._lock, self._audited():
+        with self._lock, self._audited() as kept:
             if change is not None:
                 changed = change(self._asked.objectives)
                 self.store.set_objectives(changed)
@@ -192,8 +192,7 @@ class Fleet:
             for pin in pins:
                 self._set_pin(pin)
         self.changes.tell(Topic.ASKED)
-        last = self.store.last_before()
-        return last if last is not None and last != earlier else None
+        return kept[0] if kept else None
 
     def _set_pin(self, pin: Pin) -> None:
         for earlier in self._asked.pins if pin.until_s is not None else ():

@@ -13,7 +13,7 @@ KEPT_MAX = 1000
 """Entries that are kept aside; the oldest is dropped."""
 QUARANTINED = Counter(
     "cachepilot_store_quarantined",
-    "Stored entries that could not be read and are kept aside: objective, pin, node or hello.",
+    "Stored entries that could not be read, kept aside: objective, pin, node, hello or change.",
     ("kind",),
 )
 _ADD = "INSERT INTO quarantine (stored_s, kind, entry, why) VALUES (?, ?, ?, ?)"

@@ -14,7 +14,6 @@ from cachepilot.domain.objectives.as_json import (
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.objectives.pins import Before, Pin, require_whole_pages
 from cachepilot.errors import InputError
-from cachepilot.store.database import Database
 from cachepilot.store.quarantine import Quarantine
 
 CHANGES_MAX = 100
@@ -103,31 +102,48 @@ class Stated(Quarantine):
             return found.rowcount > 0
 
 
-class StatedBefore(Database):
+class StatedBefore(Quarantine):
     """The last changes of objectives and pins, each with both documents of before."""
 
-    def remember(self, objectives: Objectives, pins: tuple[Pin, ...], what: str) -> int:
-        """Keeps what was stated before a change; the number of the change."""
+    def remember(self, objectives: Objectives, pins: tuple[Pin, ...], what: str) -> Before:
+        """Keeps what was stated before a change, and gives the change its number."""
         told = json.dumps([asdict(one) for one in pins])
-        values = (self._clock(), what, objectives_to_json(objectives), told)
+        now_s = self._clock()
         with self._transaction() as db:
             query = "INSERT INTO stated_before (stored_s, what, objectives, pins)"
+            values = (now_s, what, objectives_to_json(objectives), told)
             row = db.execute(f"{query} VALUES (?, ?, ?, ?)", values)
             change = int(row.lastrowid or 0)
             db.execute("DELETE FROM stated_before WHERE id <= ?", (change - CHANGES_MAX,))
-        return change
+        return Before(change, now_s, what, objectives, pins)
 
     def last_before(self) -> Before | None:
-        """What was stated before the last change that was not undone; None without one."""
-        rows = self._rows("SELECT * FROM stated_before ORDER BY id DESC LIMIT 1")
+        """What was stated before the last change that was not undone; None without one.
+
+        One that cannot be read is kept aside, and none before it can be undone: that would undo
+        both.
+        """
+        rows = self._rows(
+            "SELECT id, stored_s, CAST(what AS BLOB), CAST(objectives AS BLOB), CAST(pins AS BLOB)"
+            " FROM stated_before ORDER BY id DESC LIMIT 1"
+        )
         if not rows:
             return None
-        change, stored_s, what, objectives, pins = rows[0]
-        stated = objectives_from_json(objectives, "store")
-        told = tuple(Pin(**one) for one in json.loads(pins))
-        return Before(change, stored_s, what, stated, told)
+        try:
+            return _before(*rows[0])
+        except UNREADABLE as error:
+            with self._transaction() as db:
+                self._set_aside(db, "change", repr(rows[0]).encode(), error)
+                db.execute("DELETE FROM stated_before")
+            return None
 
     def forget_before(self, change: int) -> None:
         """It was undone."""
         with self._transaction() as db:
             db.execute("DELETE FROM stated_before WHERE id = ?", (change,))
+
+
+def _before(change: int, stored_s: float, what: bytes, objectives: bytes, pins: bytes) -> Before:
+    stated = objectives_from_json(objectives.decode(), "store")
+    told = tuple(Pin(**one) for one in json.loads(pins))
+    return Before(change, stored_s, what.decode(), stated, told)
