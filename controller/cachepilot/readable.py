@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers in sentences, as people read them."""
+"""Numbers, times and foreign texts in sentences, as people read them."""
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
 DIGITS_MAX = 12
 
@@ -9,6 +10,20 @@ DIGITS_MAX = 12
 def number(value: float, digits: int = 3) -> str:
     """Whole, with its thousands apart, from 100 up; else with so many digits that count."""
     return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.{digits}g}"
+
+
+def moment(time_s: float) -> str:
+    """Seconds since 1970 as `2026-11-01 12:00:00 UTC`."""
+    return f"{datetime.fromtimestamp(time_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def printable(text: str) -> str:
+    """Text in which what a terminal or a log would obey is written as an escape."""
+    return text if text.isprintable() else "".join(map(_printable, text))
+
+
+def _printable(one: str) -> str:
+    return one if one.isprintable() else ascii(one)[1:-1]
 
 
 def apart(

@@ -2,6 +2,7 @@
 """Who changed which objective or pin, and who was refused: in the history, the log and the API."""
 
 import logging
+import re
 import sqlite3
 import ssl
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from cachepilot.fleet.audit import refusals as refusals_module
 from cachepilot.fleet.audit.refusals import Refusals
 from cachepilot.fleet.config import Tls
 from cachepilot.fleet.peer import StrangerError, check_peer
+from cachepilot.readable import moment
 from cachepilot.store.store import Store
 
 ALICE, VIEWER = "a" * 40, "v" * 40
@@ -99,6 +101,27 @@ def test_a_pin_and_its_end_are_told(here: World) -> None:
     assert pinned.text == "limit_bytes: nothing → 64 MiB" and pinned.to_limit_bytes == 64 * MIB
     assert removed.text == "limit_bytes: 64 MiB → nothing" and removed.after is None
     assert {(one.by_kind, one.by) for one in (pinned, removed)} == {("address", "testclient")}
+
+
+def test_what_a_pin_changed_is_told_as_people_read_it(here: World) -> None:
+    http = client(here)
+    end = {"until_s": here.store.now_s() + 600}
+    for limit in (64 * MIB, 64 * MIB + 4096):
+        http.post("/api/v1/pins", json={"cgroup": "/scan", "limit_bytes": limit, **end})
+    first, second = rows(here, ChangeKind.PIN)
+    until = rf"until: nothing → {re.escape(moment(end['until_s']))}"
+    assert re.fullmatch(rf"limit_bytes: nothing → 64 MiB, {until}", first.text)
+    assert second.text == "limit_bytes: 64.000 MiB → 64.004 MiB"
+
+
+def test_a_refused_path_is_one_line_that_no_terminal_obeys(
+    here: World, access: Access, caplog: pytest.LogCaptureFixture
+) -> None:
+    client(here, access).get("/api/v1/%0aINFO all is well%1b%5b2J")
+    here.fleet.refusals.flush()
+    (row,) = rows(here, ChangeKind.REFUSAL)
+    assert row.text == "GET /api/v1/\\nINFO all is well\\x1b[2J"
+    assert all("\n" not in line and "\x1b" not in line for line in caplog.messages)
 
 
 def test_a_pin_that_ends_by_itself_is_the_controllers(

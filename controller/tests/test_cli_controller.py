@@ -5,25 +5,31 @@ Their text is compared with snapshots/NAME.txt at a fixed width; with WRITE_SNAP
 environment the files are written instead.
 """
 
+import io
 import json
 import os
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 import yaml
 from fake_service import FakeService, tenant
+from rich.console import Console
 from served import served
 
 from cachepilot import cli
+from cachepilot.api.shapes.changes import ChangeView
 from cachepilot.api.shapes.questions import Consolidation, Pin
 from cachepilot.cli.asking.client import URL_VARIABLE, near
 from cachepilot.cli.fleet import status_table
-from cachepilot.cli.fleet.history import parse_time
+from cachepilot.cli.fleet.history import changes_table, parse_time
+from cachepilot.domain.past.change import ChangeKind, ChangeRow, ChangeState
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 Run = Callable[..., tuple[int, str, str]]
@@ -356,3 +362,38 @@ def test_a_time_is_so_long_ago_or_one_of_the_calendar(text: str, seconds: float)
 
 def test_an_empty_history_says_whether_something_was_filtered(run: Run, shared: str) -> None:
     assert run(shared, "history", "--by", "nobody")[1] == "no change matches by nobody\n"
+
+
+def a_change(**values: Any) -> ChangeView:
+    row = ChangeRow(ChangeKind.PIN, ChangeState.DONE, "alpha", "/db", 1.0, 2.0)
+    return ChangeView.of_row(replace(row, id=31, **values), in_force=False)
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 160])
+def test_long_texts_of_the_history_leave_the_other_columns_whole(width: int) -> None:
+    rows = [
+        a_change(text="limit_bytes: nothing → 64 MiB, " * 5, by="alice, certificate " * 9),
+        a_change(cgroup=f"/kubepods.slice/{'x' * 60}", why="all together gain " * 20),
+    ]
+    out = Console(width=width, file=io.StringIO())
+    out.print(changes_table(rows, width))
+    lines = out.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert max(map(len, lines)) <= width
+    first, second = (line for line in lines if line.startswith(" 31 "))
+    assert "01-01 00:00:01" in first and "/db" in first and " done " in first
+    assert "limit_b" in first and "xxx" in second
+
+
+def test_a_terminal_obeys_nothing_that_is_in_a_name(
+    run: Run, own: str, service: FakeService
+) -> None:
+    service.all_tenants = [tenant("/db\x1b[2J\r", "lru", 64)]
+    status, out, _ = run(own, "status")
+    assert status == 0 and "\x1b" not in out and "/db\\x1b" in out
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf"])
+def test_a_hold_is_a_number_of_seconds(run: Run, shared: str, seconds: str) -> None:
+    arguments = ("plan", "--what-if", "--node", "alpha", "--apply", "--hold-s", seconds)
+    status, _, err = run(shared, *arguments, "--slo", "/db=100")
+    assert status == 2 and f"--hold-s {seconds}: not seconds" in err

@@ -3,8 +3,8 @@
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 
+from cachepilot.readable import moment
 from cachepilot.sense.counters import WINDOW
 
 Clock = Callable[[], float]
@@ -53,5 +53,5 @@ class Freshness:
             return ""
         if not self.was_heard:
             return NEVER_HEARD
-        since = f"{datetime.fromtimestamp(self._heard_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        since = moment(self._heard_s)
         return f"stale: no snapshot since {since}; what was measured is not shown"

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
+from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -15,11 +16,21 @@ from cachepilot.api.shapes.changes import ChangeView
 from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import Controller, NodeOption, parsed
 from cachepilot.cli.terminal import formats, tables
+from cachepilot.cli.terminal.names import shortened
 from cachepilot.cli.terminal.options import JsonOption
 from cachepilot.domain.past.change import ChangeKind, ChangeState
 from cachepilot.errors import InputError
 
 WHY_COLUMNS = 150
+LEFT_OUT = (
+    (140, ("ops/s before", "predicted", "measured")),
+    (90, ("took", "node")),
+)
+"""Columns for which there is no room on a terminal that is narrower."""
+CUT = ("change", "by", "why")
+"""Texts of any length: they are cut where the line ends, and nothing else is."""
+TENANT_COLUMNS_MIN = 16
+NUMBERS = ("id", "ops/s before", "predicted", "measured")
 STYLES = {"confirmed": "green", "undone": "red", "abandoned": "red", "refused": "red"}
 AGO = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)", re.ASCII)
 SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -38,33 +49,42 @@ def parse_time(option: str, text: str, now_s: float) -> float:
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
+def _cells(row: ChangeView) -> dict[str, str | Text]:
+    took = "" if row.ended_s is None else formats.duration(row.ended_s - row.begun_s)
+    times = f" ({row.count} times)" if row.count > 1 else ""
+    return {
+        "id": str(row.id),
+        "begun (UTC)": f"{datetime.fromtimestamp(row.begun_s, UTC):%m-%d %H:%M:%S}",
+        "took": took,
+        "node": row.node or "all",
+        "tenant": row.cgroup or formats.UNKNOWN,
+        "state": Text(str(row.state), style=STYLES.get(row.state, "")),
+        "change": f"{row.text}{times}",
+        "by": row.by,
+        "ops/s before": formats.count(row.baseline_ops),
+        "predicted": formats.count(row.predicted_ops),
+        "measured": formats.count(row.measured_ops),
+        "why": row.outcome or row.why,
+    }
+
+
 def changes_table(rows: list[ChangeView], width: int) -> Table:
     """A row per change, times in UTC; why it ended or began only where there is room for it."""
+    told = [_cells(row) for row in rows]
+    names = shortened([str(one["tenant"]) for one in told], max(TENANT_COLUMNS_MIN, width // 4))
+    left_out = {name for least, these in LEFT_OUT if width < least for name in these}
+    left_out |= set() if width >= WHY_COLUMNS else {"why"}
     table = tables.new_table()
-    tables.add_columns(table, ["id"])
-    columns = ["begun (UTC)", "took", "node", "tenant", "state", "change", "by"]
-    tables.add_columns(table, columns, "left")
-    tables.add_columns(table, ["ops/s before", "predicted", "measured"])
-    if width >= WHY_COLUMNS:
-        table.add_column("why", overflow="ellipsis")
-    for row in rows:
-        took = "" if row.ended_s is None else formats.duration(row.ended_s - row.begun_s)
-        times = f" ({row.count} times)" if row.count > 1 else ""
-        cells: list[str | Text] = [
-            str(row.id),
-            f"{datetime.fromtimestamp(row.begun_s, UTC):%m-%d %H:%M:%S}",
-            took,
-            row.node or "all",
-            row.cgroup or formats.UNKNOWN,
-            Text(str(row.state), style=STYLES.get(row.state, "")),
-            f"{row.text}{times}",
-            row.by,
-            formats.count(row.baseline_ops),
-            formats.count(row.predicted_ops),
-            formats.count(row.measured_ops),
-            Text(row.outcome or row.why, no_wrap=True, overflow="ellipsis"),
-        ]
-        table.add_row(*cells[: len(table.columns)])
+    for name in told[0] if told else ():
+        if name not in left_out:
+            justify: JustifyMethod = "right" if name in NUMBERS else "left"
+            # Rich takes the width that is missing from columns that may wrap.
+            table.add_column(name, justify=justify, no_wrap=name not in CUT)
+    for one in told:
+        one["tenant"] = names[str(one["tenant"])]
+        for name in CUT:
+            one[name] = Text(str(one[name]), no_wrap=True, overflow="ellipsis")
+        table.add_row(*(cell for name, cell in one.items() if name not in left_out))
     return table
 
 

@@ -19,6 +19,7 @@ from cachepilot.cli.asking.client import (
 from cachepilot.cli.terminal import formats, tables
 from cachepilot.cli.terminal.options import JsonOption
 from cachepilot.errors import InputError
+from cachepilot.readable import moment
 
 
 def _pinned(policy: str | None, limit_bytes: int | None) -> str:
@@ -109,5 +110,5 @@ def revert(
         tables.print_json(held)
         return
     one = parsed(Pin, held)
-    until = "" if one.until_s is None else f" until {formats.moment(one.until_s)}"
+    until = "" if one.until_s is None else f" until {moment(one.until_s)}"
     print(f"{one.cgroup} on {one.node}: {_pinned(one.policy, one.limit_bytes)}{until}")

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from math import isfinite
 from typing import Annotated
 
 import typer
@@ -17,6 +18,7 @@ from cachepilot.cli.asking.client import Controller, ControllerError, near, pars
 from cachepilot.cli.terminal import formats, tables
 from cachepilot.cli.terminal.options import JsonOption
 from cachepilot.errors import InputError
+from cachepilot.readable import moment
 from cachepilot.sizes import human_bytes
 
 
@@ -66,6 +68,8 @@ def _parts(answer: WhatIfAnswer) -> Iterator[RenderableType]:
 
 
 def _apply(remote: Controller, question: WhatIf, hold_s: float, yes: bool, as_json: bool) -> None:
+    if not isfinite(hold_s):
+        raise InputError(f"--hold-s {hold_s}: not seconds (allowed: a number; 0: until unpinned)")
     wanted = {**question.model_dump(mode="json"), "hold_s": hold_s or None}
     answer = ordered(remote, "what-if/apply", wanted, yes)
     if as_json:
@@ -74,7 +78,7 @@ def _apply(remote: Controller, question: WhatIf, hold_s: float, yes: bool, as_js
     done = parsed(Applied, answer)
     print(done.what)
     if done.until_s is not None:
-        print(f"policies and limits are held until {formats.moment(done.until_s)}")
+        print(f"policies and limits are held until {moment(done.until_s)}")
     if done.change is not None:
         print("to take it back: cachepilot undo")
 

@@ -8,8 +8,9 @@ import typer
 from cachepilot.api.shapes.questions import StatedChange
 from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import Controller, parsed
-from cachepilot.cli.terminal import formats, tables
+from cachepilot.cli.terminal import tables
 from cachepilot.cli.terminal.options import JsonOption
+from cachepilot.readable import moment
 
 
 @asking
@@ -30,4 +31,4 @@ def command(
         tables.print_json(last)
         return
     done = "would be undone" if dry_run else "undone"
-    print(f"{done}: {one.what} ({formats.moment(one.time_s)})")
+    print(f"{done}: {one.what} ({moment(one.time_s)})")

@@ -4,7 +4,6 @@
 import math
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from typing import TypeVar
 
@@ -57,11 +56,6 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * scale:
             return f"{seconds / scale:.0f} {unit}"
     return f"{max(seconds, 0):.0f} s"
-
-
-def moment(time_s: float) -> str:
-    """Seconds since 1970 as `2026-11-01 12:00:00 UTC`."""
-    return f"{datetime.fromtimestamp(time_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def slo_value(kind: str, value: float | None) -> str:

@@ -5,15 +5,17 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from rich import box
-from rich.console import Console, JustifyMethod
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from cachepilot.cli.terminal.output import Form, form
+from cachepilot.readable import printable
 
 PIPE_COLUMNS = 160
 ALL_COLUMNS = 1000
@@ -29,6 +31,18 @@ class _Console(Console):
     def on_broken_pipe(self) -> None:
         """The base class would end the process with status 1."""
         raise BrokenPipeError
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """As the base class, but a terminal obeys nothing that is in a name."""
+        for one in super().render(renderable, options):
+            is_plain = one.control or one.text.isprintable() or one.text == "\n"
+            yield one if is_plain else Segment(_harmless(one.text), one.style)
+
+
+def _harmless(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def console() -> Console:

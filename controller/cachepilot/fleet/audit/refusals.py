@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from cachepilot.domain.past.actor import Actor
 from cachepilot.domain.past.change import ChangeKind, ChangeRow, ChangeState, by_actor
+from cachepilot.readable import printable
 from cachepilot.store.store import Store
 
 LOG = logging.getLogger("cachepilot.audit")
@@ -34,7 +35,9 @@ class Refusals:
 
     def note(self, actor: Actor, asked: str, why: str) -> None:
         """Somebody asked for something, and was refused it for a reason; returns at once."""
-        now_s, asked, why = self._clock(), asked[:TEXT_MAX], why[:TEXT_MAX]
+        now_s = self._clock()
+        # Whoever is refused chose the words: a path may hold anything.
+        asked, why = (printable(one[:TEXT_MAX]) for one in (asked, why))
         with self._lock:
             self._end(now_s)
             key: tuple[str, ...] = (str(actor.kind), actor.name, asked, why)

@@ -13,12 +13,15 @@ from cachepilot.domain.objectives.table import objective_table
 from cachepilot.domain.past.actor import Actor
 from cachepilot.domain.past.change import ChangeKind, ChangeRow, ChangeState, by_actor
 from cachepilot.node.loop import Asked
-from cachepilot.sizes import human_bytes
+from cachepilot.readable import apart, moment
+from cachepilot.sizes import UNITS_BYTES, human_bytes
 
 LOG = logging.getLogger("cachepilot.audit")
 ROWS_MAX = 200
 """Rows of one request at most: of a document that changes more the last row counts the others."""
 NOTHING = "nothing"
+NAMES = {"until_s": "until"}
+"""Of keys whose values are shown in another form."""
 Table = dict[str, Any]
 
 
@@ -107,16 +110,31 @@ def difference(before: Table, after: Table) -> str:
     """The keys that differ, `key: before → after` each; `nothing` where there is none."""
     keys = [key for key in dict.fromkeys((*before, *after)) if key != "cgroup"]
     told = [
-        f"{key}: {_shown(key, before.get(key))} → {_shown(key, after.get(key))}"
+        f"{NAMES.get(key, key)}: {' → '.join(_shown(key, before.get(key), after.get(key)))}"
         for key in keys
         if before.get(key) != after.get(key)
     ]
     return ", ".join(told) or "an entry without any key"
 
 
-def _shown(key: str, value: Any) -> str:
+def _shown(key: str, *values: Any) -> list[str]:
+    if key == "limit_bytes":
+        sizes = apart(values, _size, _exact_size)
+        return [NOTHING if one is None else one for one in sizes]
+    return [_one_shown(key, value) for value in values]
+
+
+def _size(amount_bytes: float) -> str:
+    return human_bytes(amount_bytes).replace(".0 ", " ")
+
+
+def _exact_size(amount_bytes: float, digits: int) -> str:
+    return f"{amount_bytes / UNITS_BYTES['MiB']:,.{digits}f} MiB"
+
+
+def _one_shown(key: str, value: Any) -> str:
     if value is None:
         return NOTHING
-    if key == "limit_bytes":
-        return human_bytes(value)
+    if key == "until_s":
+        return moment(value)
     return value if isinstance(value, str) else json.dumps(value)
