@@ -122,7 +122,7 @@ class FakePast:
         for row in self.rows:
             if row.id == number:
                 empty = EvidenceView(
-                    unit="pages", time_s=[1.0], gained=[None], promised=[2.0], bound=[3.0],
+                    unit="pages", time_s=[1.0], gained=[None], predicted=[2.0], bound=[3.0],
                     throughput_ops=[4.0], miss_ratio=[0.5],
                 )  # fmt: skip
                 return ChangeDetail(change=ChangeView.of_row(row, False), evidence=empty)

@@ -380,7 +380,7 @@ class FakeService(FakeOrders):
                     limit_bytes=row.limit_bytes,
                     least_policy="lfu",
                     least_bytes=int(row.limit_bytes * more.get(row.cgroup, 0.5)),
-                    promised=row.cgroup in ("/db", "/search"),
+                    has_slo=row.cgroup in ("/db", "/search"),
                     known=row.cgroup != "/web",
                     kept=row.cgroup != "/search",
                     more_of_this_kind=2,

@@ -73,7 +73,7 @@ def test_every_order_keeps_every_tenant(client: TestClient, sort: str) -> None:
 
 
 def test_kinds_of_tenants(client: TestClient) -> None:
-    assert _names(client, only="promised")[1] == 25
+    assert _names(client, only="slo")[1] == 25
     assert _names(client, only="missed")[0] == [f"/fleet/t{n:03}" for n in range(0, 50, 10)]
     assert _names(client, only="pinned")[0] == ["/fleet/t003"]
     assert _names(client, only="trial")[1] == _names(client, only="untrusted")[1] == 0
@@ -93,7 +93,7 @@ def test_nothing_of_a_tenant_is_looked_at_that_is_not_asked_for() -> None:
 def test_the_fleet_in_sums(client: TestClient) -> None:
     found = client.get("/api/v1/fleet").json()
     assert (found["nodes"], found["connected"], found["frozen"], found["tenants"]) == (2, 1, 1, 250)
-    assert (found["promises"], found["promises_met"]) == (25, 20)
+    assert (found["slos"], found["slos_met"]) == (25, 20)
     assert found["saved_bytes"] == 250 * 36 * MIB
     assert found["attainment"] == pytest.approx((20 * 0.994 + 5 * 0.61) / 25)
 

@@ -95,8 +95,8 @@ def test_a_policy_on_trial_goes_on_as_if_it_had_not_been(tmp_path: Path, happen:
     here.run(1)
     now = here.loop._decider.state.tenants["/scan"].policy.trial
     assert now is not None
-    assert (now.gained, now.intervals, now.promised) == (
-        trial.gained, trial.intervals, trial.promised,
+    assert (now.gained, now.intervals, now.expected) == (
+        trial.gained, trial.intervals, trial.expected,
     )  # fmt: skip
     # What still turns over was not seen to.
     assert now.started_s - trial.started_s == pytest.approx(AWAY_S, abs=5)

@@ -136,7 +136,7 @@ def test_without_cpu_time_everything_is_as_if_nothing_were_known_of_it() -> None
 def test_a_trial_holds_what_was_expected_against_what_was_measured() -> None:
     trial = Trial("default", "lru", 0.0, 1 << 30, 1.0, (1000.0, 0.5), (1100.0, 0.4))
     trial.take(np.full(GROUPS, 1000.0 / GROUPS), 900.0, 900.0, RATE, (150.0, 20.0))
-    assert (trial.gained, trial.promised, trial.cpu) == (-50.0, 80.0, 150.0)
+    assert (trial.gained, trial.expected, trial.cpu) == (-50.0, 80.0, 150.0)
     for _ in range(30):
         trial.take(np.full(GROUPS, 1000.0 / GROUPS), 900.0, 900.0, RATE, (150.0, 20.0))
     why = trial.why_undone(COST, 0.0, 4.0)

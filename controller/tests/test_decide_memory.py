@@ -254,7 +254,7 @@ def test_what_promises_nothing_any_more_is_kept_only_for_a_gain_that_is_measured
     node = Node(taker, donor)
     change = node.begin()
     node.run(1)
-    change.promised = -0.1
+    change.expected = -0.1
     taker.knee_mib = knee_mib
     assert node.run(20)[:1] == [event]
     why = next(one.why.partition("; this")[0] for one in node.told if one.event is event)

@@ -41,7 +41,7 @@ def after(gains: list[float], promised: float = 0.0) -> Trial:
 def settled(gains: list[float], promised: float = 0.0) -> Trial:
     """The same after intervals in which pages are read anew, that neither gained nor promised."""
     trial = after([0.0] * READ_ANEW + gains)
-    trial.promised = promised
+    trial.expected = promised
     return trial
 
 
@@ -266,7 +266,7 @@ def test_an_interval_is_taken_by_what_the_earlier_policy_would_have_missed() -> 
     trial.take(would_cost=np.array([70.0, 30.0]), misses=130.0, raw=300.0, rate=0.25)
     assert (trial.intervals, trial.gained) == (2, 30.0 - 30.0)
     # What is promised may be taken back.
-    assert trial.promised == 40.0 - 50.0
+    assert trial.expected == 40.0 - 50.0
     assert (trial.would_cost, trial.misses, trial.raw) == (200.0, 200.0, 420.0)
     assert (trial.groups, trial.unseen) == ([130.0, 70.0], 0.75)
 

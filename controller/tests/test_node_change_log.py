@@ -18,7 +18,7 @@ from cachepilot.domain.past.change import (
     ChangeKind,
     ChangeRow,
     ChangeState,
-    EvidenceCourse,
+    EvidenceSeries,
 )
 from cachepilot.node.shown import change_log
 from cachepilot.node.shown.change_log import ChangeLog
@@ -175,7 +175,7 @@ def test_whatever_is_decided_no_tenant_has_two_changes_of_a_kind_under_way(
 
 
 def test_evidence_is_bounded_and_keeps_its_begin_and_its_end() -> None:
-    course = EvidenceCourse("pages")
+    course = EvidenceSeries("pages")
     for second in range(10_000):
         if course.is_due:
             course.take(float(second), 1.0, 2.0, None, None, None)

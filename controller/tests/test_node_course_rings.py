@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachepilot.node.series.course_rings import NAN, POINTS, Ring, decoded, encoded
+from cachepilot.node.series.rings import NAN, POINTS, Ring, decoded, encoded
 
 NONE = np.zeros(0, np.int64)
 

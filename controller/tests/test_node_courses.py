@@ -10,7 +10,7 @@ from experiments.control_loop.world import World
 from cachepilot.api.shapes.courses import CourseView
 from cachepilot.domain.course import Span
 from cachepilot.domain.objectives.objective import Objective
-from cachepilot.node.series.courses import POINTS
+from cachepilot.node.series.node_series import POINTS
 from cachepilot.v1 import session_pb2 as wire
 
 SIZES = tuple(MIB * size for size in (16, 64, 128, 256))
@@ -94,7 +94,7 @@ def test_courses_are_bounded_and_the_day_is_means(tmp_path: Path) -> None:
             **{**vars(collected.snapshot), "time_s": 2000.0 + step}
         )
         later = collected.__class__(snapshot, collected.seen, 0.0, 0)
-        found.loop.courses.take(seen.__class__(**{**vars(seen), "collected": later}))
+        found.loop.series.take(seen.__class__(**{**vars(seen), "collected": later}))
     recent = found.service.course("/a", None, Span.RECENT)
     assert len(recent.time_s) == POINTS and recent.time_s[-1] == 2000.0 + 3 * POINTS - 1
     day = found.service.course("/a", None, Span.DAY)

@@ -16,9 +16,9 @@ from cachepilot.api.app import create_app
 from cachepilot.domain.past.series import EVERY_INTERVAL, KEPT_S, MINUTES, TENS, SeriesChunk
 from cachepilot.domain.units import DAY_S
 from cachepilot.node.keeper import SERIES_CYCLES
-from cachepilot.node.series.course_rings import decoded, encoded
 from cachepilot.node.series.packing import packed, unpacked
 from cachepilot.node.series.reading import Range, Series, read_series, step_of
+from cachepilot.node.series.rings import decoded, encoded
 from cachepilot.store import series as series_module
 from cachepilot.store.store import Store
 
@@ -26,7 +26,7 @@ from cachepilot.store.store import Store
 def read(here: World, asked: Range | None = None, cgroup: str = "/scan") -> Series:
     now_s = here.plant.time_s
     asked = asked or Range(now_s - 800, now_s, 2000)
-    return read_series(here.store, here.loop.courses, "plant", cgroup, asked, 1.0, now_s)
+    return read_series(here.store, here.loop.series, "plant", cgroup, asked, 1.0, now_s)
 
 
 def known(found: Series) -> dict[float, float | None]:
@@ -128,7 +128,7 @@ def test_a_store_that_cannot_be_written_is_written_later(
 
     monkeypatch.setattr(here.store, "save_series", full)
     for _ in range(3):
-        here.loop._keeper.keep_series(here.loop.courses)
+        here.loop._keeper.keep_series(here.loop.series)
         here.run(1)
     monkeypatch.undo()
     here.loop.end()

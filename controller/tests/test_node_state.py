@@ -162,15 +162,18 @@ def test_gains_that_an_earlier_version_stored_cost_nothing_else() -> None:
     change += f' "members": {{"/a": {member}}}, "gained": {gain}, "since": {gain}}}'
     policies = '{"trial": {"from_policy": "default", "to_policy": "lfu", "started_s": 1.0,'
     policies += ' "limit_bytes": 8192, "factor": 1.0, "baseline": [1.0, 0.5],'
-    policies += ' "predicted": [1.0, 0.5], "intervals": 9, "settled": 5.0, "last": 1.0}}'
+    policies += ' "predicted": [1.0, 0.5], "intervals": 9, "settled": 5.0, "last": 1.0,'
+    policies += f' "promised": 7.0, "course": {gain}}}}}'
     tenant = f'{{"cgroup_id": 7, "held_first_bytes": 2, "policy": {policies}}}'
     whole = f'{{"tenants": {{"/a": {tenant}}}, "memory": {{"change": {change}}}}}'
     kept = node_state.stored(NodeRow("n", 1, None, 0.0, whole))
     assert kept is not None and kept.memory.change is not None
     # What it says of scatter is not known any more: nothing is taken for sure by it.
     assert kept.memory.change.gained.bound(0.01) >= 1.0
+    assert kept.memory.change.expected == 0.1
     trial = kept.tenants["/a"].policy.trial
-    assert trial is not None and trial.intervals == 9 and trial.course.intervals == 0
+    assert trial is not None and trial.intervals == 9
+    assert trial.expected == 7.0 and trial.series.intervals == 4
 
 
 def test_a_state_is_read_as_it_was_written(tmp_path: Path) -> None:

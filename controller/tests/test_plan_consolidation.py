@@ -17,7 +17,7 @@ from cachepilot.domain.objectives.pins import Pin, with_pins
 from cachepilot.domain.snapshot import Curves, Snapshot, SnapshotError, Tenant, Trust
 from cachepilot.errors import InputError
 from cachepilot.plan.consolidation.consolidate import consolidate
-from cachepilot.plan.consolidation.needs import TOLERANCE, Needs, Promises
+from cachepilot.plan.consolidation.needs import TOLERANCE, Needs, Targets
 from cachepilot.plan.consolidation.wait_table import SLACK, WaitTable
 from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.asked import Asked
@@ -108,8 +108,8 @@ def _copies(seen: Snapshot, row: int, count: int) -> Snapshot:
 
 def _waits_us(seen: Snapshot, asked: Objectives) -> set[float]:
     """The waits of a node's table."""
-    promises = Promises.of(seen, Asked.of(seen, asked), Config())
-    return set(WaitTable.of(Needs.of(promises, seen, Config()), seen).waits_us.tolist())
+    targets = Targets.of(seen, Asked.of(seen, asked), Config())
+    return set(WaitTable.of(Needs.of(targets, seen, Config()), seen).waits_us.tolist())
 
 
 def _fits(
@@ -121,7 +121,7 @@ def _fits(
     a tenant stops being kept, so a table that begins at the least wait may begin beyond the room.
     """
     everybody = Asked.of(seen, asked)
-    needs = Needs.of(Promises.of(seen, everybody, Config()), seen, Config())
+    needs = Needs.of(Targets.of(seen, everybody, Config()), seen, Config())
     most_iops = seen.device.capacity_iops * (1 + SLACK)
     waits_us = {*np.geomspace(1.0, 2e4, 600).tolist(), *WaitTable.of(needs, seen).waits_us.tolist()}
     waits_us |= more_us
@@ -326,7 +326,7 @@ def test_it_says_what_is_promised_and_what_is_known() -> None:
     )
     found = consolidate([replace(seen, tenants=tuple(tenants))], asked, Config())
     assert found.nodes == 1
-    rows = [(row.promised, row.known, row.kept) for row in found.tenants]
+    rows = [(row.has_slo, row.known, row.kept) for row in found.tenants]
     free, blind, easy, unmeasured, beyond = rows
     assert free == (False, True, True)
     assert blind == (True, False, False), "more memory might keep it"

@@ -60,8 +60,8 @@ def test_a_killed_agent_is_stale_everywhere_and_leaves_the_metrics(pilot: Autopi
         "stale", None, None, None,
     )  # fmt: skip
     fleet = pilot.get("/fleet")
-    assert (fleet["stale"], fleet["promises_met"], fleet["throughput_ops"]) == (1, 0, 0)
-    assert fleet["promises_unmeasured"] == fleet["promises"] == 1 and fleet["attainment"] is None
+    assert (fleet["stale"], fleet["slos_met"], fleet["throughput_ops"]) == (1, 0, 0)
+    assert fleet["slos_unmeasured"] == fleet["slos"] == 1 and fleet["attainment"] is None
     assert len(pilot.get("/tenants", only="stale")) == 2
     assert pilot.get("/tenants/detail", cgroup="/t/kv")["why"].startswith("stale: ")
     assert any("left out, stale" in note for note in pilot.get("/consolidation")["notes"])

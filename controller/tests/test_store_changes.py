@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes in the store: filtered, paged, completed, bounded."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from cachepilot.domain.past.change import (
     ChangeKind,
     ChangeRow,
     ChangeState,
-    EvidenceCourse,
+    EvidenceSeries,
 )
 from cachepilot.domain.units import DAY_S
 from cachepilot.store import changes as changes_module
@@ -66,7 +67,7 @@ def test_pages_follow_one_another(store: Store) -> None:
 
 
 def test_a_row_is_completed_and_keeps_its_evidence(store: Store) -> None:
-    one, course = row(50.0), EvidenceCourse("pages")
+    one, course = row(50.0), EvidenceSeries("pages")
     course.take(50.0, 1.0, 2.0, None, 4.0, 0.5)
     store.save_changes([(one, course)])
     one.end(ChangeState.CONFIRMED, 60.0, "it saved 5 pages")
@@ -74,6 +75,19 @@ def test_a_row_is_completed_and_keeps_its_evidence(store: Store) -> None:
     assert store.change(one.id) == (one, course)
     assert store.count_changes(ChangeFilter()) == 5
     assert [live.id for live, _ in store.live_changes("n")] == [1, 3]
+
+
+def test_evidence_that_an_earlier_version_stored_is_read(store: Store) -> None:
+    one, evidence = row(1.0), EvidenceSeries("pages")
+    evidence.take(1.0, 2.0, 3.0, None, None, None)
+    store.save_changes([(one, evidence)])
+    columns = {
+        "promised" if key == "predicted" else key: vars(evidence)[key] for key in vars(evidence)
+    }
+    with store._transaction() as db:
+        db.execute("UPDATE changes SET evidence = ?", (json.dumps(columns),))
+    found = store.change(one.id)
+    assert found is not None and found[1] == evidence
 
 
 def test_what_cannot_be_written_gets_no_id(store: Store) -> None:

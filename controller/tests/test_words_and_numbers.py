@@ -228,7 +228,7 @@ def test_what_is_said_of_the_least_memory_agrees_with_its_row(
     note = row_note(limit, least, promised, kept and known, known)
     row = LeastMemory(
         node="n", cgroup="/a", policy="lfu", limit_bytes=limit, least_policy="lfu",
-        least_bytes=least, promised=promised, known=known, kept=kept, more_of_this_kind=0,
+        least_bytes=least, has_slo=promised, known=known, kept=kept, more_of_this_kind=0,
         note=note,
     )  # fmt: skip
     if known and kept:

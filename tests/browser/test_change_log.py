@@ -103,7 +103,7 @@ def test_a_row_opens_to_its_evidence_over_time(shared: Autopilot, open_page: Ope
     column = [1.0, 2.0, 3.0]
     evidence = {
         "unit": "seconds saved", "time_s": [1e9 + 7, 1e9 + 8, 1e9 + 9], "gained": column,
-        "promised": column, "bound": [None, 1.0, 1.0], "throughput_ops": column,
+        "predicted": column, "bound": [None, 1.0, 1.0], "throughput_ops": column,
         "miss_ratio": [0.5, 0.4, 0.3],
     }  # fmt: skip
     page.route("**/api/v1/changes/detail?*", lambda route: route.fulfill(

@@ -12,20 +12,20 @@ MIB = 1 << 20
 NONE = "\N{EN DASH}"
 
 
-def _row(cgroup: str, least: int, promised: bool, known: bool, kept: bool) -> dict[str, Any]:
+def _row(cgroup: str, least: int, has_slo: bool, known: bool, kept: bool) -> dict[str, Any]:
     return {
         "node": "n", "cgroup": cgroup, "policy": "lfu", "least_policy": "lfu",
         "limit_bytes": 64 * MIB, "least_bytes": least * MIB, "more_of_this_kind": 3,
-        "promised": promised, "known": known, "kept": kept,
+        "has_slo": has_slo, "known": known, "kept": kept,
     }  # fmt: skip
 
 
 ROWS = [
-    _row("/free", 32, promised=False, known=True, kept=True),
-    _row("/blind", 64, promised=False, known=False, kept=False),
-    _row("/kept", 80, promised=True, known=True, kept=True),
-    _row("/beyond", 64, promised=True, known=True, kept=False),
-    _row("/dark", 64, promised=True, known=False, kept=False),
+    _row("/free", 32, has_slo=False, known=True, kept=True),
+    _row("/blind", 64, has_slo=False, known=False, kept=False),
+    _row("/kept", 80, has_slo=True, known=True, kept=True),
+    _row("/beyond", 64, has_slo=True, known=True, kept=False),
+    _row("/dark", 64, has_slo=True, known=False, kept=False),
 ]
 
 

@@ -117,7 +117,7 @@ class ControlService:
         """How one tenant did of late."""
         name, report = self._find(cgroup, node)
         seen = report.collected.seen[cgroup]
-        return CourseView.of(self._fleet.loops()[name].courses.view(name, seen, span))
+        return CourseView.of(self._fleet.loops()[name].series.view(name, seen, span))
 
     def objectives(self) -> Objectives:
         """The objectives that hold."""

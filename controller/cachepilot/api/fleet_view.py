@@ -29,10 +29,10 @@ class FleetView(Shape):
     saved_bytes: int
     """Of tenants that had a limit before the autopilot came: what they had, less what they have."""
     throughput_ops: float
-    promises: int
-    promises_met: int
+    slos: int
+    slos_met: int
     """SLOs that are met now, of those that are measured."""
-    promises_unmeasured: int
+    slos_unmeasured: int
     attainment: float | None
     """Share of the windows of the last hour in which SLOs were met, all alike."""
 
@@ -55,7 +55,7 @@ class Order(StrEnum):
 class Only(StrEnum):
     """Which tenants are listed."""
 
-    PROMISED = "promised"
+    SLO = "slo"
     MISSED = "missed"
     TRIAL = "trial"
     PINNED = "pinned"
@@ -85,9 +85,9 @@ def fleet_view(nodes: Sequence[NodeView], tenants: Sequence[TenantView]) -> Flee
         limits_bytes=sum(node.limits_bytes for node in nodes),
         saved_bytes=saved,
         throughput_ops=sum(tenant.throughput_ops or 0.0 for tenant in tenants),
-        promises=len(slos),
-        promises_met=sum(slo.met is True for slo in slos),
-        promises_unmeasured=sum(slo.met is None for slo in slos),
+        slos=len(slos),
+        slos_met=sum(slo.met is True for slo in slos),
+        slos_unmeasured=sum(slo.met is None for slo in slos),
         attainment=sum(shares) / len(shares) if shares else None,
     )
 
@@ -98,7 +98,7 @@ def _is_pinned(tenant: TenantView) -> bool:
 
 # Each looks at what is asked for alone: it is asked of every tenant of the fleet.
 _IS_LISTED: dict[Only, Callable[[TenantView], bool]] = {
-    Only.PROMISED: lambda tenant: bool(tenant.slos),
+    Only.SLO: lambda tenant: bool(tenant.slos),
     Only.MISSED: lambda tenant: any(slo.met is False for slo in tenant.slos),
     Only.TRIAL: lambda tenant: tenant.trial is not None,
     Only.PINNED: _is_pinned,

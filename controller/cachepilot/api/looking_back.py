@@ -96,7 +96,7 @@ class LookingBack:
             raise InputError(f"since: {since_s} (allowed: below until, which is {until_s})")
         asked = Range(since_s, until_s, points)
         store, interval_s = self._fleet.store, loop.interval_s
-        found = read_series(store, loop.courses, loop.name, cgroup, asked, interval_s, now_s)
+        found = read_series(store, loop.series, loop.name, cgroup, asked, interval_s, now_s)
         values = {**vars(found), **found.columns}
         del values["columns"]
         return SeriesView(**values)

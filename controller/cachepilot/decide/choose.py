@@ -104,8 +104,8 @@ def _change(
         before, earlier, profile = trial.from_policy, trial.origin_factor, trial.profile
         origin_factor = float(known.factors[0]) if earlier is None else earlier
         why = f"{policy} costs less by {max(known.lead[best], known.returns[best]):.0f} pages"
-        way_back = float(known.cost[best]) if best == 0 or policy == before else 0.0
-        found.append(end(state, trial, What.ABANDONED, why, seen, way_back))
+        rollback_cost = float(known.cost[best]) if best == 0 or policy == before else 0.0
+        found.append(end(state, trial, What.ABANDONED, why, seen, rollback_cost))
     # What is saved of CPU time is saved of no miss.
     of_cpu = float(known.cpu[known.index] - known.cpu[best]) / max(seen.accesses, 1.0)
     miss_ratio = max(0.0, seen.miss_ratio - (float(known.saved_ratio[best]) - of_cpu))

@@ -7,7 +7,7 @@ from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS, Gain
 from cachepilot.decide.memory_state import (
     ARRIVED_INTERVALS,
-    WAY_BACK_S,
+    ROLLBACK_S,
     Member,
     MemoryChange,
     MemoryInterval,
@@ -99,12 +99,12 @@ def _is_back(one: MemoryTenant, origin: Origin) -> bool:
 
 def is_going_back(state: MemoryState, time_s: float) -> bool:
     """Whether limits are rolled back, and not only asked for in vain."""
-    return any(time_s - one.since_s <= WAY_BACK_S for one in state.restore.values())
+    return any(time_s - one.since_s <= ROLLBACK_S for one in state.restore.values())
 
 
 def restart(change: MemoryChange) -> None:
     """Limits have other ends, or others move: the prediction is of those."""
-    change.promised, change.since, change.settled_s = None, Gain(), None
+    change.expected, change.since, change.settled_s = None, Gain(), None
 
 
 def judge(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list[Decision]:
@@ -160,15 +160,15 @@ def _weigh(
     seen: MemoryInterval,
     config: DecideConfig,
 ) -> list[Decision]:
-    if change.promised is None:
+    if change.expected is None:
         members = [(seen.tenants[name].worth_at, one) for name, one in change.members.items()]
-        change.promised = sum(at(one.to_bytes) - at(one.from_bytes) for at, one in members)
+        change.expected = sum(at(one.to_bytes) - at(one.from_bytes) for at, one in members)
     change.gained.take(gained)
     since = change.since
     if change.settled_s is not None:
         since.take(gained)
-    promised = change.promised * since.intervals * seen.elapsed_s
-    why = _why_undone(change, promised, config)
+    expected = change.expected * since.intervals * seen.elapsed_s
+    why = _why_undone(change, expected, config)
     if why is not None:
         state.lost += max(0.0, -change.gained.total)
         return _end(state, seen, Event.REVERTED, why)
@@ -176,8 +176,8 @@ def _weigh(
         return []
     state.lost = 0.0
     told = "by it, though no gain was predicted"
-    if promised > 0:
-        told = f"{100 * since.total / promised:.0f}% of what was predicted"
+    if expected > 0:
+        told = f"{100 * since.total / expected:.0f}% of what was predicted"
     return _end(state, seen, Event.KEPT, f"all together gain {told}")
 
 
@@ -251,8 +251,8 @@ def _gained(change: MemoryChange, seen: MemoryInterval) -> float | None:
     return sum(gained) * seen.elapsed_s if gained else None
 
 
-def _why_undone(change: MemoryChange, promised: float, config: DecideConfig) -> str | None:
-    """Why a change goes back that should have gained, since it settled, what is `promised`.
+def _why_undone(change: MemoryChange, expected: float, config: DecideConfig) -> str | None:
+    """Why a change goes back that should have gained, since it settled, what is `expected`.
 
     That is due once it is several times what the change may cost and what scatters.
     """
@@ -264,11 +264,11 @@ def _why_undone(change: MemoryChange, promised: float, config: DecideConfig) -> 
     if since.intervals < LEAST_INTERVALS:
         return None
     bound = since.bound(config.alpha)
-    if promised <= 0 and since.total <= bound:
+    if expected <= 0 and since.total <= bound:
         return "no gain is predicted by now, and none is certain by measurement"
-    is_due = promised >= config.undo_times * (change.cost + bound)
-    if is_due and since.total < promised / config.undo_times:
-        return f"it gained {100 * since.total / promised:.0f}% of what was predicted"
+    is_due = expected >= config.undo_times * (change.cost + bound)
+    if is_due and since.total < expected / config.undo_times:
+        return f"it gained {100 * since.total / expected:.0f}% of what was predicted"
     return None
 
 

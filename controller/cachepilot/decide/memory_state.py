@@ -14,7 +14,7 @@ STEP_SHARE_MIN = 0.005
 """Of a limit: a smaller change is not made."""
 ARRIVED_INTERVALS = 3
 """A limit that has not moved for so long is where it can be."""
-WAY_BACK_S = 60.0
+ROLLBACK_S = 60.0
 """Limits that have not moved for so long are no longer rolled back."""
 
 
@@ -204,7 +204,7 @@ class Member:
 class MemoryChange:
     """Limits that move together, until that is confirmed or undone.
 
-    `cost` is what may be lost by it, `promised` its predicted gain per second, None until that is
+    `cost` is what may be lost by it, `expected` its predicted gain per second, None until that is
     known of its present ends; both are in the unit of the goal. `gained` is measured against the
     limits of before: of all intervals with these members, and `since` of those in which all limits
     were there and full. `moved_s` is when one moved last, from where the `limits` are, or none was
@@ -216,7 +216,7 @@ class MemoryChange:
     moved_s: float
     cost: float
     forced: bool
-    promised: float | None = None
+    expected: float | None = None
     members: dict[str, Member] = field(default_factory=dict)
     gained: Gain = field(default_factory=Gain)
     since: Gain = field(default_factory=Gain)

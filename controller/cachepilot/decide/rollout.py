@@ -5,7 +5,7 @@ from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.evidence import SETTLING, Evidence
 from cachepilot.decide.gain import IDLE_S
 from cachepilot.decide.outcome import Outcome, What, of_trial
-from cachepilot.decide.state import Interval, PolicyState, is_way_back
+from cachepilot.decide.state import Interval, PolicyState, is_rollback
 from cachepilot.decide.trial import Trial
 from cachepilot.sense.counterfactuals import DEFAULT
 
@@ -77,7 +77,7 @@ def _follow_order(state: PolicyState, seen: Interval) -> list[Outcome]:
         if trial is not None:
             trial.is_live = True
         return []
-    if not seen.may_begin and seen.refused is None and not is_way_back(state):
+    if not seen.may_begin and seen.refused is None and not is_rollback(state):
         # It may not have been sent: the time for it has yet to begin.
         return []
     is_new = state.waited_s <= EFFECT_S
@@ -109,11 +109,11 @@ def _give_up(state: PolicyState, trial: Trial, what: What, why: str, seen: Inter
 
 
 def end(
-    state: PolicyState, trial: Trial, what: What, why: str, seen: Interval, way_back: float = 0.0
+    state: PolicyState, trial: Trial, what: What, why: str, seen: Interval, reread: float = 0.0
 ) -> Outcome:
     """A change is confirmed or not: what it lost, the pages of the rollback with it, is known."""
     state.trial = None
-    lost = state.lost.pop(trial.to_policy, 0.0) + way_back - trial.gained
+    lost = state.lost.pop(trial.to_policy, 0.0) + reread - trial.gained
     if lost > 0:
         state.lost[trial.to_policy] = lost
     return of_trial(trial, what, why, seen)
@@ -155,13 +155,13 @@ def judge(
     if trial.from_policy not in state.policies:
         trial.from_policy, trial.origin_factor = DEFAULT, None
     origin = state.policies.index(trial.from_policy)
-    way_back = float(known.cost[origin])
+    rollback_cost = float(known.cost[origin])
     if trial.origin_factor is None:
         own = state.calibration.of_default_alone() if origin == 0 else known.factors[origin]
         trial.origin_factor = float(min(known.factors[origin], own))
         trial.origin_error = state.calibration.error_of(origin)
     if trial.may_lose is None:
-        trial.may_lose = most_lost(float(known.left), way_back)
+        trial.may_lose = most_lost(float(known.left), rollback_cost)
     raw = float(known.raw[known.index].sum())
     cpu = float(known.cpu[known.index] - known.cpu[origin]), seen.pages_per_us * trial.cpu_us
     would_cost = trial.origin_factor * known.raw[origin]
@@ -171,8 +171,8 @@ def judge(
     if trial.is_confirmed(trial.sure_bound(config.alpha, errors)):
         why = f"it saved {trial.gained:.0f} pages in {trial.intervals} intervals{trial.told_cpu()}"
         return end(state, trial, What.CONFIRMED, why, seen)
-    due = config.undo_times * (cost + min(max(errors), cost)) - trial.promised
-    pace = max(trial.promised / trial.intervals, 1e-9) / seen.elapsed_s
+    due = config.undo_times * (cost + min(max(errors), cost)) - trial.expected
+    pace = max(trial.expected / trial.intervals, 1e-9) / seen.elapsed_s
     trial.ends_s = seen.time_s + min(3600.0, max(0.0, due) / pace)
     error = trial.bound(config.alpha, errors)
     why_undone, what = trial.why_undone(cost, error, config.undo_times), What.UNDONE
@@ -184,7 +184,7 @@ def judge(
         what, why_undone = What.ABANDONED, "nothing is missed by which it could be judged"
     if why_undone is None:
         return None
-    found = _undo(state, trial, what, why_undone, seen, way_back)
+    found = _undo(state, trial, what, why_undone, seen, rollback_cost)
     if trial.raw > 0 and is_less:
         state.calibration.raise_to(known.index, trial.would_cost / trial.raw, origin)
     return found

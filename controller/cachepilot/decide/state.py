@@ -170,7 +170,7 @@ class Interval:
         return self.misses / self.accesses if self.accesses else 0.0
 
 
-def is_way_back(state: PolicyState) -> bool:
+def is_rollback(state: PolicyState) -> bool:
     """Whether the policy that is wanted takes a change back, and begins none."""
     return state.wanted is not None and (state.trial is None or state.trial.is_live)
 

@@ -30,7 +30,7 @@ class Trial:
     For `idle_s` seconds neither missed anything, or nothing was told. The tenant had read `excess`
     pages more than the default would have when it began, and by it may read `may_lose` more; None
     is as known when the first interval is judged.
-    `course` are gains after `READ_ANEW` intervals, of what `from_policy` would have missed. It is
+    `series` are gains after `READ_ANEW` intervals, of what `from_policy` would have missed. It is
     expected to end at `ends_s`.
     """
 
@@ -48,8 +48,8 @@ class Trial:
     is_live: bool = False
     intervals: int = 0
     gained: float = 0.0
-    course: Gain = field(default_factory=Gain)
-    promised: float = 0.0
+    series: Gain = field(default_factory=Gain)
+    expected: float = 0.0
     would_cost: float = 0.0
     raw: float = 0.0
     misses: float = 0.0
@@ -86,9 +86,9 @@ class Trial:
         self.unseen = max(self.unseen, 1.0 - rate)
         self.intervals += 1
         if self.intervals > READ_ANEW:
-            self.course.take(gained, total)
+            self.series.take(gained, total)
         self.gained += gained
-        self.promised += total - self.factor * raw - cpu[1]
+        self.expected += total - self.factor * raw - cpu[1]
         self.would_cost += total
         self.raw += raw
 
@@ -98,7 +98,7 @@ class Trial:
 
     def errors(self) -> tuple[float, float]:
         """Standard errors of the sum of gains: by the sample, and by its values over time."""
-        return self._of_sample(), self._of_course()
+        return self._of_sample(), self._over_time()
 
     def _of_sample(self) -> float:
         """Of the sample of `from_policy`: what it is off by now, and was not when calibrated.
@@ -113,20 +113,20 @@ class Trial:
         off = now / now.sum() - (then / then.sum() if is_known else 1.0 / count)
         return self.would_cost * sqrt(count / (count - 1) * float(off @ off) * self.unseen)
 
-    def _of_course(self) -> float:
+    def _over_time(self) -> float:
         """Of what is measured."""
-        count = self.course.intervals
-        return self.course.standard_error() * sqrt(self.intervals / count) if count else inf
+        count = self.series.intervals
+        return self.series.standard_error() * sqrt(self.intervals / count) if count else inf
 
     def bound(self, alpha: float, errors: tuple[float, float] | None = None) -> float:
         """What noise alone makes of the sum of gains with a chance of `alpha`: see `chance_at`.
 
         `errors` are those of now, where they are known.
         """
-        sample, course = self.errors() if errors is None else errors
+        sample, series = self.errors() if errors is None else errors
         chance = chance_at(alpha, self.intervals)
         by_sample = quantile(chance, len(self.groups)) * sample
-        return max(by_sample, quantile(chance, self.course.values) * course)
+        return max(by_sample, quantile(chance, self.series.values) * series)
 
     def sure_bound(self, alpha: float, errors: tuple[float, float] | None = None) -> float:
         """The same at any time, and with the error of the calibration of `from_policy`."""
@@ -145,11 +145,11 @@ class Trial:
         if self.gained + cost + error < 0:
             more = f"{-self.gained:.0f} pages more than {self.from_policy} would have"
             return f"it {'cost' if self.cpu else 'read'} {more}{self.told_cpu()}"
-        kept = self.promised / undo_times
+        kept = self.expected / undo_times
         is_sure = self.gained + cost + error < kept
         is_due = self.gained < kept and kept >= cost + self.standard_error()
         if is_sure or is_due:
-            told = f"it was to save {self.promised:.0f} pages, and saved {self.gained:.0f}"
+            told = f"it was to save {self.expected:.0f} pages, and saved {self.gained:.0f}"
             return told + self.told_cpu()
         return None
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 class LeastMemory:
     """The least memory of one tenant that keeps its SLOs, or what it does now without any.
 
-    `promised`: it has an SLO. `known`: it is known what it needs, which it is not where curves or
+    `has_slo`: it has an SLO. `known`: it is known what it needs, which it is not where curves or
     readings are missing. `kept`: what it needs can be had at all, if that is known.
     `more_of_this_kind`: how many more like it fit on its node, by memory and by device.
     """
@@ -19,7 +19,7 @@ class LeastMemory:
     limit_bytes: int
     least_policy: str
     least_bytes: int
-    promised: bool
+    has_slo: bool
     known: bool
     kept: bool
     more_of_this_kind: int

@@ -83,8 +83,8 @@ class TargetError:
         if min(measured, predicted) <= 0:
             return
         found = min(max(measured / predicted, 1 / RATIO_MAX), RATIO_MAX)
-        # A model that promises too much costs windows at once: of the first intervals that is
-        # believed. That it promises too little is, once enough is known of a setting.
+        # A model that predicts too much costs windows at once: of the first intervals that is
+        # believed. That it predicts too little is, once enough is known of a setting.
         is_new = self.learnt < INTERVALS_MIN and found < self.ratio
         if is_new or len(self.values) >= INTERVALS_MIN:
             self.learnt += 1

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from cachepilot.domain.decisions import Decision
 from cachepilot.node import node_state
 from cachepilot.node.deciding.decider import NodeState
-from cachepilot.node.series.courses import Courses
+from cachepilot.node.series.node_series import NodeSeries
 from cachepilot.node.shown.baselines import Baselines
 from cachepilot.node.shown.change_log import ChangeLog
 from cachepilot.node.shown.slo_windows import SloWindows
@@ -112,10 +112,10 @@ class Keeper:
         self.windows.stored(totals)
         self.baselines.stored()
 
-    def keep_series(self, courses: Courses, cycle: int | None = None) -> None:
+    def keep_series(self, series: NodeSeries, cycle: int | None = None) -> None:
         """Writes time series: in each cycle those of a part of the tenants, without one of all."""
         part, parts = (0, 1) if cycle is None else (cycle % SERIES_CYCLES, SERIES_CYCLES)
-        chunks, receipt = courses.unstored(part, parts)
+        chunks, receipt = series.unstored(part, parts)
         if not chunks:
             return
         try:
@@ -123,7 +123,7 @@ class Keeper:
         except Exception as error:
             self.failed(error)
         else:
-            courses.stored(receipt)
+            series.stored(receipt)
 
     def forget(self) -> None:
         """A cycle failed half way: the whole state is written next."""

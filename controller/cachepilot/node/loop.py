@@ -19,7 +19,7 @@ from cachepilot.domain.objectives.pins import Pin, with_pins
 from cachepilot.domain.units import BYTES_MAX
 from cachepilot.node import node_state
 from cachepilot.node.acting.apply import Applier, named_tasks
-from cachepilot.node.acting.ways_back import ways_back
+from cachepilot.node.acting.rollbacks import rollbacks
 from cachepilot.node.advisor import Advisor
 from cachepilot.node.changes import Changes, Topic
 from cachepilot.node.collector import Collector
@@ -34,10 +34,10 @@ from cachepilot.node.keeper import Keeper
 from cachepilot.node.plan_step import Planned, held_fast, plan_step
 from cachepilot.node.protection import protected
 from cachepilot.node.records import Records
-from cachepilot.node.series.courses import Courses
+from cachepilot.node.series.node_series import NodeSeries
 from cachepilot.node.shown.evidence import Evidence
-from cachepilot.node.shown.promises import Promises
 from cachepilot.node.shown.report import LastDecision, Report, slo_views, trial_views
+from cachepilot.node.shown.targets import Targets
 from cachepilot.node.timing import CYCLE_SECONDS, CYCLES_FAILED, SERIES_LOST, timed
 from cachepilot.sense.collect import Collected, Scraped
 from cachepilot.sense.conditions import workloads_of
@@ -86,7 +86,7 @@ class NodeLoop:
         self._to_publish: Callable[[], None] | None = None
         self._publishing = threading.Lock()
         lost = SERIES_LOST.labels(row.name).inc
-        self.courses = Courses(config.interval_ms / 1000, lost)
+        self.series = NodeSeries(config.interval_ms / 1000, lost)
         self.acks_dropped_total = 0
         self._changes = Changes() if changes is None else changes
         self._config, self._store, self._asked = config, store, asked
@@ -103,7 +103,7 @@ class NodeLoop:
         self._applier = Applier(config)
         self._obeyed = (Asked(Objectives()), Objectives())
         self._among = (Asked(Objectives()), Asked(Objectives()))
-        self._promises = Promises()
+        self._targets = Targets()
         self._acks: deque[wire.Ack] = deque(maxlen=ACKS_MAX)
         self._epochs = Epochs(row.name, store, self._keeper)
         self._records = Records(row.name, store)
@@ -214,8 +214,8 @@ class NodeLoop:
         with timed("plan"):
             held = decider.held(collected)
             states, unsettled = decider.state.tenants, decider.unsettled(collected, held)
-            self._promises.take(collected, objectives, states, unsettled, self._wait_us())
-            asked_of_plan = self._promises.corrected(objectives)
+            self._targets.take(collected, objectives, states, unsettled, self._wait_us())
+            asked_of_plan = self._targets.corrected(objectives)
             least, left_alone = config.decide.least_gain, decider.left_alone
             fixed = held_fast(asked_of_plan, collected, held, least, left_alone)
             can_limit = "limits" in self.hello.capabilities
@@ -231,7 +231,7 @@ class NodeLoop:
                     step_bytes,
                     self._applier.take_refused_policies(),
                     ordered,
-                    self._promises.short(),
+                    self._targets.short(),
                     planned.limits_fixed,
                     restored=planned.restored,
                     may_begin=not self._keeper.problem,
@@ -245,7 +245,7 @@ class NodeLoop:
         with timed("apply"):
             wishes, state = decided.wishes, decider.state
             if not is_stored:
-                wishes = ways_back(wishes, ordered, state.tenants, state.memory.restore)
+                wishes = rollbacks(wishes, ordered, state.tenants, state.memory.restore)
             sent = self._applier.actions(collected, wishes, objectives, epoch, state, ordered)
         made = (collected, planned, stated, epoch)
         self._to_publish = partial(self._publish, seen, *made)
@@ -339,7 +339,7 @@ class NodeLoop:
         objectives: Objectives,
         epoch: int,
     ) -> Report:
-        slos = self._promises.told(planned.plan.slos, objectives, collected)
+        slos = self._targets.told(planned.plan.slos, objectives, collected)
         told = replace(planned.plan, slos=slos)
         return Report(
             collected=collected,
@@ -366,8 +366,8 @@ class NodeLoop:
         try:
             self._collector.refit()
             if report is not None:
-                self.courses.take(report)
-            self._keeper.keep_series(self.courses, self._cycles)
+                self.series.take(report)
+            self._keeper.keep_series(self.series, self._cycles)
             self._cycles += 1
             self._records.store()
             moves = node_state.is_moving(self._decider.state)
@@ -392,5 +392,5 @@ class NodeLoop:
         with self._turn:
             self.connected = False
             self._save()
-            self._keeper.keep_series(self.courses)
+            self._keeper.keep_series(self.series)
         self._changes.tell(Topic.NODE, self.name)

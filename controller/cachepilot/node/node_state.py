@@ -33,6 +33,12 @@ TOGETHER = LEARNT, ("trial", "wanted")
 NAMED = 8
 """So many parts that cannot be read are named, the others counted."""
 
+RENAMED = {
+    "change": {"promised": "expected"},
+    "trial": {"promised": "expected", "course": "series"},
+}
+"""By part of the state: keys that had another name once, and the one that they have now."""
+
 _ADAPTER = TypeAdapter(NodeState)
 _TENANT = TypeAdapter(TenantState | None)
 
@@ -61,6 +67,7 @@ def from_json(text: str, name: str, newer: Mapping[str, str] | None = None) -> N
     if isinstance(whole, dict) and isinstance(whole.get("tenants"), dict):
         tenants = whole["tenants"] | {cgroup: _parsed(one) for cgroup, one in (newer or {}).items()}
         whole["tenants"] = {cgroup: one for cgroup, one in tenants.items() if one is not None}
+    _rename(whole)
     state, dropped = _read(whole, name)
     known: dict[Path, TenantState] = {
         **{("tenants", cgroup): one for cgroup, one in state.tenants.items()},
@@ -84,6 +91,17 @@ def _parsed(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def _rename(whole: Any) -> None:
+    """Gives keys their present names where a store of an earlier version has others."""
+    if not isinstance(whole, dict):
+        return
+    for key, one in whole.items():
+        for old, new in RENAMED.get(key, {}).items():
+            if isinstance(one, dict) and old in one:
+                one[new] = one.pop(old)
+        _rename(one)
 
 
 def _read(whole: Any, name: str) -> tuple[NodeState, list[Path]]:

@@ -93,7 +93,7 @@ def _with_budget(snapshot: Snapshot, question: WhatIf) -> Snapshot:
     return replace(snapshot, node=replace(snapshot.node, budget_bytes=budget))
 
 
-def _with_promise(objective: Objective, cgroup: str, ops: float) -> Objective:
+def _with_slo(objective: Objective, cgroup: str, ops: float) -> Objective:
     """The objective with another throughput SLO; a tenant that nobody named is then in `auto`."""
     mode = Mode.AUTO if objective is UNNAMED else objective.mode
     return replace(objective, pattern=cgroup, throughput_ops=ops, mode=mode)
@@ -104,7 +104,7 @@ def asked_so(snapshot: Snapshot, objectives: Objectives, question: WhatIf) -> Ob
     changed: dict[str, Objective] = {}
     for cgroup, ops in question.throughput_ops.items():
         _require_ops(_tenant(snapshot, "throughput_ops", cgroup).cgroup, ops)
-        changed[cgroup] = _with_promise(objectives.of(cgroup), cgroup, ops)
+        changed[cgroup] = _with_slo(objectives.of(cgroup), cgroup, ops)
     for cgroup, policy in question.policy.items():
         _require_policy(_tenant(snapshot, "policy", cgroup), policy)
         base = changed.get(cgroup) or objectives.of(cgroup)

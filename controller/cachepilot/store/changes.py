@@ -11,7 +11,7 @@ from cachepilot.domain.past.change import (
     ChangeKind,
     ChangeRow,
     ChangeState,
-    EvidenceCourse,
+    EvidenceSeries,
 )
 from cachepilot.store.database import Database
 from cachepilot.store.pruning import Table, prune_table
@@ -20,7 +20,7 @@ CHANGES_MAX = 200_000
 """Changes that are kept at most, however young."""
 COLUMNS = tuple(one.name for one in fields(ChangeRow) if one.name != "id")
 QUOTED = tuple(f'"{name}"' for name in COLUMNS)
-Written = tuple[ChangeRow, EvidenceCourse | None]
+Written = tuple[ChangeRow, EvidenceSeries | None]
 _INSERT = (
     f"INSERT INTO changes (stored_s, evidence, {', '.join(QUOTED)})"
     f" VALUES ({', '.join('?' * (len(COLUMNS) + 2))})"
@@ -59,9 +59,9 @@ class ChangeHistory(Database):
     def _write_changes(self, db: sqlite3.Connection, rows: Iterable[Written]) -> list[int]:
         """Adds rows that have no id, and completes the others; returns the ids of all."""
         found = []
-        for row, course in rows:
+        for row, series in rows:
             values = [getattr(row, name) for name in COLUMNS]
-            told = None if course is None else json.dumps(vars(course), separators=(",", ":"))
+            told = None if series is None else json.dumps(vars(series), separators=(",", ":"))
             if row.id:
                 db.execute(_UPDATE, (told, *values, row.id))
                 found.append(row.id)
@@ -121,4 +121,10 @@ def _row(values: Sequence[object]) -> ChangeRow:
 
 def _written(values: Sequence[object]) -> Written:
     told = values[-1]
-    return _row(values), EvidenceCourse(**json.loads(told)) if isinstance(told, str) else None
+    if not isinstance(told, str):
+        return _row(values), None
+    columns = json.loads(told)
+    # Its name in stores of earlier versions.
+    if "promised" in columns:
+        columns["predicted"] = columns.pop("promised")
+    return _row(values), EvidenceSeries(**columns)

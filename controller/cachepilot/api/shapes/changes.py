@@ -65,14 +65,14 @@ class ChangeView(Shape):
 class EvidenceView(Shape):
     """A column per reading and an entry per point, the oldest first; null where it is not known.
 
-    `gained` is measured, against what the change replaced; `promised` was predicted by then. Above
+    `gained` is measured, against what the change replaced; `predicted` is predicted by then. Above
     `bound` what is gained is no noise. All three are in `unit`.
     """
 
     unit: str
     time_s: list[float]
     gained: list[float | None]
-    promised: list[float | None]
+    predicted: list[float | None]
     bound: list[float | None]
     throughput_ops: list[float | None]
     miss_ratio: list[float | None]

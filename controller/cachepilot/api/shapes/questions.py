@@ -127,7 +127,7 @@ class LeastMemory(Shape):
     limit_bytes: int
     least_policy: str
     least_bytes: int
-    promised: bool
+    has_slo: bool
     """Whether it has an SLO."""
     known: bool
     """Whether it is known what it needs: not where curves or readings are missing."""

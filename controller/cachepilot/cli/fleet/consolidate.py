@@ -22,7 +22,7 @@ def _saved(saved_bytes: int) -> str:
 
 def _slos(row: LeastMemory) -> Text:
     """What can be said of the SLOs of a tenant; of one without any, when it would lose."""
-    if not row.promised:
+    if not row.has_slo:
         loses = row.known and not row.kept
         return Text("would be slower", "red") if loses else Text("-", "dim")
     if not row.known:

@@ -98,17 +98,17 @@ def by_actor(actor: Actor) -> dict[str, str]:
     return {"by_kind": str(actor.kind), "by": actor.name}
 
 
-EVIDENCE_COLUMNS = ("time_s", "gained", "promised", "bound", "throughput_ops", "miss_ratio")
+EVIDENCE_COLUMNS = ("time_s", "gained", "predicted", "bound", "throughput_ops", "miss_ratio")
 EVIDENCE_POINTS = 120
 """Points that are kept of the evidence of one change: with more every second one is dropped."""
 
 
 @dataclass
-class EvidenceCourse:
+class EvidenceSeries:
     """What was known of a change over time: columns of one length, the oldest first.
 
-    In `unit`: `gained` so far by measurement, against what it replaced; `promised` by then; and
-    `bound`, above which what is gained is no noise. None where it is not known.
+    In `unit`: `gained` so far by measurement, against what it replaced; `predicted`, the same as it
+    was expected; and `bound`, above which what is gained is no noise. None where it is not known.
     """
 
     unit: str
@@ -116,7 +116,7 @@ class EvidenceCourse:
     seen: int = 0
     time_s: list[float] = field(default_factory=list)
     gained: list[float | None] = field(default_factory=list)
-    promised: list[float | None] = field(default_factory=list)
+    predicted: list[float | None] = field(default_factory=list)
     bound: list[float | None] = field(default_factory=list)
     throughput_ops: list[float | None] = field(default_factory=list)
     miss_ratio: list[float | None] = field(default_factory=list)

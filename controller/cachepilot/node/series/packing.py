@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from cachepilot.domain.past.series import SeriesChunk
 from cachepilot.domain.snapshot import FloatArray
-from cachepilot.node.series.course_rings import Codes, decoded
+from cachepilot.node.series.rings import Codes, decoded
 
 VERSION = b"\x01"
 LEVEL = 1

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cachepilot.domain.past.series import EVERY_INTERVAL, KEPT_S, SeriesChunk
-from cachepilot.node.series.course_rings import GAP_S
-from cachepilot.node.series.courses import COLUMNS, Courses
+from cachepilot.node.series.node_series import COLUMNS, NodeSeries
 from cachepilot.node.series.packing import unpacked
+from cachepilot.node.series.rings import GAP_S
 from cachepilot.store.store import Store
 
 Values = npt.NDArray[np.float32]
@@ -58,14 +58,14 @@ def step_of(asked: Range, now_s: float, interval_s: float) -> int:
 
 
 def read_series(
-    store: Store, courses: Courses, node: str, cgroup: str, asked: Range, interval_s: float,
+    store: Store, recent: NodeSeries, node: str, cgroup: str, asked: Range, interval_s: float,
     now_s: float,
 ) -> Series:  # fmt: skip
     """The series of a tenant that is there, or of one that was."""
     step = step_of(asked, now_s, interval_s)
     seconds = interval_s if step == EVERY_INTERVAL else float(step)
     chunks = store.series(node, cgroup, step, asked.since_s, asked.until_s)
-    tail = courses.tail(cgroup, step)
+    tail = recent.tail(cgroup, step)
     times, policies, values = _joined([*chunks, *([] if tail is None else [tail])], asked)
     per = max(1, math.ceil(len(times) / asked.points))
     if per > 1:

@@ -9,7 +9,7 @@ from cachepilot.domain.past.change import (
     ChangeKind,
     ChangeRow,
     ChangeState,
-    EvidenceCourse,
+    EvidenceSeries,
 )
 from cachepilot.sizes import human_bytes
 from cachepilot.store.changes import Written
@@ -65,8 +65,8 @@ class ChangeLog:
         """By tenant, the change of a policy that ended in this cycle."""
         self.just_ended: list[Written] = []
         """Those that ended in the last cycle."""
-        for row, course in rows:
-            self._open[row.cgroup, row.kind] = row, course
+        for row, series in rows:
+            self._open[row.cgroup, row.kind] = row, series
 
     def live(self) -> Iterable[Written]:
         """Changes of settings that are under way."""
@@ -134,9 +134,9 @@ class ChangeLog:
         state = ChangeState.RECOMMENDED if is_recommended else ChangeState.LIVE
         row = self._row(one, kind, state, epoch)
         row.why = one.why
-        course = None if is_recommended else EvidenceCourse(_UNITS[kind])
-        self._open[key] = row, course
-        self._wait((row, course))
+        series = None if is_recommended else EvidenceSeries(_UNITS[kind])
+        self._open[key] = row, series
+        self._wait((row, series))
 
     def _end(self, one: Decision, epoch: int) -> None:
         kind, state = kind_of(one), ENDS[one.event]

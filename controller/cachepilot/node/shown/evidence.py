@@ -6,7 +6,7 @@ from math import isfinite
 from cachepilot.decide.memory_state import MemoryChange
 from cachepilot.decide.trial import Trial
 from cachepilot.domain.decisions import Setting
-from cachepilot.domain.past.change import ChangeKind, ChangeRow, EvidenceCourse
+from cachepilot.domain.past.change import ChangeKind, ChangeRow, EvidenceSeries
 from cachepilot.node.deciding.decider import NodeState
 from cachepilot.node.shown.change_log import ChangeLog, aim
 from cachepilot.sense.collect import Collected
@@ -37,17 +37,17 @@ def _known(value: float) -> float | None:
 def _of_policy(trial: Trial, alpha: float) -> Point:
     if not trial.intervals:
         return None, None, None
-    return trial.gained, trial.promised, _known(trial.sure_bound(alpha))
+    return trial.gained, trial.expected, _known(trial.sure_bound(alpha))
 
 
 def _of_memory(change: MemoryChange, elapsed_s: float, alpha: float) -> Point:
     since = change.since if change.settled_s is not None else change.gained
     if not since.intervals:
         return None, None, None
-    promised = None
-    if change.promised is not None and elapsed_s > 0:
-        promised = change.promised * since.intervals * elapsed_s
-    return since.total, promised, _known(since.bound(alpha))
+    predicted = None
+    if change.expected is not None and elapsed_s > 0:
+        predicted = change.expected * since.intervals * elapsed_s
+    return since.total, predicted, _known(since.bound(alpha))
 
 
 class Evidence:
@@ -64,12 +64,12 @@ class Evidence:
         log.keep_only(under_way(state, collected), collected.time_s)
         log.forget_all_but(collected.seen.keys() | state.away.keys(), collected.time_s)
         known, self._sources = self._sources, {}
-        for row, course in log.just_ended:
-            if id(row) in known and course is not None:
-                self._add(row, course, known[id(row)], collected)
-        for row, course in log.live():
+        for row, series in log.just_ended:
+            if id(row) in known and series is not None:
+                self._add(row, series, known[id(row)], collected)
+        for row, series in log.live():
             source = _source(row, state)
-            if course is None or source is None:
+            if series is None or source is None:
                 continue
             self._sources[id(row)] = source
             if isinstance(source, MemoryChange):
@@ -78,15 +78,15 @@ class Evidence:
                     Setting(member.policy, one) for one in (member.from_bytes, member.to_bytes)
                 )
                 aim(row, before, after, member.predicted)
-            if course.is_due:
-                self._add(row, course, source, collected)
+            if series.is_due:
+                self._add(row, series, source, collected)
             else:
-                course.skip()
+                series.skip()
 
     def _add(
         self,
         row: ChangeRow,
-        course: EvidenceCourse,
+        series: EvidenceSeries,
         source: Trial | MemoryChange,
         collected: Collected,
     ) -> None:
@@ -99,7 +99,7 @@ class Evidence:
             point = _of_memory(source, self._interval_s, self._alpha)
         ops = None if seen.window is None else seen.window.ops
         miss = None if seen.sample is None else seen.sample.miss_ratio
-        course.take(collected.time_s, *point, ops, miss)
+        series.take(collected.time_s, *point, ops, miss)
 
 
 def _source(row: ChangeRow, state: NodeState) -> Trial | MemoryChange | None:

@@ -10,7 +10,7 @@ from cachepilot.domain.slos import SloStatus
 from cachepilot.node.deciding.decider import NodeState
 from cachepilot.node.shown.advice import Advice
 from cachepilot.node.shown.readings import measured
-from cachepilot.node.shown.slo_windows import SloWindows, is_met, promises
+from cachepilot.node.shown.slo_windows import SloWindows, is_met, slo_targets
 from cachepilot.sense.collect import Collected
 from cachepilot.sense.filling import FILLED_S
 
@@ -82,7 +82,7 @@ def slo_views(
     outcomes = {(one.cgroup, one.kind): one for one in plan.slos}
     found: dict[str, list[SloStatus]] = {}
     for cgroup, seen in collected.seen.items():
-        for kind, target in promises(objectives.of(cgroup)):
+        for kind, target in slo_targets(objectives.of(cgroup)):
             outcome = outcomes.get((cgroup, kind))
             value = measured(kind, seen)
             total = windows.total(cgroup, kind)

@@ -37,7 +37,7 @@ class Minute:
     met: int = 0
 
 
-def promises(objective: Objective) -> list[tuple[str, float]]:
+def slo_targets(objective: Objective) -> list[tuple[str, float]]:
     """Kinds and targets of the SLOs."""
     if not objective.has_slo:
         return []
@@ -83,7 +83,7 @@ class SloWindows:
     def take(self, time_s: float, seen: Seen, objective: Objective) -> None:
         """Counts one interval of one tenant."""
         minute = int(time_s // MINUTE_S)
-        for kind, target in promises(objective):
+        for kind, target in slo_targets(objective):
             value = measured(kind, seen)
             if value is None:
                 continue

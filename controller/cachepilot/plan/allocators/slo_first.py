@@ -114,7 +114,7 @@ def assure(problem: Problem, options: Options) -> Assured:
     for priority in sorted(set(problem.priority[slos].tolist()), reverse=True):
         rows = np.flatnonzero(slos & (problem.priority == priority))
         found.keep(above=waiting[0][0] - 1 if waiting else priority)
-        left_out = found.promise(rows)
+        left_out = found.assure_slos(rows)
         if waiting or left_out:
             waiting.append((priority, rows, left_out))
         else:
@@ -170,7 +170,7 @@ class _Assuring:
         found: IntArray = np.where(some, sizes, FAR).min(axis=1, initial=FAR)
         return found
 
-    def promise(self, rows: IntArray) -> list[int]:
+    def assure_slos(self, rows: IntArray) -> list[int]:
         """Assures SLOs of one priority, the cheapest first; returns who is left out.
 
         What is left then keeps SLOs of tenants that give though their curves be wrong by the error

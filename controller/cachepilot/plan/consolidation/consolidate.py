@@ -14,7 +14,7 @@ from cachepilot.domain.planned import Held
 from cachepilot.domain.snapshot import Snapshot, Tenant
 from cachepilot.errors import InputError
 from cachepilot.plan.consolidation.draining import Place, drain
-from cachepilot.plan.consolidation.needs import FREE, MODEL_ERROR_MAX, TOLERANCE, Needs, Promises
+from cachepilot.plan.consolidation.needs import FREE, MODEL_ERROR_MAX, TOLERANCE, Needs, Targets
 from cachepilot.plan.consolidation.wait_table import WaitTable
 from cachepilot.plan.problem.asked import Asked
 from cachepilot.plan.problem.config import Config
@@ -32,9 +32,9 @@ ASSUMED = (
 
 
 def _place(snapshot: Snapshot, objectives: Objectives, config: Config) -> Place:
-    promises = Promises.of(snapshot, Asked.of(snapshot, objectives), config)
-    table = WaitTable.of(Needs.of(promises, snapshot, config), snapshot)
-    return Place(snapshot, promises, table)
+    targets = Targets.of(snapshot, Asked.of(snapshot, objectives), config)
+    table = WaitTable.of(Needs.of(targets, snapshot, config), snapshot)
+    return Place(snapshot, targets, table)
 
 
 def _is_known(tenant: Tenant, objective: Objective, follows: bool, kept: bool) -> bool:
@@ -43,9 +43,9 @@ def _is_known(tenant: Tenant, objective: Objective, follows: bool, kept: bool) -
     return has_p99 and (follows or kept)
 
 
-def row_note(limit_bytes: int, least_bytes: int, promised: bool, kept: bool, known: bool) -> str:
+def row_note(limit_bytes: int, least_bytes: int, has_slo: bool, kept: bool, known: bool) -> str:
     """What a row says: what the least memory gives, and what that takes or frees."""
-    what = "its SLOs" if promised else f"{KEPT} of its present throughput"
+    what = "its SLOs" if has_slo else f"{KEPT} of its present throughput"
     if not known:
         return f"not known: what {what} would take"
     if not kept:
@@ -58,10 +58,10 @@ def row_note(limit_bytes: int, least_bytes: int, promised: bool, kept: bool, kno
 
 def _rows(place: Place) -> list[LeastMemory]:
     """One row per tenant of a node; a node that is short of memory has no room for more."""
-    point, asked = place.table.least, place.promises.asked
+    point, asked = place.table.least, place.targets.asked
     rows = []
     for i, tenant in enumerate(asked.tenants):
-        follows, kept = bool(place.promises.follows[i]), bool(point.kept[i])
+        follows, kept = bool(place.targets.follows[i]), bool(point.kept[i])
         objective = asked.objectives[i]
         policy = asked.curves[i].policies[int(point.policy[i])] if follows else tenant.policy
         known = _is_known(tenant, objective, follows, kept)
@@ -74,7 +74,7 @@ def _rows(place: Place) -> list[LeastMemory]:
                 limit_bytes=tenant.limit_bytes,
                 least_policy=policy,
                 least_bytes=least,
-                promised=objective.has_slo,
+                has_slo=objective.has_slo,
                 known=known,
                 kept=kept,
                 more_of_this_kind=place.table.more_like(i),
@@ -88,7 +88,7 @@ def _doubts(places: Sequence[Place]) -> Iterator[str]:
     """What rests on less than curves with error bars and models with a known error."""
     inexact, unproven = [], []
     for place in places:
-        asked = place.promises.asked
+        asked = place.targets.asked
         pairs = zip(asked.tenants, asked.held, strict=True)
         kept = [(one.cgroup, why is Held.YIELDED) for one, why in pairs if why not in FREE]
         for told, reason in ((False, "for want of curves"), (True, "others set their limits")):

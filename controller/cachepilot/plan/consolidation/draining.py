@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cachepilot.domain.snapshot import FloatArray, IntArray, Snapshot
-from cachepilot.plan.consolidation.needs import Needs, Promises
+from cachepilot.plan.consolidation.needs import Needs, Targets
 from cachepilot.plan.consolidation.wait_table import WaitTable
 from cachepilot.plan.problem.config import Config
 
@@ -26,7 +26,7 @@ class Place:
     """A node, the SLOs of its tenants, and what they need there."""
 
     snapshot: Snapshot
-    promises: Promises
+    targets: Targets
     table: WaitTable
 
     @property
@@ -52,9 +52,9 @@ class _Guests:
     device_iops: FloatArray
 
     @classmethod
-    def of(cls, promises: Promises, place: Place, config: Config) -> "_Guests":
+    def of(cls, targets: Targets, place: Place, config: Config) -> "_Guests":
         """The needs of the tenants of another node at a place."""
-        needs = Needs.of(promises, place.snapshot, config)
+        needs = Needs.of(targets, place.snapshot, config)
         points = [needs.at(float(wait)) for wait in place.table.waits_us]
         # Where a tenant would not be kept, no device is large enough.
         iops = [np.where(one.kept, one.device_iops, np.inf) for one in points]
@@ -92,8 +92,8 @@ class _Packing:
     def _with(self, load: _Load, home: str, row: int, to: Place) -> _Load:
         """The load of a node with one more tenant."""
         if (home, to.name) not in self._guests:
-            promises = self._places[home].promises
-            self._guests[home, to.name] = _Guests.of(promises, to, self._config)
+            targets = self._places[home].targets
+            self._guests[home, to.name] = _Guests.of(targets, to, self._config)
         guest = self._guests[home, to.name]
         more_bytes = load.more_bytes + guest.size_bytes[:, row]
         return _Load.of(to, more_bytes, load.more_iops + guest.device_iops[:, row])
@@ -136,7 +136,7 @@ def drain(places: Sequence[Place], config: Config) -> dict[str, dict[str, str]]:
         found = packing.into_others([*drained, place.name])
         if found is not None:
             drained, moves = [*drained, place.name], found
-    cgroups = {one.name: [t.cgroup for t in one.promises.asked.tenants] for one in places}
+    cgroups = {one.name: [t.cgroup for t in one.targets.asked.tenants] for one in places}
     return {
         home: {cgroups[home][row]: name for row, name in sorted(rows.items())}
         for home, rows in moves.items()

@@ -48,11 +48,11 @@ def between(curves: Curves, least: int, most: int) -> Curves:
 
 
 @dataclass(frozen=True)
-class Promises:
+class Targets:
     """What N tenants must keep wherever they are, arrays of shape (N,).
 
     `min_ops` is 0 and `max_miss` inf where nothing of the kind is asked. Tenants without an SLO,
-    which are not `promised` anything, have at least what they do now less the tolerance.
+    which have no SLO, keep at least what they do now less the tolerance.
     `present_miss` is the predicted miss ratio of what they have, the measured one where curves are
     not followed. `may_stay` says for whom what it has, `current_bytes` or what is pinned, counts
     as enough if it is predicted to be, without error bars.
@@ -60,7 +60,7 @@ class Promises:
 
     asked: Asked
     follows: BoolArray
-    promised: BoolArray
+    has_slo: BoolArray
     min_ops: FloatArray
     max_miss: FloatArray
     present: IntArray
@@ -69,7 +69,7 @@ class Promises:
     may_stay: BoolArray
 
     @classmethod
-    def of(cls, snapshot: Snapshot, asked: Asked, config: Config) -> "Promises":
+    def of(cls, snapshot: Snapshot, asked: Asked, config: Config) -> "Targets":
         """The SLOs of the tenants of a node, as it is now."""
         here = replace(snapshot, node=Node(snapshot.node.name, everything(snapshot)))
         stated = tuple(replace(one, memory_min=None, memory_max=None) for one in asked.objectives)
@@ -79,17 +79,17 @@ class Promises:
         errors = [(one.demand.error_pct or 0.0) / 100 for one in asked.tenants]
         error = np.minimum(np.array(errors, dtype=np.float64), MODEL_ERROR_MAX)
         wanted = min_ops_of(asked.tenants, asked.objectives) / (1 - error)
-        promised = (wanted > 0) | (problem.max_miss < 1)
+        has_slo = (wanted > 0) | (problem.max_miss < 1)
         return cls(
             asked=asked,
             follows=problem.movable,
-            promised=promised,
-            min_ops=np.where(promised, wanted, now_ops * (1 - TOLERANCE)),
+            has_slo=has_slo,
+            min_ops=np.where(has_slo, wanted, now_ops * (1 - TOLERANCE)),
             max_miss=np.where(problem.max_miss < 1, problem.max_miss, np.inf),
             present=problem.present,
             present_miss=problem.present_miss,
             current_bytes=_kept_bytes(asked),
-            may_stay=~problem.movable | (~promised & _is_allowed(asked)),
+            may_stay=~problem.movable | (~has_slo & _is_allowed(asked)),
         )
 
 
@@ -134,7 +134,7 @@ class Point:
 class Needs:
     """N tenants with their SLOs on the device of one node, their own or another."""
 
-    promises: Promises
+    targets: Targets
     model: Throughput
     curves: PackedCurves
     usable: BoolArray
@@ -142,19 +142,19 @@ class Needs:
     most_bytes: IntArray
 
     @classmethod
-    def of(cls, promises: Promises, snapshot: Snapshot, config: Config) -> "Needs":
+    def of(cls, targets: Targets, snapshot: Snapshot, config: Config) -> "Needs":
         """The needs on the node of a snapshot, whose own tenants do not count here."""
-        asked = promises.asked
+        asked = targets.asked
         least, most, _ = bounds(asked, FREE, snapshot.node.budget_bytes)
         curves = [
             between(pessimistic(one), low, high) if follows else NO_CURVES
             for one, follows, low, high in zip(
-                asked.curves, promises.follows.tolist(), least.tolist(), most.tolist(), strict=True
+                asked.curves, targets.follows.tolist(), least.tolist(), most.tolist(), strict=True
             )
         ]
         packed = PackedCurves.of(curves)
         return cls(
-            promises=promises,
+            targets=targets,
             model=throughput_model(asked.tenants, snapshot.device, config.model),
             curves=packed,
             usable=usable_of(packed, [one.policies for one in curves], asked.policies(FREE)),
@@ -166,34 +166,34 @@ class Needs:
         """The greatest miss ratio that keeps what must be at a wait, (N,); negative when none."""
         slope = self.model.per_miss + self.model.per_wait * wait_us
         with np.errstate(divide="ignore"):
-            by_ops = (self.model.scale / self.promises.min_ops - self.model.base) / slope
-        found = np.minimum(by_ops, self.promises.max_miss)
+            by_ops = (self.model.scale / self.targets.min_ops - self.model.base) / slope
+        found = np.minimum(by_ops, self.targets.max_miss)
         return found + SLO_MARGIN * np.abs(np.where(np.isfinite(found), found, 0.0))
 
     def best_miss(self) -> FloatArray:
         """The least miss ratio that each tenant can have, (N,)."""
         if self.usable.size == 0:
-            return self.promises.present_miss
+            return self.targets.present_miss
         ratios = np.where(self.usable[:, :, None], self.curves.miss_ratio, 1.0)[:, :, 1:]
-        return np.where(self.promises.follows, ratios.min(axis=(1, 2)), self.promises.present_miss)
+        return np.where(self.targets.follows, ratios.min(axis=(1, 2)), self.targets.present_miss)
 
     def at(self, wait_us: float) -> Point:
         """What is needed while every device read waits so long."""
-        promises, allowed = self.promises, self.allowed_miss(wait_us)
-        present, current = promises.present, promises.current_bytes
+        targets, allowed = self.targets, self.allowed_miss(wait_us)
+        present, current = targets.present, targets.current_bytes
         if present.size == 0:
-            nothing = promises.present_miss
-            return Point(current, present, nothing, nothing, promises.follows)
+            nothing = targets.present_miss
+            return Point(current, present, nothing, nothing, targets.follows)
         first = np.where(self.usable, self.curves.first_size(allowed), np.inf)
         size, policy = first.min(axis=1), first.argmin(axis=1)
-        by_curve = promises.follows & np.isfinite(size)
+        by_curve = targets.follows & np.isfinite(size)
         pages = pages_up(np.ceil(np.where(by_curve, size, 0.0)).astype(np.int64))
         pages = np.clip(pages, self.least_bytes, self.most_bytes)
-        # Who is promised nothing may keep what it has, whatever the error bars say.
-        stays = promises.may_stay & (promises.present_miss <= allowed)
+        # A tenant without an SLO may keep what it has, whatever the error bars say.
+        stays = targets.may_stay & (targets.present_miss <= allowed)
         by_curve = by_curve & ~(stays & (pages >= current))
         miss = self.curves.miss(pages[:, None], policy)[:, 0]
-        miss = np.where(by_curve, miss, promises.present_miss)
+        miss = np.where(by_curve, miss, targets.present_miss)
         return Point(
             size_bytes=np.where(by_curve, pages, current),
             policy=np.where(by_curve, policy, present),

@@ -42,10 +42,10 @@ def _least_wait_us(needs: Needs, capacity_iops: float) -> float:
 
 def _greatest_wait_us(needs: Needs, kept: BoolArray, least_us: float) -> float:
     """A wait beyond which some tenant that is kept at the least wait would not be."""
-    model, promises = needs.model, needs.promises
+    model, targets = needs.model, needs.targets
     miss = needs.best_miss()
     with np.errstate(divide="ignore", invalid="ignore"):
-        slope = (model.scale / promises.min_ops - model.base) / miss
+        slope = (model.scale / targets.min_ops - model.base) / miss
         wait = (slope - model.per_miss) / model.per_wait
     wait = wait[kept & np.isfinite(wait)]
     return max(least_us, float(wait.min(initial=WAIT_MAX_US)) * (1 - SLACK))

@@ -136,8 +136,8 @@ function isSame(one: Objective, other: Objective): boolean {
 }
 
 /**
- * Takes one promise away and nothing else. The statement of the cgroup itself goes with it where
- * what is left is what would hold anyway.
+ * Deletes one SLO and nothing else. The objective of the cgroup itself is deleted with it where what
+ * is left would hold anyway.
  */
 export function dropSlo(node: string, cgroup: string, kind: SloKind): Promise<boolean> {
   return attempt(`${cgroup}: the SLO of ${sloNames[kind]} is gone`, async () => {

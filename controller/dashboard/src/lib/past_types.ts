@@ -42,7 +42,7 @@ export interface Evidence {
   unit: string;
   time_s: number[];
   gained: Column;
-  promised: Column;
+  predicted: Column;
   bound: Column;
   throughput_ops: Column;
   miss_ratio: Column;

@@ -19,9 +19,9 @@ export interface Fleet {
   limits_bytes: number;
   saved_bytes: number;
   throughput_ops: number;
-  promises: number;
-  promises_met: number;
-  promises_unmeasured: number;
+  slos: number;
+  slos_met: number;
+  slos_unmeasured: number;
   attainment: number | null;
 }
 
@@ -245,7 +245,7 @@ export interface Consolidation {
     limit_bytes: number;
     least_policy: string;
     least_bytes: number;
-    promised: boolean;
+    has_slo: boolean;
     known: boolean;
     kept: boolean;
     more_of_this_kind: number;

@@ -24,15 +24,15 @@ from cachepilot.domain.past.series import (
 )
 from cachepilot.domain.snapshot import FloatArray, IntArray
 from cachepilot.domain.units import US_PER_S
-from cachepilot.node.series.course_rings import NAN, POINTS, Ring, grown
 from cachepilot.node.series.packing import packed
+from cachepilot.node.series.rings import NAN, POINTS, Ring, grown
 from cachepilot.node.shown.readings import shown_readings
 from cachepilot.node.shown.report import Report
 from cachepilot.sense.collect import Seen
 from cachepilot.sense.latency import lower_bound_us
 from cachepilot.v1 import session_pb2 as wire
 
-__all__ = ["POINTS", "Courses"]
+__all__ = ["POINTS", "NodeSeries"]
 DAY_STEP_S = 300.0
 LATENCY_STEP_S, LATENCY_LOOKS = 10.0, 7
 """Histograms are kept every so many seconds, so many of them: what is shown spans a minute."""
@@ -149,7 +149,7 @@ class _Looks:
         )
 
 
-class Courses:
+class NodeSeries:
     """All tenants of one node; `take` on one thread, `view` on any.
 
     A cycle is expected every `interval_s`.

@@ -8,7 +8,7 @@ from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, linear
 from experiments.control_loop.world import World
 from worlds import SIZES, until
 
-from cachepilot.decide.memory_state import WAY_BACK_S, MemoryState
+from cachepilot.decide.memory_state import ROLLBACK_S, MemoryState
 from cachepilot.domain.objectives.objective import Goal, Objective, Objectives
 from cachepilot.node.deciding.presence import PATIENCE_S
 from cachepilot.node.node_state import is_moving
@@ -57,7 +57,7 @@ def test_memory_is_asked_back_until_it_is_there(
     until(here, lambda: bool(memory_of(here).restore))
     apply = here.plant.apply
     keep_limits(here, monkeypatch)
-    here.run(int(WAY_BACK_S) + 2)
+    here.run(int(ROLLBACK_S) + 2)
     assert not is_moving(here.loop._decider.state)
     here.run(138)
     donors = {one.cgroup for one in here.plant.tenants if one.limit_bytes < 128 * MIB}
@@ -72,7 +72,7 @@ def test_what_cannot_be_given_back_holds_up_no_policy(tmp_path: Path) -> None:
     here = three(tmp_path)
     until(here, lambda: bool(memory_of(here).restore))
     here.plant.of("/hungry").floor_bytes = here.plant.of("/hungry").limit_bytes
-    here.run(int(WAY_BACK_S))
+    here.run(int(ROLLBACK_S))
     donor = here.plant.of("/liar")
     donor.change({"default": scan(200 * MIB), "mru": linear(200 * MIB)})
     here.restart()

@@ -13,13 +13,13 @@ from cachepilot.model.throughput_error import TargetError
 from cachepilot.node.deciding.memory import miss_at, ops_at
 from cachepilot.node.deciding.tenant_state import TenantState
 from cachepilot.node.shown.readings import measured
-from cachepilot.node.shown.slo_windows import is_met, promises
+from cachepilot.node.shown.slo_windows import is_met, slo_targets
 from cachepilot.plan.slo_outcomes import meets
 from cachepilot.readable import number, numbers
 from cachepilot.sense.collect import Collected
 
 
-class Promises:
+class Targets:
     """Targets of the tenants of one node; what is known of them is lost on a restart."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Promises:
         """
         known, self._errors = self._errors, {}
         for cgroup, seen in collected.seen.items():
-            targets = promises(objectives.of(cgroup))
+            targets = slo_targets(objectives.of(cgroup))
             if not targets:
                 continue
             # What cannot be trusted teaches nothing: a change of regime is no error of the model.

@@ -9,12 +9,12 @@ order is stored with its pin or its objectives.
 from collections.abc import Container, Mapping
 from dataclasses import replace
 
-from cachepilot.decide.state import PolicyState, is_way_back
+from cachepilot.decide.state import PolicyState, is_rollback
 from cachepilot.node.deciding.tenant_state import TenantState
 from cachepilot.node.deciding.wish import NO_WISH, Wish
 
 
-def ways_back(
+def rollbacks(
     wishes: Mapping[str, Wish],
     orders: Mapping[str, Wish],
     states: Mapping[str, TenantState],
@@ -33,4 +33,4 @@ def ways_back(
 
 def _may_go(state: PolicyState) -> bool:
     """Whether the policy that is wished for begins nothing: without `wanted` it is ordered."""
-    return state.wanted is None or is_way_back(state)
+    return state.wanted is None or is_rollback(state)
