@@ -15,6 +15,7 @@ from cachepilot.fleet.fleet import Fleet
 from cachepilot.node.shown.report import Report
 from cachepilot.plan.missed_slos import missed_slos, without_floors
 from cachepilot.plan.what_if import asked_so
+from cachepilot.sense.conditions import workloads_of
 from cachepilot.sizes import PAGE_BYTES, pages_down, pages_up
 
 PIN_MAX_S = 30 * 86_400.0
@@ -61,11 +62,20 @@ class Orders:
                     f"(allowed: {', '.join(can)})"
                 )
 
+    def _objectives(self, report: Report) -> Objectives:
+        """The objectives that hold now, which the last cycle of a node need not know yet."""
+        seen = report.collected.seen.values()
+        return self._fleet.asked().objectives.among(workloads_of(one.wire for one in seen))
+
+    def _present(self, node: str, report: Report) -> Objectives:
+        """The same with the pins of a node."""
+        return pins.with_pins(self._objectives(report), self._fleet.asked().pins, node)
+
     def require_slos(
         self, what: str, node: str, report: Report, wanted: list[Pin], slos: Objectives | None
     ) -> None:
         """Raises ConflictError that says which SLOs an order is predicted to miss."""
-        present = report.objectives
+        present = self._present(node, report)
         told = [pins.Pin(**one.model_dump()) for one in wanted]
         after = pins.with_pins(present if slos is None else slos, told, node)
         seen = report.collected.seen
@@ -99,9 +109,9 @@ class Orders:
             allowed = f"{HOLD_MIN_S:g} to {PIN_MAX_S:g} seconds, or null: until unpinned"
             raise InputError(f"what-if: hold_s: {hold_s} (allowed: {allowed})")
         question = Question(**asked.model_dump(exclude={"hold_s", "accept_missed_slos"}))
-        snapshot = report.collected.snapshot
-        slos = asked_so(snapshot, report.objectives, replace(question, policy={}, limit_bytes={}))
-        asked_so(snapshot, report.objectives, replace(question, limit_bytes={}))
+        snapshot, present = report.collected.snapshot, self._present(asked.node, report)
+        slos = asked_so(snapshot, present, replace(question, policy={}, limit_bytes={}))
+        asked_so(snapshot, present, replace(question, limit_bytes={}))
         until_s = None if hold_s is None else self._fleet.store.now_s() + hold_s
         wanted = [
             Pin(
@@ -139,9 +149,9 @@ class Orders:
 
     def _stated(self, report: Report, rates: Mapping[str, float]) -> list[Objective]:
         """The objective of exactly each cgroup: what holds for it now, with another SLO."""
-        objectives, found = report.objectives, []
+        objectives, found = self._objectives(report), []
         for cgroup, ops in rates.items():
-            base = self._fleet.asked().objectives.among(objectives.workloads).of(cgroup)
+            base = objectives.of(cgroup)
             mode = Mode.AUTO if base is UNNAMED else base.mode
             found.append(replace(base, pattern=cgroup, throughput_ops=ops, mode=mode))
         return found
