@@ -101,6 +101,10 @@ def test_a_pin_and_its_end_are_told(here: World) -> None:
     assert pinned.text == "limit_bytes: nothing → 64 MiB" and pinned.to_limit_bytes == 64 * MIB
     assert removed.text == "limit_bytes: 64 MiB → nothing" and removed.after is None
     assert {(one.by_kind, one.by) for one in (pinned, removed)} == {("address", "testclient")}
+    written = [http.get(f"/api/v1/changes?cgroup={one}").json() for one in ("/scan", "scan/")]
+    assert written[0] == written[1] and len(written[0]) >= 2
+    assert http.get("/api/v1/tenants/series?cgroup=scan").status_code == 200
+    assert http.get("/api/v1/changes?cgroup=/a/../b").status_code == 422
 
 
 def test_what_a_pin_changed_is_told_as_people_read_it(here: World) -> None:

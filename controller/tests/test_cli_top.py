@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """`cachepilot top` against the real application: what is listed, by which keys."""
 
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from io import StringIO
 
 import pytest
-from fake_service import FakeService, tenant
+from fake_service import FakeService, slo, tenant
 from rich.console import Console
 from served import served
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Static
 
 from cachepilot import cli
+from cachepilot.api.shapes.views import TenantView
 from cachepilot.cli.asking.client import Controller
 from cachepilot.cli.top.app import TopApp
 from cachepilot.cli.top.columns import COLUMNS, matches, ordered
@@ -122,6 +124,48 @@ async def test_an_outage_is_told_and_the_last_state_stays(service: FakeService) 
     await until(pilot, lambda: "no controller at" in text_of(app, "problem"))
     assert len(rows(app)) > 1
     await context.__aexit__(None, None, None)
+
+
+async def test_a_slow_controller_is_asked_once_at_a_time(url: str) -> None:
+    answers, asked = threading.Event(), []
+
+    class Slow(Controller):
+        def tenants(self, node: str | None = None) -> list[TenantView]:
+            asked.append(node)
+            answers.wait()
+            return super().tenants(node)
+
+    app = TopApp(Slow(url), None, 3600.0)
+    async with app.run_test(size=(160, 40)) as pilot:
+        await until(pilot, lambda: len(asked) == 1)
+        for _ in range(5):
+            app._ask()
+        await pilot.pause()
+        answers.set()
+        await until(pilot, lambda: len(rows(app)) > 1)
+        assert len(asked) == 1
+        app._ask()
+        await until(pilot, lambda: len(asked) == 2)
+
+
+async def test_a_late_answer_does_not_replace_the_page_that_is_shown(running: Running) -> None:
+    app, pilot = running
+    await pilot.press("enter")
+    await until(pilot, lambda: isinstance(app.screen, TenantScreen))
+    screen = app.screen
+    assert isinstance(screen, TenantScreen)
+    earlier = screen._ask
+    await pilot.press("h")
+    await until(pilot, lambda: "predicted" in text_of(app, "text"))
+    screen._draw(earlier, "late", "")
+    assert "late" not in text_of(app, "text")
+
+
+def test_what_is_said_of_an_slo_can_be_filtered_by() -> None:
+    missed = tenant("/db", "lirs", 64).model_copy(
+        update={"slos": [slo("throughput_ops", 5000.0, 4000.0, "outbid")]}
+    )
+    assert matches(missed, "missed") and matches(missed, "outbid") and not matches(missed, "kept")
 
 
 def test_what_is_not_known_is_last_either_way() -> None:

@@ -182,6 +182,15 @@ def test_a_revert_leaves_what_an_operator_pinned(tmp_path: Path) -> None:
         world.service.unpin("/a", node)
 
 
+def test_a_pin_that_is_on_one_node_is_named_with_it(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    world.service.pin(Pin(cgroup="/a", node="plant", policy="default"))
+    told = "pin /a on all nodes: unknown .known: /a on node plant."
+    with pytest.raises(UnknownError, match=told):
+        world.service.unpin("/a")
+    world.service.unpin("/a", "plant")
+
+
 @pytest.mark.parametrize("until_s", [1e9, 0.0, 4e9, float("nan")])
 def test_a_pin_that_ends_at_no_sensible_time_is_refused(tmp_path: Path, until_s: float) -> None:
     world = a_world(tmp_path)

@@ -61,9 +61,9 @@ def test_an_order_is_judged_by_what_was_stated_since_the_last_cycle(tmp_path: Pa
     world = a_world(tmp_path)
     world.service.set_objective(Objective("/a", hit_ratio=0.6))
     pin = Pin(cgroup="/b", limit_bytes=150 * MIB)
-    with pytest.raises(ConflictError, match="SLO hit_ratio of /a would be missed: 0.6 asked"):
+    with pytest.raises(ConflictError, match=r"missed: 0\.6 asked"):
         world.service.pin(pin)
-    with pytest.raises(ConflictError, match="SLO hit_ratio of /a would be missed: 0.6 asked"):
+    with pytest.raises(ConflictError, match=r"missed: 0\.6 asked"):
         world.service.apply(Apply(node="plant", limit_bytes={"/b": 150 * MIB}))
     world.service.set_objective(SLO)
     world.service.pin(pin)

@@ -38,6 +38,10 @@ REVERTED_S = 3600.0
 """For so long what an operator put back stays; then the decider chooses again."""
 
 
+def _where(cgroup: str, node: str | None) -> str:
+    return f"{cgroup} on {'all nodes' if node is None else f'node {node}'}"
+
+
 class ControlService:
     """Answers from what the last cycles published and from the store."""
 
@@ -213,9 +217,11 @@ class ControlService:
     def unpin(self, cgroup: str, node: str | None = None) -> None:
         """Takes the pin away; UnknownError when there is none."""
         if not self._fleet.delete_pin(cgroup, node):
-            where = "" if node is None else f" on node {node}"
-            known = some([pin.cgroup for pin in self._fleet.asked().pins])
-            raise UnknownError(f"pin {cgroup}{where}: unknown (known: {known})")
+            pins = self._fleet.asked().pins
+            # Those of the cgroup first: what is lacking may be the node.
+            named = sorted(pins, key=lambda pin: (pin.cgroup != cgroup, pin.cgroup))
+            known = some([_where(pin.cgroup, pin.node) for pin in named])
+            raise UnknownError(f"pin {_where(cgroup, node)}: unknown (known: {known})")
 
     def history(
         self,

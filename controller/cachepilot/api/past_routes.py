@@ -11,6 +11,7 @@ from cachepilot.api.shapes.budgets import BudgetView
 from cachepilot.api.shapes.changes import ChangeDetail, ChangeView
 from cachepilot.api.shapes.comparison import Comparison, TenantComparisonView
 from cachepilot.api.shapes.series import SeriesView
+from cachepilot.api.shapes.shape import CgroupPath, CgroupPattern, NodeName
 from cachepilot.domain.past.change import ChangeFilter, ChangeKind, ChangeState
 from cachepilot.domain.past.comparison import Verdict
 from cachepilot.domain.past.series import POINTS_MAX
@@ -20,8 +21,10 @@ TOTAL = "X-Total-Count"
 """The header with the number of rows on all pages."""
 ID_MAX = (1 << 63) - 1
 
-SomeCgroup = Annotated[str | None, Query(description="Only this cgroup, or pattern of one.")]
-OnNode = Annotated[str | None, Query(description="Only this node.")]
+SomeCgroup = Annotated[
+    CgroupPattern | None, Query(description="Only this cgroup, or pattern of one.")
+]
+OnNode = Annotated[NodeName | None, Query(description="Only this node.")]
 Since = Annotated[float | None, Query(description="Begun then or later, seconds since 1970.")]
 Until = Annotated[float | None, Query(description="Begun then or before, seconds since 1970.")]
 By = Annotated[
@@ -34,7 +37,7 @@ Limit = Annotated[int, Query(ge=1, le=CHANGES_MAX, description="Number of rows, 
 Number = Annotated[int, Query(ge=1, le=ID_MAX, description="The id of a change.")]
 
 Judged = Annotated[Verdict | None, Query(description="Only tenants with this result.")]
-Cgroup = Annotated[str, Query(description="Path of a cgroup; begins with a slash.")]
+Cgroup = Annotated[CgroupPath, Query(description="Path of a cgroup, like /db.")]
 From = Annotated[float | None, Query(description="Seconds since 1970; 5 minutes before `until`.")]
 To = Annotated[float | None, Query(description="Seconds since 1970; the last snapshot.")]
 Points = Annotated[int, Query(ge=2, le=POINTS_MAX, description="How many points at most.")]

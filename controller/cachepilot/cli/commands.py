@@ -59,7 +59,7 @@ TASKS: dict[str, tuple[Entry, ...]] = {
         Entry("pin", "fleet.pin", "pin", "Fix the policy or the limit of a tenant."),
         Entry("unpin", "fleet.pin", "unpin", "Leave a pinned tenant to the autopilot again."),
         Entry("undo", "fleet.undo", "command", "Undo the last change of objectives or pins."),
-        Entry("revert", "fleet.pin", "revert", "Take the last change of a tenant back."),
+        Entry("revert", "fleet.pin", "revert", "Roll back a change, for an hour."),
     ),
     "Planning": (
         Entry("plan", "fleet.plan", "command", "Show a node's plan, or another SLO's."),

@@ -19,6 +19,7 @@ from cachepilot.cli.asking.client import (
 from cachepilot.cli.fleet.curve_plot import STYLES, Line, curve_plot
 from cachepilot.cli.terminal import formats, tables
 from cachepilot.cli.terminal.options import JsonOption
+from cachepilot.readable import moment
 from cachepilot.sizes import human_bytes
 
 PLOT_COLUMNS_MAX = 100
@@ -113,7 +114,9 @@ def _head(detail: TenantDetail) -> Iterator[RenderableType]:
         yield Text(f"readahead policy {tenant.readahead_policy}")
     if tenant.pinned_policy or tenant.pinned_limit_bytes:
         policy = tenant.pinned_policy or "any"
-        yield Text(f"pinned: policy {policy}, limit {formats.limit(tenant.pinned_limit_bytes)}")
+        limit = human_bytes(tenant.pinned_limit_bytes) if tenant.pinned_limit_bytes else "any"
+        end = "it is unpinned" if tenant.pinned_until_s is None else moment(tenant.pinned_until_s)
+        yield Text(f"pinned: policy {policy}, limit {limit}, until {end}")
     if tenant.recommendation is not None:
         yield Text(f"recommended: {formats.recommendation(tenant.recommendation)}", style="cyan")
     if not tenant.trusted:

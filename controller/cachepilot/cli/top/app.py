@@ -48,6 +48,7 @@ class TopApp(App[None]):
         self._words = ""
         self._sorted_by = 0
         self._is_reversed = False
+        self._is_asking = False
 
     def compose(self) -> ComposeResult:
         """Nodes above tenants, the filter when it is asked for, what is wrong, and the keys."""
@@ -68,7 +69,10 @@ class TopApp(App[None]):
         return self.query_one("#tenants", DataTable)
 
     def _ask(self) -> None:
-        self.run_worker(self._load, thread=True, exclusive=True, group="list")
+        """Unless the last answer is waited for: no thread ends before it has one."""
+        if not self._is_asking:
+            self._is_asking = True
+            self.run_worker(self._load, thread=True, exclusive=True, group="list")
 
     def _load(self) -> None:
         try:
@@ -76,6 +80,8 @@ class TopApp(App[None]):
         except ControllerError as error:
             self.call_from_thread(self._tell_outage, str(error))
             return
+        finally:
+            self._is_asking = False
         known = [one for one in nodes if self._node in (None, one.name)]
         self.call_from_thread(self._take, tenants, known)
 

@@ -64,8 +64,8 @@ COLUMNS = (
 
 
 def matches(tenant: TenantView, words: str) -> bool:
-    """Whether name, cgroup, node, policy or state of an SLO hold each of the words."""
-    states = " ".join(one.state for one in tenant.slos)
+    """Whether name, cgroup, node, policy or what is said of an SLO hold each of the words."""
+    states = " ".join(f"{one.verdict} {one.state}" for one in tenant.slos)
     text = f"{name_of(tenant)} {tenant.cgroup} {tenant.node} {tenant.policy} {states}".lower()
     return all(word in text for word in words.lower().split())
 

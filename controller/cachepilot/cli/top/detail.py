@@ -78,15 +78,16 @@ class TenantScreen(Screen[None]):
         self.run_worker(self._load, thread=True, exclusive=True)
 
     def _load(self) -> None:
-        width = max(self.size.width - 2, 20)
+        width, ask = max(self.size.width - 2, 20), self._ask
         try:
-            shown, problem = self._ask(width), ""
+            shown, problem = ask(width), ""
         except ControllerError as error:
             shown, problem = None, str(error)
-        self.app.call_from_thread(self._draw, shown, problem)
+        self.app.call_from_thread(self._draw, ask, shown, problem)
 
-    def _draw(self, shown: RenderableType | None, problem: str) -> None:
-        if not self.is_mounted:
+    def _draw(self, ask: Ask, shown: RenderableType | None, problem: str) -> None:
+        # A late answer may be of the page that was shown before.
+        if not self.is_mounted or ask is not self._ask:
             return
         if shown is not None:
             self.query_one("#text", Static).update(shown)
