@@ -110,7 +110,8 @@ def differences(text: str, rows: Rows) -> Iterator[str]:
 
 def pages() -> list[Path]:
     """The pages that show figures."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    experiments = sorted((ROOT / "experiments").rglob("README.md"))
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *experiments]
 
 
 def main() -> int:
