@@ -105,7 +105,7 @@ def test_what_cannot_be_stored_is_stored_later(
     counted = budget(here).spans[-1].windows
     here.restart()
     here.run(3)
-    assert budget(here).spans[-1].windows >= counted + 1
+    assert all(one.windows >= counted + 1 for one in budget(here).spans)
 
 
 def test_a_stale_node_measures_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

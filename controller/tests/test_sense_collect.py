@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is made of totals and curves of the wire."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -222,8 +223,21 @@ def test_windows_count_what_was_kept_in_the_last_hour() -> None:
     assert windows.attainment("/a", "hit_ratio") == 1.0
     assert windows.attainment("/a", "throughput_ops") == 0.0
     assert windows.attainment("/a", "latency_p99_us") is None
-    again = SloWindows(windows.take_changed())
+    again = SloWindows(windows.changed_minutes())
     assert again.attainment("/a", "hit_ratio") == 1.0
+
+
+def test_windows_of_before_a_silence_are_none_of_the_last_hour() -> None:
+    node = plant()
+    collector, windows = begun(node), SloWindows()
+    missed = Objectives((Objective("/a", throughput_ops=1e9),))
+    for _ in range(5):
+        found = collect(node, collector, 1, missed)
+        windows.take(found.time_s, found.seen["/a"], missed.of("/a"))
+    assert windows.attainment("/a", "throughput_ops") == 0.0
+    node.time_s += 2 * 3600
+    windows.take_all(replace(collect(node, collector, 2, missed), seen={}), missed)
+    assert windows.attainment("/a", "throughput_ops") is None
 
 
 def test_readahead_counts_when_too_little_is_read_to_see_it() -> None:

@@ -102,7 +102,7 @@ class Keeper:
             gone = self.windows.keep_only(known) | self.totals.keep_only(known)
             gone |= self.baselines.keep_only(known)
         totals = self.windows.totals_now(self.windows.changed())
-        rows = self.windows.take_changed()
+        rows = self.windows.changed_minutes()
         self._store.save(
             self._name, epoch, time_s, tuple(self._waiting), node_state.to_json(state), rows,
             totals, self.totals.of(self._waiting), gone, changes=self.changes.unstored(True),

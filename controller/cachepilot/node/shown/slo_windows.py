@@ -79,9 +79,12 @@ class SloWindows:
         for row in rows:
             minutes = self._minutes.setdefault((row.cgroup, row.kind), {})
             minutes[row.minute] = Minute(row.windows, row.met)
+        newest = max((max(one) for one in self._minutes.values()), default=0)
+        self._now_s = float(newest * MINUTE_S)
 
     def take(self, time_s: float, seen: Seen, objective: Objective) -> None:
         """Counts one interval of one tenant."""
+        self._now_s = time_s
         minute = int(time_s // MINUTE_S)
         for kind, target in slo_targets(objective):
             value = measured(kind, seen)
@@ -174,6 +177,7 @@ class SloWindows:
 
     def take_all(self, collected: Collected, objectives: Objectives) -> None:
         """Counts one interval of every tenant that has SLOs."""
+        self._now_s = collected.time_s
         for cgroup, seen in collected.seen.items():
             objective = objectives.of(cgroup)
             if objective.has_slo:
@@ -181,9 +185,7 @@ class SloWindows:
 
     def attainment(self, cgroup: str, kind: str) -> float | None:
         """The share of windows of the last hour in which it was kept; None without any."""
-        minutes = list(self._minutes.get((cgroup, kind), {}).values())
-        windows = sum(one.windows for one in minutes)
-        return sum(one.met for one in minutes) / windows if windows else None
+        return self._last_minutes((cgroup, kind), MINUTES, self._now_s).attainment
 
     def total(self, cgroup: str, kind: str) -> SloTotal | None:
         """All windows since the SLO was first stated, as stored; None before they are."""
@@ -195,7 +197,8 @@ class SloWindows:
         return [SloTotal(*key, total.windows, total.met) for key, total in known]
 
     def stored(self, totals: Iterable[SloTotal]) -> None:
-        """Totals that are stored, and may be shown; with them all that `changed_hours` said."""
+        """Totals that are stored, and may be shown; with them minutes and hours that changed."""
+        self._changed.clear()
         self._changed_hours.clear()
         self._begun.clear()
         self._stored.update({(one.cgroup, one.kind): one for one in totals})
@@ -210,16 +213,15 @@ class SloWindows:
                 del table[key]
         return gone
 
-    def take_changed(self) -> list[SloMinute]:
-        """Minutes that changed since this was last called."""
+    def changed_minutes(self) -> list[SloMinute]:
+        """Minutes that changed since they were last stored."""
         found = []
         for cgroup, kind, minute in sorted(self._changed):
             counted = self._minutes.get((cgroup, kind), {}).get(minute)
             if counted is not None:
                 found.append(SloMinute(cgroup, kind, minute, counted.windows, counted.met))
-        self._changed.clear()
         return found
 
     def changed(self) -> list[tuple[str, str]]:
-        """SLOs that were judged since `take_changed`, by cgroup and kind."""
+        """SLOs that were judged since they were last stored, by cgroup and kind."""
         return sorted({(cgroup, kind) for cgroup, kind, _ in self._changed})
