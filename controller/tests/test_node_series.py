@@ -16,6 +16,7 @@ from cachepilot.api.app import create_app
 from cachepilot.domain.past.series import EVERY_INTERVAL, KEPT_S, MINUTES, TENS, SeriesChunk
 from cachepilot.domain.units import DAY_S
 from cachepilot.node.keeper import SERIES_CYCLES
+from cachepilot.node.series import node_series
 from cachepilot.node.series.packing import packed, unpacked
 from cachepilot.node.series.reading import Range, Series, read_series, step_of
 from cachepilot.node.series.rings import decoded, encoded
@@ -135,6 +136,70 @@ def test_a_store_that_cannot_be_written_is_written_later(
     here.restart()
     here.run(1)
     assert len(read(here, cgroup="/sated").time_s) == 4
+
+
+def test_a_tenant_that_goes_leaves_its_last_minute(tmp_path: Path) -> None:
+    here = world(tmp_path, looping(), sated())
+    here.run(25)
+    before = read(here)
+    gone = here.plant.tenants.pop(0)
+    here.run(3)
+    here.restart()
+    here.run(1)
+    assert before.time_s and read(here).time_s == before.time_s
+    here.plant.tenants.insert(0, gone)
+    here.run(5)
+    assert len(read(here).columns["current_bytes"]) == 25 + 5
+    gone.cgroup_id += 1000
+    here.run(2)
+    here.restart()
+    here.run(1)
+    assert len(read(here).time_s) >= 25 + 5 + 1
+
+
+@pytest.mark.parametrize("most", [1, 100])
+def test_what_was_left_behind_waits_for_the_store_and_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    here = world(tmp_path, looping(), sated())
+    here.run(15)
+
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(node_series, "LEFT_MAX", most)
+        broken.setattr(here.store, "save_series", full)
+        here.plant.tenants.pop(0)
+        here.run(2)
+        assert 1 <= len(here.loop.series._left) <= most
+    here.run(1)
+    assert not here.loop.series._left
+    tens = here.store.series("plant", "/scan", TENS, 0.0, 1e12)
+    assert sum(one.points for one in tens) == 1
+
+
+def test_a_moment_is_told_in_a_range_of_days(tmp_path: Path) -> None:
+    here = world(tmp_path, looping())
+    here.run(20)
+    now_s = here.plant.time_s
+    found = read(here, Range(now_s - 6 * DAY_S, now_s, 2000))
+    assert len(found.time_s) >= 2 and found.step_s < MINUTES
+
+
+def test_of_a_silent_node_what_is_kept_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = world(tmp_path, looping())
+    here.run(200)
+    here.loop.end()
+    wall_s = here.store.now_s() + 2 * 3600
+    here.store.close()
+    here.store = Store(here.path, clock=lambda: wall_s)
+    here.begin()
+    http = TestClient(create_app(here.service), base_url="http://localhost")
+    told = http.get("/api/v1/tenants/series?cgroup=/scan&node=plant").json()
+    assert told["time_s"] and told["step_s"] == TENS
 
 
 def chunk(step: int, begun_s: float, cgroup: str = "/a") -> SeriesChunk:

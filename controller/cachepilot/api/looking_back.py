@@ -89,13 +89,14 @@ class LookingBack:
     ) -> SeriesView:  # fmt: skip
         """The time series of one tenant; the last five minutes if no time is asked for."""
         loop = self._of_tenant(cgroup, node)
-        now_s = loop.last_seen_s
-        until_s = now_s if until_s is None else until_s
+        until_s = loop.last_seen_s if until_s is None else until_s
         since_s = until_s - RECENT_S if since_s is None else since_s
         if not since_s < until_s:
             raise InputError(f"since: {since_s} (allowed: below until, which is {until_s})")
         asked = Range(since_s, until_s, points)
         store, interval_s = self._fleet.store, loop.interval_s
+        # The node's time now: what is kept of one that is silent grows old, too.
+        now_s = loop.last_seen_s + max(0.0, store.now_s() - loop.heard_s)
         found = read_series(store, loop.series, loop.name, cgroup, asked, interval_s, now_s)
         values = {**vars(found), **found.columns}
         del values["columns"]

@@ -41,6 +41,8 @@ NAMES_MAX = 1 << 15
 """Names of policies that are known at most; with more all starts again."""
 Written = tuple[int, int, int, int]
 """Row, step, cgroup id, and how many points of it are stored."""
+LEFT_MAX = 10_000
+"""Chunks of tenants that are gone that wait to be stored at most; with more the oldest are lost."""
 SPARE = 8
 """Room is made for one in so many more tenants at once."""
 
@@ -159,6 +161,9 @@ class NodeSeries:
         """`lost` is told of points that are gone from memory and could not be stored."""
         self._interval_s, self._lost = interval_s, lost
         self._lock = threading.Lock()
+        self._left: list[SeriesChunk] = []
+        """What was not stored yet of tenants when they went."""
+        self._left_told = 0
         self._begin()
 
     def _begin(self) -> None:
@@ -194,6 +199,7 @@ class NodeSeries:
             if time_s < self._time_s or len(self._names) > NAMES_MAX:
                 self._begin()
             elapsed_s, self._time_s = time_s - self._time_s, time_s
+            self._keep_left(known)
             rows, new = self._follow(known)
             names = self._names
             policies = [names.setdefault(one.tenant.policy, len(names)) for one in known.values()]
@@ -237,36 +243,62 @@ class NodeSeries:
         self._totals[rows] = totals
         totals[:] = np.where(changed >= 0, changed / COUNTED_PER / elapsed_s, NAN)
 
+    def _keep_left(self, known: Mapping[str, Seen]) -> None:
+        """Keeps what is not stored yet of tenants that are gone, or whose cgroup is another now."""
+        names = list(self._names)
+        for cgroup, (_, cgroup_id) in self._rows.items():
+            seen = known.get(cgroup)
+            if seen is None or seen.wire.cgroup_id != cgroup_id:
+                self._left += self._unstored_of(cgroup, names)[0]
+        beyond = len(self._left) - LEFT_MAX
+        if beyond > 0:
+            self._lost(sum(one.points for one in self._left[:beyond]))
+            del self._left[:beyond]
+
+    def _unstored_of(
+        self, cgroup: str, names: list[str]
+    ) -> tuple[list[SeriesChunk], list[Written]]:
+        """Chunks of one tenant with points that are not stored, and a receipt."""
+        chunks: list[SeriesChunk] = []
+        receipt: list[Written] = []
+        row, cgroup_id = self._rows[cgroup]
+        for step, ring in self._stored_rings.items():
+            since, known = self._written.get((row, step), (cgroup_id, 0))
+            start = known if since == cgroup_id else 0
+            if since == cgroup_id and ring.first(row) > known:
+                self._lost(ring.first(row) - known)
+            start = max(start // CHUNK_POINTS * CHUNK_POINTS, ring.first(row))
+            if (since == cgroup_id and known >= ring.count) or start >= ring.count:
+                continue
+            while start < ring.count:
+                end = (start // CHUNK_POINTS + 1) * CHUNK_POINTS
+                chunks.append(packed(cgroup, step, names, *ring.segment(row, start, end)))
+                start = end
+            receipt.append((row, step, cgroup_id, ring.count))
+        return chunks, receipt
+
     def unstored(self, part: int, parts: int) -> tuple[list[SeriesChunk], list[Written]]:
         """Chunks of one in `parts` of the tenants with points that are not stored, and a receipt.
 
-        A chunk that is not full is told again with what came since.
+        With them all of tenants that are gone. A chunk that is not full is told again with what
+        came since.
         """
-        chunks: list[SeriesChunk] = []
         receipt: list[Written] = []
         with self._lock:
+            chunks, self._left_told = list(self._left), len(self._left)
             names = list(self._names)
-            for cgroup, (row, cgroup_id) in self._rows.items():
-                if row % parts != part:
-                    continue
-                for step, ring in self._stored_rings.items():
-                    since, known = self._written.get((row, step), (cgroup_id, 0))
-                    start = known if since == cgroup_id else 0
-                    if since == cgroup_id and ring.first(row) > known:
-                        self._lost(ring.first(row) - known)
-                    start = max(start // CHUNK_POINTS * CHUNK_POINTS, ring.first(row))
-                    if (since == cgroup_id and known >= ring.count) or start >= ring.count:
-                        continue
-                    while start < ring.count:
-                        end = (start // CHUNK_POINTS + 1) * CHUNK_POINTS
-                        chunks.append(packed(cgroup, step, names, *ring.segment(row, start, end)))
-                        start = end
-                    receipt.append((row, step, cgroup_id, ring.count))
+            for cgroup, (row, _) in self._rows.items():
+                if row % parts == part:
+                    found, written = self._unstored_of(cgroup, names)
+                    chunks += found
+                    receipt += written
         return chunks, receipt
 
     def stored(self, receipt: Iterable[Written]) -> None:
-        """What `unstored` told is in the store."""
+        """What `unstored` told last is in the store."""
         with self._lock:
+            del self._left[: self._left_told]
+            self._left_told = 0
             for row, step, cgroup_id, count in receipt:
                 self._written[row, step] = cgroup_id, count
 

@@ -61,12 +61,22 @@ def read_series(
     store: Store, recent: NodeSeries, node: str, cgroup: str, asked: Range, interval_s: float,
     now_s: float,
 ) -> Series:  # fmt: skip
-    """The series of a tenant that is there, or of one that was."""
-    step = step_of(asked, now_s, interval_s)
+    """The series of a tenant that is there, or of one that was.
+
+    Where nothing is known at the step that fits, as of a tenant that came a moment ago, it is by
+    another step.
+    """
+    fits = step_of(asked, now_s, interval_s)
+    steps = (fits, *(one for one in KEPT_S if one > fits), *(one for one in KEPT_S if one < fits))
+    for step in steps:
+        chunks = store.series(node, cgroup, step, asked.since_s, asked.until_s)
+        tail = recent.tail(cgroup, step)
+        times, policies, values = _joined([*chunks, *([] if tail is None else [tail])], asked)
+        if times:
+            break
+    else:
+        step = fits
     seconds = interval_s if step == EVERY_INTERVAL else float(step)
-    chunks = store.series(node, cgroup, step, asked.since_s, asked.until_s)
-    tail = recent.tail(cgroup, step)
-    times, policies, values = _joined([*chunks, *([] if tail is None else [tail])], asked)
     per = max(1, math.ceil(len(times) / asked.points))
     if per > 1:
         times, policies, values = _averaged(times, policies, values, per)
