@@ -4,6 +4,7 @@
 from abc import abstractmethod
 
 from cachepilot.api.service import UnknownError
+from cachepilot.api.shapes.errors import ACCEPTABLE
 from cachepilot.api.shapes.questions import Applied, Apply, Pin, StatedChange
 from cachepilot.api.shapes.views import RecommendationView
 from cachepilot.errors import ConflictError
@@ -25,6 +26,15 @@ RECOMMENDATION = RecommendationView(
 )
 
 
+def require_accepted(what: str, accept_missed_slos: bool) -> None:
+    """Refuses what misses an SLO as the controller does."""
+    if not accept_missed_slos:
+        raise ConflictError(
+            f"{what}: SLO throughput_ops would be missed: 5,000 ops/s asked, "
+            f"1,650 predicted{ACCEPTABLE}"
+        )
+
+
 class FakeOrders:
     """What undoes and applies pins."""
 
@@ -39,10 +49,12 @@ class FakeOrders:
         what = f"pin {self.pins[-1].cgroup}"
         return StatedChange(change=len(self.pins), time_s=NOW_S, what=what)
 
-    def undo(self, change: int | None = None) -> StatedChange:
+    def undo(self, change: int | None = None, accept_missed_slos: bool = False) -> StatedChange:
         last = self.last_change()
         if change not in (None, last.change):
             raise ConflictError(f"undo: the last change is {last.change} by now")
+        if self.pins[:-1] and (self.pins[-2].limit_bytes or 16 * MIB) < 16 * MIB:
+            require_accepted(f"undo {last.change} ({last.what})", accept_missed_slos)
         self.pins.pop()
         return last
 

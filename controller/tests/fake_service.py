@@ -7,7 +7,7 @@ moving limits and policies as asked.
 
 from dataclasses import dataclass, field, replace
 
-from fake_orders import RECOMMENDATION, FakeOrders
+from fake_orders import RECOMMENDATION, FakeOrders, require_accepted
 from fake_past import FakePast
 
 from cachepilot.api.service import UnknownError
@@ -36,7 +36,7 @@ from cachepilot.domain.course import Span
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.planned import Held
 from cachepilot.domain.slos import VERDICTS
-from cachepilot.errors import ConflictError, InputError
+from cachepilot.errors import InputError
 from cachepilot.node.changes import Changes
 from cachepilot.plan.explanation import Explanation, RankedPolicy
 from cachepilot.sense.wire_curves import value_at
@@ -292,30 +292,27 @@ class FakeService(FakeOrders):
 
     def pin(self, pin: Pin, accept_missed_slos: bool = False) -> None:
         self.tenant(pin.cgroup, pin.node)
-        if pin.limit_bytes is not None and pin.limit_bytes < 16 * MIB and not accept_missed_slos:
-            raise ConflictError(
-                f"pin {pin.cgroup}: SLO throughput_ops would be missed: 5,000 ops/s asked, "
-                "1,650 predicted (accept_missed_slos: true accepts it)"
-            )
+        if pin.limit_bytes is not None and pin.limit_bytes < 16 * MIB:
+            require_accepted(f"pin {pin.cgroup}", accept_missed_slos)
         self.pins.append(pin)
 
-    def revert(self, decision: int) -> Pin:
+    def revert(self, decision: int, accept_missed_slos: bool = False) -> Pin:
         found = next((row for row in self.history() if row.id == decision), None)
         if found is None:
             raise UnknownError(f"decision {decision}: unknown")
         if found.event == "reverted":
             raise InputError(f"decision {decision}: not in force any more: decision 2 is")
         pin = Pin(cgroup=found.cgroup, node=found.node, policy=found.from_policy, until_s=4e9)
-        self.pin(pin)
+        self.pin(pin, accept_missed_slos)
         return pin
 
-    def revert_change(self, change: int) -> Pin:
+    def revert_change(self, change: int, accept_missed_slos: bool = False) -> Pin:
         row = self.past.change(change).change
         if row.state == "undone":
             raise InputError(f"change {change}: undone: not in force, or not any more")
         limit_bytes = row.from_limit_bytes
         pin = Pin(cgroup=row.cgroup, node=row.node, limit_bytes=limit_bytes, until_s=4e9)
-        self.pin(pin)
+        self.pin(pin, accept_missed_slos)
         return pin
 
     def unpin(self, cgroup: str, node: str | None = None) -> None:

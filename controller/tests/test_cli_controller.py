@@ -24,12 +24,13 @@ from rich.console import Console
 from served import served
 
 from cachepilot import cli
-from cachepilot.api.shapes.changes import ChangeView
-from cachepilot.api.shapes.questions import Consolidation, Pin
+from cachepilot.api.shapes.changes import ChangeDetail, ChangeView
+from cachepilot.api.shapes.questions import Consolidation, Pin, StatedChange
 from cachepilot.cli.asking.client import URL_VARIABLE, near
 from cachepilot.cli.fleet import status_table
 from cachepilot.cli.fleet.history import changes_table, parse_time
 from cachepilot.domain.past.change import ChangeKind, ChangeRow, ChangeState
+from cachepilot.errors import ConflictError
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 Run = Callable[..., tuple[int, str, str]]
@@ -202,6 +203,41 @@ def test_the_last_change_is_undone(run: Run, own: str, service: FakeService) -> 
     assert run(own, "undo", "--dry-run")[1].startswith("would be undone: pin /db (")
     assert len(service.pins) == 1
     assert run(own, "undo")[1].startswith("undone: pin /db (") and service.pins == []
+
+
+def test_an_undo_or_revert_that_misses_an_slo_needs_yes(
+    run: Run, own: str, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = Pin(cgroup="/db", node="alpha", limit_bytes=8 << 20)
+    service.pins = [small, Pin(cgroup="/db", policy="lfu")]
+    status, _, err = run(own, "undo")
+    assert status == cli.EXIT_BAD_INPUT and len(service.pins) == 2
+    assert "undo 2 (pin /db): SLO throughput_ops would be missed" in err and "--yes" in err
+    status, _, err = run(own, "undo", "--yes")
+    assert status == 0 and "1,650 predicted" in err and service.pins == [small]
+    row = service.past.change(2).change.model_copy(update={"from_limit_bytes": 8 << 20})
+    told = ChangeDetail(change=row, evidence=None)
+    monkeypatch.setattr(service.past, "change", lambda number: told)
+    assert run(own, "revert", "2")[0] == cli.EXIT_BAD_INPUT and service.pins == [small]
+    assert run(own, "revert", "2", "--yes")[0] == 0 and len(service.pins) == 2
+
+
+def test_an_undo_of_a_change_that_is_not_the_last_is_not_asked(
+    run: Run, own: str, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.pins = [Pin(cgroup="/db", policy="lfu")]
+    last = StatedChange(change=9, time_s=1.0, what="pin /db")
+    monkeypatch.setattr(service, "last_change", lambda: last)
+    calls: list[bool] = []
+
+    def undo(change: int | None, accept_missed_slos: bool = False) -> StatedChange:
+        calls.append(accept_missed_slos)
+        raise ConflictError("undo: the last change is 10 by now: pin /db")
+
+    monkeypatch.setattr(service, "undo", undo)
+    status, _, err = run(own, "undo", "--yes")
+    assert status == cli.EXIT_BAD_INPUT and "the last change is 10 by now" in err
+    assert calls == [False]
 
 
 def test_a_what_if_is_applied(run: Run, own: str, service: FakeService) -> None:

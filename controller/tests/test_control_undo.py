@@ -8,8 +8,11 @@ from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear
 from experiments.control_loop.world import World
 
 from cachepilot.api.service import UnknownError
+from cachepilot.api.shapes.errors import ACCEPTABLE
 from cachepilot.api.shapes.questions import Apply, Pin
+from cachepilot.domain.decisions import Decision, Event, Setting
 from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.past.change import ChangeKind, ChangeRow, ChangeState
 from cachepilot.errors import ConflictError, InputError
 from cachepilot.node.changes import Topic
 from cachepilot.store.stated import CHANGES_MAX
@@ -85,6 +88,45 @@ def test_changes_are_undone_one_by_one_also_after_a_restart(tmp_path: Path) -> N
         assert stated(world) == earlier
     with pytest.raises(UnknownError, match="no change of objectives or pins"):
         world.service.undo()
+
+
+def test_an_undo_that_misses_an_slo_says_what_it_costs(tmp_path: Path) -> None:
+    world = a_world(tmp_path)
+    world.service.pin(Pin(cgroup="/a", limit_bytes=16 * MIB), accept_missed_slos=True)
+    world.service.unpin("/a")
+    world.run(1)
+    before = stated(world)
+    told = r"^undo \d+ \(pin /a: .*\): SLO hit_ratio of /a would be missed: 0.5 asked, 0\.\d+ pred"
+    with pytest.raises(ConflictError, match=told) as refused:
+        world.service.undo()
+    assert str(refused.value).endswith(ACCEPTABLE) and stated(world) == before
+    world.service.undo(accept_missed_slos=True)
+    assert [one.limit_bytes for one in world.store.pins()] == [16 * MIB]
+    # What takes the cost away again asks nothing.
+    world.service.undo()
+
+
+def test_a_revert_that_misses_an_slo_says_what_it_costs(tmp_path: Path) -> None:
+    """What was in force before a change kept no SLO."""
+    world = a_world(tmp_path)
+    before = Setting("default", 16 * MIB)
+    now = Setting("default", world.plant.of("/a").limit_bytes)
+    kept = Decision(0.0, "/a", Event.KEPT, before, now, "for its SLO")
+    world.store.save("plant", 1, 0.0, [kept])
+    row = ChangeRow(ChangeKind.MEMORY, ChangeState.CONFIRMED, "plant", "/a", 1.0, 2.0)
+    row.from_limit_bytes, row.to_limit_bytes = before.limit_bytes, now.limit_bytes
+    world.store.save_changes([(row, None)])
+    decision = world.store.history("/a", None, 1)[0].id
+    for order, number in (
+        (world.service.revert, decision),
+        (world.service.revert_change, row.id),
+    ):
+        told = "^pin /a: SLO hit_ratio of /a would be missed"
+        with pytest.raises(ConflictError, match=told):
+            order(number)
+        assert world.store.pins() == []
+        assert order(number, accept_missed_slos=True).limit_bytes == 16 * MIB
+        world.service.unpin("/a", "plant")
 
 
 def test_what_another_person_changed_meanwhile_is_not_undone(tmp_path: Path) -> None:

@@ -157,15 +157,15 @@ class ControlService:
         """The last change of objectives or pins by a person; UnknownError without one."""
         return self._orders.last()
 
-    def undo(self, change: int | None = None) -> StatedChange:
+    def undo(self, change: int | None = None, accept_missed_slos: bool = False) -> StatedChange:
         """Restores objectives and pins as they were before the last change, which is returned."""
-        return self._orders.undo(change)
+        return self._orders.undo(change, {} if accept_missed_slos else self._reports())
 
     def apply(self, asked: Apply) -> Applied:
         """Carries out what a what-if asks, all of it or nothing."""
         return self._orders.apply(asked, self._report_of(asked.node))
 
-    def revert(self, decision: int) -> Pin:
+    def revert(self, decision: int, accept_missed_slos: bool = False) -> Pin:
         """Puts back what a decision changed, as a pin that ends by itself; returns the pin.
 
         InputError for what is not in force any more, and of a tenant that is pinned for good.
@@ -178,9 +178,9 @@ class ControlService:
         why = why_not(one, report, self._fleet.store)
         if why:
             raise InputError(f"decision {decision}: {why}")
-        return self._put_back(one)
+        return self._put_back(one, accept_missed_slos)
 
-    def revert_change(self, change: int) -> Pin:
+    def revert_change(self, change: int, accept_missed_slos: bool = False) -> Pin:
         """Puts back what a change replaced, as a pin that ends by itself; returns the pin.
 
         InputError for what is not in force any more, and of a tenant that is pinned for good.
@@ -197,15 +197,15 @@ class ControlService:
         _, report = self._find(row.cgroup, row.node)
         if not is_in_force(row, report, self._fleet.store):
             raise InputError(f"change {change}: not in force any more")
-        return self._put_back(row)
+        return self._put_back(row, accept_missed_slos)
 
-    def _put_back(self, one: RecordedDecision | ChangeRow) -> Pin:
+    def _put_back(self, one: RecordedDecision | ChangeRow, accept_missed_slos: bool) -> Pin:
         until_s = self._fleet.store.now_s() + REVERTED_S
         before = changed(one)
         pin = Pin.model_validate(
             {"cgroup": one.cgroup, "node": one.node, **before, "until_s": until_s}
         )
-        self.pin(pin, accept_missed_slos=True)
+        self.pin(pin, accept_missed_slos)
         return pin
 
     def _everywhere(self, cgroup: str) -> list[str]:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a person orders: pins, what-ifs that are applied, and the undoing of both."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from cachepilot.api.service import UnknownError, some
+from cachepilot.api.shapes.errors import ACCEPTABLE
 from cachepilot.api.shapes.objectives import ObjectiveShape
 from cachepilot.api.shapes.questions import Applied, Apply, Pin, StatedChange
 from cachepilot.domain.objectives import pins
@@ -20,6 +21,8 @@ from cachepilot.sizes import PAGE_BYTES, pages_down, pages_up
 
 PIN_MAX_S = 30 * 86_400.0
 HOLD_MIN_S = 60.0
+MISSED_SHOWN = 5
+"""SLOs that a refusal names; the others are counted."""
 
 
 def with_objective(earlier: Objectives, objective: Objective) -> Objectives:
@@ -72,29 +75,39 @@ class Orders:
         return pins.with_pins(self._objectives(report), self._fleet.asked().pins, node)
 
     def require_slos(
-        self, what: str, node: str, report: Report, wanted: list[Pin], slos: Objectives | None
-    ) -> None:
-        """Raises ConflictError that says which SLOs an order is predicted to miss."""
-        present = self._present(node, report)
-        told = [pins.Pin(**one.model_dump()) for one in wanted]
-        after = pins.with_pins(present if slos is None else slos, told, node)
-        seen = report.collected.seen
-        floors = {one.cgroup: seen[one.cgroup].wire.floor_bytes for one in wanted}
-        snapshot = without_floors(report.collected.snapshot, floors)
-        missed = missed_slos(snapshot, present, after, self._fleet.config.planner)
+        self, what: str, reports: Mapping[str, Report], wanted: Sequence[pins.Pin],
+        slos: Callable[[str, Report], Objectives],
+    ) -> None:  # fmt: skip
+        """Raises ConflictError that says which SLOs an order is predicted to miss.
+
+        The order is to pin `wanted` beside `slos` of each of these nodes, which may have pins.
+        """
+        missed = []
+        for name, report in reports.items():
+            present, seen = self._present(name, report), report.collected.seen
+            after = pins.with_pins(slos(name, report), wanted, name)
+            if after == present:
+                continue
+            pinned = (one.cgroup for one in wanted if one.cgroup in seen)
+            floors = {cgroup: seen[cgroup].wire.floor_bytes for cgroup in pinned}
+            snapshot = without_floors(report.collected.snapshot, floors)
+            missed += missed_slos(snapshot, present, after, self._fleet.config.planner)
         if missed:
-            raise ConflictError(
-                f"{what}: {'; '.join(missed)} (accept_missed_slos: true accepts it)"
-            )
+            told = "; ".join(missed[:MISSED_SHOWN])
+            more = len(missed) - MISSED_SHOWN
+            told += f"; and {more} more" if more > 0 else ""
+            raise ConflictError(f"{what}: {told}{ACCEPTABLE}")
 
     def pin(self, pin: Pin, reports: Mapping[str, Report], accept_missed_slos: bool) -> None:
         """Pins a tenant on these nodes; ConflictError where that misses an SLO."""
         if pin.policy is None and pin.limit_bytes is None:
             raise InputError(f"pin {pin.cgroup}: needs a policy, a limit_bytes, or both")
         self.require_possible(pin, reports)
-        for name, report in reports.items() if not accept_missed_slos else ():
-            self.require_slos(f"pin {pin.cgroup}", name, report, [pin], None)
-        self._fleet.set_pin(pins.Pin(**pin.model_dump()))
+        wanted = pins.Pin(**pin.model_dump())
+        if not accept_missed_slos:
+            what = f"pin {pin.cgroup}"
+            self.require_slos(what, reports, [wanted], self._present)
+        self._fleet.set_pin(wanted)
 
     def apply(self, asked: Apply, report: Report) -> Applied:
         """Carries out what a what-if asked: pins that end, and objectives, as one change."""
@@ -128,8 +141,9 @@ class Orders:
                 there = some(sorted(report.collected.seen))
                 raise InputError(f"what-if: {one.cgroup!r} is no tenant (allowed: {there})")
             self.require_possible(one, {asked.node: report})
+        told = [pins.Pin(**one.model_dump()) for one in wanted]
         if not asked.accept_missed_slos:
-            self.require_slos("what-if", asked.node, report, wanted, slos)
+            self.require_slos("what-if", {asked.node: report}, told, lambda *_: slos)
         stated = self._stated(report, asked.throughput_ops)
 
         def change(earlier: Objectives) -> Objectives:
@@ -137,7 +151,6 @@ class Orders:
                 earlier = with_objective(earlier, one)
             return earlier
 
-        told = [pins.Pin(**one.model_dump()) for one in wanted]
         before = self._fleet.state(change if stated else None, told)
         return Applied(
             change=None if before is None else before.change,
@@ -156,20 +169,30 @@ class Orders:
             found.append(replace(base, pattern=cgroup, throughput_ops=ops, mode=mode))
         return found
 
-    def last(self) -> StatedChange:
-        """The last change that can be undone; UnknownError without one."""
-        before = self._fleet.store.last_before()
+    def _before(self) -> pins.Before:
+        before = self._fleet.before()
         if before is None:
             raise UnknownError("undo: there is no change of objectives or pins")
+        return before
+
+    def last(self) -> StatedChange:
+        """The last change that can be undone; UnknownError without one."""
+        before = self._before()
         return StatedChange(change=before.change, time_s=before.stored_s, what=before.what)
 
-    def undo(self, change: int | None) -> StatedChange:
+    def undo(self, change: int | None, reports: Mapping[str, Report]) -> StatedChange:
         """Puts objectives and pins back as they were before the last change.
 
-        ConflictError where the last one is no longer `change`.
+        ConflictError where the last one is no longer `change`, or where an SLO is missed by it on
+        one of these nodes.
         """
-        last = self.last()
-        if change is not None and change != last.change:
-            raise ConflictError(f"undo: the last change is {last.change} by now: {last.what}")
-        self._fleet.undo(last.change)
-        return last
+        before = self._before()
+        if change is not None and change != before.change:
+            raise ConflictError(f"undo: the last change is {before.change} by now: {before.what}")
+
+        def slos(_: str, report: Report) -> Objectives:
+            return before.objectives.among(report.objectives.workloads)
+
+        self.require_slos(f"undo {before.change} ({before.what})", reports, before.pins, slos)
+        self._fleet.undo(before.change)
+        return StatedChange(change=before.change, time_s=before.stored_s, what=before.what)

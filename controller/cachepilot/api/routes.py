@@ -210,17 +210,23 @@ def _add_pins(routes: APIRouter, service: Service) -> None:
 
     @routes.post("/undo", tags=["pins"])
     def undo(wanted: Undo) -> StatedChange:
-        """Restores objectives and pins as they were before the last change; answers that change."""
-        return service.undo(wanted.change)
+        """Restores objectives and pins as they were before the last change; answers that change.
+
+        Refused with 409 if an SLO is predicted to be missed, unless `accept_missed_slos` is true.
+        """
+        return service.undo(wanted.change, wanted.accept_missed_slos)
 
     @routes.post("/reverts", tags=["pins"])
     def revert(wanted: Revert) -> Pin:
-        """Rolls back a decision or a change, and pins the result for an hour."""
+        """Rolls back a decision or a change, and pins the result for an hour.
+
+        Refused with 409 if an SLO is predicted to be missed, unless `accept_missed_slos` is true.
+        """
         match wanted.decision, wanted.change:
             case int() as decision, None:
-                return service.revert(decision)
+                return service.revert(decision, wanted.accept_missed_slos)
             case None, int() as change:
-                return service.revert_change(change)
+                return service.revert_change(change, wanted.accept_missed_slos)
         raise InputError("revert: needs a decision or a change, one of both")
 
     @routes.delete("/pins", tags=["pins"], status_code=204)

@@ -123,22 +123,23 @@ class Service(Protocol):
     def last_change(self) -> StatedChange:
         """The last change of objectives or pins by a person; UnknownError without one."""
 
-    def undo(self, change: int | None = None) -> StatedChange:
+    def undo(self, change: int | None = None, accept_missed_slos: bool = False) -> StatedChange:
         """Restores objectives and pins as they were before the last change, which is returned.
 
-        ConflictError where the last change is not `change`.
+        ConflictError where the last change is not `change`, and as for a pin.
         """
 
     def apply(self, asked: Apply) -> Applied:
         """Carries out what a what-if asks, all of it or nothing; ConflictError as for a pin."""
 
-    def revert(self, decision: int) -> Pin:
+    def revert(self, decision: int, accept_missed_slos: bool = False) -> Pin:
         """Puts back what a decision changed, as a pin that ends by itself; returns the pin.
 
-        UnknownError when there is no such decision, or its tenant is gone.
+        UnknownError when there is no such decision, or its tenant is gone; ConflictError as for a
+        pin.
         """
 
-    def revert_change(self, change: int) -> Pin:
+    def revert_change(self, change: int, accept_missed_slos: bool = False) -> Pin:
         """Puts back what a change replaced, as `revert` does; UnknownError when there is none."""
 
     def unpin(self, cgroup: str, node: str | None = None) -> None:

@@ -211,21 +211,27 @@ class Fleet:
         self.store.set_pin(pin)
         self._take_pins()
 
+    def before(self) -> Before | None:
+        """What was stated before the last change by a person, without pins that ended since."""
+        last = self.store.last_before()
+        if last is None:
+            return None
+        return replace(last, pins=tuple(one for one in last.pins if not self._is_over(one)))
+
     def undo(self, change: int) -> None:
         """Puts objectives and pins back as they were before the last change, which is `change`.
 
         ConflictError if it is not the last any more. A pin that has ended is not restored.
         """
         with self._lock, self._audited(can_undo=False):
-            last = self.store.last_before()
+            last = self.before()
             if last is None or last.change != change:
                 raise ConflictError(f"undo: change {change} is not the last one any more")
             self.store.set_objectives(last.objectives)
             for pin in self.store.pins():
                 self.store.delete_pin(pin.cgroup, pin.node)
             for pin in last.pins:
-                if not self._is_over(pin):
-                    self.store.set_pin(pin)
+                self.store.set_pin(pin)
             self.store.forget_before(change)
             self._asked = replace(self._asked, objectives=last.objectives)
             self._take_pins()

@@ -46,6 +46,8 @@ class Undo(Shape):
 
     change: Annotated[int, Field(ge=1, le=2**53)] | None = None
     """Refused if the last change is another; null: whichever is the last."""
+    accept_missed_slos: bool = False
+    """Whether it is done although an SLO is predicted to be missed because of it."""
 
 
 class Revert(Shape):
@@ -55,6 +57,8 @@ class Revert(Shape):
     """Its `id` in the history."""
     change: Annotated[int, Field(ge=1, le=2**53)] | None = None
     """Its `id` among the changes."""
+    accept_missed_slos: bool = False
+    """Whether it is done although an SLO is predicted to be missed because of it."""
 
 
 class WhatIf(Shape):

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
+from cachepilot.api.shapes.errors import ACCEPTABLE
 from cachepilot.cli.asking.client import ConflictAtControllerError, Controller
 
 YesOption = Annotated[
     bool, typer.Option("--yes", "-y", help="Do it although an SLO will be missed; do not ask.")
 ]
-_HINT = " (accept_missed_slos: true accepts it)"
 
 
 def ordered(controller: Controller, path: str, wanted: dict[str, Any], yes: bool) -> Any:
@@ -22,7 +22,9 @@ def ordered(controller: Controller, path: str, wanted: dict[str, Any], yes: bool
     try:
         return controller.call("POST", path, wanted)
     except ConflictAtControllerError as error:
-        cost = str(error).removesuffix(_HINT)
+        if not str(error).endswith(ACCEPTABLE):
+            raise
+        cost = str(error).removesuffix(ACCEPTABLE)
         if not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
             allowed = "allowed: with --yes"
             raise ConflictAtControllerError(f"{cost} ({allowed})") from None

@@ -102,10 +102,11 @@ def revert(
         int,
         typer.Argument(metavar="CHANGE", min=1, max=2**53, help="Its id in the history."),
     ],
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Roll back a change, for an hour."""
-    held = remote.call("POST", "reverts", {"change": change})
+    held = ordered(remote, "reverts", {"change": change}, yes)
     if as_json:
         tables.print_json(held)
         return

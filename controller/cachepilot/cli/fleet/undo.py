@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from cachepilot.api.shapes.questions import StatedChange
+from cachepilot.cli.asking.accepting import YesOption, ordered
 from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import Controller, parsed
 from cachepilot.cli.terminal import tables
@@ -19,6 +20,7 @@ def command(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be undone; change nothing.")
     ] = False,
+    yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Undo the last change of objectives or pins, whoever made it; repeat to go further back."""
@@ -26,7 +28,7 @@ def command(
     one = parsed(StatedChange, last)
     if not dry_run:
         # By its number: what somebody else changes meanwhile is not undone.
-        remote.call("POST", "undo", {"change": one.change})
+        ordered(remote, "undo", {"change": one.change}, yes)
     if as_json:
         tables.print_json(last)
         return

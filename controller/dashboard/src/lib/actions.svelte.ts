@@ -36,13 +36,17 @@ export async function attempt(what: string, act: () => Promise<unknown>): Promis
 
 /** An order that would cost an SLO is refused with what it costs, until that is accepted. */
 const COSTS_SLOS = 409;
+/** With it such a refusal ends; one without it is of another conflict. */
+const HINT = " (accept_missed_slos: true accepts it)";
 
 async function order<T>(path: string, body: object): Promise<T> {
   try {
     return await post<T>(path, body);
   } catch (error) {
     if (!(error instanceof Refused) || error.status !== COSTS_SLOS) throw error;
-    if (!(await question.ask(error.message))) throw error;
+    if (!error.message.endsWith(HINT)) throw error;
+    const cost = error.message.slice(0, -HINT.length);
+    if (!(await question.ask(cost))) throw new Refused(error.status, cost);
     return await post<T>(path, { ...body, accept_missed_slos: true });
   }
 }
@@ -72,7 +76,7 @@ export async function applyWhatIf(
 
 /** Takes a change of pins and objectives back as a whole, if nobody changed them since. */
 function undo(change: number): Promise<boolean> {
-  return attempt("it is as it was before", () => post("undo", { change }));
+  return attempt("it is as it was before", () => order("undo", { change }));
 }
 
 export interface Setting {
@@ -95,7 +99,7 @@ export function pin(node: string, cgroup: string, setting: Setting): Promise<boo
 
 /** Puts back what a change replaced, for an hour. */
 export function revert(change: number, cgroup: string, to: Setting): Promise<boolean> {
-  return attempt(`${cgroup}: back to ${settingText(to)}`, () => post("reverts", { change }));
+  return attempt(`${cgroup}: back to ${settingText(to)}`, () => order("reverts", { change }));
 }
 
 /** Pins of one node and those of all nodes look alike in a tenant; the first that is there goes. */
