@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pins, reverts, undo and applied what-ifs by command, against a real server on loopback."""
+
+import json
+
+import pytest
+from cli_runs import Run, own, run, service
+from fake_service import FakeService
+
+from cachepilot import cli
+from cachepilot.api.shapes.changes import ChangeDetail
+from cachepilot.api.shapes.questions import Pin, StatedChange
+from cachepilot.errors import ConflictError
+
+__all__ = ["own", "run", "service"]
+"""Fixtures."""
+
+
+def test_pins(run: Run, own: str, service: FakeService) -> None:
+    status, out, _ = run(own, "pin", "web", "--policy", "lfu", "--limit", "64MiB")
+    assert (status, out) == (0, "/web: policy lfu, limit 64 MiB until it is unpinned\n")
+    assert service.pins == [Pin(cgroup="/web", policy="lfu", limit_bytes=64 << 20)]
+    assert run(own, "unpin", "web", "--json")[0] == 0 and service.pins == []
+
+
+@pytest.mark.parametrize(
+    ("size", "limit_bytes"), [("16384pages", 64 << 20), ("5%", 13107 * 4096), ("1GiB", 1 << 30)]
+)
+def test_a_pinned_size_has_a_unit(
+    run: Run, own: str, service: FakeService, size: str, limit_bytes: int
+) -> None:
+    assert run(own, "pin", "/db", "--limit", size)[0] == 0
+    assert [pin.limit_bytes for pin in service.pins] == [limit_bytes]
+
+
+def test_a_pin_that_misses_an_slo_needs_yes(run: Run, own: str, service: FakeService) -> None:
+    status, out, err = run(own, "pin", "/db", "--limit", "8MiB")
+    assert (status, out, service.pins) == (cli.EXIT_BAD_INPUT, "", [])
+    assert "5,000 ops/s asked, 1,650 predicted (allowed: with --yes)" in err
+    status, out, err = run(own, "pin", "/db", "--limit", "8MiB", "--yes")
+    assert status == 0 and "until it is unpinned" in out and "1,650 predicted" in err
+    assert [pin.limit_bytes for pin in service.pins] == [8 << 20]
+
+
+def test_the_last_change_is_undone(run: Run, own: str, service: FakeService) -> None:
+    assert "no change of objectives or pins" in run(own, "undo")[2]
+    run(own, "pin", "/db", "--policy", "lfu")
+    assert run(own, "undo", "--dry-run")[1].startswith("would be undone: pin /db (")
+    assert len(service.pins) == 1
+    assert run(own, "undo")[1].startswith("undone: pin /db (") and service.pins == []
+
+
+def test_an_undo_or_revert_that_misses_an_slo_needs_yes(
+    run: Run, own: str, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = Pin(cgroup="/db", node="alpha", limit_bytes=8 << 20)
+    service.pins = [small, Pin(cgroup="/db", policy="lfu")]
+    status, _, err = run(own, "undo")
+    assert status == cli.EXIT_BAD_INPUT and len(service.pins) == 2
+    assert "undo 2 (pin /db): SLO throughput_ops would be missed" in err and "--yes" in err
+    status, _, err = run(own, "undo", "--yes")
+    assert status == 0 and "1,650 predicted" in err and service.pins == [small]
+    row = service.past.change(2).change.model_copy(update={"from_limit_bytes": 8 << 20})
+    told = ChangeDetail(change=row, evidence=None)
+    monkeypatch.setattr(service.past, "change", lambda number: told)
+    assert run(own, "revert", "2")[0] == cli.EXIT_BAD_INPUT and service.pins == [small]
+    assert run(own, "revert", "2", "--yes")[0] == 0 and len(service.pins) == 2
+
+
+def test_an_undo_of_a_change_that_is_not_the_last_is_not_asked(
+    run: Run, own: str, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service.pins = [Pin(cgroup="/db", policy="lfu")]
+    last = StatedChange(change=9, time_s=1.0, what="pin /db")
+    monkeypatch.setattr(service, "last_change", lambda: last)
+    calls: list[bool] = []
+
+    def undo(change: int | None, accept_missed_slos: bool = False) -> StatedChange:
+        calls.append(accept_missed_slos)
+        raise ConflictError("undo: the last change is 10 by now: pin /db")
+
+    monkeypatch.setattr(service, "undo", undo)
+    status, _, err = run(own, "undo", "--yes")
+    assert status == cli.EXIT_BAD_INPUT and "the last change is 10 by now" in err
+    assert calls == [False]
+
+
+def test_a_what_if_is_applied(run: Run, own: str, service: FakeService) -> None:
+    asked = ("plan", "--what-if", "--node", "alpha", "--apply", "--limit")
+    assert run(own, *asked, "/db=8MiB")[0] == cli.EXIT_BAD_INPUT and service.pins == []
+    status, out, _ = run(own, *asked, "/db=256MiB")
+    assert status == 0 and "held until 2096" in out and "cachepilot undo" in out
+    assert [pin.limit_bytes for pin in service.pins] == [256 << 20]
+
+
+def test_a_change_of_the_history_is_reverted(run: Run, own: str, service: FakeService) -> None:
+    status, out, _ = run(own, "revert", "2")
+    assert (status, out) == (0, "/db on alpha: limit 256 MiB until 2096-10-02 07:06:40 UTC\n")
+    assert [pin.limit_bytes for pin in service.pins] == [256 << 20]
+    held = json.loads(run(own, "revert", "2", "--json")[1])
+    assert (held["cgroup"], held["limit_bytes"], held["until_s"]) == ("/db", 256 << 20, 4e9)
