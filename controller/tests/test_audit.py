@@ -19,6 +19,7 @@ from worlds import looping, world
 
 from cachepilot.api.app import create_app
 from cachepilot.api.main import tls_options
+from cachepilot.api.shapes.questions import Pin
 from cachepilot.domain.past.actor import CONTROLLER, Actor, ActorKind, acting, acts
 from cachepilot.domain.past.change import ChangeFilter, ChangeKind, ChangeRow
 from cachepilot.errors import InputError
@@ -137,6 +138,17 @@ def test_a_pin_that_ends_by_itself_is_the_controllers(
     monkeypatch.setattr(here.store, "now_s", lambda: now_s + 61)
     with acts(Actor(ActorKind.TOKEN, "whoever looks")):
         assert here.fleet.asked().pins == ()
+    last = rows(here, ChangeKind.PIN)[-1]
+    assert (last.by_kind, last.why, last.after) == ("controller", "its time is over", None)
+
+
+def test_a_pin_that_ended_while_no_controller_ran_is_told(here: World) -> None:
+    now_s = here.store.now_s()
+    here.service.pin(Pin(cgroup="/scan", policy="mru", until_s=now_s + 60))
+    here.store.close()
+    here.store = Store(here.path, clock=lambda: now_s + 61)
+    here.begin()
+    assert here.fleet.asked().pins == () and here.store.pins() == []
     last = rows(here, ChangeKind.PIN)[-1]
     assert (last.by_kind, last.why, last.after) == ("controller", "its time is over", None)
 

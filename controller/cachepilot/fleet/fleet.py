@@ -52,8 +52,9 @@ class Fleet:
             stored = Objectives() if path is None else read_objectives(path)
             store.set_objectives(stored)
         self._asked = Asked(stored)
+        # One that ended while no controller ran ends with the first look, and is told like any.
         self._pin_ends_s = math.inf
-        self._take_pins()
+        self._take_pins(with_ended=True)
         self._loops = {row.name: self._loop(row) for row in store.nodes()}
 
     def _loop(self, row: NodeRow) -> NodeLoop:
@@ -124,8 +125,8 @@ class Fleet:
     def _is_over(self, pin: Pin) -> bool:
         return pin.until_s is not None and pin.until_s <= self.store.now_s()
 
-    def _take_pins(self) -> None:
-        pins = tuple(pin for pin in self.store.pins() if not self._is_over(pin))
+    def _take_pins(self, with_ended: bool = False) -> None:
+        pins = tuple(pin for pin in self.store.pins() if with_ended or not self._is_over(pin))
         ends_s = (pin.until_s for pin in pins if pin.until_s is not None)
         self._pin_ends_s = min(ends_s, default=math.inf)
         self._asked = replace(self._asked, pins=pins)
