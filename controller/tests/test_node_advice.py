@@ -5,9 +5,11 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pytest
 from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, linear, power, scan
 from experiments.control_loop.world import World
 
+from cachepilot.api.shapes.questions import Pin
 from cachepilot.api.shapes.views import RecommendationView
 from cachepilot.domain.decisions import Event
 from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
@@ -157,3 +159,20 @@ def test_beside_tenants_in_auto_a_recommendation_stands(tmp_path: Path) -> None:
     one = world.service.tenant("/hungry").tenant.recommendation
     assert one is not None and one.limit_bytes > 140 * MIB
     assert world.service.tenant("/sated").tenant.recommendation is None
+
+
+@pytest.mark.parametrize("is_pinned", [False, True])
+def test_recommendations_make_room_for_who_is_recommended_to_no_more(
+    tmp_path: Path, is_pinned: bool
+) -> None:
+    world = quiet(tmp_path, Objective("*", mode=Mode.RECOMMEND))
+    world.run(60)
+    before = world.service.tenant("/hungry").tenant.recommendation
+    assert before is not None and before.limit_bytes > 180 * MIB
+    if is_pinned:
+        world.service.pin(Pin(cgroup="/sated", limit_bytes=128 * MIB))
+    else:
+        world.service.set_objective(Objective("/sated", mode=Mode.OBSERVE))
+    world.run(60)
+    found = world.service.tenant("/hungry").tenant.recommendation
+    assert found is not None and found.limit_bytes <= 128 * MIB

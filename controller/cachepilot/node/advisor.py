@@ -11,7 +11,7 @@ from cachepilot.decide.advice.law import AdviceState, Verdict, judge
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.memory_state import MemoryInterval
 from cachepilot.domain.decisions import Decision, Event, Reading, Setting
-from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.domain.objectives.objective import Mode, Objectives
 from cachepilot.domain.planned import Action, Plan
 from cachepilot.domain.planned import Setting as Predicted
 from cachepilot.domain.units import US_PER_S
@@ -53,6 +53,11 @@ class Advisor:
             for one in states.values():
                 one.advised = None
             return []
+        for cgroup in collected.seen:
+            objective = objectives.of(cgroup)
+            # What nobody recommends any more is no part of the node as it would be.
+            if objective.mode is Mode.OBSERVE or objective.fixed is not None:
+                states[cgroup].advised = None
         share, margin = self._config.least_share, self._config.decide.least_gain
         asked = in_auto(objectives, collected, margin)
         shadow = shadowed(collected, asked, states, told, share)
