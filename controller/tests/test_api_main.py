@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller as a process where it cannot have an address."""
+"""The controller as a process: addresses that it cannot have, and those of its clients."""
 
+import asyncio
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 from experiments.autopilot.children import free_port
+
+from cachepilot.api.main import serve
+from cachepilot.fleet.config import ControllerConfig
 
 
 @pytest.mark.parametrize("taken", ["http", "listen"])
@@ -29,3 +34,22 @@ def test_an_address_that_is_taken_is_bad_input(tmp_path: Path, taken: str) -> No
     errors = [line for line in said if line.startswith("cachepilot: error: ")]
     assert errors == said[-1:] and "Traceback" not in done.stderr
     assert f"{taken}: 127.0.0.1:{ports[taken]}: cannot be listened on" in errors[0]
+
+
+async def test_the_history_names_the_address_of_a_client_and_not_what_it_claims(
+    tmp_path: Path,
+) -> None:
+    listen, http = (f"127.0.0.1:{free_port()}" for _ in range(2))
+    stop = asyncio.Event()
+    config = ControllerConfig(listen=listen, http=http, store=tmp_path / "c.db")
+    running = asyncio.create_task(serve(config, stop))
+    claimed = {"X-Forwarded-For": "10.9.8.7", "X-Forwarded-Proto": "https"}
+    transport = httpx.AsyncHTTPTransport(retries=10)
+    url = f"http://{http}/api/v1"
+    async with httpx.AsyncClient(base_url=url, headers=claimed, transport=transport) as client:
+        answer = await client.post("/objectives", json={"cgroup": "/a"})
+        assert answer.status_code == 200, answer.text
+        (row,) = (await client.get("/changes")).json()
+    stop.set()
+    await running
+    assert (row["by_kind"], row["by"]) == ("address", "127.0.0.1")

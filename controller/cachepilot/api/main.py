@@ -175,7 +175,9 @@ def _http(config: ControllerConfig, service: ControlService) -> _Http:
     return _Http(
         uvicorn.Config(
             app, host=host, port=port, log_level="warning", lifespan="off",
-            timeout_graceful_shutdown=2, **options,
+            timeout_graceful_shutdown=2,
+            # The history names clients by their address, and anybody can write such a header.
+            proxy_headers=False, **options,
         ),
         app.state.events,
         app.state.consolidated,
