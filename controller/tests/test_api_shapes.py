@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 import pytest
 from pydantic import ValidationError
 
-from cachepilot.api.shapes.courses import CourseView, LatencyView
+from cachepilot.api.shapes.courses import LatencyView
 from cachepilot.api.shapes.questions import (
     Consolidation,
     LeastMemory,
@@ -18,13 +18,12 @@ from cachepilot.api.shapes.questions import (
 from cachepilot.api.shapes.shape import Shape
 from cachepilot.api.shapes.views import DecisionView, SloView, TrialView
 from cachepilot.domain import consolidation, what_if
-from cachepilot.domain.course import Course, Latency
+from cachepilot.domain.course import Latency
 from cachepilot.domain.objectives import pins
 from cachepilot.domain.recorded import RecordedDecision, RunningTrial
 from cachepilot.domain.slos import SloStatus
 
 PAIRS: list[tuple[type[Shape], type, set[str]]] = [
-    (CourseView, Course, set()),
     (LatencyView, Latency, set()),
     (Consolidation, consolidation.Consolidation, set()),
     (LeastMemory, consolidation.LeastMemory, set()),

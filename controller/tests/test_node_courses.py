@@ -11,6 +11,7 @@ from cachepilot.api.shapes.courses import CourseView
 from cachepilot.domain.course import Span
 from cachepilot.domain.objectives.objective import Objective
 from cachepilot.node.series.node_series import POINTS
+from cachepilot.node.series.reading import Range, read_series
 from cachepilot.v1 import session_pb2 as wire
 
 SIZES = tuple(MIB * size for size in (16, 64, 128, 256))
@@ -97,9 +98,25 @@ def test_courses_are_bounded_and_the_day_is_means(tmp_path: Path) -> None:
         found.loop.series.take(seen.__class__(**{**vars(seen), "collected": later}))
     recent = found.service.course("/a", None, Span.RECENT)
     assert len(recent.time_s) == POINTS and recent.time_s[-1] == 2000.0 + 3 * POINTS - 1
-    day = found.service.course("/a", None, Span.DAY)
-    assert day.time_s == [1002, 1501, 2300, 2600]
-    assert all(abs((mean or 0) / MIB - 0.5) < 0.01 for mean in day.current_bytes[2:])
+    day = Range(0.0, 2000.0 + 3 * POINTS, 40)
+    shown = read_series(found.store, found.loop.series, "plant", "/a", day, 1.0, day.until_s)
+    # Of the hour that was not stored yet; every point ends a minute.
+    times = shown.time_s
+    assert times[:2] == [1002, 1501] and times[2:] == [2060 + 60 * n for n in range(14)]
+    means = shown.columns["current_bytes"]
+    assert all(abs((mean or 0) / MIB - 0.5) < 0.02 for mean in means[2:])
+
+
+def test_the_day_outlives_a_restart_of_the_controller(tmp_path: Path) -> None:
+    found = world(tmp_path)
+    found.run(200)
+    before = found.service.course("/a", None, Span.DAY)
+    found.loop.end()
+    found.restart()
+    found.run(1)
+    after = found.service.course("/a", None, Span.DAY)
+    assert len(before.time_s) >= 3 and after.time_s[: len(before.time_s)] == before.time_s
+    assert after.throughput_ops[:3] == before.throughput_ops[:3]
 
 
 def _readings(course: CourseView, at: int) -> list[float | None]:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time series of one tenant: columns of one length, oldest first."""
+"""What is asked for of the time series of a tenant, and what is told beside it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Span(StrEnum):
-    """`recent`: the last 300 intervals. `day`: means of five minutes, of the last 25 hours."""
+    """`recent`: the last 300 intervals. `day`: the last day, in means of a minute to five."""
 
     RECENT = "recent"
     DAY = "day"
@@ -19,35 +19,3 @@ class Latency:
     elapsed_s: float
     lower_bounds_us: list[float]
     counts: list[int]
-
-
-@dataclass(frozen=True)
-class Course:
-    """A column per reading and an entry per point; None where it was not known.
-
-    An outage of the node or of the controller's session is one point with nothing but None. Times
-    are the node's, in seconds since 1970. All is measured but `predicted_ops`: what the model gives
-    for the policy and the limit that held. Stalls are shares of time in which some task of the
-    cgroup waited (PSI). Pages that the tenant's own readahead policy had read ahead, and of them
-    those accessed since or evicted without an access, are known only while there is such a policy.
-    """
-
-    node: str
-    cgroup: str
-    span: Span
-    time_s: list[float]
-    policy: list[str]
-    limit_bytes: list[float | None]
-    current_bytes: list[float | None]
-    throughput_ops: list[float | None]
-    predicted_ops: list[float | None]
-    miss_ratio: list[float | None]
-    latency_p99_us: list[float | None]
-    refaults_per_s: list[float | None]
-    evictions_per_s: list[float | None]
-    memory_stall_share: list[float | None]
-    io_stall_share: list[float | None]
-    ahead_pages_per_s: list[float | None]
-    ahead_used_per_s: list[float | None]
-    ahead_wasted_per_s: list[float | None]
-    latency: Latency | None

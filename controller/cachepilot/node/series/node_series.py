@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How tenants did of late: two rings of points per tenant, in memory; a restart starts again.
+"""How tenants did of late: a ring of points per tenant and step, in memory; a restart starts again.
 
-`recent` has every interval, `day` the means of five minutes. A tenant takes 16 KiB at most,
-24 KiB on a node with readahead policies.
+The ring of every interval is what is shown of the last minutes. Those of longer steps hold what is
+not in the store yet. A tenant takes 11 KiB at most, 15 KiB on a node with readahead policies.
 """
 
 import math
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cachepilot.domain.course import Course, Latency, Span
+from cachepilot.domain.course import Latency
 from cachepilot.domain.past.series import (
     CHUNK_POINTS,
     EVERY_INTERVAL,
@@ -33,7 +33,6 @@ from cachepilot.sense.latency import lower_bound_us
 from cachepilot.v1 import session_pb2 as wire
 
 __all__ = ["POINTS", "NodeSeries"]
-DAY_STEP_S = 300.0
 LATENCY_STEP_S, LATENCY_LOOKS = 10.0, 7
 """Histograms are kept every so many seconds, so many of them: what is shown spans a minute."""
 COUNTS_WRAP = 1 << 32
@@ -152,7 +151,7 @@ class _Looks:
 
 
 class NodeSeries:
-    """All tenants of one node; `take` on one thread, `view` on any.
+    """All tenants of one node; `take` on one thread, what reads on any.
 
     A cycle is expected every `interval_s`.
     """
@@ -169,11 +168,7 @@ class NodeSeries:
     def _begin(self) -> None:
         width = len(_Values._fields)
         self._rings = {
-            Span.RECENT: Ring(width, self._interval_s),
-            Span.DAY: Ring(width, self._interval_s, DAY_STEP_S),
-        }
-        self._stored_rings = {
-            EVERY_INTERVAL: self._rings[Span.RECENT],
+            EVERY_INTERVAL: Ring(width, self._interval_s),
             TENS: Ring(width, self._interval_s, TENS, 2 * CHUNK_POINTS),
             MINUTES: Ring(width, self._interval_s, MINUTES, 2 * CHUNK_POINTS),
         }
@@ -207,7 +202,7 @@ class NodeSeries:
             values = np.array(found, dtype=np.float64).reshape(-1, len(_Values._fields))
             self._become_rates(values, rows, new, elapsed_s)
             codes = np.array(policies, dtype=np.uint16)
-            for ring in {*self._rings.values(), *self._stored_rings.values()}:
+            for ring in self._rings.values():
                 ring.take(time_s, rows, new, codes, values)
             self._looks.take(time_s, rows, new, known)
 
@@ -220,7 +215,7 @@ class NodeSeries:
             size = len(self._totals)
             more = lacking + (size // SPARE if size else 0)
             self._free += range(size, size + more)
-            for ring in {*self._rings.values(), *self._stored_rings.values()}:
+            for ring in self._rings.values():
                 ring.grow(size + more)
             self._looks.grow(size + more)
             self._totals = grown(self._totals, size + more)
@@ -262,7 +257,7 @@ class NodeSeries:
         chunks: list[SeriesChunk] = []
         receipt: list[Written] = []
         row, cgroup_id = self._rows[cgroup]
-        for step, ring in self._stored_rings.items():
+        for step, ring in self._rings.items():
             since, known = self._written.get((row, step), (cgroup_id, 0))
             start = known if since == cgroup_id else 0
             if since == cgroup_id and ring.first(row) > known:
@@ -306,34 +301,25 @@ class NodeSeries:
         """The points of one tenant that are in memory; None without any."""
         with self._lock:
             row, cgroup_id = self._rows.get(cgroup, (0, None))
-            ring = self._stored_rings[step]
+            ring = self._rings[step]
             if cgroup_id is None or ring.first(row) >= ring.count:
                 return None
             names = list(self._names)
             return packed(cgroup, step, names, *ring.segment(row, 0, ring.count))
 
-    def view(self, node: str, seen: Seen, span: Span) -> Course:
-        """The time series of one tenant; empty before its first cycle ended."""
+    def recent(self, cgroup: str) -> tuple[list[float], list[str], npt.NDArray[np.float32]]:
+        """Times, policies and values of the last intervals; empty before the first cycle ended."""
+        with self._lock:
+            row, cgroup_id = self._rows.get(cgroup, (0, None))
+            if cgroup_id is None:
+                return [], [], np.zeros((0, len(COLUMNS)), np.float32)
+            times, policies, values = self._rings[EVERY_INTERVAL].points(row)
+            names = list(self._names)
+        return times, [names[one] for one in policies], values
+
+    def latency(self, seen: Seen) -> Latency | None:
+        """Read calls of one tenant in the last minute; None where they are not known."""
         total = list(seen.wire.counters.read_latency_total)
-        times: list[float] = []
-        policies: list[int] = []
-        latency = None
-        values = np.zeros((0, len(_Values._fields)), np.float32)
         with self._lock:
             row, cgroup_id = self._rows.get(seen.tenant.cgroup, (0, None))
-            if cgroup_id is not None:
-                times, policies, values = self._rings[span].points(row)
-                latency = self._looks.since_oldest(row, self._time_s, total)
-            names = list(self._names)
-        return Course(
-            node=node,
-            cgroup=seen.tenant.cgroup,
-            span=span,
-            time_s=times,
-            policy=[names[one] for one in policies],
-            latency=latency,
-            **{
-                name: [None if math.isnan(value) else value for value in values[:, at].tolist()]
-                for at, name in enumerate(_Values._fields)
-            },
-        )
+            return None if cgroup_id is None else self._looks.since_oldest(row, self._time_s, total)

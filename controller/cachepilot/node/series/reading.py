@@ -81,13 +81,18 @@ def read_series(
     if per > 1:
         times, policies, values = _averaged(times, policies, values, per)
     times, policies, values = _with_gaps(times, policies, values, seconds * per)
-    columns = {
-        name: [None if math.isnan(one) else one for one in values[:, at].tolist()]
-        for at, name in enumerate(COLUMNS)
-    }
+    columns = as_columns(values)
     return Series(
         node, cgroup, asked.since_s, asked.until_s, seconds * per, times, policies, columns
     )
+
+
+def as_columns(values: Values) -> dict[str, list[float | None]]:
+    """By name; None for what is not known."""
+    return {
+        name: [None if math.isnan(one) else one for one in values[:, at].tolist()]
+        for at, name in enumerate(COLUMNS)
+    }
 
 
 def _joined(chunks: list[SeriesChunk], asked: Range) -> tuple[list[float], list[str], Values]:
@@ -124,7 +129,8 @@ def _with_gaps(
     times: list[float], policies: list[str], values: Values, step_s: float
 ) -> tuple[list[float], list[str], Values]:
     """With a point of which nothing is known where none is for long: sides are not to join."""
-    gaps = list(_gaps(times, max(3 * step_s, GAP_S)))
+    is_known = [not math.isnan(one) for one in np.fmax.reduce(values, axis=1, initial=np.nan)]
+    gaps = list(_gaps(times, is_known, max(3 * step_s, GAP_S)))
     if not gaps:
         return times, policies, values
     middles = [(times[at - 1] + times[at]) / 2 for at in gaps]
@@ -135,7 +141,8 @@ def _with_gaps(
     return times, policies, np.insert(values, gaps, unknown, axis=0)
 
 
-def _gaps(times: list[float], most_s: float) -> Iterator[int]:
+def _gaps(times: list[float], is_known: list[bool], most_s: float) -> Iterator[int]:
+    """Where to put such a point; none where one was kept of the outage."""
     for at in range(1, len(times)):
-        if times[at] - times[at - 1] > most_s:
+        if times[at] - times[at - 1] > most_s and is_known[at - 1] and is_known[at]:
             yield at
