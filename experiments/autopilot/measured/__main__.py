@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The autopilot measured in the virtual machine: isolation, memory, promises, the demonstration.
+"""The autopilot measured in the virtual machine: isolation, memory, SLOs, the demonstration.
 
     experiments/autopilot/measure isolation|memory|qos|demo [--runs N] [--first K]
     experiments/autopilot/measure collect
