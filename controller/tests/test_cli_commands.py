@@ -82,6 +82,10 @@ def test_a_shell_completes_commands_options_and_names() -> None:
         assert "/search" in completed("cachepilot explain /", **where)
         assert completed("cachepilot explain /se", **where) == ["/search"]
         assert completed("cachepilot explain --node al", **where) == ["alpha"]
+        for command in ("history", "pin", "unpin", "slo set", "slo delete"):
+            assert completed(f"cachepilot {command} /se", **where) == ["/search"], command
+        for command in ("status", "top", "history", "plan"):
+            assert completed(f"cachepilot {command} --node al", **where) == ["alpha"], command
         assert completed("cachepilot pin /db --policy s3", **where) == ["s3fifo"]
 
 

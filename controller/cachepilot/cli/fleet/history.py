@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cachepilot.api.shapes.changes import ChangeView
+from cachepilot.cli.asking import completing
 from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import Controller, NodeOption, parsed
 from cachepilot.cli.terminal import formats, tables
@@ -98,7 +99,12 @@ def nothing_text(asked: Mapping[str, object]) -> str:
 def command(
     remote: Controller,
     tenant: Annotated[
-        str | None, typer.Argument(metavar="[TENANT]", help="Only this cgroup, like /db.")
+        str | None,
+        typer.Argument(
+            metavar="[TENANT]",
+            help="Only this cgroup, like /db.",
+            autocompletion=completing.tenants,
+        ),
     ] = None,
     node: NodeOption = None,
     since: Annotated[str | None, typer.Option(metavar="TIME", help=f"Begun since {TIMES}.")] = None,

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cachepilot.api.shapes.questions import Applied, WhatIf, WhatIfAnswer
+from cachepilot.cli.asking import completing
 from cachepilot.cli.asking.accepting import YesOption, ordered
 from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import Controller, ControllerError, near, parsed
@@ -107,7 +108,12 @@ def command(
         bool, typer.Option("--next", help="Only the next cycle, with its bound on movement.")
     ] = False,
     node: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Node; needed when there are several.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Node; needed when there are several.",
+            autocompletion=completing.nodes,
+        ),
     ] = None,
     apply: Annotated[
         bool, typer.Option("--apply", help="Carry out what is asked: pins that end, objectives.")

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from cachepilot.api.shapes.matching import unmatched_of, workloads_of
 from cachepilot.api.shapes.objectives import ObjectivesShape
+from cachepilot.cli.asking import completing
 from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import Controller, UnknownToControllerError, near, parsed
 from cachepilot.cli.terminal import tables
@@ -37,7 +38,12 @@ DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Only show what would change; change nothing.")
 ]
 PatternArgument = Annotated[
-    str, typer.Argument(metavar="CGROUP", help="Path of a cgroup, or a glob of paths, quoted.")
+    str,
+    typer.Argument(
+        metavar="CGROUP",
+        help="Path of a cgroup, or a glob of paths, quoted.",
+        autocompletion=completing.tenants,
+    ),
 ]
 
 

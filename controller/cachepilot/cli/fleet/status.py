@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cachepilot.api.shapes.views import NodeView, TenantView
+from cachepilot.cli.asking import completing
 from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import Controller, ControllerError, parsed
 from cachepilot.cli.fleet import status_table
@@ -83,7 +84,10 @@ def _follow(controller: Controller, node: str | None, interval: float, as_json: 
 def command(
     remote: Controller,
     node: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only this node and its tenants.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Only this node and its tenants.", autocompletion=completing.nodes
+        ),
     ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Redraw until Ctrl-C, which ends with 0.")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from cachepilot.cli.asking import completing
 from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import Controller
 from cachepilot.errors import InputError
@@ -15,7 +16,10 @@ from cachepilot.errors import InputError
 def command(
     remote: Controller,
     node: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only this node and its tenants.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Only this node and its tenants.", autocompletion=completing.nodes
+        ),
     ] = None,
     interval: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.1, max=3600, help="Pause between two looks.")
