@@ -112,10 +112,16 @@ class FakePast:
         self, cgroup: str, node: str | None, since_s: float | None, until_s: float | None,
         points: int,
     ) -> SeriesView:  # fmt: skip
-        names = [one for one in SeriesView.model_fields if one not in ("node", "cgroup")]
+        names = [one for one in SeriesView.model_fields if one not in ("node", "cgroup", "latency")]
         columns = {one: [1.0, None] for one in names if not one.endswith("_s") or "_per_" in one}
         times = {"since_s": NOW_S - 300, "until_s": NOW_S, "step_s": 1.0}
-        known = {**columns, **times, "time_s": [NOW_S - 2, NOW_S - 1], "policy": ["lfu", "lfu"]}
+        known = {
+            **columns,
+            **times,
+            "time_s": [NOW_S - 2, NOW_S - 1],
+            "policy": ["lfu", "lfu"],
+            "latency": None,
+        }
         return SeriesView(node="alpha", cgroup=cgroup, **known)  # type: ignore[arg-type]
 
     def change(self, number: int) -> ChangeDetail:

@@ -11,7 +11,6 @@ from fake_orders import RECOMMENDATION, FakeOrders, require_accepted
 from fake_past import FakePast
 
 from cachepilot.api.service import UnknownError
-from cachepilot.api.shapes.courses import CourseView
 from cachepilot.api.shapes.questions import (
     Consolidation,
     LeastMemory,
@@ -32,7 +31,6 @@ from cachepilot.api.shapes.views import (
     TrialView,
 )
 from cachepilot.api.views import policies_of, prediction_error
-from cachepilot.domain.course import Span
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.planned import Held
 from cachepilot.domain.slos import VERDICTS
@@ -261,18 +259,6 @@ class FakeService(FakeOrders):
             policies=ranking(found) if learned else [],
             prediction_error=prediction_error(5300.0, found.throughput_ops) if learned else None,
         )
-
-    def course(self, cgroup: str, node: str | None, span: Span) -> CourseView:
-        found = self.tenant(cgroup, node).tenant
-        readings = {
-            name: [1.0, 2.0, None]
-            for name in CourseView.model_fields
-            if name.endswith(("_bytes", "_ops", "_per_s", "_share", "_ratio", "_us"))
-        }
-        return CourseView(
-            node=found.node, cgroup=cgroup, span=span, time_s=[1.0, 2.0, 3.0],
-            policy=["lfu"] * 3, latency=None, **readings,
-        )  # fmt: skip
 
     def objectives(self) -> Objectives:
         return self.stated

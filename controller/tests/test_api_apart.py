@@ -26,7 +26,6 @@ CALLS: list[tuple[str, str, str, Any]] = [
     ("nodes", "GET", "/healthz", None),
     ("tenants", "GET", "/api/v1/tenants", None),
     ("tenant", "GET", "/api/v1/tenants/detail?cgroup=/a", None),
-    ("course", "GET", "/api/v1/tenants/course?cgroup=/a", None),
     ("history", "GET", "/api/v1/history", None),
     ("objectives", "GET", "/api/v1/objectives", None),
     ("set_objectives", "PUT", "/api/v1/objectives", {"tenant": [{"cgroup": "/a"}]}),

@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields
 import pytest
 from pydantic import ValidationError
 
-from cachepilot.api.shapes.courses import LatencyView
 from cachepilot.api.shapes.questions import (
     Consolidation,
     LeastMemory,
@@ -15,11 +14,12 @@ from cachepilot.api.shapes.questions import (
     WhatIfAnswer,
     WhatIfTenant,
 )
+from cachepilot.api.shapes.series import LatencyView
 from cachepilot.api.shapes.shape import Shape
 from cachepilot.api.shapes.views import DecisionView, SloView, TrialView
 from cachepilot.domain import consolidation, what_if
-from cachepilot.domain.course import Latency
 from cachepilot.domain.objectives import pins
+from cachepilot.domain.past.series import Latency
 from cachepilot.domain.recorded import RecordedDecision, RunningTrial
 from cachepilot.domain.slos import SloStatus
 

@@ -78,7 +78,7 @@ def test_what_is_no_name_is_refused_and_changes_nothing(
     assert client_of(world).get("/api/v1/objectives").json() == before
 
 
-@pytest.mark.parametrize("path", ["history", "tenants/detail", "tenants/course"])
+@pytest.mark.parametrize("path", ["history", "tenants/detail", "tenants/series"])
 def test_a_query_names_a_cgroup_with_or_without_its_first_slash(world: World, path: str) -> None:
     client = client_of(world)
     answers = [

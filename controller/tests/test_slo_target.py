@@ -7,7 +7,6 @@ from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear, scan
 from experiments.control_loop.world import World
 
 from cachepilot.api.shapes.views import SloView
-from cachepilot.domain.course import Span
 from cachepilot.domain.objectives.objective import Objective
 from cachepilot.node.loop import SAVE_CYCLES
 
@@ -81,7 +80,7 @@ def test_an_slo_its_tenant_and_its_time_series_show_one_reading(tmp_path: Path) 
         [row] = world.service.tenants()
         for one in row.slos:
             assert one.measured == getattr(row, one.kind)
-        course = world.service.course("/a", "plant", Span.RECENT)
+        course = world.service.past.series("/a", "plant", None, None, 600)
         if row.throughput_ops is not None:
             shown = course.throughput_ops[-1]
             assert shown is not None and abs(shown / row.throughput_ops - 1) < 1e-3

@@ -6,6 +6,8 @@ from typing import Any
 from autopilot_processes import Autopilot
 from playwright.sync_api import Page, expect
 
+from cachepilot.plan.consolidation.consolidate import row_note
+
 from .conftest import Open
 
 MIB = 1 << 20
@@ -17,6 +19,7 @@ def _row(cgroup: str, least: int, has_slo: bool, known: bool, kept: bool) -> dic
         "node": "n", "cgroup": cgroup, "policy": "lfu", "least_policy": "lfu",
         "limit_bytes": 64 * MIB, "least_bytes": least * MIB, "more_of_this_kind": 3,
         "has_slo": has_slo, "known": known, "kept": kept,
+        "note": row_note(64 * MIB, least * MIB, has_slo, kept, known),
     }  # fmt: skip
 
 
@@ -45,7 +48,7 @@ def test_only_what_is_promised_and_known_is_called_kept_or_not(
     told = {}
     for row in page.locator("tbody tr").all():
         cells = row.locator("td").all_inner_texts()
-        told[row.locator("th").inner_text().strip()] = [text.strip() for text in cells[-3:]]
+        told[row.locator("th").inner_text().strip()] = [text.strip() for text in cells[-4:-1]]
     assert told == {
         "/free": ["32 MiB", NONE, "3"],
         "/blind": ["0", NONE, NONE],
@@ -53,6 +56,8 @@ def test_only_what_is_promised_and_known_is_called_kept_or_not(
         "/beyond": ["0", "out of reach", "3"],
         "/dark": ["0", "not known", NONE],
     }
+    row = page.locator("tbody tr").filter(has_text="/kept")
+    expect(row.locator("td").last).to_have_text("its SLOs would take 16 MiB more")
     figure = page.locator("dl > div").filter(has_text="Out of reach")
     expect(figure.locator("dd").first).to_have_text("1")
     expect(figure).to_contain_text("2 not known")

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from autopilot_processes import Autopilot
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 
 from .conftest import Open, begin, end
 
@@ -266,28 +266,6 @@ def test_a_what_if_is_applied_and_undone(shared: Autopilot, open_page: Open) -> 
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_text("it is as it was before")).to_be_visible()
     shared.until(lambda: shared.tenants()["/t/loop"]["pinned_policy"] is None)
-
-
-def test_what_costs_an_slo_is_asked_before_it_is_done(shared: Autopilot, open_page: Open) -> None:
-    page, posted = open_page(shared.address, TENANT), list[Any]()
-
-    def answer(route: Route) -> None:
-        posted.append(json.loads(route.request.post_data or "null"))
-        accepted = posted[-1].get("accept_missed_slos", False)
-        told = {} if accepted else {"error": "SLO throughput_ops of /t/kv would be missed"}
-        route.fulfill(status=200 if accepted else 409, json=told)
-
-    page.route("**/api/v1/pins", answer)
-    page.get_by_label("Policy", exact=True).select_option("mru")
-    page.get_by_role("button", name="Pin", exact=True).first.click()
-    dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("would be missed")
-    dialog.get_by_role("button", name="Close").click()
-    expect(page.get_by_text("would be missed")).to_be_visible()
-    page.get_by_role("button", name="Pin", exact=True).first.click()
-    dialog.get_by_role("button", name="Do it all the same").click()
-    expect(page.get_by_text("/t/loop: pinned to policy mru")).to_be_visible()
-    assert [one.get("accept_missed_slos", False) for one in posted] == [False, False, True]
 
 
 def test_the_controller_searches_and_sorts(shared: Autopilot, open_page: Open) -> None:

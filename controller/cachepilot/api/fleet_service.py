@@ -6,7 +6,6 @@ from dataclasses import replace
 from cachepilot.api.looking_back import LookingBack
 from cachepilot.api.ordering import Orders, with_objective
 from cachepilot.api.service import UnknownError, some
-from cachepilot.api.shapes.courses import CourseView, LatencyView
 from cachepilot.api.shapes.questions import (
     Applied,
     Apply,
@@ -19,17 +18,13 @@ from cachepilot.api.shapes.questions import (
 from cachepilot.api.shapes.views import DecisionView, NodeView, TenantDetail, TenantView
 from cachepilot.api.stale import stale_detail, stale_tenant
 from cachepilot.api.views import node_view, tenant_detail, tenant_view
-from cachepilot.domain.course import Span
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.past.change import SETTINGS, ChangeRow
 from cachepilot.domain.recorded import RecordedDecision
-from cachepilot.domain.units import DAY_S
 from cachepilot.domain.what_if import WhatIf as Question
 from cachepilot.errors import InputError
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.node.changes import Changes
-from cachepilot.node.series.node_series import POINTS
-from cachepilot.node.series.reading import Range, as_columns, read_series
 from cachepilot.node.shown.in_force import changed, is_in_force, why_not
 from cachepilot.node.shown.report import Report
 from cachepilot.plan.consolidation.consolidate import consolidate
@@ -119,25 +114,6 @@ class ControlService:
         found = tenant_detail(name, report, cgroup, self._fleet.config.planner, objectives)
         why = self._stale().get(name)
         return stale_detail(found, why) if why else found
-
-    def course(self, cgroup: str, node: str | None, span: Span) -> CourseView:
-        """How one tenant did of late."""
-        name, report = self._find(cgroup, node)
-        loop, now_s = self._fleet.loops()[name], report.collected.time_s
-        if span is Span.DAY:
-            asked = Range(now_s - DAY_S, now_s, POINTS)
-            day = read_series(
-                self._fleet.store, loop.series, name, cgroup, asked, loop.interval_s, now_s
-            )
-            times, policies, columns = day.time_s, day.policy, day.columns
-        else:
-            times, policies, values = loop.series.recent(cgroup)
-            columns = as_columns(values)
-        latency = loop.series.latency(report.collected.seen[cgroup])
-        return CourseView(
-            node=name, cgroup=cgroup, span=span, time_s=times, policy=policies,
-            latency=None if latency is None else LatencyView.of(latency), **columns,
-        )  # fmt: skip
 
     def objectives(self) -> Objectives:
         """The objectives that hold."""

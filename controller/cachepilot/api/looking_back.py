@@ -6,7 +6,7 @@ from dataclasses import replace
 from cachepilot.api.service import UnknownError, some
 from cachepilot.api.shapes.changes import ChangeDetail, ChangeView, EvidenceView
 from cachepilot.api.shapes.comparison import Comparison, SumView, TenantComparisonView
-from cachepilot.api.shapes.series import SeriesView
+from cachepilot.api.shapes.series import LatencyView, SeriesView
 from cachepilot.domain.past.actor import Actor
 from cachepilot.domain.past.budget import Budget
 from cachepilot.domain.past.change import ChangeFilter, ChangeRow
@@ -100,7 +100,10 @@ class LookingBack:
         found = read_series(store, loop.series, loop.name, cgroup, asked, interval_s, now_s)
         values = {**vars(found), **found.columns}
         del values["columns"]
-        return SeriesView(**values)
+        seen = None if loop.report is None else loop.report.collected.seen.get(cgroup)
+        latency = None if seen is None else loop.series.latency(seen)
+        told = None if latency is None else LatencyView.of(latency)
+        return SeriesView(**values, latency=told)
 
     def _of_tenant(self, cgroup: str, node: str | None) -> NodeLoop:
         """The one node on which a tenant is; one that is gone is on the node that is named."""

@@ -19,7 +19,6 @@ from cachepilot.api.service import Service
 from cachepilot.api.serving.access import ROLE_KEY
 from cachepilot.api.serving.events import Events, EventStream
 from cachepilot.api.serving.shared_answer import SharedAnswer
-from cachepilot.api.shapes.courses import CourseView
 from cachepilot.api.shapes.errors import ErrorShape
 from cachepilot.api.shapes.matching import objectives_beside
 from cachepilot.api.shapes.objectives import ObjectiveShape, ObjectivesShape
@@ -37,7 +36,6 @@ from cachepilot.api.shapes.questions import (
 )
 from cachepilot.api.shapes.shape import CgroupPath, CgroupPattern, NodeName
 from cachepilot.api.shapes.views import AccessView, DecisionView, NodeView, TenantDetail, TenantView
-from cachepilot.domain.course import Span
 from cachepilot.domain.decisions import Event
 from cachepilot.errors import InputError
 from cachepilot.fleet.role import Role
@@ -65,7 +63,6 @@ Before = Annotated[
     int | None, Query(ge=1, le=(1 << 63) - 1, description="Only rows with a lower id.")
 ]
 Happened = Annotated[Event | None, Query(description="Only decisions of this event.")]
-SpanAsked = Annotated[Span, Query(description="Time range and resolution.")]
 TOTAL = "X-Total-Count"
 """The header with the number of tenants on all pages."""
 
@@ -125,11 +122,6 @@ def _add_state(routes: APIRouter, service: Service) -> None:
     async def tenant(cgroup: Cgroup, node: SomeNode = None) -> TenantDetail:
         """One tenant: curves, model, and the reasons for its policy and limit."""
         return await to_thread(service.tenant, cgroup, node)
-
-    @routes.get("/tenants/course", tags=["state"])
-    def course(cgroup: Cgroup, node: SomeNode = None, span: SpanAsked = Span.RECENT) -> CourseView:
-        """The time series of one tenant: an array per reading, the oldest value first."""
-        return service.course(cgroup, node, span)
 
     @routes.get("/history", tags=["state"])
     async def history(

@@ -5,7 +5,6 @@ from typing import Protocol
 
 from cachepilot.api.shapes.changes import ChangeDetail, ChangeView
 from cachepilot.api.shapes.comparison import Comparison
-from cachepilot.api.shapes.courses import CourseView
 from cachepilot.api.shapes.questions import (
     Applied,
     Apply,
@@ -17,7 +16,6 @@ from cachepilot.api.shapes.questions import (
 )
 from cachepilot.api.shapes.series import SeriesView
 from cachepilot.api.shapes.views import DecisionView, NodeView, TenantDetail, TenantView
-from cachepilot.domain.course import Span
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.past.actor import Actor
 from cachepilot.domain.past.budget import Budget
@@ -98,9 +96,6 @@ class Service(Protocol):
 
     def tenant(self, cgroup: str, node: str | None = None) -> TenantDetail:
         """One tenant and why it has what it has."""
-
-    def course(self, cgroup: str, node: str | None, span: Span) -> CourseView:
-        """How one tenant did of late."""
 
     def objectives(self) -> Objectives:
         """The objectives that hold."""

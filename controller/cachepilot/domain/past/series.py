@@ -13,6 +13,15 @@ POINTS_MAX = 2000
 
 
 @dataclass(frozen=True)
+class Latency:
+    """Read calls of the last minute by their duration; a bucket ends where the next begins."""
+
+    elapsed_s: float
+    lower_bounds_us: list[float]
+    counts: list[int]
+
+
+@dataclass(frozen=True)
 class SeriesChunk:
     """Up to CHUNK_POINTS points of the node's time [begun_s, ended_s]; `data` is compressed."""
 

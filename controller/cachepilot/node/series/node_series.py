@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How tenants did of late: a ring of points per tenant and step, in memory; a restart starts again.
+"""How tenants did of late: a ring of points per tenant and step, in memory, until it is stored.
 
-The ring of every interval is what is shown of the last minutes. Those of longer steps hold what is
-not in the store yet. A tenant takes 11 KiB at most, 15 KiB on a node with readahead policies.
+A tenant takes 11 KiB at most, 16 KiB on a node with readahead policies.
 """
 
 import math
@@ -14,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cachepilot.domain.course import Latency
 from cachepilot.domain.past.series import (
     CHUNK_POINTS,
     EVERY_INTERVAL,
     MINUTES,
     TENS,
+    Latency,
     SeriesChunk,
 )
 from cachepilot.domain.snapshot import FloatArray, IntArray
@@ -151,7 +150,7 @@ class _Looks:
 
 
 class NodeSeries:
-    """All tenants of one node; `take` on one thread, what reads on any.
+    """All tenants of one node; `take` on one thread, all else on any.
 
     A cycle is expected every `interval_s`.
     """
@@ -307,18 +306,8 @@ class NodeSeries:
             names = list(self._names)
             return packed(cgroup, step, names, *ring.segment(row, 0, ring.count))
 
-    def recent(self, cgroup: str) -> tuple[list[float], list[str], npt.NDArray[np.float32]]:
-        """Times, policies and values of the last intervals; empty before the first cycle ended."""
-        with self._lock:
-            row, cgroup_id = self._rows.get(cgroup, (0, None))
-            if cgroup_id is None:
-                return [], [], np.zeros((0, len(COLUMNS)), np.float32)
-            times, policies, values = self._rings[EVERY_INTERVAL].points(row)
-            names = list(self._names)
-        return times, [names[one] for one in policies], values
-
     def latency(self, seen: Seen) -> Latency | None:
-        """Read calls of one tenant in the last minute; None where they are not known."""
+        """Read calls of one tenant in the last minute; None before anything was counted."""
         total = list(seen.wire.counters.read_latency_total)
         with self._lock:
             row, cgroup_id = self._rows.get(seen.tenant.cgroup, (0, None))

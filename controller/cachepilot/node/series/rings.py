@@ -122,11 +122,6 @@ class Ring:
                 kept[rows, at] = codes
         self._count += 1
 
-    def points(self, row: int) -> tuple[list[float], list[int], npt.NDArray[np.float32]]:
-        """Times, policies and values of one row, the oldest first."""
-        times, policies, codes = self.segment(row, 0, self._count)
-        return times.tolist(), policies.tolist(), decoded(codes)
-
     @property
     def count(self) -> int:
         """Points that there were so far; the next one has this number."""

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which curves are one line to the eye.
 
-import type { Curves } from "../types";
+import type { Curves } from "../api/types";
 
 /** Miss ratio; less than half a pixel of the chart. */
 const APART = 0.0015;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Throughput against another: what is said of a ratio and of its error.
 
-import type { Figure } from "../parts/Figures.svelte";
-import type { Ratio, Verdict } from "./past_types";
+import type { Figure } from "../../parts/basic/Figures.svelte";
+import type { Ratio, Verdict } from "../api/past_types";
 
 const signed = (ratio: number): string => {
   const share = 100 * (ratio - 1);

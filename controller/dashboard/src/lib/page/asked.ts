@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A what-if question as words of the address: the value first, since a cgroup may have any sign.
 
-import type { Question } from "./types";
+import type { Question } from "../api/types";
 
 export type Asked = Pick<Question, "policy" | "limit_bytes" | "throughput_ops">;
 

@@ -119,8 +119,27 @@ export interface Tenant {
   readahead_policy: string | null;
   conditions: Condition[];
   workload: Workload | null;
+  /** In mode `recommend`, once there are curves. */
+  recommendation: Recommendation | null;
   /** Its node is stale: readings, and whether SLOs are met, are null. */
   stale: boolean;
+}
+
+export interface Recommendation {
+  policy: string;
+  limit_bytes: number;
+  lower_bytes: number;
+  upper_bytes: number;
+  throughput_ops: number;
+  throughput_low_ops: number;
+  throughput_high_ops: number;
+  present_ops: number;
+  /** What its SLO takes, or what it does or keeps without one. */
+  at_least_ops: number | null;
+  /** The chance that it does `at_least_ops`. */
+  confidence: number | null;
+  /** Null: it never was another than what the tenant has. */
+  since_s: number | null;
 }
 
 export interface Curves {
@@ -157,48 +176,6 @@ export interface Detail {
   prediction_error: number | null;
   stated: Objective | null;
   inherited: Objective | null;
-}
-
-export type Column = (number | null)[];
-
-export interface Course {
-  time_s: number[];
-  policy: string[];
-  limit_bytes: Column;
-  current_bytes: Column;
-  throughput_ops: Column;
-  predicted_ops: Column;
-  miss_ratio: Column;
-  latency_p99_us: Column;
-  refaults_per_s: Column;
-  evictions_per_s: Column;
-  memory_stall_share: Column;
-  io_stall_share: Column;
-  ahead_pages_per_s: Column;
-  ahead_used_per_s: Column;
-  ahead_wasted_per_s: Column;
-  latency: { elapsed_s: number; lower_bounds_us: number[]; counts: number[] } | null;
-}
-
-export interface Decision {
-  id: number;
-  time_s: number;
-  node: string;
-  cgroup: string;
-  epoch: number;
-  event: string;
-  from_policy: string;
-  to_policy: string;
-  from_limit_bytes: number;
-  to_limit_bytes: number;
-  baseline_ops: number | null;
-  predicted_ops: number | null;
-  measured_ops: number | null;
-  baseline_miss_ratio: number | null;
-  predicted_miss_ratio: number | null;
-  measured_miss_ratio: number | null;
-  why: string;
-  in_force: boolean;
 }
 
 export interface Objective {
@@ -249,6 +226,8 @@ export interface Consolidation {
     known: boolean;
     kept: boolean;
     more_of_this_kind: number;
+    /** What is said of the row. */
+    note: string;
   }[];
   drainable: string[];
   moves: Record<string, Record<string, string>>;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an operator does, and the line that says what came of it.
 
-import { get, post, Refused, remove } from "./api";
-import type { Asked } from "./asked";
-import { bytes, sloNames } from "./format";
-import { question } from "./question.svelte";
+import { get, post, Refused, remove } from "./requests";
+import type { Asked } from "../page/asked";
+import { bytes, sloNames } from "../words/format";
+import { question } from "../page/question.svelte";
 import type { Detail, Objective, SloKind } from "./types";
 
 class Notice {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A change in words: what it did, how it stands, and what there is to undo or to keep of it.
 
-import type { Mark } from "../parts/charts/Chart.svelte";
-import { settingText, type Setting } from "./actions.svelte";
+import type { Mark } from "../../parts/charts/Chart.svelte";
+import { settingText, type Setting } from "../api/actions.svelte";
 import { bytes, moved } from "./format";
-import type { Change, ChangeKind, ChangeState } from "./past_types";
+import type { Change, ChangeKind, ChangeState } from "../api/past_types";
 
 export const kindNames: Record<ChangeKind, string> = {
   policy: "policy",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers as they are read: units in the text, a dash for what is not known.
 
-import type { Workload } from "./types";
+import type { Workload } from "../api/types";
 
 const NONE = "–";
 const MIB = 2 ** 20;

@@ -2,7 +2,7 @@
 // Server-sent events by fetch, for EventSource cannot carry a token. An event says what changed;
 // pages then ask again for what they show.
 
-import { get, headers } from "./api";
+import { get, headers } from "./requests";
 import { session } from "./session.svelte";
 import type { Access } from "./types";
 

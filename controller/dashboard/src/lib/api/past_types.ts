@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the controller answers of the past: changes, comparisons, error budgets, time series.
 
-import type { Course, SloKind } from "./types";
+import type { SloKind } from "./types";
 
 export type ChangeKind = "policy" | "memory" | "recommendation" | "objective" | "pin" | "refusal";
 
@@ -140,9 +140,26 @@ export interface Budget {
   why: string;
 }
 
-/** Like a course, of any stretch of time. */
-export interface Series extends Omit<Course, "latency"> {
+/** Columns of one length, the oldest first. */
+export interface Series {
+  time_s: number[];
+  policy: string[];
+  limit_bytes: Column;
+  current_bytes: Column;
+  throughput_ops: Column;
+  predicted_ops: Column;
+  miss_ratio: Column;
+  latency_p99_us: Column;
+  refaults_per_s: Column;
+  evictions_per_s: Column;
+  memory_stall_share: Column;
+  io_stall_share: Column;
+  ahead_pages_per_s: Column;
+  ahead_used_per_s: Column;
+  ahead_wasted_per_s: Column;
   since_s: number;
   until_s: number;
   step_s: number;
+  /** Of the last minute, whatever time is shown. */
+  latency: { elapsed_s: number; lower_bounds_us: number[]; counts: number[] } | null;
 }

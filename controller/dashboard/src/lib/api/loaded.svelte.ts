@@ -2,7 +2,7 @@
 // Something that is asked for again and again: one request at a time, the newest answer holds.
 
 import { untrack } from "svelte";
-import { Refused } from "./api";
+import { Refused } from "./requests";
 
 /** Between an answer and the next request of the same thing. */
 const GAP_MS = 150;

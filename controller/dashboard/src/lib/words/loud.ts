@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an operator must not overlook, by one rule for every page.
 
-import type { Node, Tenant } from "./types";
+import type { Node, Tenant } from "../api/types";
 
 /** Share of what the device can serve from which reads begin to queue. */
 const SATURATED = 0.9;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Courses under the real loop: what was set, measured and predicted, for every interval."""
+"""Time series under the real loop: what was set, measured and predicted, for every interval."""
 
 import json
 from pathlib import Path
@@ -7,9 +7,9 @@ from pathlib import Path
 from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear
 from experiments.control_loop.world import World
 
-from cachepilot.api.shapes.courses import CourseView
-from cachepilot.domain.course import Span
+from cachepilot.api.shapes.series import SeriesView
 from cachepilot.domain.objectives.objective import Objective
+from cachepilot.domain.past.series import EVERY_INTERVAL
 from cachepilot.node.series.node_series import POINTS
 from cachepilot.node.series.reading import Range, read_series
 from cachepilot.v1 import session_pb2 as wire
@@ -23,6 +23,12 @@ def world(path: Path) -> World:
     return World(path, Plant(tenants, 256 * MIB, SIZES))
 
 
+def recent(world: World, cgroup: str) -> SeriesView:
+    """As long ago as every interval is kept."""
+    since_s = world.plant.time_s - 890
+    return world.service.past.series(cgroup, None, since_s, None, 2000)
+
+
 def test_points_follow_the_node(tmp_path: Path) -> None:
     found = world(tmp_path)
     found.run(5)
@@ -30,12 +36,12 @@ def test_points_follow_the_node(tmp_path: Path) -> None:
     totals.refaults_total += 50
     totals.io_stall_us_total += 250_000
     found.run(1)
-    course = found.service.course("/a", None, Span.RECENT)
-    assert course.time_s == [1001.0 + n for n in range(6)]
-    assert course.refaults_per_s == [None, 0, 0, 0, 0, 50]
-    assert course.io_stall_share[-1] == 0.25
-    assert course.throughput_ops[0] is None and (course.throughput_ops[-1] or 0) > 0
-    measured, predicted = course.throughput_ops[-1], course.predicted_ops[-1]
+    series = recent(found, "/a")
+    assert series.time_s == [1001.0 + n for n in range(6)]
+    assert series.refaults_per_s == [None, 0, 0, 0, 0, 50]
+    assert series.io_stall_share[-1] == 0.25
+    assert series.throughput_ops[0] is None and (series.throughput_ops[-1] or 0) > 0
+    measured, predicted = series.throughput_ops[-1], series.predicted_ops[-1]
     assert measured is not None and predicted is not None
     assert 0.5 < predicted / measured < 2
 
@@ -53,10 +59,10 @@ def test_readahead_is_known_while_the_tenant_has_a_policy_of_its_own(tmp_path: P
     assert found.service.tenant("/a", None).tenant.readahead_policy == "leap"
     tenant.readahead = None
     found.run(1)
-    course = found.service.course("/a", None, Span.RECENT)
-    assert course.ahead_pages_per_s == [None, None, None, 80, 0, None]
-    assert course.ahead_used_per_s == [None, None, None, 50, 5, None]
-    assert course.ahead_wasted_per_s == [None, None, None, 10, 0, None]
+    series = recent(found, "/a")
+    assert series.ahead_pages_per_s == [None, None, None, 80, 0, None]
+    assert series.ahead_used_per_s == [None, None, None, 50, 5, None]
+    assert series.ahead_wasted_per_s == [None, None, None, 10, 0, None]
     assert found.service.tenant("/a", None).tenant.readahead_policy is None
     assert found.service.tenant("/b", None).tenant.readahead_policy is None
 
@@ -64,10 +70,10 @@ def test_readahead_is_known_while_the_tenant_has_a_policy_of_its_own(tmp_path: P
 def test_a_change_of_policy_is_seen_where_it_was_made(tmp_path: Path) -> None:
     found = world(tmp_path)
     found.run(60)
-    course = found.service.course("/a", "plant", Span.RECENT)
-    assert course.policy[0] == "default" and course.policy[-1] == "lfu"
+    series = recent(found, "/a")
+    assert series.policy[0] == "default" and series.policy[-1] == "lfu"
     when = found.plant.swaps[0][0]
-    assert course.time_s[course.policy.index("lfu")] == when + 1
+    assert series.time_s[series.policy.index("lfu")] == when + 1
 
 
 def test_what_changes_is_told(tmp_path: Path) -> None:
@@ -82,7 +88,7 @@ def test_what_changes_is_told(tmp_path: Path) -> None:
     assert told[-1] == ("asked", "")
 
 
-def test_courses_are_bounded_and_the_day_is_means(tmp_path: Path) -> None:
+def test_what_is_in_memory_is_bounded_and_a_day_is_means(tmp_path: Path) -> None:
     found = world(tmp_path)
     found.run(2)
     seen = found.loop.report
@@ -96,8 +102,9 @@ def test_courses_are_bounded_and_the_day_is_means(tmp_path: Path) -> None:
         )
         later = collected.__class__(snapshot, collected.seen, 0.0, 0)
         found.loop.series.take(seen.__class__(**{**vars(seen), "collected": later}))
-    recent = found.service.course("/a", None, Span.RECENT)
-    assert len(recent.time_s) == POINTS and recent.time_s[-1] == 2000.0 + 3 * POINTS - 1
+    tail = found.loop.series.tail("/a", EVERY_INTERVAL)
+    assert tail is not None
+    assert (tail.points, tail.ended_s) == (POINTS, 2000.0 + 3 * POINTS - 1)
     day = Range(0.0, 2000.0 + 3 * POINTS, 40)
     shown = read_series(found.store, found.loop.series, "plant", "/a", day, 1.0, day.until_s)
     # Of the hour that was not stored yet; every point ends a minute.
@@ -110,37 +117,33 @@ def test_courses_are_bounded_and_the_day_is_means(tmp_path: Path) -> None:
 def test_the_day_outlives_a_restart_of_the_controller(tmp_path: Path) -> None:
     found = world(tmp_path)
     found.run(200)
-    before = found.service.course("/a", None, Span.DAY)
+    asked = ("/a", None, 0.0, None, 300)
+    before = found.service.past.series(*asked)
     found.loop.end()
     found.restart()
     found.run(1)
-    after = found.service.course("/a", None, Span.DAY)
+    after = found.service.past.series(*asked)
     assert len(before.time_s) >= 3 and after.time_s[: len(before.time_s)] == before.time_s
     assert after.throughput_ops[:3] == before.throughput_ops[:3]
 
 
-def _readings(course: CourseView, at: int) -> list[float | None]:
-    values = course.model_dump(exclude={"node", "cgroup", "span", "time_s", "policy", "latency"})
-    return [column[at] for column in values.values()]
+def _readings(series: SeriesView, at: int) -> list[float | None]:
+    values = series.model_dump(exclude={"node", "cgroup", "time_s", "policy", "latency"})
+    return [column[at] for column in values.values() if isinstance(column, list)]
 
 
 def test_an_outage_is_not_bridged(tmp_path: Path) -> None:
     found = world(tmp_path)
     found.run(5)
     found.plant.of("/a").totals.refaults_total += 50
-    found.plant.time_s += 999
+    found.plant.time_s += 799
     found.run(2)
-    recent = found.service.course("/a", None, Span.RECENT)
-    assert recent.time_s == [1001, 1002, 1003, 1004, 1005, 1505, 2005, 2006]
-    day = found.service.course("/a", None, Span.DAY)
-    # What was summed is told as of when it was last seen, not as of the end of the outage.
-    assert day.time_s == [1005, 1505]
-    assert day.current_bytes[0] is not None and (day.throughput_ops[0] or 0) > 0
-    for course in (recent, day):
-        at = course.time_s.index(1505)
-        assert set(_readings(course, at)) == {None} and course.policy[at] == course.policy[at - 1]
-        told = json.loads(course.model_dump_json())
-        assert told["limit_bytes"][at] is None and told["time_s"][at] == 1505
+    series = recent(found, "/a")
+    assert series.time_s == [1001, 1002, 1003, 1004, 1005, 1405, 1805, 1806]
+    at = series.time_s.index(1405)
+    assert set(_readings(series, at)) == {None} and series.policy[at] == series.policy[at - 1]
+    told = json.loads(series.model_dump_json())
+    assert told["limit_bytes"][at] is None and told["time_s"][at] == 1405
 
 
 def test_what_is_only_slow_is_no_outage(tmp_path: Path) -> None:
@@ -148,7 +151,7 @@ def test_what_is_only_slow_is_no_outage(tmp_path: Path) -> None:
     found.run(2)
     found.plant.time_s += 58
     found.run(1)
-    assert found.service.course("/a", None, Span.RECENT).time_s == [1001, 1002, 1061]
+    assert recent(found, "/a").time_s == [1001, 1002, 1061]
 
 
 def test_the_last_minute_of_latencies(tmp_path: Path) -> None:
@@ -156,11 +159,11 @@ def test_the_last_minute_of_latencies(tmp_path: Path) -> None:
     tenant = found.plant.of("/a")
     tenant.totals.read_latency_total.extend([1 << 40, 0, (1 << 32) - 100])
     found.run(1)
-    assert found.service.course("/a", None, Span.RECENT).latency is None
+    assert recent(found, "/a").latency is None
     for _ in range(200):
         tenant.totals.read_latency_total[2] += 7
         found.run(1)
-    latency = found.service.course("/a", None, Span.RECENT).latency
+    latency = recent(found, "/a").latency
     assert latency is not None
     assert 60 <= latency.elapsed_s < 80
     assert latency.counts == [0, 0, 7 * latency.elapsed_s]
@@ -172,8 +175,9 @@ def test_a_tenant_that_is_made_anew_begins_anew(tmp_path: Path) -> None:
     found.run(5)
     found.plant.of("/a").cgroup_id = 2
     found.run(1)
-    assert len(found.service.course("/a", None, Span.RECENT).time_s) == 1
-    assert len(found.service.course("/b", None, Span.RECENT).time_s) == 6
+    anew, other = recent(found, "/a"), recent(found, "/b")
+    assert (anew.refaults_per_s[-1], other.refaults_per_s[-1]) == (None, 0)
+    assert len(anew.time_s) == len(other.time_s) == 6
 
 
 def test_tenants_come_and_go_and_a_node_may_have_none(tmp_path: Path) -> None:
@@ -186,6 +190,7 @@ def test_tenants_come_and_go_and_a_node_may_have_none(tmp_path: Path) -> None:
     found.plant.tenants = tenants[::-1]
     found.run(4)
     for cgroup in ("/a", "/b"):
-        course = found.service.course(cgroup, None, Span.RECENT)
-        assert course.time_s == [1006.0, 1007, 1008, 1009] and course.policy[0] == "default"
-        assert course.throughput_ops[0] is None and (course.throughput_ops[1] or 0) > 0
+        series = recent(found, cgroup)
+        assert series.time_s == [1001.0, 1002, 1003, 1006, 1007, 1008, 1009]
+        assert series.policy[3] == "default"
+        assert series.throughput_ops[3] is None and (series.throughput_ops[4] or 0) > 0
