@@ -178,6 +178,12 @@ def test_a_recommendation_is_shown_with_its_bounds(run: Run, own: str) -> None:
         ("plan --what-if --node alpah", "no node alpah (near: alpha)"),
         ("plan --what-if --node alpha --slo /db", "--slo /db: not a pair"),
         ("plan --what-if --node alpha --slo /db=-1", "--slo -1: not a rate"),
+        ("explain /a/../b", "TENANT: '/a/../b': . and .. are not names of cgroups"),
+        ("slo set /a/../b --weight 2", "CGROUP: '/a/../b': . and .. are not names"),
+        (
+            "plan --what-if --node alpha --policy /db=lru --policy db=lfu",
+            "--policy db: /db is there twice",
+        ),
         ("plan --what-if --node alpha --policy /d=x", "no tenant /d on alpha (near: /db"),
         ("controller check-config --config nowhere.toml", "nowhere.toml"),
     ],

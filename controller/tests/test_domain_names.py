@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cachepilot.api.shapes.questions import Pin as PinShape
 from cachepilot.domain.names import cgroup_path, cgroup_pattern, is_plain, node_name, plain
 from cachepilot.domain.objectives.file import objectives_from, parse_objectives
 from cachepilot.domain.objectives.objective import Objective
@@ -143,3 +144,16 @@ def test_the_name_that_an_agent_gives_its_node_is_checked() -> None:
     check_hello(wire.Hello(node="n", budget_bytes=1))
     with pytest.raises(ProtocolError, match="hello: node: "):
         check_hello(wire.Hello(node="n\0", budget_bytes=1))
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("cgroup", {"cgroup": "", "policy": "lru"}),
+        ("node", {"cgroup": "/a", "node": "n\0", "policy": "lru"}),
+        ("policy", {"cgroup": "/a", "policy": "a\0b"}),
+    ],
+)
+def test_a_name_that_is_refused_is_named_by_its_key(key: str, told: dict[str, str]) -> None:
+    with pytest.raises(InputError, match=f"^{key}: "):
+        PinShape.model_validate(told)

@@ -9,6 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cachepilot.domain.names import cgroup_pattern
 from cachepilot.domain.objectives.file import ObjectivesError, parse_objectives
 from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
 from cachepilot.openslo.export import openslo_yaml
@@ -84,7 +85,11 @@ PROMISES = st.fixed_dictionaries(
         "mode": st.sampled_from(list(Mode)),
     }
 )
-PATTERNS = st.from_regex(r"/[ -~]{0,40}", fullmatch=True)
+PATTERNS = (
+    st.from_regex(r"/[ -~]{0,40}", fullmatch=True)
+    .filter(lambda text: not {".", ".."} & set(text.split("/")))
+    .map(cgroup_pattern)
+)
 
 
 def test_a_document_of_somebody_else_is_read() -> None:
@@ -187,3 +192,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "odd.yaml").write_bytes(b"\xff\xfe\xfd")
     with pytest.raises(ObjectivesError, match="UTF-8"):
         read_openslo(tmp_path / "odd.yaml")
+
+
+def test_a_cgroup_of_a_query_that_is_no_text_is_refused() -> None:
+    text = FOREIGN.replace('cgroup="/db"', 'cgroup="\\x"')
+    with pytest.raises(ObjectivesError, match="query: cgroup: "):
+        parse_openslo(text, "o.yaml")

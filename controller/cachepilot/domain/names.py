@@ -6,6 +6,7 @@ the store. InputError says what is allowed; who calls adds the key.
 """
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 
 from cachepilot.errors import InputError
@@ -71,6 +72,18 @@ def cgroup_pattern(value: str) -> str:
         return plain(value)
     path = _normal(value)
     return path if path[0] in GLOB else cgroup_path(path)
+
+
+def of_key(key: str, read: Callable[[str], str]) -> Callable[[str], str]:
+    """As `read`, one of these, but what is refused is named by its key."""
+
+    def read_of_key(value: str) -> str:
+        try:
+            return read(value)
+        except InputError as error:
+            raise InputError(f"{key}: {error}") from None
+
+    return read_of_key
 
 
 def node_name(value: str) -> str:

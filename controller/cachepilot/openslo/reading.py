@@ -99,7 +99,10 @@ def _table(slo: Slo, indicators: Mapping[str, Sli]) -> dict[str, Any]:
             raise OpenSloError(
                 f"metadata.annotations: {PREFIX}cgroup is missing, and the query has no cgroup"
             )
-        table["cgroup"] = json.loads(named[1])
+        try:
+            table["cgroup"] = json.loads(named[1])
+        except ValueError as error:
+            raise OpenSloError(f"query: cgroup: {named[1]}: {error}") from None
     try:
         table["cgroup"] = cgroup_pattern(table["cgroup"])
     except InputError as error:

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from cachepilot.api.shapes.objectives import ObjectiveShape
-from cachepilot.api.shapes.shape import CgroupPath, NodeName, Plain, Shape
+from cachepilot.api.shapes.shape import CgroupPath, NodeName, PolicyName, Shape
 from cachepilot.api.shapes.views import SloView
 
 
@@ -15,7 +15,7 @@ class Pin(Shape):
 
     cgroup: CgroupPath
     node: NodeName | None = None
-    policy: Plain | None = None
+    policy: PolicyName | None = None
     limit_bytes: int | None = None
     until_s: float | None = None
     """When it ends by itself, in seconds since 1970; None: not before it is unpinned."""
@@ -69,7 +69,7 @@ class WhatIf(Shape):
 
     node: NodeName
     budget_bytes: int | None = None
-    policy: dict[CgroupPath, Plain] = Field(default={})
+    policy: dict[CgroupPath, PolicyName] = Field(default={})
     limit_bytes: dict[CgroupPath, int] = Field(default={})
     throughput_ops: dict[CgroupPath, float] = Field(default={})
     settled: bool = True

@@ -5,12 +5,12 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from cachepilot.domain.names import cgroup_path, cgroup_pattern, node_name, plain
+from cachepilot.domain.names import cgroup_path, cgroup_pattern, node_name, of_key, plain
 
-CgroupPath = Annotated[str, AfterValidator(cgroup_path)]
-CgroupPattern = Annotated[str, AfterValidator(cgroup_pattern)]
-NodeName = Annotated[str, AfterValidator(node_name)]
-Plain = Annotated[str, AfterValidator(plain)]
+CgroupPath = Annotated[str, AfterValidator(of_key("cgroup", cgroup_path))]
+CgroupPattern = Annotated[str, AfterValidator(of_key("cgroup", cgroup_pattern))]
+NodeName = Annotated[str, AfterValidator(of_key("node", node_name))]
+PolicyName = Annotated[str, AfterValidator(of_key("policy", plain))]
 """Names as `domain.names` has them; InputError, not an error of validation, for what is none."""
 
 

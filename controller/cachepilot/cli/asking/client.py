@@ -15,7 +15,7 @@ from cachepilot.api.shapes.views import NodeView, TenantView, WorkloadView
 from cachepilot.cli.asking import completing
 from cachepilot.cli.asking.credentials import Credentials
 from cachepilot.cli.asking.tls_refusal import tls_refusal
-from cachepilot.domain.names import cgroup_path
+from cachepilot.domain.names import cgroup_path, of_key
 from cachepilot.errors import InputError
 from cachepilot.hosts import is_this_host
 
@@ -178,7 +178,7 @@ class Controller:
         """
         tenants = self.tenants(node)
         known = sorted({tenant.cgroup for tenant in tenants})
-        path = cgroup_path(name)
+        path = of_key("TENANT", cgroup_path)(name)
         if path in known:
             return path
         named = {tenant.cgroup for tenant in tenants if workload_name(tenant.workload) == name}

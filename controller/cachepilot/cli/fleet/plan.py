@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`cachepilot plan --what-if`: what would be planned if something were different."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from math import isfinite
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from rich.console import RenderableType
@@ -22,6 +22,8 @@ from cachepilot.errors import InputError
 from cachepilot.readable import moment
 from cachepilot.sizes import human_bytes
 
+T = TypeVar("T")
+
 
 def _node(controller: Controller, name: str | None) -> tuple[str, int]:
     """The node that is meant, and its memory capacity."""
@@ -33,6 +35,18 @@ def _node(controller: Controller, name: str | None) -> tuple[str, int]:
     if len(budgets) != 1:
         raise ControllerError(f"--node is needed ({near('', list(budgets))})")
     return next(iter(budgets.items()))
+
+
+def _by_cgroup(option: str, told: Mapping[str, T], cgroups: Mapping[str, str]) -> dict[str, T]:
+    """What is told of each cgroup, by the names that it has; InputError for one told twice."""
+    found: dict[str, T] = {}
+    for name, value in told.items():
+        if cgroups[name] in found:
+            raise InputError(
+                f"{option} {name}: {cgroups[name]} is there twice (allowed: each once)"
+            )
+        found[cgroups[name]] = value
+    return found
 
 
 def _table(answer: WhatIfAnswer) -> Table:
@@ -141,9 +155,9 @@ def command(
     question = WhatIf(
         node=name,
         budget_bytes=budget_bytes,
-        policy={cgroups[cgroup]: value for cgroup, value in policies.items()},
-        limit_bytes={cgroups[cgroup]: value for cgroup, value in limits.items()},
-        throughput_ops={cgroups[cgroup]: value for cgroup, value in rates.items()},
+        policy=_by_cgroup("--policy", policies, cgroups),
+        limit_bytes=_by_cgroup("--limit", limits, cgroups),
+        throughput_ops=_by_cgroup("--slo", rates, cgroups),
         settled=not next_cycle,
     )
     if apply:

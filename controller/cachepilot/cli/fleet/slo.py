@@ -17,7 +17,7 @@ from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import Controller, UnknownToControllerError, near, parsed
 from cachepilot.cli.terminal import tables
 from cachepilot.cli.terminal.options import JsonOption
-from cachepilot.domain.names import cgroup_pattern
+from cachepilot.domain.names import cgroup_pattern, of_key
 from cachepilot.domain.objectives.file import objective_from, read_objectives
 from cachepilot.domain.objectives.objective import UNNAMED, Objective, Objectives
 from cachepilot.domain.objectives.table import objective_table, objectives_document, objectives_toml
@@ -34,6 +34,7 @@ KEYS = (
     *("throughput_ops", "latency_p99_us", "hit_ratio", "weight", "priority", "keep"),
     *("memory_min", "memory_max", "policies", "tasks", "mode", "indicator"),
 )
+PATTERN = of_key("CGROUP", cgroup_pattern)
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Only show what would change; change nothing.")
 ]
@@ -122,7 +123,7 @@ def get(
         return
     if objectives.names_workloads:
         objectives = objectives.among(workloads_of(remote.tenants()))
-    cgroup = cgroup_pattern(cgroup)
+    cgroup = PATTERN(cgroup)
     found = objectives.of(cgroup)
     if as_json:
         tables.print_json(None if found is UNNAMED else objective_table(found))
@@ -213,7 +214,7 @@ def set_(
 
     For instance: cachepilot slo set /db --throughput-ops 5000 --priority 10
     """
-    cgroup = cgroup_pattern(cgroup)
+    cgroup = PATTERN(cgroup)
     values = (throughput_ops, latency_p99_us, hit_ratio, weight, priority, keep)
     given: dict[str, Any] = dict(zip(KEYS, (*values, memory_min, memory_max), strict=False))
     for key, names in (("policies", policies), ("tasks", tasks)):
@@ -267,7 +268,7 @@ def delete(
     as_json: JsonOption = False,
 ) -> None:
     """Remove the objective of a cgroup, as stated."""
-    before, cgroup = _stated(remote), cgroup_pattern(cgroup)
+    before, cgroup = _stated(remote), PATTERN(cgroup)
     known = [one.pattern for one in before.tenants]
     if cgroup not in known:
         raise UnknownToControllerError(f"no objective of {cgroup} ({near(cgroup, known)})")
