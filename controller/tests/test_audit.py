@@ -19,6 +19,7 @@ from worlds import looping, world
 
 from cachepilot.api.app import create_app
 from cachepilot.api.main import tls_options
+from cachepilot.api.service import UnknownError
 from cachepilot.api.shapes.questions import Pin
 from cachepilot.domain.past.actor import CONTROLLER, Actor, ActorKind, acting, acts
 from cachepilot.domain.past.change import ChangeFilter, ChangeKind, ChangeRow
@@ -140,6 +141,18 @@ def test_a_pin_that_ends_by_itself_is_the_controllers(
         assert here.fleet.asked().pins == ()
     last = rows(here, ChangeKind.PIN)[-1]
     assert (last.by_kind, last.why, last.after) == ("controller", "its time is over", None)
+
+
+def test_who_changes_something_did_not_end_what_was_over(
+    here: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = here.store.now_s()
+    here.service.pin(Pin(cgroup="/scan", policy="mru", until_s=now_s + 60))
+    monkeypatch.setattr(here.store, "now_s", lambda: now_s + 61)
+    with acts(Actor(ActorKind.TOKEN, "alice")), pytest.raises(UnknownError):
+        here.service.unpin("/nobody")
+    last = rows(here, ChangeKind.PIN)[-1]
+    assert (last.by_kind, last.why) == ("controller", "its time is over")
 
 
 def test_a_pin_that_ended_while_no_controller_ran_is_told(here: World) -> None:

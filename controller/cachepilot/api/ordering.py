@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a person orders: pins, what-ifs that are applied, and the undoing of both."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cachepilot.api.service import UnknownError, some
@@ -10,6 +10,7 @@ from cachepilot.api.shapes.objectives import ObjectiveShape
 from cachepilot.api.shapes.questions import Applied, Apply, Pin, StatedChange
 from cachepilot.domain.objectives import pins
 from cachepilot.domain.objectives.objective import UNNAMED, Mode, Objective, Objectives
+from cachepilot.domain.objectives.workload import Workload
 from cachepilot.domain.what_if import WhatIf as Question
 from cachepilot.errors import ConflictError, InputError
 from cachepilot.fleet.fleet import Fleet
@@ -33,6 +34,10 @@ def with_objective(earlier: Objectives, objective: Objective) -> Objectives:
     at = patterns.index(objective.pattern)
     tenants = (*earlier.tenants[:at], objective, *earlier.tenants[at + 1 :])
     return replace(earlier, tenants=tenants)
+
+
+def _workloads(report: Report) -> Iterator[Workload]:
+    return workloads_of(one.wire for one in report.collected.seen.values())
 
 
 class Orders:
@@ -67,8 +72,7 @@ class Orders:
 
     def _objectives(self, report: Report) -> Objectives:
         """The objectives that hold now, which the last cycle of a node need not know yet."""
-        seen = report.collected.seen.values()
-        return self._fleet.asked().objectives.among(workloads_of(one.wire for one in seen))
+        return self._fleet.asked().objectives.among(_workloads(report))
 
     def _present(self, node: str, report: Report) -> Objectives:
         """The same with the pins of a node."""
@@ -191,7 +195,7 @@ class Orders:
             raise ConflictError(f"undo: the last change is {before.change} by now: {before.what}")
 
         def slos(_: str, report: Report) -> Objectives:
-            return before.objectives.among(report.objectives.workloads)
+            return before.objectives.among(_workloads(report))
 
         self.require_slos(f"undo {before.change} ({before.what})", reports, before.pins, slos)
         self._fleet.undo(before.change)

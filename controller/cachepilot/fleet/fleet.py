@@ -94,6 +94,9 @@ class Fleet:
 
         What was stated before is kept, too, so that a person can undo it, and is in the list then.
         """
+        if self.store.now_s() >= self._pin_ends_s:
+            # What is over by then is nobody's change.
+            self._end_pins()
         before, ends_s = self._asked, self._pin_ends_s
         kept: list[Before] = []
         try:
