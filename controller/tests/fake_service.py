@@ -11,6 +11,7 @@ from fake_orders import RECOMMENDATION, FakeOrders, require_accepted
 from fake_past import FakePast
 
 from cachepilot.api.service import UnknownError
+from cachepilot.api.shapes.detail import CurvesView, DemandView, PolicyView, TenantDetail
 from cachepilot.api.shapes.questions import (
     Consolidation,
     LeastMemory,
@@ -19,17 +20,7 @@ from cachepilot.api.shapes.questions import (
     WhatIfAnswer,
     WhatIfTenant,
 )
-from cachepilot.api.shapes.views import (
-    CurvesView,
-    DecisionView,
-    DemandView,
-    NodeView,
-    PolicyView,
-    SloView,
-    TenantDetail,
-    TenantView,
-    TrialView,
-)
+from cachepilot.api.shapes.views import DecisionView, NodeView, SloView, TenantView, TrialView
 from cachepilot.api.views import policies_of, prediction_error
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.planned import Held

@@ -16,7 +16,10 @@ from cachepilot.cli.commands import TASKS, Entry, entries
 from cachepilot.cli.host import man
 
 OWN = [one for one in entries() if not one.is_passed_on]
-HEAVY = ("numpy", "scipy", "matplotlib", "grpc", "fastapi", "uvicorn", "textual", "rich.progress")
+HEAVY = (
+    *("numpy", "scipy", "matplotlib", "grpc", "fastapi", "uvicorn", "textual", "rich.progress"),
+    *("httpx", "tomlkit", "cachepilot.domain.objectives.file"),
+)
 
 
 def completed(words: str, **more: str) -> list[str]:

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
+from cachepilot.api.shapes.detail import TenantDetail
 from cachepilot.api.shapes.questions import Consolidation, LeastMemory
-from cachepilot.api.shapes.views import SloView, TenantDetail, TenantView
+from cachepilot.api.shapes.views import SloView, TenantView
 from cachepilot.api.stale import stale_tenant
 from cachepilot.api.views import policies_of, prediction_error
 from cachepilot.cli.fleet import consolidate, explain, history, status_table

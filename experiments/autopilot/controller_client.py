@@ -4,8 +4,9 @@
 import httpx
 from pydantic import TypeAdapter
 
+from cachepilot.api.shapes.detail import TenantDetail
 from cachepilot.api.shapes.questions import Pin
-from cachepilot.api.shapes.views import DecisionView, NodeView, TenantDetail, TenantView
+from cachepilot.api.shapes.views import DecisionView, NodeView, TenantView
 
 TIMEOUT_SECONDS = 5.0
 _NODES = TypeAdapter(list[NodeView])

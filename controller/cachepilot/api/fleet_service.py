@@ -6,6 +6,7 @@ from dataclasses import replace
 from cachepilot.api.looking_back import LookingBack
 from cachepilot.api.ordering import Orders, with_objective
 from cachepilot.api.service import UnknownError, some
+from cachepilot.api.shapes.detail import TenantDetail
 from cachepilot.api.shapes.questions import (
     Applied,
     Apply,
@@ -15,7 +16,7 @@ from cachepilot.api.shapes.questions import (
     WhatIf,
     WhatIfAnswer,
 )
-from cachepilot.api.shapes.views import DecisionView, NodeView, TenantDetail, TenantView
+from cachepilot.api.shapes.views import DecisionView, NodeView, TenantView
 from cachepilot.api.stale import stale_detail, stale_tenant
 from cachepilot.api.views import node_view, tenant_detail, tenant_view
 from cachepilot.domain.objectives.objective import Objective, Objectives

@@ -19,6 +19,7 @@ from cachepilot.api.service import Service
 from cachepilot.api.serving.access import ROLE_KEY
 from cachepilot.api.serving.events import Events, EventStream
 from cachepilot.api.serving.shared_answer import SharedAnswer
+from cachepilot.api.shapes.detail import TenantDetail
 from cachepilot.api.shapes.errors import ErrorShape
 from cachepilot.api.shapes.matching import objectives_beside
 from cachepilot.api.shapes.objectives import ObjectiveShape, ObjectivesShape
@@ -35,7 +36,7 @@ from cachepilot.api.shapes.questions import (
     WhatIfAnswer,
 )
 from cachepilot.api.shapes.shape import CgroupPath, CgroupPattern, NodeName
-from cachepilot.api.shapes.views import AccessView, DecisionView, NodeView, TenantDetail, TenantView
+from cachepilot.api.shapes.views import AccessView, DecisionView, NodeView, TenantView
 from cachepilot.domain.decisions import Event
 from cachepilot.errors import InputError
 from cachepilot.fleet.role import Role

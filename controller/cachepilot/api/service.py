@@ -5,6 +5,7 @@ from typing import Protocol
 
 from cachepilot.api.shapes.changes import ChangeDetail, ChangeView
 from cachepilot.api.shapes.comparison import Comparison
+from cachepilot.api.shapes.detail import TenantDetail
 from cachepilot.api.shapes.questions import (
     Applied,
     Apply,
@@ -15,7 +16,7 @@ from cachepilot.api.shapes.questions import (
     WhatIfAnswer,
 )
 from cachepilot.api.shapes.series import SeriesView
-from cachepilot.api.shapes.views import DecisionView, NodeView, TenantDetail, TenantView
+from cachepilot.api.shapes.views import DecisionView, NodeView, TenantView
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.past.actor import Actor
 from cachepilot.domain.past.budget import Budget

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is shown of a node that is stale: what it was left with, and nothing that was measured."""
 
-from cachepilot.api.shapes.views import NodeView, TenantDetail, TenantView
+from cachepilot.api.shapes.detail import TenantDetail
+from cachepilot.api.shapes.views import NodeView, TenantView
 
 STATE = "stale"
 """Of an SLO about which nothing is known at present."""

@@ -5,16 +5,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from cachepilot.api.shapes.detail import CurvesView, DemandView, PolicyView, TenantDetail
 from cachepilot.api.shapes.objectives import ObjectiveShape
 from cachepilot.api.shapes.views import (
     ConditionView,
-    CurvesView,
-    DemandView,
     NodeView,
-    PolicyView,
     RecommendationView,
     SloView,
-    TenantDetail,
     TenantView,
     TrialView,
     WorkloadView,

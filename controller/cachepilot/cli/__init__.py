@@ -15,6 +15,8 @@ from cachepilot import _models
 from cachepilot.cli.lazy import VARIABLE, LazyGroup
 from cachepilot.errors import InputError
 
+# Looking for plugins of pydantic, of which there are none, reads what is said of every package.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141

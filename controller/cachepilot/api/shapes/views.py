@@ -6,7 +6,6 @@ Numbers that were measured stand beside those that a model predicted, and say wh
 
 from pydantic import Field
 
-from cachepilot.api.shapes.objectives import ObjectiveShape
 from cachepilot.api.shapes.shape import View
 from cachepilot.fleet.role import Role
 
@@ -178,72 +177,6 @@ class TenantView(View):
     """Whether its node is stale: readings and what is judged by them are null."""
     recommendation: RecommendationView | None = None
     """In mode `recommend`, once there are curves."""
-
-
-class CurvesView(View):
-    """Miss ratio curves: a row of `miss_ratio` and `error_bar` per policy, an entry per size.
-
-    Sizes are limits: what is not page cache is paid from them too.
-    """
-
-    policies: list[str]
-    sizes_bytes: list[int]
-    miss_ratio: list[list[float]]
-    error_bar: list[list[float]]
-    sampled: int
-    rate: float
-
-
-class DemandView(View):
-    """The fitted throughput model.
-
-    `error_pct` is by how much it was off so far when it was given the miss ratio that was measured:
-    a part of `prediction_error`, whose other part is the curve's.
-    """
-
-    service_us: float
-    accesses_per_op: float
-    concurrency: float
-    error_pct: float | None
-
-
-class PolicyView(View):
-    """One policy at the limit that a tenant has; what `note` says is read off the order."""
-
-    policy: str
-    miss_ratio: float
-    """Predicted."""
-    error_bar: float
-    allowed: bool
-    """Whether the objectives and pins of the tenant leave it the policy."""
-    note: str
-    """`in use`; `best`: none has a lower miss ratio; `best allowed`: none that is allowed has."""
-
-
-class TenantDetail(View):
-    """All that is known of one tenant, and why it has what it has."""
-
-    tenant: TenantView
-    curves: CurvesView | None
-    demand: DemandView | None
-    predicted_miss_ratio: float | None
-    """At the present policy and size, by the curves."""
-    predicted_ops: float | None
-    best_policy: str | None
-    """Of those that are allowed, the one with the lowest miss ratio at the present size."""
-    why: str
-    needed_for_slo_bytes: int | None
-    """The least memory that keeps every SLO under `needed_policy`; None when none would."""
-    read_latency_total: list[int]
-    needed_policy: str | None = None
-    policies: list[PolicyView] = Field(default=[])
-    """Every policy with a curve at the present limit, the lowest miss ratio first."""
-    prediction_error: float | None = None
-    """`predicted_ops` over what is measured, less 1; None where either is not known."""
-    stated: ObjectiveShape | None = None
-    """The objective that holds for it now, of its path or of a glob; None when none names it."""
-    inherited: ObjectiveShape | None = None
-    """The objective that would hold without one of exactly its path."""
 
 
 class DecisionView(View):

@@ -4,16 +4,23 @@
 import difflib
 import re
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
-import httpx
 import typer
 from pydantic import TypeAdapter, ValidationError
 
 from cachepilot.api.shapes.views import NodeView, TenantView, WorkloadView
 from cachepilot.cli.asking import completing
 from cachepilot.cli.asking.credentials import Credentials
+from cachepilot.cli.asking.requests import (
+    ANSWER_SECONDS,
+    Answer,
+    LostError,
+    Server,
+    UnreachedError,
+)
 from cachepilot.cli.asking.tls_refusal import tls_refusal
 from cachepilot.domain.names import cgroup_path, of_key
 from cachepilot.errors import InputError
@@ -21,9 +28,7 @@ from cachepilot.hosts import is_this_host
 
 DEFAULT_URL = "http://127.0.0.1:7071"
 URL_VARIABLE = "CACHEPILOT_CONTROLLER"
-CONNECT_SECONDS = 3.0
-ANSWER_SECONDS = 15.0
-WITH_REASON = (httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.INSUFFICIENT_STORAGE)
+WITH_REASON = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.INSUFFICIENT_STORAGE)
 """Of a controller that cannot do what is asked now, and says why."""
 NEAR_TENANTS = 3
 ALIKE = 0.6
@@ -60,8 +65,8 @@ class ConflictAtControllerError(ControllerError):
 
 
 _REFUSALS: dict[int, type[ControllerError]] = {
-    httpx.codes.NOT_FOUND: UnknownToControllerError,
-    httpx.codes.CONFLICT: ConflictAtControllerError,
+    HTTPStatus.NOT_FOUND: UnknownToControllerError,
+    HTTPStatus.CONFLICT: ConflictAtControllerError,
 }
 
 
@@ -105,38 +110,33 @@ class Controller:
             raise ControllerError(
                 f"--controller {url}: a token for all to read (allowed: {allowed})"
             )
-        timeout = httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS)
         # Reading the certificates that are trusted takes longer than most answers.
-        verify = shown.context() if self.url.startswith("https:") else False
-        self._client = httpx.Client(
-            timeout=timeout, trust_env=False, verify=verify, headers=headers
-        )
-
-    def _send(self, method: str, path: str, query: dict[str, Any], body: Any) -> httpx.Response:
-        params = {name: value for name, value in query.items() if value is not None}
+        context = shown.context() if self.url.startswith("https:") else None
         try:
-            return self._client.request(
-                method, f"{self.url}/api/v1/{path}", params=params, json=body
-            )
-        except httpx.InvalidURL:
-            raise _not_a_url(self.url) from None
-        except httpx.TransportError as error:
+            self._server = Server(self.url, headers, context)
+        except ValueError:
+            raise _not_a_url(url) from None
+
+    def _send(self, method: str, path: str, query: dict[str, Any], body: Any) -> Answer:
+        try:
+            return self._server.request(method, f"/api/v1/{path}", query, body)
+        except TimeoutError:
+            raise ControllerError(
+                f"the controller at {self.url} did not answer within {ANSWER_SECONDS:.0f} s"
+            ) from None
+        except (UnreachedError, LostError) as error:
             raise self._unreached(error) from None
 
-    def _unreached(self, error: httpx.TransportError) -> ControllerError:
+    def _unreached(self, error: UnreachedError | LostError) -> ControllerError:
         """Why there was no answer, and what to do about it."""
         encrypted = self.url.startswith("https:")
         refusal = tls_refusal(error) if encrypted else None
         if refusal is not None:
             return ControllerError(f"the controller at {self.url} {refusal}")
-        if isinstance(error, httpx.ConnectError):
+        if isinstance(error, UnreachedError):
             return ControllerError(
                 f"no controller at {self.url}: start one by `cachepilot controller run "
                 f"--config FILE`, or name another by --controller or {URL_VARIABLE}"
-            )
-        if isinstance(error, httpx.TimeoutException):
-            return ControllerError(
-                f"the controller at {self.url} did not answer within {ANSWER_SECONDS:.0f} s"
             )
         hint = "" if encrypted else " (is it https://?)"
         return ControllerError(f"the controller at {self.url}: {error}{hint}")
@@ -144,22 +144,22 @@ class Controller:
     def call(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
         """The JSON that /api/v1/`path` answers, None without content."""
         answer = self._send(method, path, query, body)
-        if answer.status_code == httpx.codes.NO_CONTENT:
+        if answer.status == HTTPStatus.NO_CONTENT:
             return None
-        if answer.is_server_error and answer.status_code not in WITH_REASON:
+        if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR and answer.status not in WITH_REASON:
             raise ControllerError(
-                f"the controller at {self.url} failed with {answer.status_code}: its log says why"
+                f"the controller at {self.url} failed with {answer.status}: its log says why"
             )
         try:
             value = answer.json()
         except ValueError:
             raise ControllerError(f"{self.url} is not a controller of cachepilot") from None
-        if answer.is_success:
+        if HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES:
             return value
         refusal = value.get("error") if isinstance(value, dict) else None
         if not isinstance(refusal, str) or refusal == "Not Found":
             raise ControllerError(f"{self.url} is not a controller of cachepilot")
-        raise _REFUSALS.get(answer.status_code, ControllerError)(refusal)
+        raise _REFUSALS.get(answer.status, ControllerError)(refusal)
 
     def tenants(self, node: str | None = None) -> list[TenantView]:
         """All tenants, or those of one node."""

@@ -2,8 +2,7 @@
 """What went wrong between two sides that could not agree on an encrypted connection, in words."""
 
 import ssl
-
-import httpx
+from http.client import RemoteDisconnected
 
 WANTS_CERTIFICATE = "wants a certificate that its client_ca signed: --certificate and --key"
 _NO_TLS = "does not speak TLS: is it http://?"
@@ -16,7 +15,7 @@ _BY_REASON = {
     "WRONG_VERSION_NUMBER": _NO_TLS,
     "RECORD_LAYER_FAILURE": _NO_TLS,
 }
-CLOSED = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
+CLOSED = (RemoteDisconnected, ConnectionError)
 """What a server makes of a client that it turns away without a word, as uvicorn does."""
 
 
@@ -29,16 +28,15 @@ def _cause(error: BaseException | None) -> ssl.SSLError | None:
     return None
 
 
-def tls_refusal(error: httpx.TransportError) -> str | None:
+def tls_refusal(error: Exception) -> str | None:
     """What `error` of an encrypted connection says of encryption, to follow a controller's name.
 
     None when it says nothing.
     """
     cause = _cause(error)
     if cause is None:
-        return (
-            f"closed the connection: it {WANTS_CERTIFICATE}" if isinstance(error, CLOSED) else None
-        )
+        is_closed = isinstance(error.__cause__, CLOSED)
+        return f"closed the connection: it {WANTS_CERTIFICATE}" if is_closed else None
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"shows a certificate that is not trusted (--ca): {cause.verify_message}"
     reason = cause.reason or str(cause)

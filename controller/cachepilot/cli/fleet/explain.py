@@ -7,7 +7,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cachepilot.api.shapes.views import CurvesView, SloView, TenantDetail, WorkloadView
+from cachepilot.api.shapes.detail import CurvesView, TenantDetail
+from cachepilot.api.shapes.views import SloView, WorkloadView
 from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import (
     Controller,

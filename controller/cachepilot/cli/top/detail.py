@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from cachepilot.api.shapes.changes import ChangeView
-from cachepilot.api.shapes.views import TenantDetail
+from cachepilot.api.shapes.detail import TenantDetail
 from cachepilot.cli.asking.client import Controller, ControllerError, parsed
 from cachepilot.cli.fleet.explain import explained
 from cachepilot.cli.fleet.history import changes_table
