@@ -87,7 +87,9 @@ async def test_a_cycle_does_not_wait_for_a_change_that_is_being_stored(
     async with controller(tmp_path) as running, agent(running) as one:
         await begin(one, node)
         await exchange(one, node)
-        running.service.pin(Pin(cgroup="/a", policy="lfu", until_s=time.time() + 0.2))
+        running.service.pin(Pin(cgroup="/a", policy="lfu", until_s=time.time() + 1.0))
+        # What is there before the pin is stored; that cycle would wait for the store, as any does.
+        await exchange(one, node)
         monkeypatch.setattr(running.store, "set_objectives", slow)
         stored = asyncio.create_task(
             asyncio.to_thread(running.service.set_objectives, Objectives())
