@@ -98,7 +98,7 @@ def test_what_is_not_there_is_named_with_what_is(world: World) -> None:
         service.tenant("/x")
     with pytest.raises(UnknownError, match=r"node m: unknown \(known: plant\)"):
         service.tenants("m")
-    with pytest.raises(UnknownError, match="pin /a: unknown"):
+    with pytest.raises(UnknownError, match="pin /a on all nodes: unknown"):
         service.unpin("/a")
     with pytest.raises(InputError, match=r"'mru' cannot be attached .*default, lfu"):
         service.pin(Pin(cgroup="/a", policy="mru"))
