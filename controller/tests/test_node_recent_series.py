@@ -10,7 +10,6 @@ from experiments.control_loop.world import World
 from cachepilot.api.shapes.series import SeriesView
 from cachepilot.domain.objectives.objective import Objective
 from cachepilot.domain.past.series import EVERY_INTERVAL
-from cachepilot.node.series.node_series import POINTS
 from cachepilot.node.series.reading import Range, read_series
 from cachepilot.v1 import session_pb2 as wire
 
@@ -95,7 +94,7 @@ def test_what_is_in_memory_is_bounded_and_a_day_is_means(tmp_path: Path) -> None
     assert seen is not None
     collected = seen.collected
     one = collected.seen["/a"]
-    for step in range(3 * POINTS):
+    for step in range(900):
         one.wire.current_bytes = step % 2 * MIB
         snapshot = collected.snapshot.__class__(
             **{**vars(collected.snapshot), "time_s": 2000.0 + step}
@@ -104,10 +103,10 @@ def test_what_is_in_memory_is_bounded_and_a_day_is_means(tmp_path: Path) -> None
         found.loop.series.take(seen.__class__(**{**vars(seen), "collected": later}))
     tail = found.loop.series.tail("/a", EVERY_INTERVAL)
     assert tail is not None
-    assert (tail.points, tail.ended_s) == (POINTS, 2000.0 + 3 * POINTS - 1)
-    day = Range(0.0, 2000.0 + 3 * POINTS, 40)
+    assert (tail.points, tail.ended_s) == (120, 2899.0)
+    day = Range(0.0, 2900.0, 40)
     shown = read_series(found.store, found.loop.series, "plant", "/a", day, 1.0, day.until_s)
-    # Of the hour that was not stored yet; every point ends a minute.
+    # Of what was not stored yet; every point ends a minute.
     times = shown.time_s
     assert times[:2] == [1002, 1501] and times[2:] == [2060 + 60 * n for n in range(14)]
     means = shown.columns["current_bytes"]

@@ -15,8 +15,8 @@ from worlds import looping, sated, world
 from cachepilot.api.app import create_app
 from cachepilot.domain.past.series import EVERY_INTERVAL, KEPT_S, MINUTES, TENS, SeriesChunk
 from cachepilot.domain.units import DAY_S
-from cachepilot.node.keeper import SERIES_CYCLES
 from cachepilot.node.series import node_series
+from cachepilot.node.series.node_series import SERIES_CYCLES
 from cachepilot.node.series.packing import packed, unpacked
 from cachepilot.node.series.reading import Range, Series, read_series, step_of
 from cachepilot.node.series.rings import decoded, encoded

@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachepilot.node.series.rings import NAN, POINTS, Ring, decoded, encoded
+from cachepilot.node.series.rings import NAN, Ring, decoded, encoded
 
-NONE = np.zeros(0, np.int64)
+POINTS = 300
 
 
 def _kept(value: float) -> float:
@@ -44,17 +44,17 @@ def _points(ring: Ring, row: int) -> tuple[list[float], list[float]]:
 
 
 def test_a_row_that_is_given_to_another_begins_anew() -> None:
-    ring = Ring(1, 1.0)
+    ring = Ring(1, 1.0, POINTS)
     ring.grow(2)
     _took(ring, 1, [0, 1], [0, 1], [1, 2])
     _took(ring, 2, [0], [], [3])
     _took(ring, 3, [0, 1], [1], [4, 5])
-    assert _points(ring, 0)[1] == [1, 3, 4]
+    assert _points(ring, 0) == ([1, 2, 3], [1, 3, 4])
     assert _points(ring, 1) == ([3], [5])
 
 
 def test_means_are_of_what_is_known_and_points_are_bounded() -> None:
-    ring = Ring(1, 1.0, 10.0)
+    ring = Ring(1, 1.0, POINTS, 10.0)
     ring.grow(1)
     for time_s in range(20 * POINTS):
         _took(ring, time_s, [0], [0] if time_s == 0 else [], [NAN if time_s % 2 else 8.0])

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from cachepilot.domain.decisions import Decision
 from cachepilot.node import node_state
 from cachepilot.node.deciding.decider import NodeState
-from cachepilot.node.series.node_series import NodeSeries
+from cachepilot.node.series.node_series import SERIES_CYCLES, NodeSeries
 from cachepilot.node.shown.baselines import Baselines
 from cachepilot.node.shown.change_log import ChangeLog
 from cachepilot.node.shown.slo_windows import SloWindows
@@ -18,8 +18,6 @@ from cachepilot.store.failures import StoreFailedError
 from cachepilot.store.store import Store
 
 LOG = logging.getLogger(__name__)
-SERIES_CYCLES = 60
-"""The time series of a tenant are stored once in so many cycles: a crash loses no more."""
 WAITING_MAX = 10_000
 """Decisions that wait until the store can be written; the oldest is dropped and counted."""
 

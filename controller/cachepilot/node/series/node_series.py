@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How tenants did of late: a ring of points per tenant and step, in memory, until it is stored.
+"""Points of how tenants did that are not all in the store yet: a ring per step, in memory.
 
-A tenant takes 11 KiB at most, 16 KiB on a node with readahead policies.
+A tenant takes 6 KiB at most, 8 KiB on a node with readahead policies.
 """
 
 import math
@@ -13,25 +13,19 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cachepilot.domain.past.series import (
-    CHUNK_POINTS,
-    EVERY_INTERVAL,
-    MINUTES,
-    TENS,
-    Latency,
-    SeriesChunk,
-)
+from cachepilot.domain.past.series import CHUNK_POINTS, KEPT_S, Latency, SeriesChunk
 from cachepilot.domain.snapshot import FloatArray, IntArray
 from cachepilot.domain.units import US_PER_S
 from cachepilot.node.series.packing import packed
-from cachepilot.node.series.rings import NAN, POINTS, Ring, grown
+from cachepilot.node.series.rings import NAN, Ring, grown
 from cachepilot.node.shown.readings import shown_readings
 from cachepilot.node.shown.report import Report
 from cachepilot.sense.collect import Seen
 from cachepilot.sense.latency import lower_bound_us
 from cachepilot.v1 import session_pb2 as wire
 
-__all__ = ["POINTS", "NodeSeries"]
+SERIES_CYCLES = 60
+"""The time series of a tenant are stored once in so many cycles: a crash loses no more."""
 LATENCY_STEP_S, LATENCY_LOOKS = 10.0, 7
 """Histograms are kept every so many seconds, so many of them: what is shown spans a minute."""
 COUNTS_WRAP = 1 << 32
@@ -103,6 +97,15 @@ def _read_ahead(told: wire.Tenant) -> tuple[float, float, float]:
     return pages.ahead_total, pages.used_total, pages.wasted_total
 
 
+def _points(step_s: float, interval_s: float) -> int:
+    """Points that are kept: a chunk, which is told whole, and what comes until it is stored.
+
+    Half as many again are kept of a store that cannot be written.
+    """
+    cycles = 1.5 * SERIES_CYCLES
+    return CHUNK_POINTS + math.ceil(cycles * min(1.0, interval_s / max(step_s, interval_s)))
+
+
 class _Looks:
     """Histograms of read calls of every row, at the last few times."""
 
@@ -167,12 +170,11 @@ class NodeSeries:
     def _begin(self) -> None:
         width = len(_Values._fields)
         self._rings = {
-            EVERY_INTERVAL: Ring(width, self._interval_s),
-            TENS: Ring(width, self._interval_s, TENS, 2 * CHUNK_POINTS),
-            MINUTES: Ring(width, self._interval_s, MINUTES, 2 * CHUNK_POINTS),
+            step: Ring(width, self._interval_s, _points(step, self._interval_s), step)
+            for step in KEPT_S
         }
-        self._written: dict[tuple[int, int], tuple[int, int]] = {}
-        """By row and step: of which cgroup so many points are stored."""
+        self._written: dict[int, IntArray] = {step: np.zeros(0, np.int64) for step in KEPT_S}
+        """By step and row, the number of the first point that is not stored."""
         self._looks = _Looks()
         self._rows: dict[str, tuple[int, int]] = {}
         """Row and cgroup id."""
@@ -201,8 +203,9 @@ class NodeSeries:
             values = np.array(found, dtype=np.float64).reshape(-1, len(_Values._fields))
             self._become_rates(values, rows, new, elapsed_s)
             codes = np.array(policies, dtype=np.uint16)
-            for ring in self._rings.values():
+            for step, ring in self._rings.items():
                 ring.take(time_s, rows, new, codes, values)
+                self._written[step][new] = [ring.first(row) for row in new.tolist()]
             self._looks.take(time_s, rows, new, known)
 
     def _follow(self, known: Mapping[str, Seen]) -> tuple[IntArray, IntArray]:
@@ -218,6 +221,7 @@ class NodeSeries:
                 ring.grow(size + more)
             self._looks.grow(size + more)
             self._totals = grown(self._totals, size + more)
+            self._written = {at: grown(one, size + more) for at, one in self._written.items()}
         new = []
         for cgroup, seen in known.items():
             row, cgroup_id = self._rows.get(cgroup) or (self._free.pop(), None)
@@ -257,13 +261,12 @@ class NodeSeries:
         receipt: list[Written] = []
         row, cgroup_id = self._rows[cgroup]
         for step, ring in self._rings.items():
-            since, known = self._written.get((row, step), (cgroup_id, 0))
-            start = known if since == cgroup_id else 0
-            if since == cgroup_id and ring.first(row) > known:
-                self._lost(ring.first(row) - known)
-            start = max(start // CHUNK_POINTS * CHUNK_POINTS, ring.first(row))
-            if (since == cgroup_id and known >= ring.count) or start >= ring.count:
+            known, first = int(self._written[step][row]), ring.first(row)
+            if known < first:
+                self._lost(first - known)
+            if max(known, first) >= ring.count:
                 continue
+            start = max(known // CHUNK_POINTS * CHUNK_POINTS, first)
             while start < ring.count:
                 end = (start // CHUNK_POINTS + 1) * CHUNK_POINTS
                 chunks.append(packed(cgroup, step, names, *ring.segment(row, start, end)))
@@ -293,8 +296,10 @@ class NodeSeries:
         with self._lock:
             del self._left[: self._left_told]
             self._left_told = 0
+            ids = dict(self._rows.values())
             for row, step, cgroup_id, count in receipt:
-                self._written[row, step] = cgroup_id, count
+                if ids.get(row) == cgroup_id:
+                    self._written[step][row] = count
 
     def tail(self, cgroup: str, step: int) -> SeriesChunk | None:
         """The points of one tenant that are in memory; None without any."""

@@ -81,18 +81,13 @@ def read_series(
     if per > 1:
         times, policies, values = _averaged(times, policies, values, per)
     times, policies, values = _with_gaps(times, policies, values, seconds * per)
-    columns = as_columns(values)
-    return Series(
-        node, cgroup, asked.since_s, asked.until_s, seconds * per, times, policies, columns
-    )
-
-
-def as_columns(values: Values) -> dict[str, list[float | None]]:
-    """By name; None for what is not known."""
-    return {
+    columns = {
         name: [None if math.isnan(one) else one for one in values[:, at].tolist()]
         for at, name in enumerate(COLUMNS)
     }
+    return Series(
+        node, cgroup, asked.since_s, asked.until_s, seconds * per, times, policies, columns
+    )
 
 
 def _joined(chunks: list[SeriesChunk], asked: Range) -> tuple[list[float], list[str], Values]:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from cachepilot.domain.snapshot import FloatArray, IntArray
 
-POINTS = 300
 GAP_S = 60.0
 """Longer than this, and than two steps, is an outage: its two sides are not to look joined."""
 NAN = float("nan")
@@ -54,9 +53,7 @@ class Ring:
     known of any row takes no memory.
     """
 
-    def __init__(
-        self, width: int, interval_s: float, step_s: float = 0.0, points: int = POINTS
-    ) -> None:
+    def __init__(self, width: int, interval_s: float, points: int, step_s: float = 0.0) -> None:
         self._step_s, self._size = step_s, points
         self._gap_s = max(2 * interval_s, 2 * step_s, GAP_S)
         self._times: FloatArray = np.full(points, NAN)
