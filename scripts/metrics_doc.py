@@ -25,7 +25,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from cachepilot import agent
 from cachepilot.api.metric_families import CONTROL_LOOP, FAMILIES, Described
-from cachepilot.api.metrics import EVENTS, TARGETS
+from cachepilot.api.metrics import EVENTS, TARGETS, VERDICTS
 from cachepilot.node.timing import CYCLE_SECONDS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,8 +75,8 @@ class Row:
 
 
 def _controller_series(described: Described) -> int:
-    """Of one node or tenant: one, or one for each of its promises or events."""
-    several = {"slo": len(TARGETS), "event": len(EVENTS)}
+    """Of one node or tenant: one, or one for each of its SLOs, events or verdicts."""
+    several = {"slo": len(TARGETS), "event": len(EVENTS), "verdict": len(VERDICTS)}
     return max(several.get(label, 1) for label in (*described.labels, ""))
 
 

@@ -48,7 +48,8 @@ _TENANTS = _gauges(
         "read_latency_p99_seconds": "99th percentile of the duration of read calls, last window.",
         "device_reads_per_second": "Reads that reached the device, last window.",
         "trusted": "1 when its curves may be acted on.",
-        "trial_running": "1 while a change is under observation.",
+        "versus_default_ratio": "Throughput, last minute, over what is predicted of the kernel's "
+        "default at its first memory; none where that is not known.",
     },
 )
 _SLOS = [
@@ -78,7 +79,17 @@ _NODES = _gauges(
         "device_reads_per_second": "Reads that its device serves.",
         "device_share_ratio": "Reads served as a share of the capacity.",
         "plan_epoch": "Epoch of the last plan.",
+        "trials_running": "Tenants of which a change is under observation.",
+        "versus_default_ratio": "Weighted geometric mean of those ratios of its tenants.",
+        "versus_default_low_ratio": "Its lower bound, by what predictions may be wrong by.",
+        "versus_default_high_ratio": "Its upper bound.",
     },
+)
+_COMPARED = Described(
+    "cachepilot_node_compared_tenants",
+    "gauge",
+    ("node", "verdict"),
+    "Tenants by their throughput against the kernel's default: gains, pays, same or unknown.",
 )
 FAMILIES: tuple[Described, ...] = (
     Described(
@@ -97,6 +108,7 @@ FAMILIES: tuple[Described, ...] = (
         "Always 1; the labels say what runs there.",
     ),
     *_NODES,
+    _COMPARED,
     Described(
         "cachepilot_node_dropped_events_total",
         "counter",

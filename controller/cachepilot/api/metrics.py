@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exposition for Prometheus, made of the service at every scrape: nothing is kept here."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -11,6 +12,7 @@ from cachepilot import _models
 from cachepilot.api.metric_families import FAMILIES, Family
 from cachepilot.api.service import Service
 from cachepilot.api.shapes.views import NodeView, SloView, TenantView
+from cachepilot.domain.past.comparison import TenantComparison, Verdict, summed
 
 EVENTS = (
     "trial", "kept", "reverted", "abandoned", "refused", "recommended",
@@ -21,6 +23,7 @@ TARGETS = {
     "latency_p99_us": ("cachepilot_slo_target_latency_p99_seconds", SECONDS_PER_US),
     "hit_ratio": ("cachepilot_slo_target_hit_ratio", 1.0),
 }
+VERDICTS = (Verdict.GAINS, Verdict.PAYS, Verdict.SAME, Verdict.UNKNOWN)
 Sample = tuple[str, Sequence[str], float | None]
 """Name of the family, values of its labels, value; None leaves the series out."""
 
@@ -35,9 +38,10 @@ def _slo_samples(labels: Sequence[str], slo: SloView) -> Iterator[Sample]:
 
 
 def _tenant_samples(tenant: TenantView) -> Iterator[Sample]:
-    """At most 30 series: 11 of the tenant, 4 of each of 3 SLOs, and one of each event.
+    """At most 28 series: 10 of the tenant, 4 of each of 3 SLOs, and one of each event.
 
-    None of a tenant whose node is stale: what holds there is not known.
+    None of a tenant whose node is stale: what holds there is not known. `_compared_samples` adds
+    the last of the 29 that a tenant may have of its controller.
     """
     if tenant.stale:
         return
@@ -54,7 +58,6 @@ def _tenant_samples(tenant: TenantView) -> Iterator[Sample]:
     yield prefix + "read_latency_p99_seconds", labels, p99_seconds
     yield prefix + "device_reads_per_second", labels, tenant.device_iops
     yield prefix + "trusted", labels, tenant.trusted
-    yield prefix + "trial_running", labels, tenant.trial is not None
     for slo in tenant.slos:
         yield from _slo_samples(labels, slo)
     for event in EVENTS:
@@ -62,7 +65,7 @@ def _tenant_samples(tenant: TenantView) -> Iterator[Sample]:
         yield "cachepilot_decisions_total", (*labels, event), count
 
 
-def _node_samples(node: NodeView) -> Iterator[Sample]:
+def _node_samples(node: NodeView, trials: int) -> Iterator[Sample]:
     prefix, labels = "cachepilot_node_", (node.name,)
     yield prefix + "info", (*labels, node.kind, node.kernel, node.agent_version), 1
     yield prefix + "connected", labels, node.connected
@@ -84,7 +87,28 @@ def _node_samples(node: NodeView) -> Iterator[Sample]:
         share = node.device_iops / node.device_capacity_iops
     yield prefix + "device_share_ratio", labels, share
     yield prefix + "plan_epoch", labels, node.epoch
+    yield prefix + "trials_running", labels, None if node.stale else trials
     yield prefix + "dropped_events_total", labels, node.dropped_events_total
+
+
+def _compared_samples(tenants: Iterable[TenantComparison]) -> Iterator[Sample]:
+    """What the autopilot brought: a series per tenant, the bounds and the counts per node."""
+    nodes: dict[str, list[TenantComparison]] = {}
+    for one in tenants:
+        nodes.setdefault(one.node, []).append(one)
+        if one.versus_default is not None:
+            labels = (one.node, one.cgroup)
+            yield "cachepilot_tenant_versus_default_ratio", labels, one.versus_default.ratio
+    for node, some in nodes.items():
+        total = summed(node, some)
+        counts = (total.gain, total.pay, total.same, total.unknown)
+        for verdict, count in zip(VERDICTS, counts, strict=True):
+            yield "cachepilot_node_compared_tenants", (node, verdict), count
+        if total.versus_default is not None:
+            prefix, ratio = "cachepilot_node_versus_default_", total.versus_default
+            yield prefix + "ratio", (node,), ratio.ratio
+            yield prefix + "low_ratio", (node,), ratio.low
+            yield prefix + "high_ratio", (node,), ratio.high
 
 
 class ServiceCollector(Collector):
@@ -100,10 +124,13 @@ class ServiceCollector(Collector):
     def _samples(self) -> Iterator[Sample]:
         yield "cachepilot_build_info", (_models.version(),), 1
         yield "cachepilot_store_failing", (), bool(self._service.store_problem())
+        tenants = self._service.tenants()
+        trials = Counter(one.node for one in tenants if one.trial is not None)
         for node in self._service.nodes():
-            yield from _node_samples(node)
-        for tenant in self._service.tenants():
+            yield from _node_samples(node, trials[node.name])
+        for tenant in tenants:
             yield from _tenant_samples(tenant)
+        yield from _compared_samples(self._service.past.compared())
 
     def collect(self) -> Iterable[Metric]:
         """All families, those without a sample too."""
