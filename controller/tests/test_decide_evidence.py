@@ -91,7 +91,7 @@ def test_what_a_policy_read_more_before_it_began_to_gain_does_not_count() -> Non
 
 def test_a_change_costs_what_it_reads_anew_and_at_least_a_share_of_the_cache() -> None:
     seen = plain()
-    some = replace(seen, reread=np.array([0.0, CACHE_PAGES, 10.0]))
+    some = seen._replace(reread=np.array([0.0, CACHE_PAGES, 10.0]))
     least = CONFIG.switch_share * CACHE_PAGES
     assert take(PolicyState(), some).cost.tolist() == [least, CACHE_PAGES, least]
 
@@ -113,7 +113,7 @@ def test_a_gain_counts_as_far_as_its_square_exceeds_that_of_noise() -> None:
 
 def test_the_cheaper_a_change_the_less_evidence_it_needs() -> None:
     saved = np.arange(GROUPS) - 5.0
-    cheap = replace(scattered(saved), cache_pages=40.0, reread=np.array([0.0, 10.0, 10.0]))
+    cheap = scattered(saved)._replace(cache_pages=40.0, reread=np.array([0.0, 10.0, 10.0]))
     leads = [take(PolicyState(), one).lead[1] for one in (scattered(saved), cheap)]
     assert bound(10.0) < bound(COST) and 0 < leads[0] < leads[1]
 
@@ -181,7 +181,7 @@ def test_a_gain_within_the_sampling_error_counts_nothing_and_a_loss_ends_it() ->
 
 def test_where_every_page_is_sampled_there_is_no_sampling_error() -> None:
     saved = np.where(np.arange(GROUPS) == 0, 90.0, 0.0)
-    seen = replace(scattered(saved), rate=1.0)
+    seen = scattered(saved)._replace(rate=1.0)
     assert take(PolicyState(), seen).lead[1] == pytest.approx(90.0)
 
 
@@ -254,7 +254,7 @@ def test_another_rate_of_sampling_leaves_less_known_of_the_others() -> None:
         take(state, plain(), in_force="lru")
         take(state, plain())
     take(states[0], plain())
-    take(states[1], replace(plain(), rate=RATE / 4))
+    take(states[1], plain()._replace(rate=RATE / 4))
     known = [state.calibration.values[SECONDS, 1] for state in states]
     assert known[1] == pytest.approx(known[0] / 4)
 

@@ -161,7 +161,7 @@ def test_a_calibration_that_scatters_confirms_nothing(scatter: float, skew: floa
             seen = world.interval()
             told = seen.counterfactual
             assert told is not None
-            told = replace(told, misses=told.misses * skewed)
+            told = told._replace(misses=told.misses * skewed)
             measured = seen.misses * (1 + scatter * random.standard_normal())
             noisy = replace(seen, misses=measured, counterfactual=told)
             found = step(world.state, noisy, world.config)

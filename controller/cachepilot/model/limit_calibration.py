@@ -21,9 +21,10 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from cachepilot.domain.snapshot import Curves, Demand, FloatArray, IntArray
 from cachepilot.model.calibration import FORGOTTEN_S, PRIOR_S
@@ -280,8 +281,8 @@ def corrected_curves(
     between = _Between(known, sizes)
     rows = between.read(curves.miss_ratio, 1.0)
     if before is None:
-        bars = None if curves.error_bar is None else between.read(curves.error_bar, 0.0)
-        steps = None if curves.step_bar is None else between.steps(curves.step_bar)
+        bars = None if curves.error_bar is None else _single(between.read(curves.error_bar, 0.0))
+        steps = None if curves.step_bar is None else _single(between.steps(curves.step_bar))
     else:
         bars, steps = before.error_bar, before.step_bar
     ratios = np.minimum(np.maximum(rows + shift, 0.0), 1.0)
@@ -290,6 +291,11 @@ def corrected_curves(
             # What is read-only is not copied.
             one.setflags(write=False)
     return Curves(curves.policies, sizes, ratios, bars, steps)
+
+
+def _single(errors: FloatArray) -> npt.NDArray[Any]:
+    """In single precision, as they came: an error needs no more."""
+    return errors.astype(np.float32)
 
 
 class _Between:

@@ -2,7 +2,6 @@
 """What every candidate would have missed in the last interval, from totals of the wire."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from sys import intern
 from typing import NamedTuple
 
@@ -10,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cachepilot.errors import InputError
-from cachepilot.quick_records import quickly_made
 from cachepilot.sizes import PAGE_BYTES
 from cachepilot.v1 import session_pb2 as wire
 
@@ -21,9 +19,7 @@ GROUPS_MAX = 256
 Floats = NDArray[np.float64]
 
 
-@quickly_made
-@dataclass(frozen=True)
-class Counterfactual:
+class Counterfactual(NamedTuple):
     """One interval of one tenant, in pages.
 
     `misses` has the shape (policies, groups); `reread` are the pages that a swap to each policy

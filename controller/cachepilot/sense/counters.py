@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray
 from cachepilot.domain.units import US_PER_S
-from cachepilot.quick_records import quickly_made
 from cachepilot.sense.latency import quantiles_us
 
 NAN = float("nan")
@@ -41,9 +40,7 @@ class Totals(NamedTuple):
 ACCESSES, MISSES, OPS, BLOCK_READS, READ_CALLS, READ_TIME = range(len(Totals._fields))
 
 
-@quickly_made
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """One interval of one tenant. `read_us` is the mean time of a read call, None without any.
 
     `reads_per_call` are the device reads that it waited for.
@@ -67,9 +64,7 @@ class Pages(NamedTuple):
     reads: int = 0
 
 
-@quickly_made
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """The smoothed readings of a tenant: per second, but for the miss ratio and the p99."""
 
     ops: float

@@ -26,7 +26,7 @@ from cachepilot.v1 import session_pb2 as wire
 
 SERIES_CYCLES = 60
 """The time series of a tenant are stored once in so many cycles: a crash loses no more."""
-LATENCY_STEP_S, LATENCY_LOOKS = 10.0, 7
+LATENCY_STEP_S, LATENCY_LOOKS = 20.0, 4
 """Histograms are kept every so many seconds, so many of them: what is shown spans a minute."""
 COUNTS_WRAP = 1 << 32
 NAMES_MAX = 1 << 15

@@ -62,8 +62,9 @@ class Ring:
         self._policies: Codes = np.zeros((0, points), np.uint16)
         self._since: IntArray = np.zeros(0, np.int64)
         self._policy: Codes = np.zeros(0, np.uint16)
-        self._sums: FloatArray = np.zeros((0, width))
-        self._known: npt.NDArray[np.int32] = np.zeros((0, width), np.int32)
+        summed = width if step_s else 0
+        self._sums: FloatArray = np.zeros((0, summed))
+        self._known: npt.NDArray[np.int32] = np.zeros((0, summed), np.int32)
         self._count = 0
         self._begun_s: float | None = None
         self._last_s: float | None = None
@@ -100,7 +101,8 @@ class Ring:
         if self._known.any():
             self._flush(last_s)
         self._begun_s = None
-        self._add((last_s + time_s) / 2, np.arange(len(self._sums)), np.full_like(self._sums, NAN))
+        shape = len(self._sums), len(self._codes)
+        self._add((last_s + time_s) / 2, np.arange(shape[0]), np.full(shape, NAN))
 
     def _flush(self, time_s: float) -> None:
         means = np.where(self._known > 0, self._sums / np.maximum(self._known, 1), NAN)
