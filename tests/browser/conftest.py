@@ -80,7 +80,7 @@ def begin(folder: Path, agent: bool = True, **more: str) -> Autopilot:
         more.get("objectives", OBJECTIVES),
         more.get("tenants", KV + LOOP),
         node=NODE,
-        controller=FAST + more.get("controller", ""),
+        controller=more.get("interval", FAST) + more.get("controller", ""),
     )
     if "token" in more:
         found.http.headers["Authorization"] = f"Bearer {more['token']}"

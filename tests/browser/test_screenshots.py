@@ -12,7 +12,7 @@ from autopilot_processes import Autopilot
 from PIL import Image, ImageStat
 from playwright.sync_api import Page, expect
 
-from .conftest import Open, begin, end
+from .conftest import FAST, Open, begin, end
 
 ROOT = Path(__file__).resolve().parents[2]
 SIMULATION = (ROOT / "configs" / "simulation.toml").read_text("utf-8")
@@ -47,15 +47,18 @@ SIZE_MAX = 200 << 10
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Autopilot]:
-    found = begin(tmp_path_factory.mktemp("pictures"), objectives=OBJECTIVES, tenants=TENANTS)
-    for _ in range(15 if os.environ.get(KEPT) else 3):
+    # Slow enough for every interval of five minutes to be shown, where pictures are kept.
+    interval = "interval_ms = 500\n" if os.environ.get(KEPT) else FAST
+    folder = tmp_path_factory.mktemp("pictures")
+    found = begin(folder, objectives=OBJECTIVES, tenants=TENANTS, interval=interval)
+    for _ in range(12 if os.environ.get(KEPT) else 3):
         found.pass_intervals(20)
     yield found
     end(found)
 
 
 def _is_well(row: dict[str, Any]) -> bool:
-    """A tenant as it is most of the time: trusted, its promise kept, nothing on trial."""
+    """A tenant as it is most of the time: trusted, its SLO met, nothing on trial."""
     is_met = [slo["met"] for slo in row["slos"]] == [True]
     return bool(row["trusted"]) and is_met and row["trial"] is None and not row["stale"]
 
@@ -72,6 +75,8 @@ def test_a_picture(
     if name == "what-if":
         page.get_by_label("Limit of /tenants/kv", exact=True).fill(str(96 << 20))
         expect(page.get_by_test_id("then /tenants/kv")).to_have_text(re.compile(r"\d"))
+        page.get_by_role("button", name="Apply").click()
+        expect(page.get_by_role("dialog")).to_contain_text("/tenants/kv: limit 96 MiB")
     if name == "changes":
         page.get_by_role("button", name="details: ").last.click()
         expect(page.get_by_text("Why:").first).to_be_visible()
@@ -95,6 +100,35 @@ def test_a_picture_of_a_phone(shown: Autopilot, open_page: Open, tmp_path: Path)
     page = open_page(shown.address, width=PHONE_PX)
     expect(page.locator("main table tbody tr").first).to_be_visible()
     _take(page, "phone", "light", tmp_path)
+
+
+def test_a_picture_of_an_slo_that_is_missed(
+    shown: Autopilot, open_page: Open, tmp_path: Path
+) -> None:
+    asked = {"cgroup": "/tenants/reports", "hit_ratio": 0.99}
+    shown.http.post("/objectives", json=asked).raise_for_status()
+    slos = [{"met": False}]
+    shown.until(lambda: [{"met": one["met"]} for one in _slos(shown)] == slos)
+    page = open_page(shown.address)
+    expect(page.locator("main .loud", has_text="missed").first).to_be_visible()
+    _take(page, "missed", "light", tmp_path)
+
+
+def _slos(shown: Autopilot) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = shown.tenants()["/tenants/reports"]["slos"]
+    return found
+
+
+def test_a_picture_of_a_recommendation(open_page: Open, tmp_path: Path) -> None:
+    objectives = '[[tenant]]\ncgroup = "*"\nmode = "recommend"\n'
+    advised = begin(tmp_path, objectives=objectives, tenants=TENANTS)
+    try:
+        advised.until(lambda: advised.tenants()["/tenants/kv"]["recommendation"])
+        page = open_page(advised.address, PAGES["tenant"])
+        expect(page.get_by_role("heading", name="Recommended")).to_be_visible()
+        _take(page, "recommendation", "light", tmp_path)
+    finally:
+        end(advised)
 
 
 def test_a_picture_of_a_fleet_without_nodes(tmp_path: Path, open_page: Open) -> None:

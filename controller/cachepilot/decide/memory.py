@@ -21,6 +21,7 @@ from cachepilot.decide.memory_state import (
     MemoryTenant,
 )
 from cachepilot.domain.decisions import Decision, Event
+from cachepilot.readable import number
 from cachepilot.sizes import PAGE_BYTES, human_bytes
 
 PARTS = 16
@@ -223,5 +224,5 @@ def _why(one: MemoryTenant) -> str:
         return "to meet its SLO in most intervals"
     if one.below > one.below_planned:
         return "which it keeps"
-    now, then = one.measured.ops, one.predicted.ops
-    return f"{now:.4g} -> {then:.4g} ops/s predicted"
+    now, then = one.measured.ops or 0.0, one.predicted.ops or 0.0
+    return f"{number(now, 4)} -> {number(then, 4)} ops/s predicted"
