@@ -26,7 +26,7 @@ from typer.main import get_command
 from cachepilot import agent, cli
 from cachepilot.api.app import create_app
 from cachepilot.api.service import Service
-from cachepilot.node.changes import Changes
+from cachepilot.node.shown.changes import Changes
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"

@@ -26,7 +26,7 @@ from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.planned import Held
 from cachepilot.domain.slos import VERDICTS
 from cachepilot.errors import InputError
-from cachepilot.node.changes import Changes
+from cachepilot.node.shown.changes import Changes
 from cachepilot.plan.explanation import Explanation, RankedPolicy
 from cachepilot.sense.wire_curves import value_at
 

@@ -17,7 +17,7 @@ from cachepilot.api.serving import events as module
 from cachepilot.api.serving.events import PENDING_MAX, Client, Events
 from cachepilot.fleet.access import Access
 from cachepilot.fleet.role import Role
-from cachepilot.node.changes import Changes, Topic
+from cachepilot.node.shown.changes import Changes, Topic
 
 PATH = "/api/v1/events"
 

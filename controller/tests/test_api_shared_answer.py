@@ -14,7 +14,7 @@ from cachepilot.api.app import create_app
 from cachepilot.api.serving.shared_answer import FRESH_S, SharedAnswer
 from cachepilot.api.shapes.questions import Consolidation
 from cachepilot.errors import InputError
-from cachepilot.node.changes import Topic
+from cachepilot.node.shown.changes import Topic
 
 MANY = 50
 WAIT_S = 10.0

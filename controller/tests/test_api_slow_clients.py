@@ -12,7 +12,7 @@ from fake_service import FakeService
 from served import served
 
 from cachepilot.api.serving.timed_headers import TimedHeaders
-from cachepilot.node.changes import Topic
+from cachepilot.node.shown.changes import Topic
 
 SHORT_S, DEADLINE_S = 0.5, 60.0
 BODY = json.dumps({"cgroup": "/db", "policy": "lfu"}).encode()

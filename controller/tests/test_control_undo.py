@@ -14,7 +14,7 @@ from cachepilot.domain.decisions import Decision, Event, Setting
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.past.change import ChangeKind, ChangeRow, ChangeState
 from cachepilot.errors import ConflictError, InputError
-from cachepilot.node.changes import Topic
+from cachepilot.node.shown.changes import Topic
 from cachepilot.store.stated import CHANGES_MAX
 from cachepilot.store.store import Store
 

@@ -23,7 +23,7 @@ from cachepilot.api.shapes.errors import ErrorShape
 from cachepilot.api.shapes.shape import Shape
 from cachepilot.errors import ConflictError, InputError
 from cachepilot.fleet.access import Access
-from cachepilot.node.changes import Topic
+from cachepilot.node.shown.changes import Topic
 from cachepilot.store.failures import StoreFailedError
 
 REFUSALS: dict[int | str, dict[str, Any]] = {

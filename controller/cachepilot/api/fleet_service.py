@@ -25,7 +25,7 @@ from cachepilot.domain.recorded import RecordedDecision
 from cachepilot.domain.what_if import WhatIf as Question
 from cachepilot.errors import InputError
 from cachepilot.fleet.fleet import Fleet
-from cachepilot.node.changes import Changes
+from cachepilot.node.shown.changes import Changes
 from cachepilot.node.shown.in_force import changed, is_in_force, why_not
 from cachepilot.node.shown.report import Report
 from cachepilot.plan.consolidation.consolidate import consolidate

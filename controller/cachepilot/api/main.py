@@ -32,7 +32,7 @@ from cachepilot.fleet.scrape import Scraper
 from cachepilot.fleet.server import FleetServer
 from cachepilot.fleet.silence import SilenceWatch
 from cachepilot.fleet.tls import check_tls, http_options
-from cachepilot.node.changes import Topic
+from cachepilot.node.shown.changes import Topic
 from cachepilot.store.failures import StoreError, StoreFailedError
 from cachepilot.store.store import Store
 

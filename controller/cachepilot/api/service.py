@@ -23,7 +23,7 @@ from cachepilot.domain.past.budget import Budget
 from cachepilot.domain.past.change import ChangeFilter
 from cachepilot.domain.past.comparison import TenantComparison, Verdict
 from cachepilot.errors import InputError
-from cachepilot.node.changes import Changes
+from cachepilot.node.shown.changes import Changes
 
 NAMES_SHOWN = 10
 

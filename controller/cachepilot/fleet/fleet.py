@@ -18,8 +18,9 @@ from cachepilot.fleet.audit import stated as audit
 from cachepilot.fleet.audit.refusals import Refusals
 from cachepilot.fleet.config import ControllerConfig
 from cachepilot.fleet.rivals import Rivals
-from cachepilot.node.changes import Changes, Topic
-from cachepilot.node.loop import Asked, NodeLoop
+from cachepilot.node.asked import Asked
+from cachepilot.node.loop import NodeLoop
+from cachepilot.node.shown.changes import Changes, Topic
 from cachepilot.node.timing import forget_node
 from cachepilot.sense.collect import Scraped
 from cachepilot.store.failures import StoreFailedError

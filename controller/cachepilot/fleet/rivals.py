@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cachepilot.node.changes import Changes, Topic
+from cachepilot.node.shown.changes import Changes, Topic
 
 LOG = logging.getLogger(__name__)
 FORGOTTEN_S = 60.0

@@ -5,7 +5,7 @@ import asyncio
 import logging
 
 from cachepilot.fleet.fleet import Fleet
-from cachepilot.node.changes import Topic
+from cachepilot.node.shown.changes import Topic
 
 LOG = logging.getLogger(__name__)
 

@@ -10,18 +10,17 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from cachepilot.domain.decisions import Decision, Event, Setting
 from cachepilot.domain.objectives.objective import Objectives
-from cachepilot.domain.objectives.pins import Pin, with_pins
 from cachepilot.domain.units import BYTES_MAX
 from cachepilot.node import node_state
 from cachepilot.node.acting.apply import Applier, named_tasks
 from cachepilot.node.acting.rollbacks import rollbacks
 from cachepilot.node.advisor import Advisor
-from cachepilot.node.changes import Changes, Topic
+from cachepilot.node.asked import Asked, AskedOfNode
 from cachepilot.node.collector import Collector
 from cachepilot.node.deciding.calibrated import calibrated, certain, first_misses
 from cachepilot.node.deciding.config import NodeConfig
@@ -35,12 +34,12 @@ from cachepilot.node.plan_step import Planned, held_fast, plan_step
 from cachepilot.node.protection import protected
 from cachepilot.node.records import Records
 from cachepilot.node.series.node_series import NodeSeries
+from cachepilot.node.shown.changes import Changes, Topic
 from cachepilot.node.shown.evidence import Evidence
-from cachepilot.node.shown.report import LastDecision, Report, slo_views, trial_views
+from cachepilot.node.shown.report import Published, Report, slo_views, trial_views
 from cachepilot.node.shown.targets import Targets
 from cachepilot.node.timing import CYCLE_SECONDS, CYCLES_FAILED, SERIES_LOST, timed
 from cachepilot.sense.collect import Collected, Scraped
-from cachepilot.sense.conditions import workloads_of
 from cachepilot.sense.node_scrape import LOOPBACK, NodeScrape
 from cachepilot.sizes import pages_down
 from cachepilot.store.journal import NodeRow
@@ -52,14 +51,6 @@ ACKS_MAX = 64
 """Acknowledgements that wait for the next cycle; older ones are dropped and counted."""
 SAVE_CYCLES = 10
 """Windows of SLOs are stored once in so many cycles."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What operators ask of all nodes, at one time."""
-
-    objectives: Objectives
-    pins: tuple[Pin, ...] = ()
 
 
 class NodeLoop:
@@ -82,14 +73,13 @@ class NodeLoop:
         self.hello = node_state.restored_hello(row, store)
         self.last_seen_s, self.heard_s = row.last_seen_s, row.heard_s
         self.connected = False
-        self._report: Report | None = None
-        self._to_publish: Callable[[], None] | None = None
-        self._publishing = threading.Lock()
+        self._published = Published()
         lost = SERIES_LOST.labels(row.name).inc
         self.series = NodeSeries(config.interval_ms / 1000, lost)
         self.acks_dropped_total = 0
         self._changes = Changes() if changes is None else changes
-        self._config, self._store, self._asked = config, store, asked
+        self._config, self._store = config, store
+        self._asked = AskedOfNode(row.name, asked)
         self.interval_s = config.interval_ms / 1000
         self.freshness = Freshness(self.interval_s, clock)
         self._scraped = NodeScrape(scraped)
@@ -101,15 +91,11 @@ class NodeLoop:
         log, alpha = self._keeper.changes, config.decide.alpha
         self._evidence = Evidence(log, self.interval_s, alpha)
         self._applier = Applier(config)
-        self._obeyed = (Asked(Objectives()), Objectives())
-        self._among = (Asked(Objectives()), Asked(Objectives()))
         self._targets = Targets()
         self._acks: deque[wire.Ack] = deque(maxlen=ACKS_MAX)
         self._epochs = Epochs(row.name, store, self._keeper)
         self._records = Records(row.name, store)
-        self._last: dict[str, LastDecision] = {}
-        for one in reversed(store.history(None, row.name, 1000)):
-            self._last[one.cgroup] = LastDecision(f"{one.event}: {one.why}", one.time_s)
+        self._published.note(reversed(store.history(None, row.name, 1000)))
         self._cycles = 0
         self._was_moving = False
         self._turn = threading.Lock()
@@ -120,11 +106,7 @@ class NodeLoop:
 
         From any thread: the next cycle waits for it, and changes what it is made of only then.
         """
-        with self._publishing:
-            publish, self._to_publish = self._to_publish, None
-            if publish is not None:
-                publish()
-            return self._report
+        return self._published.report
 
     @property
     def epoch(self) -> int:
@@ -164,48 +146,33 @@ class NodeLoop:
         _ = self.report  # Of the cycle before: it looks at what this one changes.
         started = time.perf_counter()
         try:
-            asked = self._asked_among(seen)
+            asked = self._asked.among(seen.tenants)
             plan.named_tasks.extend(named_tasks(seen, asked.objectives))
             plan.actions.extend(self._run(seen, epoch, asked))
         except Exception as error:
-            self._fail(seen, epoch, error)
+            self._published.fail(self._failed(seen, epoch, error))
         CYCLE_SECONDS.observe(time.perf_counter() - started)
         return plan
 
-    def _fail(self, seen: wire.Snapshot, epoch: int, error: Exception) -> None:
-        """Shows a problem beside what was last known; nothing of this cycle is kept."""
+    def _failed(self, seen: wire.Snapshot, epoch: int, error: Exception) -> Report:
+        """A problem beside what was last known; nothing of this cycle is kept."""
         CYCLES_FAILED.labels(self.name).inc()
         self._keeper.forget()
         LOG.error("node %s: the cycle of epoch %d failed", self.name, epoch, exc_info=error)
         problem = f"{type(error).__name__}: {error}"
-        last = self._report
-        if last is not None:
-            self._report = Report(
-                last.collected, None, last.objectives, epoch, problem, last.slos, last.trials,
-                dict(self._last), last.decisions,
-            )  # fmt: skip
-            return
+        found = self._published.failed(epoch, problem)
+        if found is not None:
+            return found
         empty = wire.Snapshot(time_us=seen.time_us, budget_bytes=min(seen.budget_bytes, BYTES_MAX))
         collected = Collector(self.name).collect(empty, epoch, Objectives())
-        self._report = Report(collected, None, Objectives(), epoch, problem)
-
-    def _asked_among(self, seen: wire.Snapshot) -> Asked:
-        """What is asked where these are the workloads; the same object while neither changes."""
-        stated, asked = self._among
-        now = self._asked()
-        base = now.objectives if now is not stated else asked.objectives
-        objectives = base.among(workloads_of(seen.tenants))
-        if now is not stated or objectives is not asked.objectives:
-            asked = now if objectives is now.objectives else replace(now, objectives=objectives)
-            self._among = now, asked
-        return asked
+        return Report(collected, None, Objectives(), epoch, problem)
 
     def _run(self, seen: wire.Snapshot, epoch: int, asked: Asked) -> list[wire.Action]:
         config = self._config
         with timed("collect"):
             collected = self._collector.collect(seen, epoch, asked.objectives)
         step_bytes = pages_down(int(config.planner.movement_share * seen.budget_bytes))
-        stated, decider = self._with_pins(asked), self._decider
+        stated, decider = self._asked.with_pins(asked), self._decider
         decisions = self._acknowledged(collected)
         with timed("observe"):
             decisions += decider.observe(collected, stated)
@@ -248,7 +215,7 @@ class NodeLoop:
                 wishes = rollbacks(wishes, ordered, state.tenants, state.memory.restore)
             sent = self._applier.actions(collected, wishes, objectives, epoch, state, ordered)
         made = (collected, planned, stated, epoch)
-        self._to_publish = partial(self._publish, seen, *made)
+        self._published.later(partial(self._publish, seen, *made))
         return sent
 
     def _bounded(self, collected: Collected, objectives: Objectives) -> Collected:
@@ -264,14 +231,9 @@ class NodeLoop:
 
     def _wait_us(self) -> float:
         """What a device read waits, as the last plan had it."""
-        plan = None if self._report is None else self._report.plan
+        last = self._published.latest
+        plan = None if last is None else last.plan
         return 0.0 if plan is None else plan.device_wait_us
-
-    def _with_pins(self, asked: Asked) -> Objectives:
-        """What is asked of this node; recreated only when it changes."""
-        if asked is not self._obeyed[0]:
-            self._obeyed = asked, with_pins(asked.objectives, asked.pins, self.name)
-        return self._obeyed[1]
 
     def _acknowledged(self, collected: Collected) -> list[Decision]:
         """Takes what the node said of earlier plans in; limits that it refused are told."""
@@ -301,10 +263,7 @@ class NodeLoop:
 
         False when they could not be stored; then the plan may begin nothing.
         """
-        for one in decisions:
-            self._last[one.cgroup] = LastDecision(f"{one.event}: {one.why}", one.time_s)
-        for cgroup in self._last.keys() - collected.seen.keys():
-            del self._last[cgroup]
+        self._published.note(decisions, collected.seen.keys())
         self._keeper.windows.take_all(collected, objectives)
         state = self._decider.state
         self._keeper.baselines.take(collected, state.tenants)
@@ -325,12 +284,12 @@ class NodeLoop:
         planned: Planned,
         objectives: Objectives,
         epoch: int,
-    ) -> None:
-        """Makes the report of a cycle: once its plan is sent, or when somebody asks for it."""
+    ) -> Report:
+        """The report of a cycle: made once its plan is sent, or when somebody asks for it."""
         try:
-            self._report = self._made(collected, planned, objectives, epoch)
+            return self._made(collected, planned, objectives, epoch)
         except Exception as error:
-            self._fail(seen, epoch, error)
+            return self._failed(seen, epoch, error)
 
     def _made(
         self,
@@ -349,7 +308,7 @@ class NodeLoop:
             problem=planned.problem or self._keeper.problem,
             slos=slo_views(collected, told, objectives, self._keeper.windows),
             trials=trial_views(self._decider.state, collected),
-            last=dict(self._last),
+            last=dict(self._published.last),
             decisions=self._keeper.totals.shown(),
             advice=self._advisor.advice,
         )

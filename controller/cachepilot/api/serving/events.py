@@ -14,7 +14,7 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from cachepilot.errors import InputError
-from cachepilot.node.changes import Changes, Topic
+from cachepilot.node.shown.changes import Changes, Topic
 
 CLIENTS_MAX = 256
 PENDING_MAX = 256

@@ -12,7 +12,7 @@ from cachepilot.domain.objectives.pins import Pin
 from cachepilot.domain.objectives.table import objective_table
 from cachepilot.domain.past.actor import Actor
 from cachepilot.domain.past.change import ChangeKind, ChangeRow, ChangeState, by_actor
-from cachepilot.node.loop import Asked
+from cachepilot.node.asked import Asked
 from cachepilot.readable import apart, moment
 from cachepilot.sizes import UNITS_BYTES, human_bytes
 

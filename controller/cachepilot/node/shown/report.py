@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one cycle left to be looked at: whole, and never changed once it is published."""
 
-from dataclasses import dataclass, field
+import threading
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass, field, replace
 
+from cachepilot.domain.decisions import Decision
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.planned import Plan
-from cachepilot.domain.recorded import RunningTrial
+from cachepilot.domain.recorded import RecordedDecision, RunningTrial
 from cachepilot.domain.slos import SloStatus
 from cachepilot.node.deciding.decider import NodeState
 from cachepilot.node.shown.advice import Advice
@@ -39,6 +42,52 @@ class Report:
     """Totals by cgroup and event."""
     advice: Advice | None = None
     """None where nothing is recommended to anybody."""
+
+
+class Published:
+    """The last report, from any thread; `last` are the last decisions by cgroup, oldest first."""
+
+    def __init__(self) -> None:
+        self.last: dict[str, LastDecision] = {}
+        self.latest: Report | None = None
+        """The last report that was made."""
+        self._make: Callable[[], Report] | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def report(self) -> Report | None:
+        """Of the last cycle; made now if nobody has looked yet."""
+        with self._lock:
+            make, self._make = self._make, None
+            if make is not None:
+                self.latest = make()
+            return self.latest
+
+    def later(self, make: Callable[[], Report]) -> None:
+        """A cycle ended, of which `make`, which raises nothing, makes the report."""
+        self._make = make
+
+    def fail(self, report: Report) -> None:
+        """A cycle failed: `report` has its problem."""
+        self.latest = report
+
+    def failed(self, epoch: int, problem: str) -> Report | None:
+        """What was last known beside a problem; None while nothing is."""
+        known = self.latest
+        if known is None:
+            return None
+        return replace(
+            known, plan=None, epoch=epoch, problem=problem, last=dict(self.last), advice=None
+        )
+
+    def note(
+        self, decisions: Iterable[Decision | RecordedDecision], there: Set[str] | None = None
+    ) -> None:
+        """Decisions of a cycle; those about tenants that are not `there` are forgotten."""
+        for one in decisions:
+            self.last[one.cgroup] = LastDecision(f"{one.event}: {one.why}", one.time_s)
+        for cgroup in set() if there is None else self.last.keys() - there:
+            del self.last[cgroup]
 
 
 def trial_views(state: NodeState, collected: Collected) -> dict[str, RunningTrial]:
