@@ -2,7 +2,7 @@
 //! What runs on a node: it watches cgroups, learns their miss ratio curves, and gives them eviction
 //! policies and limits that outlive this process.
 
-mod bpf;
+pub mod bpf;
 pub mod cachestat;
 pub mod cgroup;
 pub mod config;

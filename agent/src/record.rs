@@ -120,7 +120,8 @@ impl Recorder {
         self.tracked.iter().for_each(|&id| self.sampler.forget(id));
         self.step(&mut writer)?;
         let missing = self.sampler.parts().iter().filter_map(|p| p.missing.clone()).collect();
-        let (counts, losses) = (self.sampler.counts(SLOT)?, self.sampler.losses()?);
+        let (counts, losses) =
+            (self.sampler.counts()?.remove(&SLOT).unwrap_or_default(), self.sampler.losses()?);
         let (elsewhere, removals) = (self.elsewhere, self.removals);
         Ok(Recorded { records: writer.finish()?, counts, elsewhere, removals, losses, missing })
     }

@@ -30,6 +30,9 @@ struct tenant_counts {
 	u64 latency[LATENCY_BUCKETS];
 };
 
+/* Tenants whose counts are in one map. */
+#define COUNTS_PART 16
+
 /* What could not be seen: events without room, pages not looked at, calls not followed. */
 struct losses {
 	u64 dropped_events;
@@ -51,6 +54,15 @@ struct cgroup_share {
 struct watch_request {
 	u64 cgroup;
 	u64 threshold;
+};
+
+/* Cgroups whose counts are read at once. */
+#define READ_AT_ONCE 64
+
+/* Those whose counts are wanted. */
+struct counts_request {
+	u64 count;
+	u64 cgroups[READ_AT_ONCE];
 };
 
 /* The kernel's CACHE_EXT_WRITE and CACHE_EXT_MMAP. */

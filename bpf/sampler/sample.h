@@ -23,12 +23,23 @@ struct task_state {
 	s64 spliced_from;
 };
 
-/* The agent sizes this before loading. */
-struct {
+/* Counts of tenants by the low bits of their slots. */
+struct counts_part {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(key_size, sizeof(u32));
+	__uint(value_size, sizeof(struct tenant_counts));
+	__uint(max_entries, COUNTS_PART);
+};
+
+/*
+ * Counts take 1 KiB for each tenant and CPU, so there are parts for the slots in use and no others:
+ * the agent makes and removes them, and says before loading how many there may be.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__type(key, u32);
-	__type(value, struct tenant_counts);
-	__uint(max_entries, 1024);
+	__uint(max_entries, 1);
+	__array(values, struct counts_part);
 } counts SEC(".maps");
 
 struct {
@@ -40,9 +51,11 @@ struct {
 
 static __always_inline struct tenant_counts *counts_of(const struct cgroup_entry *entry)
 {
-	u32 slot = entry->slot;
+	u32 part = entry->slot / COUNTS_PART;
+	u32 place = entry->slot % COUNTS_PART;
+	void *of_part = bpf_map_lookup_elem(&counts, &part);
 
-	return bpf_map_lookup_elem(&counts, &slot);
+	return of_part ? bpf_map_lookup_elem(of_part, &place) : NULL;
 }
 
 /* The state of the current task; made when `create` is set and there is none. */

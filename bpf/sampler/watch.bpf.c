@@ -33,11 +33,23 @@ struct cache_ext_call {
 
 #pragma clang attribute pop
 
-/* Where `read_counts` leaves what it found. */
+/* What `read_counts` found: of each cgroup its counts, and what the kernel said. */
+struct counts_answer {
+	struct cache_ext_counts counts[READ_AT_ONCE];
+	s64 status[READ_AT_ONCE];
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__type(key, u32);
-	__type(value, struct cache_ext_counts);
+	__type(value, struct counts_request);
+	__uint(max_entries, 1);
+} asked SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__type(key, u32);
+	__type(value, struct counts_answer);
 	__uint(max_entries, 1);
 } answer SEC(".maps");
 
@@ -57,9 +69,14 @@ SEC("syscall")
 int read_counts(struct watch_request *request)
 {
 	u32 zero = 0;
-	struct cache_ext_counts *counts = bpf_map_lookup_elem(&answer, &zero);
+	struct counts_request *wanted = bpf_map_lookup_elem(&asked, &zero);
+	struct counts_answer *found = bpf_map_lookup_elem(&answer, &zero);
 
-	return counts ? bpf_cache_ext_counts(request->cgroup, counts) : -1;
+	if (!wanted || !found)
+		return -1;
+	for (u32 i = 0; i < READ_AT_ONCE && i < wanted->count; i++)
+		found->status[i] = bpf_cache_ext_counts(wanted->cgroups[i], &found->counts[i]);
+	return 0;
 }
 
 /* Accesses of whatever else is watched are somebody else's. */

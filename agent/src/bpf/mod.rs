@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What every BPF object needs, and the sampler: programs, maps, links.
 
+pub mod counted;
 pub mod event;
 pub mod link;
 pub mod messages;

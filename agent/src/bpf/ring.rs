@@ -85,7 +85,7 @@ impl Ring {
     pub fn losses(&self, object: &Object) -> Result<Losses> {
         let found = map_of(object, "losses")?.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
         let cpus = found.map_err(|e| Error::Sampler(format!("losses: {e}")))?;
-        let mut losses = Losses::from_cpus(cpus.unwrap_or_default().iter());
+        let mut losses = Losses::from_cpus(cpus.unwrap_or_default().iter().map(Vec::as_slice));
         let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         losses.dropped_events += pending.dropped.values().sum::<u64>();
         Ok(losses)

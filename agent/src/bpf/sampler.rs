@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The sampler in the kernel: loaded, attached as far as this kernel allows, and read.
 
+use super::counted;
 use super::event::Event;
-use super::ring::{Ring, kernel_types, map_of, recursions};
-use super::sampler_layout::{self as layout, Counts, Losses};
+use super::ring::{Ring, kernel_types, recursions};
+use super::sampler_layout::{Counts, Losses};
 use super::sampler_load::{SamplerSizes, load};
 use super::sampler_parts::{PARTS, Part, Programs, Target, choose, functions};
 use super::shares;
 use crate::error::{Error, Result};
-use libbpf_rs::{Link, Map, MapCore, MapFlags, Object};
+use libbpf_rs::{Link, Object};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 
 /// `bpf/sampler`, compiled; empty when there was no compiler.
@@ -29,6 +31,7 @@ pub struct Sampler {
     links: Vec<Link>,
     object: Object,
     parts: Vec<PartState>,
+    counted: counted::Parts,
     cpus: usize,
 }
 
@@ -55,7 +58,7 @@ impl Sampler {
         }
         let ring = Ring::of(&object).map_err(failed)?;
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed)?;
-        Ok(Self { ring, links, object, parts, cpus })
+        Ok(Self { ring, links, object, parts, counted: counted::Parts::default(), cpus })
     }
 
     /// What works here and what does not.
@@ -70,6 +73,7 @@ impl Sampler {
     /// # Errors
     /// What the kernel says; too many cgroups among it.
     pub fn track(&self, cgroup_id: u64, slot: u32, threshold: u64) -> Result<()> {
+        self.counted.open(&self.object, self.cpus, slot)?;
         shares::track(&self.object, cgroup_id, slot, threshold)
     }
 
@@ -78,25 +82,20 @@ impl Sampler {
         self.ring.forget(&self.object, cgroup_id);
     }
 
-    /// Sets the counts of a slot to zero, before it is given to a tenant.
+    /// Forgets what was counted in a slot, with the memory that it took.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn clear(&self, slot: u32) -> Result<()> {
-        let zeros = vec![vec![0; layout::COUNTS_BYTES]; self.cpus];
-        self.map("counts")?
-            .update_percpu(&slot.to_ne_bytes(), &zeros, MapFlags::ANY)
-            .map_err(|e| Error::Sampler(format!("counts of slot {slot}: {e}")))
+        self.counted.close(&self.object, slot)
     }
 
-    /// What was counted in a slot.
+    /// What was counted in each slot in which a cgroup was tracked.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn counts(&self, slot: u32) -> Result<Counts> {
-        let found = self.map("counts")?.lookup_percpu(&slot.to_ne_bytes(), MapFlags::ANY);
-        let cpus = found.map_err(|e| Error::Sampler(format!("counts of slot {slot}: {e}")))?;
-        Ok(Counts::from_cpus(cpus.unwrap_or_default().iter()))
+    pub fn counts(&self) -> Result<HashMap<u32, Counts>> {
+        self.counted.read(self.cpus)
     }
 
     /// Takes the events that have come since the last time, oldest first.
@@ -123,10 +122,6 @@ impl Sampler {
     /// What the kernel says.
     pub fn losses_of(&self, cgroup_id: u64) -> Result<Losses> {
         Ok(self.ring.losses_of(&self.object, cgroup_id)?.0)
-    }
-
-    fn map(&self, name: &str) -> Result<Map<'_>> {
-        map_of(&self.object, name)
     }
 }
 
@@ -186,6 +181,7 @@ pub(super) fn attach_one(
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::sampler_layout as layout;
     use super::*;
     use libbpf_rs::ObjectBuilder;
     use libbpf_rs::btf::{Btf, HasSize, types as kinds};
@@ -202,7 +198,6 @@ pub(super) mod tests {
         let dir = tempfile::tempdir().unwrap();
         let types = types(dir.path());
         for (name, bytes) in [
-            ("tenant_counts", layout::COUNTS_BYTES),
             ("cgroup_entry", layout::ENTRY_BYTES),
             ("losses", layout::LOSSES_BYTES),
             ("cgroup_share", layout::SHARE_BYTES),

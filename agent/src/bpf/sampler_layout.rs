@@ -14,6 +14,15 @@ pub const REQUEST_BYTES: usize = 16;
 /// Bytes of the kernel's `struct cache_ext_counts`: counts, pages not looked at, calls whose
 /// duration is not known yet.
 pub const KERNEL_COUNTS_BYTES: usize = COUNTS_BYTES + 2 * WORD;
+/// Tenants whose counts are in one map, `COUNTS_PART`.
+pub const COUNTS_PART: u32 = 16;
+/// Cgroups whose counts the kernel is asked for at once.
+pub const READ_AT_ONCE: usize = 64;
+/// Bytes of `struct counts_request`: how many, and which.
+pub const COUNTS_REQUEST_BYTES: usize = (1 + READ_AT_ONCE) * WORD;
+#[cfg(test)]
+/// Bytes of `struct counts_answer`: counts of all, then what the kernel said of each.
+pub const COUNTS_ANSWER_BYTES: usize = READ_AT_ONCE * (KERNEL_COUNTS_BYTES + WORD);
 /// Bytes of `struct losses`.
 pub const LOSSES_BYTES: usize = 3 * WORD;
 /// Bytes of `struct cgroup_share`.
@@ -47,7 +56,7 @@ pub struct Counts {
 
 impl Default for Counts {
     fn default() -> Self {
-        Self::from_cpus([].iter())
+        Self::from_cpus(std::iter::empty())
     }
 }
 
@@ -73,9 +82,9 @@ impl Counts {
     /// `None` when there are too few bytes.
     #[must_use]
     pub fn from_kernel(bytes: &[u8]) -> Option<(Self, u64)> {
-        let bytes = bytes.get(..KERNEL_COUNTS_BYTES)?.to_vec();
-        let unsampled_pages = u64_at(&bytes, COUNTS_BYTES);
-        Some((Self::from_cpus([bytes].iter()), unsampled_pages))
+        let bytes = bytes.get(..KERNEL_COUNTS_BYTES)?;
+        let unsampled_pages = u64_at(bytes, COUNTS_BYTES);
+        Some((Self::from_cpus(std::iter::once(bytes)), unsampled_pages))
     }
 
     /// Whether these were read before `other` was, or since then started again: totals only grow.
@@ -86,7 +95,7 @@ impl Counts {
     }
 
     /// Adds up the values of all CPUs, each [`COUNTS_BYTES`] long.
-    pub fn from_cpus<'a>(cpus: impl Iterator<Item = &'a Vec<u8>>) -> Self {
+    pub fn from_cpus<'a>(cpus: impl Iterator<Item = &'a [u8]>) -> Self {
         let words = sum_words::<{ FIRST_LATENCY + LATENCY_BUCKETS }>(cpus);
         let mut latency = [0; LATENCY_BUCKETS];
         latency.copy_from_slice(&words[FIRST_LATENCY..]);
@@ -127,7 +136,7 @@ impl std::ops::AddAssign for Losses {
 
 impl Losses {
     /// Adds up the values of all CPUs.
-    pub fn from_cpus<'a>(cpus: impl Iterator<Item = &'a Vec<u8>>) -> Self {
+    pub fn from_cpus<'a>(cpus: impl Iterator<Item = &'a [u8]>) -> Self {
         let [dropped_events, unsampled_pages, untracked_calls] = sum_words(cpus);
         Self { dropped_events, unsampled_pages, untracked_calls }
     }
@@ -148,12 +157,11 @@ impl Losses {
 /// agent's program looked at; `None` when there are too few bytes.
 #[must_use]
 pub fn decode_share(bytes: &[u8]) -> Option<(Losses, u64)> {
-    let bytes = bytes.get(..SHARE_BYTES)?.to_vec();
-    let rest_pages = u64_at(&bytes, REST_PAGES);
-    Some((Losses::from_cpus([bytes].iter()), rest_pages))
+    let bytes = bytes.get(..SHARE_BYTES)?;
+    Some((Losses::from_cpus(std::iter::once(bytes)), u64_at(bytes, REST_PAGES)))
 }
 
-fn sum_words<'a, const N: usize>(cpus: impl Iterator<Item = &'a Vec<u8>>) -> [u64; N] {
+fn sum_words<'a, const N: usize>(cpus: impl Iterator<Item = &'a [u8]>) -> [u64; N] {
     let mut sums = [0_u64; N];
     for bytes in cpus {
         for (sum, word) in sums.iter_mut().zip(bytes.chunks_exact(WORD)) {
@@ -170,6 +178,29 @@ pub fn encode_request(cgroup_id: u64, threshold: u64) -> [u8; REQUEST_BYTES] {
     bytes[..8].copy_from_slice(&cgroup_id.to_ne_bytes());
     bytes[8..].copy_from_slice(&threshold.to_ne_bytes());
     bytes
+}
+
+/// `struct counts_request` for up to [`READ_AT_ONCE`] cgroups.
+#[must_use]
+pub fn encode_counts_request(cgroup_ids: &[u64]) -> Vec<u8> {
+    let count = cgroup_ids.len() as u64;
+    let words = std::iter::once(&count).chain(cgroup_ids);
+    let mut bytes: Vec<u8> = words.flat_map(|word| word.to_ne_bytes()).collect();
+    bytes.resize(COUNTS_REQUEST_BYTES, 0);
+    bytes
+}
+
+/// What `struct counts_answer` says of the cgroup in a place of the request: what
+/// [`Counts::from_kernel`] tells, or the negative error number of the kernel; `None` when there are too
+/// few bytes.
+#[must_use]
+pub fn decode_counts_answer(bytes: &[u8], place: usize) -> Option<Result<(Counts, u64), i32>> {
+    let status = bytes.get(READ_AT_ONCE * KERNEL_COUNTS_BYTES + place * WORD..)?.get(..WORD)?;
+    // The kernel's is an `int`.
+    match u64_at(status, 0) as i32 {
+        0 => Counts::from_kernel(bytes.get(place * KERNEL_COUNTS_BYTES..)?).map(Ok),
+        error => Some(Err(error)),
+    }
 }
 
 /// The value of a cgroup in the map of tracked ones.
@@ -199,11 +230,25 @@ mod tests {
         };
         let cpus = [cpu(1), cpu(100)];
         assert_eq!(cpus[0].len(), COUNTS_BYTES);
-        let counts = Counts::from_cpus(cpus.iter());
+        let counts = Counts::from_cpus(cpus.iter().map(Vec::as_slice));
         assert_eq!((counts.accesses, counts.misses, counts.read_time_ns), (101, 202, 909));
         assert_eq!((counts.latency[0], counts.latency[103]), (1010, 11_413));
-        let losses = Losses::from_cpus(cpus.iter());
+        let losses = Losses::from_cpus(cpus.iter().map(Vec::as_slice));
         assert_eq!((losses.dropped_events, losses.untracked_calls), (101, 303));
+    }
+
+    #[test]
+    fn many_cgroups_are_asked_for_at_once_and_each_has_an_answer_of_its_own() {
+        let request = encode_counts_request(&[7, 9]);
+        assert_eq!((u64_at(&request, 0), u64_at(&request, 8), u64_at(&request, 16)), (2, 7, 9));
+        let mut answer = vec![0; COUNTS_ANSWER_BYTES];
+        answer[KERNEL_COUNTS_BYTES..][..8].copy_from_slice(&5_u64.to_ne_bytes());
+        let status = READ_AT_ONCE * KERNEL_COUNTS_BYTES;
+        answer[status..][..8].copy_from_slice(&(-2_i64).to_ne_bytes());
+        assert_eq!(decode_counts_answer(&answer, 0), Some(Err(-2)));
+        let (counts, _) = decode_counts_answer(&answer, 1).unwrap().unwrap();
+        assert_eq!(counts.accesses, 5);
+        assert_eq!(decode_counts_answer(&answer[..status], 1), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! Loading the sampler: all of its parts, or those that the running kernel takes.
 
 use super::messages::{self, Recording};
+use super::sampler_layout::COUNTS_PART;
 use super::sampler_parts::Programs;
 use crate::error::{Error, Result};
 use libbpf_rs::{Object, ObjectBuilder, OpenObject};
@@ -85,7 +86,7 @@ pub fn set_sizes(open: &mut OpenObject, sizes: SamplerSizes) -> libbpf_rs::Resul
     let wanted = [
         ("cgroups", MAX_CGROUPS),
         ("shares", MAX_CGROUPS),
-        ("counts", sizes.max_tenants),
+        ("counts", sizes.max_tenants.div_ceil(COUNTS_PART)),
         ("events", sizes.ring_bytes),
     ];
     for mut map in open.maps_mut() {

@@ -7,6 +7,7 @@ use super::sampler_layout::{Counts, Losses};
 use super::sampler_load::SamplerSizes;
 use super::watch::Watch;
 use crate::error::Result;
+use std::collections::HashMap;
 
 /// What counts and samples: this kernel itself if it can, as that costs least; else the sampler.
 ///
@@ -27,23 +28,24 @@ pub fn open(sizes: SamplerSizes) -> Result<Box<dyn AccessSource>> {
 
 /// Where accesses come from: the kernel's own counts, the sampler, or what stands for them.
 pub trait AccessSource: Send {
-    /// Tracks a cgroup as part of the tenant in `slot`; sets its threshold again.
+    /// Tracks a cgroup as part of the tenant in `slot`, whose counts are kept from then on; sets its
+    /// threshold again.
     ///
     /// # Errors
     /// What the kernel says.
     fn track(&self, cgroup_id: u64, slot: u32, threshold: u64) -> Result<()>;
     /// Stops tracking a cgroup.
     fn forget(&self, cgroup_id: u64);
-    /// Sets the counts of a slot to zero.
+    /// Forgets what was counted in a slot, with the memory that it took.
     ///
     /// # Errors
     /// What the kernel says.
     fn clear(&self, slot: u32) -> Result<()>;
-    /// What was counted in a slot.
+    /// What was counted in each slot in which a cgroup was tracked, all by few system calls.
     ///
     /// # Errors
     /// What the kernel says.
-    fn counts(&self, slot: u32) -> Result<Counts>;
+    fn counts(&self) -> Result<HashMap<u32, Counts>>;
     /// Events since the last time.
     ///
     /// # Errors
@@ -73,8 +75,8 @@ impl AccessSource for Sampler {
     fn clear(&self, slot: u32) -> Result<()> {
         Sampler::clear(self, slot)
     }
-    fn counts(&self, slot: u32) -> Result<Counts> {
-        Sampler::counts(self, slot)
+    fn counts(&self) -> Result<HashMap<u32, Counts>> {
+        Sampler::counts(self)
     }
     fn drain(&self) -> Result<Vec<Event>> {
         Sampler::drain(self)

@@ -45,6 +45,10 @@ pub struct Watch {
     alone: bool,
 }
 
+/// What the kernel counted of a cgroup, and the pages that it left out of its sample; `None` when it
+/// does not watch it.
+type Read = Result<Option<(Counts, u64)>>;
+
 #[derive(Debug, Default)]
 struct Slots {
     members: BTreeMap<u64, Member>,
@@ -116,25 +120,54 @@ impl Watch {
         attach_one(&self.object, REST, Target::Function("__cache_ext_read_end"))
     }
 
-    /// What the kernel counted of a cgroup; `None` when it does not watch it (any more).
-    fn read(&self, cgroup_id: u64) -> Result<Option<(Counts, u64)>> {
-        match call(&self.object, "read_counts", cgroup_id, 0)? {
-            Ok(()) => {
-                let answer = map_of(&self.object, "answer")?;
-                let bytes = answer.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY);
-                let bytes = bytes.map_err(|e| Error::Sampler(format!("counts: {e}")))?;
-                Ok(bytes.and_then(|bytes| Counts::from_kernel(&bytes)))
+    /// What the kernel counted of up to [`layout::READ_AT_ONCE`] cgroups; `None` for one that it does
+    /// not watch (any more).
+    fn read(&self, cgroup_ids: &[u64]) -> Result<Vec<Read>> {
+        let failed = |e: &dyn std::fmt::Display| Error::Sampler(format!("counts: {e}"));
+        let (zero, request) = (0_u32.to_ne_bytes(), layout::encode_counts_request(cgroup_ids));
+        let asked = map_of(&self.object, "asked")?.update(&zero, &request, MapFlags::ANY);
+        asked.map_err(|e| failed(&e))?;
+        call(&self.object, "read_counts", 0, 0)?.map_err(|e| failed(&e))?;
+        let answer = map_of(&self.object, "answer")?.lookup(&zero, MapFlags::ANY);
+        let answer = answer.map_err(|e| failed(&e))?.unwrap_or_default();
+        let told = |(place, id): (usize, &u64)| match layout::decode_counts_answer(&answer, place) {
+            Some(Ok(counts)) => Ok(Some(counts)),
+            Some(Err(number)) if is_without(&io::Error::from_raw_os_error(-number)) => Ok(None),
+            Some(Err(number)) => {
+                let error = io::Error::from_raw_os_error(-number);
+                Err(Error::Sampler(format!("counts of cgroup {id}: {error}")))
             }
-            Err(error) if is_without(&error) => Ok(None),
-            Err(error) => Err(Error::Sampler(format!("counts of cgroup {cgroup_id}: {error}"))),
-        }
+            None => Err(Error::Sampler(format!("counts of cgroup {id}: too short an answer"))),
+        };
+        Ok(cgroup_ids.iter().enumerate().map(told).collect())
     }
 
-    /// Reads the counts of a member once more. A watch that is gone though its cgroup is not, as
-    /// when the memory controller was turned off and on again, starts again.
-    fn refresh(&self, cgroup_id: u64) -> Result<()> {
-        let mut rest_pages = self.rest_pages(cgroup_id)?;
-        let read = self.read(cgroup_id)?;
+    fn read_one(&self, cgroup_id: u64) -> Read {
+        self.read(&[cgroup_id])?.pop().unwrap_or(Ok(None))
+    }
+
+    /// Reads the counts of up to [`layout::READ_AT_ONCE`] members once more; those that could not be
+    /// read are added to `unread`.
+    fn refresh_all(&self, cgroup_ids: &[u64], unread: &mut Vec<u64>) -> Result<()> {
+        let rest: Vec<_> = cgroup_ids.iter().map(|&id| self.rest_pages(id)).collect();
+        for ((&id, rest), read) in cgroup_ids.iter().zip(rest).zip(self.read(cgroup_ids)?) {
+            let refreshed = rest.and_then(|rest_pages| self.refresh(id, rest_pages, read?));
+            if let Err(error) = refreshed {
+                tracing::debug!(%error, "not read");
+                unread.push(id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the counts of a member that were read. A watch that is gone though its cgroup is not, as
+    /// when the memory controller was turned off and on again, begins again.
+    fn refresh(
+        &self,
+        cgroup_id: u64,
+        mut rest_pages: u64,
+        read: Option<(Counts, u64)>,
+    ) -> Result<()> {
         let mut slots = self.slots.borrow_mut();
         let Slots { members, left, unsampled_left } = &mut *slots;
         let Some(member) = members.get_mut(&cgroup_id) else { return Ok(()) };
@@ -190,7 +223,7 @@ impl AccessSource for Watch {
             shares::track(&self.object, cgroup_id, slot, threshold)?;
             return self.watch(cgroup_id, threshold).map(|_| ());
         }
-        if self.alone && self.read(cgroup_id)?.is_some() {
+        if self.alone && self.read_one(cgroup_id)?.is_some() {
             let advice = "watched for somebody else; record it with --counting programs";
             return Err(Error::Sampler(format!("cgroup {cgroup_id}: {advice}")));
         }
@@ -207,7 +240,7 @@ impl AccessSource for Watch {
     fn forget(&self, cgroup_id: u64) {
         // It can only be gone already, with what it counted since the last look.
         let rest_pages = self.rest_pages(cgroup_id).unwrap_or(0);
-        if let Ok(Some((counts, left_out_pages))) = self.read(cgroup_id)
+        if let Ok(Some((counts, left_out_pages))) = self.read_one(cgroup_id)
             && let Some(member) = self.slots.borrow_mut().members.get_mut(&cgroup_id)
             && !counts.is_before(&member.counts)
         {
@@ -228,14 +261,19 @@ impl AccessSource for Watch {
         Ok(())
     }
 
-    fn counts(&self, slot: u32) -> Result<Counts> {
-        let of_slot = |(&id, member): (&u64, &Member)| (member.slot == slot).then_some(id);
-        let ids: Vec<u64> = self.slots.borrow().members.iter().filter_map(of_slot).collect();
-        ids.iter().try_for_each(|&id| self.refresh(id))?;
+    fn counts(&self) -> Result<HashMap<u32, Counts>> {
+        let ids: Vec<u64> = self.slots.borrow().members.keys().copied().collect();
+        let mut unread = Vec::new();
+        for ids in ids.chunks(layout::READ_AT_ONCE) {
+            self.refresh_all(ids, &mut unread)?;
+        }
         let slots = self.slots.borrow();
-        let mut counts = slots.left.get(&slot).cloned().unwrap_or_default();
-        for member in slots.members.values().filter(|member| member.slot == slot) {
-            counts += &member.counts;
+        let mut counts = slots.left.clone();
+        for member in slots.members.values() {
+            *counts.entry(member.slot).or_default() += &member.counts;
+        }
+        for member in unread.iter().filter_map(|id| slots.members.get(id)) {
+            counts.remove(&member.slot);
         }
         Ok(counts)
     }
@@ -301,7 +339,10 @@ mod tests {
         let types = Btf::from_path(&file).unwrap();
         for (name, bytes) in [
             ("cache_ext_counts", layout::KERNEL_COUNTS_BYTES),
+            ("tenant_counts", layout::COUNTS_BYTES),
             ("watch_request", layout::REQUEST_BYTES),
+            ("counts_request", layout::COUNTS_REQUEST_BYTES),
+            ("counts_answer", layout::COUNTS_ANSWER_BYTES),
         ] {
             let found = types.type_by_name::<kinds::Struct<'_>>(name).unwrap();
             assert_eq!(found.size(), bytes, "{name}");

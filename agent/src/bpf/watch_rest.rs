@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The end of large reads, which the kernel's own sampling leaves out: who looks at it, and when.
 
-/// Looks in a row at which the kernel left out nothing, after which nobody looks any more: about a
-/// minute, as an agent looks twice a second and more often.
-const QUIET_LOOKS: u32 = 120;
+/// Looks in a row at which the kernel left out nothing, after which nobody looks any more: a minute, as
+/// an agent looks once a second.
+const QUIET_LOOKS: u32 = 60;
 
 /// A program that looks at the pages of a read which the kernel does not look at. Every read of every
 /// cgroup passes through it, so it is attached while there are such reads and no longer.

@@ -251,6 +251,7 @@ fn curves_config(memory_bytes: u64) -> CurvesConfig {
         sizes_pages: geometric_size_grid(SMALLEST_PAGES, largest, points),
         policies: vec![settings.default_model.clone()],
         min_samples: MIN_SAMPLES,
+        node_bytes: u64::MAX,
         ..settings.config(memory_bytes)
     }
 }

@@ -85,8 +85,8 @@ impl AccessSource for Recent {
         self.source.clear(slot)
     }
 
-    fn counts(&self, slot: u32) -> Result<Counts> {
-        self.source.counts(slot)
+    fn counts(&self) -> Result<HashMap<u32, Counts>> {
+        self.source.counts()
     }
 
     fn drain(&self) -> Result<Vec<Event>> {

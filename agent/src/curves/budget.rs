@@ -68,7 +68,9 @@ impl Budget {
         times > before
     }
 
-    fn allowed_per_s(&self) -> f64 {
+    /// Events per second that are within the budget.
+    #[must_use]
+    pub fn allowed_per_s(&self) -> f64 {
         self.events_per_s * self.times
     }
 
@@ -85,13 +87,11 @@ impl Budget {
         if elapsed.is_zero() || accesses == 0 {
             return self.rate();
         }
-        let per_s = events as f64 / elapsed.as_secs_f64();
-        let allowed = self.allowed_per_s();
-        if per_s > allowed {
-            let over = per_s / (allowed * LOWERED_SHARE);
-            self.lower_to(self.exponent + (over.log2() * STEPS_PER_OCTAVE).ceil() as i32);
+        if self.lower_for(elapsed, events) {
             return self.rate();
         }
+        let per_s = events as f64 / elapsed.as_secs_f64();
+        let allowed = self.allowed_per_s();
         self.peak = self.peak.max(per_s);
         self.quiet += elapsed;
         if self.quiet >= self.hold {
@@ -101,6 +101,17 @@ impl Budget {
             self.raise_by((room.log2() * STEPS_PER_OCTAVE).floor() as i32);
         }
         self.rate()
+    }
+
+    /// Lowers the rate when so many events in an interval are beyond the budget; whether they are.
+    pub fn lower_for(&mut self, elapsed: Duration, events: u64) -> bool {
+        let per_s = events as f64 / elapsed.as_secs_f64();
+        let allowed = self.allowed_per_s();
+        if per_s > allowed {
+            let over = per_s / (allowed * LOWERED_SHARE);
+            self.lower_to(self.exponent + (over.log2() * STEPS_PER_OCTAVE).ceil() as i32);
+        }
+        per_s > allowed
     }
 
     /// The receiver ran out of room: at most `rate` from now on.

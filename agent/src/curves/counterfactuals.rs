@@ -50,6 +50,11 @@ impl TenantCounterfactuals {
         Ok(())
     }
 
+    /// So many pages are sampled at most; the size that is simulated follows when it is told next.
+    pub(super) fn set_sample_pages(&mut self, pages: usize) {
+        self.config.sample_pages = pages;
+    }
+
     pub(super) fn access(&mut self, requests: Requests<'_>) -> Result<()> {
         Ok(self.caches.iter_mut().try_for_each(|caches| caches.access(requests))?)
     }

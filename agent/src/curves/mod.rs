@@ -16,6 +16,6 @@ mod trust;
 pub use budget::Budget;
 pub use measured::Measured;
 pub use predict::{predict, publish};
-pub use settings::{CurvesConfig, CurvesSettings, PAGE_BYTES};
-pub use tenant::TenantCurves;
+pub use settings::{CurvesConfig, CurvesSettings, LEAST_SHARE_BYTES, PAGE_BYTES};
+pub use tenant::{Generations, TenantCurves};
 pub use trust::{Trust, TrustLimits, Window};

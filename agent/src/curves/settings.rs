@@ -14,6 +14,12 @@ use std::ops::RangeInclusive;
 pub const PAGE_BYTES: u64 = 4096;
 /// The longest half-life, in accesses per page of the largest size.
 const LONGEST_HALF_LIFE: u64 = 4;
+/// What a tenant has of memory: a bank, its successor, counterfactuals.
+const PARTS: u64 = 3;
+/// A bank has no less: what its caches take that are nearly empty.
+const LEAST_BYTES: u64 = 1 << 20;
+/// What a tenant needs of a node's memory to have curves.
+pub const LEAST_SHARE_BYTES: u64 = PARTS * LEAST_BYTES;
 /// The smallest size of a grid is this share of the largest.
 const GRID_SPAN: u64 = 256;
 
@@ -39,6 +45,9 @@ pub struct CurvesSettings {
     pub sample_pages: usize,
     /// Memory per tenant, MiB, 1 to 1024; a successor may take as much.
     pub memory_mib: u64,
+    /// Memory of the curves of all tenants of a node together, MiB, 4 to 1,048,576. Tenants share it,
+    /// successors and counterfactuals included; those for which nothing is left have no curves.
+    pub node_memory_mib: u64,
     /// Policies and variants (`NAME:VARIANT`) to simulate besides `default_model`; empty for those
     /// the autopilot may choose.
     pub policies: Vec<String>,
@@ -57,6 +66,7 @@ impl Default for CurvesSettings {
             cell_events_per_s: 20_000.0,
             sample_pages: 4096,
             memory_mib: 3,
+            node_memory_mib: 128,
             policies: Vec::new(),
             default_model: "kernel_lru".into(),
         }
@@ -76,6 +86,7 @@ impl CurvesSettings {
         within("cell_events_per_s", self.cell_events_per_s, 1e3..=1e9)?;
         within("sample_pages", self.sample_pages as f64, 64.0..=1_048_576.0)?;
         within("memory_mib", self.memory_mib as f64, 1.0..=1024.0)?;
+        within("node_memory_mib", self.node_memory_mib as f64, 4.0..=1_048_576.0)?;
         let known = |key: &str, name: &str| {
             resolve(name).map(drop).map_err(|error| format!("curves.{key}: {error}"))
         };
@@ -99,6 +110,7 @@ impl CurvesSettings {
             events_per_s: self.events_per_s,
             cell_events_per_s: self.cell_events_per_s,
             max_bytes: self.memory_mib << 20,
+            node_bytes: self.node_memory_mib << 20,
             tasks: None,
         }
     }
@@ -136,6 +148,8 @@ pub struct CurvesConfig {
     pub cell_events_per_s: f64,
     /// Memory of one tenant's curves.
     pub max_bytes: u64,
+    /// Memory of the curves of all tenants together.
+    pub node_bytes: u64,
     /// Ids of the tasks that the objective of the tenant names; `None` when it names none.
     pub tasks: Option<Vec<u32>>,
 }
@@ -197,6 +211,16 @@ impl CurvesConfig {
     #[must_use]
     pub fn model_of<'a>(&'a self, policy: &'a str) -> &'a str {
         if policy == wire::DEFAULT_POLICY { &self.default_model } else { policy }
+    }
+
+    /// The same for a tenant that may have `share` bytes in all: the bank and the sample of pages that
+    /// is behind it become smaller, down to what a bank is worth having with.
+    #[must_use]
+    pub fn with_share(&self, share: u64) -> Self {
+        let most = self.max_bytes.max(1);
+        let max_bytes = (share / PARTS).max(LEAST_BYTES).min(self.max_bytes);
+        let pages = (self.sample_pages as f64 * max_bytes as f64 / most as f64).ceil() as usize;
+        Self { max_bytes, sample_pages: pages.min(self.sample_pages), ..self.clone() }
     }
 
     /// Caches that know nothing, whose large and small sample have these rates.
@@ -279,6 +303,16 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_a_tenant_may_have_follows_its_share(share in 0u64..1 << 40) {
+            let all = CurvesConfig::default();
+            let one = all.with_share(share);
+            prop_assert!(one.max_bytes <= all.max_bytes && one.sample_pages <= all.sample_pages);
+            let of = |config: &CurvesConfig| config.max_bytes as f64 / config.sample_pages as f64;
+            prop_assert!(of(&one) <= of(&all) * 1.01, "no fewer pages for its bytes");
+            prop_assert!(one.max_bytes * PARTS <= share.max(LEAST_BYTES * PARTS));
+        }
+
         #[test]
         fn grids_end_at_the_budget(budget in 0u64..1 << 45) {
             let config = CurvesSettings::default().config(budget);

@@ -5,7 +5,8 @@ mod pages;
 mod tasks;
 mod told;
 
-use self::tasks::{Generations, names_of};
+pub use self::tasks::Generations;
+use self::tasks::names_of;
 use super::budget::Budget;
 use super::counterfactuals::TenantCounterfactuals;
 use super::early::Early;
@@ -82,8 +83,25 @@ impl TenantCurves {
     /// # Errors
     /// What is wrong with the configuration.
     pub fn new(config: &CurvesConfig) -> Result<Self> {
-        let budget = Budget::new(config.events_per_s, FIRST_RATE);
-        Self::begin(config, budget, Generations::default())
+        Self::after(config, Generations::default())
+    }
+
+    /// The same of a tenant that had curves before, whose generations go on.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn after(config: &CurvesConfig, before: Generations) -> Result<Self> {
+        Self::begin(config, Budget::new(config.events_per_s, FIRST_RATE), before)
+    }
+
+    /// Those of what was told last.
+    #[must_use]
+    pub fn generations(&self) -> Generations {
+        Generations {
+            curves: self.published.last_generation(),
+            counterfactuals: self.counterfactuals.generation(),
+            phase: self.phase,
+        }
     }
 
     fn begin(config: &CurvesConfig, budget: Budget, after: Generations) -> Result<Self> {
@@ -189,6 +207,19 @@ impl TenantCurves {
     #[must_use]
     pub fn threshold(&self) -> u64 {
         threshold(self.budget.rate())
+    }
+
+    /// Events per second that the tenant may have now.
+    #[must_use]
+    pub fn events_allowed_per_s(&self) -> f64 {
+        self.budget.allowed_per_s()
+    }
+
+    /// Lowers [`Self::threshold`] for events that are too many for the `elapsed` in which they came,
+    /// and returns it. Those of them that are not below it are not to be fed.
+    pub fn lower_for(&mut self, events: u64, elapsed: Duration) -> u64 {
+        self.budget.lower_for(elapsed, events);
+        self.threshold()
     }
 
     /// What the kernel uses from now on. Lower than before: pages above it left the sample.
@@ -332,6 +363,13 @@ impl TenantCurves {
 
     fn largest_rate(&self) -> f64 {
         self.successor.as_ref().map_or(self.bank.rate(), |s| s.rate().max(self.bank.rate()))
+    }
+
+    /// From now on it may have what `config` says, which differs in memory alone. What is more leaves
+    /// with the next accesses and the next [`Self::advance`].
+    pub fn set_memory(&mut self, config: &CurvesConfig) {
+        (self.config.max_bytes, self.config.sample_pages) = (config.max_bytes, config.sample_pages);
+        self.counterfactuals.set_sample_pages(config.sample_pages);
     }
 
     /// Accesses after which one counts half now.

@@ -51,7 +51,7 @@ fn observed(canary: &Canary, sampler: &dyn AccessSource) -> Result<(Counts, Vec<
     let io = |e| crate::Error::io(&canary.cgroup.path)(e);
     sampler.track(canary.cgroup.id, SLOT, ALL_PAGES)?;
     canary.sing().map_err(io)?;
-    Ok((sampler.counts(SLOT)?, sampler.drain()?))
+    Ok((sampler.counts()?.remove(&SLOT).unwrap_or_default(), sampler.drain()?))
 }
 
 fn inode_of(canary: &Canary) -> u64 {
@@ -141,7 +141,7 @@ fn limits(canary: &Canary) -> Vec<Check> {
 
 /// What the reclaim above did; then the canary comes back for it.
 fn evictions(canary: &Canary, sampler: &dyn AccessSource) -> Vec<Check> {
-    let evicted = sampler.counts(SLOT).map(|counts| counts.evictions);
+    let evicted = sampler.counts().map(|all| all.get(&SLOT).map_or(0, |counts| counts.evictions));
     let refaulted = observed(canary, sampler).map(|(counts, _)| counts.refaults);
     [("evictions", evicted), ("refaults", refaulted)]
         .map(|(name, seen)| match seen {

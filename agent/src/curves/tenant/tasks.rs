@@ -7,7 +7,7 @@ use crate::error::Result;
 
 /// What never falls while a tenant is there: of what is told of it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Generations {
+pub struct Generations {
     pub(super) curves: u64,
     pub(super) counterfactuals: u64,
     pub(super) phase: u64,
@@ -42,11 +42,7 @@ impl TenantCurves {
     }
 
     fn begin_anew(&mut self) -> Result<()> {
-        let after = Generations {
-            curves: self.published.last_generation(),
-            counterfactuals: self.counterfactuals.generation(),
-            phase: self.phase,
-        };
+        let after = self.generations();
         let mut new = Self::begin(&self.config, self.budget.clone(), after)?;
         new.self_sampled = self.self_sampled;
         new.set_kernel_threshold(self.kernel_threshold)?;

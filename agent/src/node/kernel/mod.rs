@@ -12,6 +12,7 @@ pub mod config;
 pub(crate) mod fake;
 pub mod host;
 pub mod limits;
+pub mod memory;
 mod opening;
 pub mod policy;
 pub mod sampling;

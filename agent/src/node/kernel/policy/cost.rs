@@ -175,11 +175,15 @@ impl KernelNode {
                 found.insert(&tenant.cgroup, (tenant.id, Some(totals)));
             }
         }
+        if found.is_empty() {
+            return BTreeMap::new();
+        }
+        let accesses = sampling.accesses();
         for tenant in self.tenants.values() {
             // A tenant inside another one has its policy, unless it has its own.
             let above = ancestors(&tenant.cgroup).find(|path| found.contains_key(path));
             let Some((_, totals)) = above.and_then(|path| found.get_mut(path)) else { continue };
-            match (sampling.accesses(tenant.id), totals.as_mut()) {
+            match (accesses.get(&tenant.id), totals.as_mut()) {
                 (Some(accesses), Some(totals)) => totals.accesses += accesses,
                 _ => *totals = None,
             }

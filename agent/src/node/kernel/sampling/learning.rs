@@ -3,7 +3,7 @@
 
 use crate::bpf::event::{Event, EventKind};
 use crate::bpf::sampler_layout::{Counts, Losses};
-use crate::curves::{CurvesConfig, Measured, TenantCurves};
+use crate::curves::{CurvesConfig, Generations, Measured, TenantCurves};
 use crate::node::kernel::sampling::waiting::Waiting;
 use crate::wire;
 use std::time::Duration;
@@ -46,6 +46,12 @@ pub(super) struct Learning {
     judged: Counts,
     judged_events: u64,
     events: u64,
+    /// Those of the last round.
+    lately: u64,
+    /// There is no memory for curves of this tenant.
+    refused: bool,
+    /// Of the curves that it had before.
+    before: Generations,
     broken: String,
 }
 
@@ -64,15 +70,95 @@ impl Learning {
         self.named = named;
     }
 
-    /// Events that were not fed yet.
-    pub(super) fn pending(&self) -> usize {
-        self.waiting.len()
+    /// Memory of its curves, bytes; 0 when it has none.
+    pub(super) fn bytes(&self) -> u64 {
+        self.curves.as_ref().map_or(0, TenantCurves::bytes)
+    }
+
+    /// Accesses that wait to be learnt from.
+    #[cfg(test)]
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.accesses()
+    }
+
+    /// Events of the last round.
+    pub(super) fn lately(&self) -> u64 {
+        self.lately
+    }
+
+    /// Whether it has no curves, and accesses to learn them from.
+    pub(super) fn wants_to_begin(&self) -> bool {
+        self.curves.is_none() && (self.refused || self.waiting.accesses() > 0)
+    }
+
+    /// Whether there is memory for it to begin; whether that is news, and no good ones.
+    pub(super) fn may_begin(&mut self, may: bool) -> bool {
+        let was_refused = std::mem::replace(&mut self.refused, !may);
+        !may && !was_refused
+    }
+
+    /// It has no curves from now on: the memory is needed for others.
+    pub(super) fn give_up(&mut self) {
+        self.before = self.curves.take().map(|curves| curves.generations()).unwrap_or_default();
+        self.refused = true;
+        self.waiting.clear();
+    }
+
+    /// What it may have, see [`TenantCurves::set_memory`].
+    pub(super) fn set_memory(&mut self, config: &CurvesConfig) {
+        self.curves.iter_mut().for_each(|curves| curves.set_memory(config));
+    }
+
+    /// Another threshold than `now`, for a tenant that may not learn, or may again: `first` then.
+    pub(super) fn other_threshold(&self, now: u64, first: u64) -> Option<u64> {
+        match self.refused {
+            true => Some(super::NO_PAGES),
+            false if now > super::NO_PAGES => None,
+            false => Some(self.curves.as_ref().map_or(first, TenantCurves::threshold)),
+        }
+    }
+
+    /// Whether more events wait than may come in a second.
+    pub(super) fn is_flooded(&self, config: &CurvesConfig) -> bool {
+        let allowed = match &self.curves {
+            Some(curves) => curves.events_allowed_per_s(),
+            None => config.events_per_s,
+        };
+        self.waiting.accesses() as f64 > allowed && self.broken.is_empty() && !self.refused
+    }
+
+    /// Lowers the threshold for the events that came within `elapsed`, and leaves out those above it.
+    /// Returns what the kernel should use from now on.
+    pub(super) fn thin(&mut self, config: &CurvesConfig, elapsed: Duration) -> Option<u64> {
+        let events = self.waiting.accesses() as u64;
+        let threshold = match self.curves_or_new(config) {
+            Ok(curves) => curves.lower_for(events, elapsed),
+            Err(error) => {
+                self.broken = format!("curves: {error}");
+                return None;
+            }
+        };
+        self.events -= self.waiting.thin(threshold);
+        Some(threshold)
+    }
+
+    fn curves_or_new(&mut self, config: &CurvesConfig) -> crate::error::Result<&mut TenantCurves> {
+        match &mut self.curves {
+            Some(curves) => Ok(curves),
+            none => {
+                let config = CurvesConfig { tasks: self.named.clone(), ..config.clone() };
+                Ok(none.insert(TenantCurves::after(&config, self.before)?))
+            }
+        }
     }
 
     /// Feeds what has come. The curves are corrected by the number of all accesses since the last
     /// time, sampled or not, of which `accesses_total` were counted so far.
     pub(super) fn feed(&mut self, config: &CurvesConfig, accesses_total: u64) {
-        if self.broken.is_empty()
+        self.lately = self.waiting.accesses() as u64;
+        if self.refused {
+            self.fed_accesses = accesses_total;
+        } else if self.broken.is_empty()
             && (self.curves.is_some() || accesses_total > 0)
             && let Err(error) = self.try_feed(config, accesses_total)
         {
@@ -82,16 +168,11 @@ impl Learning {
     }
 
     fn try_feed(&mut self, config: &CurvesConfig, accesses_total: u64) -> crate::error::Result<()> {
-        let curves = match &mut self.curves {
-            Some(curves) => curves,
-            none => {
-                let config = CurvesConfig { tasks: self.named.clone(), ..config.clone() };
-                none.insert(TenantCurves::new(&config)?)
-            }
-        };
         let seen = accesses_total.saturating_sub(self.fed_accesses);
         self.fed_accesses = accesses_total;
-        self.waiting.feed(curves, seen)
+        self.curves_or_new(config)?;
+        let Self { waiting, curves, .. } = self;
+        curves.as_mut().map_or(Ok(()), |curves| waiting.feed(curves, seen))
     }
 
     /// Lets `elapsed` pass. Returns the threshold that the kernel should use from now on; `None`
@@ -123,6 +204,9 @@ impl Learning {
         let before = std::mem::replace(&mut self.judged, counts.clone());
         let events = self.events - std::mem::replace(&mut self.judged_events, self.events);
         let untrusted = |reason: &str| Learnt { distrust: reason.into(), ..Learnt::default() };
+        if self.refused {
+            return untrusted("no curves: node_memory_mib of [curves] is used up by other tenants");
+        }
         let Some(curves) = &mut self.curves else {
             return untrusted("warming up: nothing was sampled yet");
         };

@@ -3,10 +3,12 @@
 
 mod learning;
 mod lost;
+mod room;
 mod waiting;
 
 use self::learning::{Having, Learning};
 use self::lost::Lost;
+use self::room::Room;
 use crate::bpf::sampler_layout::{Counts, Losses};
 use crate::bpf::source::AccessSource;
 use crate::curves::{CurvesConfig, PAGE_BYTES, TenantCurves};
@@ -18,11 +20,17 @@ use crate::wire;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-/// So often thresholds follow the budget of events.
-const WINDOW: Duration = Duration::from_millis(500);
-/// Events of a tenant that wait until they are learnt from. One by one each costs what the simulated
-/// caches take to come into the processor's, and its feeding a look at the tenant's counts.
-const BATCH: usize = 1024;
+/// So often counts are read, curves learn from the events that wait, and thresholds follow the budget
+/// of events: a round. One by one, each event would cost what the simulated caches take to come into
+/// the processor's.
+const ROUND: Duration = Duration::from_secs(1);
+/// A look makes a round, unless the last is so short ago that it says little of rates.
+const SHORTEST_ROUND: Duration = Duration::from_millis(500);
+/// After a look the next one is waited for this long: two rounds in its place would cost as much again.
+const LOOK_PATIENCE: Duration = Duration::from_millis(1250);
+
+/// A threshold below which no page is.
+const NO_PAGES: u64 = 1;
 
 struct Sampled {
     slot: u32,
@@ -40,11 +48,14 @@ pub struct Sampling {
     source: Box<dyn AccessSource>,
     tenants: BTreeMap<u64, Sampled>,
     owners: HashMap<u64, u64>,
-    free: Vec<u32>,
+    free: BTreeSet<u32>,
     config: CurvesConfig,
+    room: Room,
     /// What tenants begin with.
     first_threshold: u64,
-    window: Duration,
+    since_round: Duration,
+    /// When the next round is due, since the last.
+    due: Duration,
     untracked: BTreeSet<u64>,
     untracked_total: u64,
     /// Of all tenants together, now and when it was last asked whose they were.
@@ -62,14 +73,18 @@ impl Sampling {
         config: CurvesConfig,
         max_tenants: u32,
     ) -> Result<Self> {
+        let first = TenantCurves::new(&config)?;
         Ok(Self {
             source,
             tenants: BTreeMap::new(),
             owners: HashMap::new(),
-            free: (0..max_tenants).rev().collect(),
-            first_threshold: TenantCurves::new(&config)?.threshold(),
+            // The lowest first: the counts of neighbours are in one map.
+            free: (0..max_tenants).collect(),
+            first_threshold: first.threshold(),
+            room: Room::new(&config, first.bytes()),
             config,
-            window: Duration::ZERO,
+            since_round: Duration::ZERO,
+            due: ROUND,
             untracked: BTreeSet::new(),
             untracked_total: 0,
             losses: Losses::default(),
@@ -101,7 +116,7 @@ impl Sampling {
     }
 
     fn add_tenant(&mut self, id: u64) -> bool {
-        let slot = self.free.pop().filter(|&slot| self.source.clear(slot).is_ok());
+        let slot = self.free.pop_first().filter(|&slot| self.source.clear(slot).is_ok());
         let Some(slot) = slot else {
             self.miss(id);
             return false;
@@ -134,7 +149,9 @@ impl Sampling {
                 self.owners.remove(&member);
             }
         }
-        self.free.push(tenant.slot);
+        // What stays of it is cleared before the slot is given to another.
+        let _ = self.source.clear(tenant.slot);
+        self.free.insert(tenant.slot);
     }
 
     fn set_members(&mut self, found: &Found) {
@@ -171,24 +188,57 @@ impl Sampling {
         }
     }
 
-    /// Takes the events that have come, learns from them, and adapts the thresholds.
+    /// Takes the events that have come. Once a second it learns from them and adapts the thresholds;
+    /// of a tenant that has more events than a second may have, the threshold is lowered at once.
     ///
     /// # Errors
-    /// When the kernel does not give events any more.
+    /// When the kernel does not give events or counts any more.
     pub fn tick(&mut self, elapsed: Duration) -> Result<()> {
         self.take_events()?;
-        self.window += elapsed;
-        let whole = self.window >= WINDOW;
+        self.since_round += elapsed;
+        if self.since_round >= self.due {
+            self.due = ROUND;
+            return self.round();
+        }
+        let elapsed = self.since_round.max(SHORTEST_ROUND);
         for tenant in self.tenants.values_mut() {
-            if whole || tenant.learning.pending() >= BATCH {
-                tenant.feed(self.source.as_ref(), &self.config);
+            if tenant.learning.is_flooded(&self.config) {
+                tenant.thin(self.source.as_ref(), &self.config, elapsed);
             }
         }
-        if whole {
-            self.losses = self.source.losses()?;
-            let window = std::mem::take(&mut self.window);
-            for tenant in self.tenants.values_mut() {
-                tenant.advance(self.source.as_ref(), window);
+        Ok(())
+    }
+
+    fn round(&mut self) -> Result<()> {
+        self.learn()?;
+        let elapsed = std::mem::take(&mut self.since_round);
+        for tenant in self.tenants.values_mut() {
+            tenant.advance(self.source.as_ref(), elapsed);
+        }
+        // Curves that begin have given back by now what is too much for their pages.
+        for id in self.room.enforce(&mut self.tenants) {
+            if let Some(tenant) = self.tenants.get_mut(&id) {
+                tenant.set_threshold(self.source.as_ref(), NO_PAGES);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what is counted and lost, and lets the curves learn what has come.
+    fn learn(&mut self) -> Result<()> {
+        // What cannot be read is told of each tenant when it is shown.
+        let mut counts = self.source.counts().unwrap_or_default();
+        self.losses = self.source.losses()?;
+        self.room.share(&mut self.tenants, &self.config);
+        for tenant in self.tenants.values_mut() {
+            tenant.counts = counts.remove(&tenant.slot);
+            if let Some(counts) = &tenant.counts {
+                tenant.learning.feed(&self.config, counts.accesses);
+            }
+            // What it has is learnt from; a tenant that may not learn has no events to come.
+            let other = tenant.learning.other_threshold(tenant.threshold, self.first_threshold);
+            if let Some(threshold) = other {
+                tenant.set_threshold(self.source.as_ref(), threshold);
             }
         }
         Ok(())
@@ -211,13 +261,11 @@ impl Sampling {
     /// As [`Self::tick`].
     pub fn begin_judging(&mut self) -> Result<()> {
         self.take_events()?;
-        for tenant in self.tenants.values_mut() {
-            tenant.counts = match tenant.learning.pending() {
-                0 => self.source.counts(tenant.slot).ok(),
-                _ => tenant.feed(self.source.as_ref(), &self.config),
-            };
+        match self.since_round >= SHORTEST_ROUND {
+            true => self.round()?,
+            false => self.learn()?,
         }
-        self.losses = self.source.losses()?;
+        self.due = LOOK_PATIENCE;
         self.ask_whose_losses();
         Ok(())
     }
@@ -267,11 +315,18 @@ impl Sampling {
         (shown.distrust, shown.phase) = (learnt.distrust, learnt.phase);
     }
 
-    /// Accesses of a tenant so far, where they are counted.
+    /// Accesses of each tenant so far, of those whose accesses are counted.
     #[must_use]
-    pub fn accesses(&self, id: u64) -> Option<u64> {
-        let tenant = self.tenants.get(&id)?;
-        self.source.counts(tenant.slot).ok().map(|counts| counts.accesses)
+    pub fn accesses(&self) -> BTreeMap<u64, u64> {
+        let counts = self.source.counts().unwrap_or_default();
+        let of = |(&id, tenant): (&u64, &Sampled)| Some((id, counts.get(&tenant.slot)?.accesses));
+        self.tenants.iter().filter_map(of).collect()
+    }
+
+    /// Memory of the curves of all tenants, bytes.
+    #[must_use]
+    pub fn curves_bytes(&self) -> u64 {
+        self.tenants.values().map(|tenant| tenant.learning.bytes()).sum()
     }
 
     /// What could not be seen so far.
@@ -279,24 +334,28 @@ impl Sampling {
     pub fn loss(&self) -> wire::Loss {
         wire::Loss {
             dropped_events_total: self.losses.dropped_events + self.losses.unsampled_pages,
-            untracked_tenants_total: self.untracked_total,
+            untracked_tenants_total: self.untracked_total + self.room.refused_total,
             failed_reads_total: 0,
         }
     }
 }
 
 impl Sampled {
-    /// Learns from the events that have come; what was counted until then. What cannot be read is
-    /// told of the tenant when it is shown.
-    fn feed(&mut self, source: &dyn AccessSource, config: &CurvesConfig) -> Option<Counts> {
-        let counts = source.counts(self.slot).ok()?;
-        self.learning.feed(config, counts.accesses);
-        Some(counts)
+    /// Leaves out events that a lower threshold would have left out, and gives that to the kernel.
+    fn thin(&mut self, source: &dyn AccessSource, config: &CurvesConfig, elapsed: Duration) {
+        if let Some(threshold) = self.learning.thin(config, elapsed) {
+            self.set_threshold(source, threshold);
+        }
     }
 
     /// Lets time pass for the curves, and gives the kernel the threshold that they want.
     fn advance(&mut self, source: &dyn AccessSource, elapsed: Duration) {
-        let Some(threshold) = self.learning.advance(elapsed) else { return };
+        if let Some(threshold) = self.learning.advance(elapsed) {
+            self.set_threshold(source, threshold);
+        }
+    }
+
+    fn set_threshold(&mut self, source: &dyn AccessSource, threshold: u64) {
         if threshold == self.threshold {
             return;
         }

@@ -17,6 +17,7 @@ pub struct State {
     pub events: Vec<Event>,
     pub losses: BTreeMap<u64, Losses>,
     pub asked_whose: u64,
+    pub asked_counts: u64,
     pub room: usize,
 }
 
@@ -56,17 +57,20 @@ impl AccessSource for Source {
             return Err(Error::Sampler("full".into()));
         }
         state.tracked.insert(cgroup_id, (slot, threshold));
+        state.counts.entry(slot).or_default();
         Ok(())
     }
     fn forget(&self, cgroup_id: u64) {
         self.0.lock().unwrap().tracked.remove(&cgroup_id);
     }
     fn clear(&self, slot: u32) -> Result<()> {
-        self.0.lock().unwrap().counts.insert(slot, Counts::default());
+        self.0.lock().unwrap().counts.remove(&slot);
         Ok(())
     }
-    fn counts(&self, slot: u32) -> Result<Counts> {
-        Ok(self.0.lock().unwrap().counts[&slot].clone())
+    fn counts(&self) -> Result<HashMap<u32, Counts>> {
+        let mut state = self.0.lock().unwrap();
+        state.asked_counts += 1;
+        Ok(state.counts.clone().into_iter().collect())
     }
     fn drain(&self) -> Result<Vec<Event>> {
         Ok(std::mem::take(&mut self.0.lock().unwrap().events))
@@ -259,3 +263,46 @@ fn what_a_cgroup_lost_stays_with_the_tenant_that_had_it() {
     assert!(before.ends_with("of the sampled events were dropped"), "{before}");
     assert_eq!(after, "");
 }
+
+/// Ticks of a node for `seconds`, with a look after each second if there are `looks`.
+fn run(source: &Source, sampling: &mut Sampling, seconds: u64, looks: bool) -> u64 {
+    let before = source.0.lock().unwrap().asked_counts;
+    for tick in 1..=20 * seconds {
+        source.access(1, 0..20);
+        sampling.tick(Duration::from_millis(50)).unwrap();
+        if looks && tick % 20 == 0 {
+            sampling.begin_judging().unwrap();
+        }
+    }
+    source.0.lock().unwrap().asked_counts - before
+}
+
+#[test]
+fn counts_of_all_tenants_are_read_once_a_second_with_looks_and_without() {
+    let (source, mut sampling) = sampling(8);
+    sampling.follow(&[tenant(1, &[1, 10]), tenant(2, &[2]), tenant(3, &[3])]);
+    assert_eq!(run(&source, &mut sampling, 20, false), 20);
+    // The first look comes with the round that was due, if at all a moment later.
+    assert!(run(&source, &mut sampling, 20, true) <= 21);
+}
+
+#[test]
+fn a_flood_lowers_the_threshold_with_the_next_tick_and_only_what_is_below_is_learnt() {
+    let (source, mut sampling) = sampling(8);
+    sampling.follow(&[tenant(1, &[1]), tenant(2, &[2])]);
+    source.access(1, 0..20_000);
+    source.access(2, 0..100);
+    sampling.tick(Duration::from_millis(50)).unwrap();
+    let state = |id: u64| source.0.lock().unwrap().tracked[&id].1;
+    let lowered = state(1);
+    assert!(lowered < u64::MAX / 16 && state(2) == u64::MAX, "{lowered:x}");
+    assert_eq!(source.0.lock().unwrap().asked_counts, 0, "no counts are needed for that");
+    let waiting = sampling.tenants[&1].learning.waiting();
+    assert!((1..=1500).contains(&waiting), "{waiting} of 20,000 wait");
+    assert_eq!(sampling.tenants[&2].learning.waiting(), 100);
+    sampling.tick(SECOND).unwrap();
+    let learnt = told(&mut sampling, 1, 256 << 12).curves.unwrap();
+    assert!(learnt.miss_ratio.iter().all(|&ratio| ratio > 0.9), "each page was new");
+}
+
+const SECOND: Duration = Duration::from_secs(1);

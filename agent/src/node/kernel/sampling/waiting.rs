@@ -4,6 +4,7 @@
 use crate::bpf::event::{Event, EventKind};
 use crate::curves::TenantCurves;
 use crate::error::Result;
+use cachepilot_models::hash::page_hash;
 use cachepilot_models::policy::Requests;
 use std::collections::HashSet;
 
@@ -19,7 +20,6 @@ pub(super) struct Waiting {
     gone: HashSet<u64>,
     /// Pages that were gone after so many of the accesses.
     cuts: Vec<(usize, Vec<u64>)>,
-    gone_total: usize,
 }
 
 impl Waiting {
@@ -37,14 +37,37 @@ impl Waiting {
             EventKind::AccessElsewhere => self.served.push(key),
             EventKind::Removal => {
                 self.gone.insert(key);
-                self.gone_total += 1;
             }
         }
     }
 
-    /// How many wait.
-    pub(super) fn len(&self) -> usize {
-        self.keys.len() + self.served.len() + self.gone_total
+    /// Accesses that wait.
+    pub(super) fn accesses(&self) -> usize {
+        self.keys.len() + self.served.len()
+    }
+
+    /// Leaves out the accesses to pages that are not below `threshold`; how many.
+    pub(super) fn thin(&mut self, threshold: u64) -> u64 {
+        let before = self.accesses();
+        let (mut kept, mut cut) = (0, 0);
+        for at in 0..self.keys.len() {
+            while cut < self.cuts.len() && self.cuts[cut].0 == at {
+                self.cuts[cut].0 = kept;
+                cut += 1;
+            }
+            if page_hash(self.keys[at]) < threshold {
+                self.keys[kept] = self.keys[at];
+                self.tasks[kept] = self.tasks[at];
+                self.times_ns[kept] = self.times_ns[at];
+                kept += 1;
+            }
+        }
+        self.cuts[cut..].iter_mut().for_each(|(end, _)| *end = kept);
+        self.keys.truncate(kept);
+        self.tasks.truncate(kept);
+        self.times_ns.truncate(kept);
+        self.served.retain(|&key| page_hash(key) < threshold);
+        (before - self.accesses()) as u64
     }
 
     /// Lets the curves learn: of `accesses` in all, sampled or not, these were sampled.
@@ -87,7 +110,6 @@ impl Waiting {
         self.served.clear();
         self.gone.clear();
         self.cuts.clear();
-        self.gone_total = 0;
     }
 }
 
@@ -129,6 +151,30 @@ mod tests {
     }
 
     #[test]
+    fn what_is_thinned_keeps_its_order_and_what_is_gone_in_between() {
+        let mut waiting = Waiting::default();
+        for page in 0..1000 {
+            waiting.take(&event(EventKind::Access, page));
+            if page == 500 {
+                waiting.take(&event(EventKind::Removal, 3));
+                waiting.take(&event(EventKind::Access, 3));
+            }
+        }
+        let all = waiting.keys.clone();
+        let threshold = u64::MAX / 4;
+        let kept = |keys: &[u64]| -> Vec<u64> {
+            keys.iter().copied().filter(|&key| page_hash(key) < threshold).collect()
+        };
+        let (before, cut) = (kept(&all[..501]).len(), waiting.cuts[0].1.clone());
+        assert_eq!(waiting.thin(threshold) as usize, all.len() - kept(&all).len());
+        assert_eq!((waiting.keys.clone(), waiting.cuts.clone()), (kept(&all), vec![(before, cut)]));
+        assert_eq!(
+            (waiting.tasks.len(), waiting.times_ns.len()),
+            (waiting.keys.len(), waiting.keys.len())
+        );
+    }
+
+    #[test]
     fn what_is_charged_to_others_hits_and_is_no_less_seen() {
         let config = CurvesConfig { sizes_pages: vec![90], half_life: 2000, ..Default::default() };
         let mut curves = TenantCurves::new(&config).unwrap();
@@ -139,7 +185,7 @@ mod tests {
                 waiting.take(&event(EventKind::Access, 1000 + 50 * round + page));
                 waiting.take(&event(EventKind::AccessElsewhere, page));
             }
-            assert_eq!(waiting.len(), 100);
+            assert_eq!(waiting.accesses(), 100);
             waiting.feed(&mut curves, 100).unwrap();
         }
         let ratio = curves.curves().unwrap().miss_ratio[0];

@@ -153,7 +153,7 @@ fn a_tenant_is_shown_as_its_files_have_it() {
     assert_eq!((counters.block_reads_total, counters.memory_stall_us_total), (33, 11));
     assert_eq!(
         (tenant.trusted, tenant.distrust.as_str()),
-        (false, "warming up: nothing was sampled yet")
+        (false, "warming up: 0 sampled accesses of 48")
     );
     assert_eq!(observed.budget_bytes, (4 << 30) - 512 * MIB);
     assert_eq!(node.identity().kind, "cache_ext");

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the agent takes of memory, by its configuration: what service managers have to allow it.
+
+use crate::bpf::sampler_layout::{COUNTS_BYTES, COUNTS_PART};
+use crate::curves::CurvesSettings;
+use crate::node::kernel::config::KernelConfig;
+
+/// The program, its threads, a look at every tenant, snapshots of at most 4 MiB that wait, and events
+/// of a second: measured with 1,000 tenants, rounded up.
+const BASE_BYTES: u64 = 64 << 20;
+/// What the allocator takes beside the curves themselves.
+const OVERHEAD: f64 = 1.25;
+
+/// The most that an agent takes for so many tenants on a machine with so many CPUs, bytes: memory of
+/// the kernel that is charged to it included. Where the kernel counts by itself, `counts` are not.
+#[must_use]
+pub fn most_bytes(curves: &CurvesSettings, kernel: &KernelConfig, tenants: u32, cpus: u64) -> u64 {
+    let curves = ((curves.node_memory_mib << 20) as f64 * OVERHEAD) as u64;
+    BASE_BYTES + curves + u64::from(kernel.ring_bytes) + counts_bytes(tenants, cpus)
+}
+
+/// What the sampler's programs count in: for each tenant and CPU.
+fn counts_bytes(tenants: u32, cpus: u64) -> u64 {
+    let slots = u64::from(tenants.next_multiple_of(COUNTS_PART));
+    slots * COUNTS_BYTES as u64 * cpus
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const MIB: u64 = 1 << 20;
+    const CONFIGS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../configs");
+
+    /// The value of the first line of a file that begins with `key`, spaces aside, in MiB.
+    fn mebibytes(file: &str, key: &str) -> u64 {
+        let text = fs::read_to_string(format!("{CONFIGS}/{file}")).unwrap();
+        let value = text.lines().find_map(|line| line.trim().strip_prefix(key)).unwrap();
+        let digits = value.trim_matches(|c: char| !c.is_ascii_digit());
+        assert!(value.contains('M'), "{value}");
+        digits.parse().unwrap()
+    }
+
+    #[test]
+    fn what_is_shipped_allows_a_thousand_tenants_on_128_cpus_and_not_much_more() {
+        let (curves, kernel) = (CurvesSettings::default(), KernelConfig::default());
+        assert!(kernel.max_tenants >= 1000);
+        let most = most_bytes(&curves, &kernel, 1000, 128).div_ceil(MIB);
+        let high = mebibytes("systemd/cachepilot-agent.service", "MemoryHigh=");
+        let max = mebibytes("systemd/cachepilot-agent.service", "MemoryMax=");
+        let pod = mebibytes("kubernetes/agent.yaml", "limits: {memory: ");
+        assert!(most <= high && high < max, "{most} MiB, MemoryHigh {high}, MemoryMax {max}");
+        assert!(max <= most + most / 4, "MemoryMax {max} for {most} MiB");
+        assert_eq!(pod, max);
+    }
+
+    #[test]
+    fn counts_are_those_of_the_tenants_that_there_are() {
+        assert_eq!(counts_bytes(0, 128), 0);
+        assert_eq!(counts_bytes(1, 2), 16 * 904 * 2);
+        assert_eq!(counts_bytes(1000, 128) / MIB, 111);
+    }
+}
