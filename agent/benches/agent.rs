@@ -7,12 +7,11 @@
 //! `--per-second N` reads are made for `--seconds N`. By itself it prints milliseconds per second.
 #![allow(clippy::unwrap_used)]
 
-mod support;
+#[path = "support/cpu_time.rs"]
+mod cpu_time;
+#[path = "support/source.rs"]
+mod source;
 
-use cachepilot_agent::Result;
-use cachepilot_agent::bpf::event::{Event, EventKind};
-use cachepilot_agent::bpf::sampler::PartState;
-use cachepilot_agent::bpf::sampler_layout::{Counts, Losses};
 use cachepilot_agent::bpf::source::AccessSource;
 use cachepilot_agent::cgroup::fs::CgroupFs;
 use cachepilot_agent::curves::CurvesSettings;
@@ -22,13 +21,12 @@ use cachepilot_agent::node::kernel::host::Host;
 use cachepilot_agent::node::kernel::{KernelNode, Parts};
 use cachepilot_models::hash::page_hash;
 use cachepilot_models::trace::Record;
-use std::collections::{BTreeMap, HashMap};
+use cpu_time::seconds;
+use source::Source;
 use std::fs;
 use std::hint::black_box;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use support::seconds;
 
 const PAGE_BYTES: u64 = 4096;
 const MIB: u64 = 1 << 20;
@@ -39,64 +37,12 @@ const TICK: Duration = Duration::from_millis(50);
 const TICKS_PER_SECOND: u64 = 20;
 const TENANT: &str = "/bench";
 
-/// What the kernel counted, and the events that wait.
-#[derive(Default)]
-struct Seen {
-    tracked: BTreeMap<u64, (u32, u64)>,
-    counts: HashMap<u32, Counts>,
-    events: Vec<Event>,
-    reported: u64,
-}
-
-/// A kernel in which random pages of a file are read.
-#[derive(Clone, Default)]
-struct Reads(Arc<Mutex<Seen>>);
-
-impl Reads {
-    /// The reads `first..end` of the trace, by the cgroup with this id.
-    fn read(&self, cgroup: u64, reads: std::ops::Range<u64>) {
-        let mut seen = self.0.lock().unwrap();
-        let Some(&(slot, threshold)) = seen.tracked.get(&cgroup) else { return };
-        seen.counts.entry(slot).or_default().accesses += reads.end - reads.start;
-        for i in reads {
-            let index = page_hash(i) % FILE_PAGES;
-            let record =
-                Record { time_ns: i, cgroup, inode: 12, index, task: 7, ..Record::default() };
-            if page_hash(record.sample_key()) < threshold {
-                seen.events.push(Event { record, mmap: false, kind: EventKind::Access });
-                seen.reported += 1;
-            }
-        }
-    }
-}
-
-impl AccessSource for Reads {
-    fn track(&self, cgroup_id: u64, slot: u32, threshold: u64) -> Result<()> {
-        self.0.lock().unwrap().tracked.insert(cgroup_id, (slot, threshold));
-        Ok(())
-    }
-    fn forget(&self, cgroup_id: u64) {
-        self.0.lock().unwrap().tracked.remove(&cgroup_id);
-    }
-    fn clear(&self, slot: u32) -> Result<()> {
-        self.0.lock().unwrap().counts.remove(&slot);
-        Ok(())
-    }
-    fn counts(&self) -> Result<HashMap<u32, Counts>> {
-        Ok(self.0.lock().unwrap().counts.clone())
-    }
-    fn drain(&self) -> Result<Vec<Event>> {
-        Ok(std::mem::take(&mut self.0.lock().unwrap().events))
-    }
-    fn losses(&self) -> Result<Losses> {
-        Ok(Losses::default())
-    }
-    fn losses_of(&self, _: u64) -> Result<Losses> {
-        Ok(Losses::default())
-    }
-    fn parts(&self) -> &[PartState] {
-        &[]
-    }
+/// The reads `first..end` of the trace, random pages of a file, by the cgroup with this id.
+fn reads(cgroup: u64, first: u64, end: u64) -> impl Iterator<Item = Record> {
+    (first..end).map(move |i| {
+        let index = page_hash(i) % FILE_PAGES;
+        Record { time_ns: i, cgroup, inode: 12, index, task: 7, ..Record::default() }
+    })
 }
 
 /// A machine in `dir` with one cgroup that has `bytes`.
@@ -154,8 +100,8 @@ fn main() {
     let bytes = FILE_PAGES * PAGE_BYTES * percent / 100 + MARGIN_BYTES;
     let (fs, host) = machine(dir.path(), bytes);
     let tenant = fs.id(TENANT).unwrap();
-    let reads = Reads::default();
-    let source = Some(Box::new(reads.clone()) as Box<dyn AccessSource>);
+    let kernel = Source::default();
+    let source = Some(Box::new(kernel.clone()) as Box<dyn AccessSource>);
     let parts = Parts { fs, host, policies: None, source, managers: None };
     let config = KernelConfig::default();
     let curves = CurvesSettings::default().config((1024 - 512) * MIB);
@@ -167,10 +113,10 @@ fn main() {
         for tick in 0..TICKS_PER_SECOND {
             let first = second * per_second + per_second * tick / TICKS_PER_SECOND;
             let end = second * per_second + per_second * (tick + 1) / TICKS_PER_SECOND;
-            reads.read(tenant, first..end);
+            kernel.read(tenant, reads(tenant, first, end));
             took += seconds(|| measured(&mut node, tick + 1 == TICKS_PER_SECOND)).0;
         }
-        let now = reads.0.lock().unwrap().reported;
+        let now = kernel.reported();
         second_is_over(now - reported);
         println!("{second} {} {:.3}", now - reported, took * 1e3);
         reported = now;

@@ -8,15 +8,18 @@
 //! `--only cost|error|phase|little` measures one thing.
 #![allow(clippy::unwrap_used)]
 
+#[path = "support/cpu_time.rs"]
+mod cpu_time;
 mod support;
 
 use cachepilot_agent::curves::{CurvesConfig, CurvesSettings, Measured, TenantCurves, predict};
 use cachepilot_agent::wire;
 use cachepilot_models::hash::page_hash;
 use cachepilot_models::policy::{Candidate, Requests};
+use cpu_time::seconds;
 use std::path::Path;
 use std::time::Duration;
-use support::{Workload, full_simulation, print_row, resident_bytes, seconds};
+use support::{Workload, full_simulation, print_row, resident_bytes};
 
 const SECOND: Duration = Duration::from_secs(1);
 const PAGE: u64 = 4096;

@@ -3,19 +3,16 @@
 //! configured to have, by their own account and by that of the kernel.
 #![allow(clippy::unwrap_used)]
 
-use cachepilot_agent::Result;
-use cachepilot_agent::bpf::event::{Event, EventKind};
-use cachepilot_agent::bpf::sampler::PartState;
-use cachepilot_agent::bpf::sampler_layout::{Counts, Losses};
-use cachepilot_agent::bpf::source::AccessSource;
+#[path = "../benches/support/source.rs"]
+mod source;
+
 use cachepilot_agent::curves::{CurvesConfig, CurvesSettings};
 use cachepilot_agent::node::kernel::sampling::Sampling;
 use cachepilot_agent::node::kernel::tenant::found::Found;
 use cachepilot_agent::wire;
 use cachepilot_models::hash::page_hash;
 use cachepilot_models::trace::Record;
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex};
+use source::Source;
 use std::time::Duration;
 
 const TENANTS: u64 = 1000;
@@ -24,62 +21,14 @@ const SECOND: Duration = Duration::from_secs(1);
 /// What the allocator takes beside what it was asked for, as in `config::memory`.
 const OVERHEAD: f64 = 1.25;
 
-#[derive(Default)]
-struct Seen {
-    tracked: BTreeMap<u64, (u32, u64)>,
-    counts: HashMap<u32, Counts>,
-    events: Vec<Event>,
-}
-
-#[derive(Clone, Default)]
-struct Kernel(Arc<Mutex<Seen>>);
-
-impl Kernel {
-    /// Each tenant of `tenants` reads so many random pages of some thousand of its own.
-    fn read(&self, tenants: std::ops::Range<u64>, reads: u64, round: u64) {
-        let mut seen = self.0.lock().unwrap();
-        for cgroup in tenants {
-            let Some(&(slot, threshold)) = seen.tracked.get(&cgroup) else { continue };
-            seen.counts.entry(slot).or_default().accesses += reads;
-            for i in 0..reads {
-                let index = page_hash(cgroup << 32 | round << 16 | i) % 4000;
-                let record = Record { cgroup, inode: cgroup, index, ..Record::default() };
-                if page_hash(record.sample_key()) < threshold {
-                    seen.events.push(Event { record, mmap: false, kind: EventKind::Access });
-                }
-            }
-        }
-    }
-}
-
-impl AccessSource for Kernel {
-    fn track(&self, cgroup_id: u64, slot: u32, threshold: u64) -> Result<()> {
-        let mut seen = self.0.lock().unwrap();
-        seen.tracked.insert(cgroup_id, (slot, threshold));
-        seen.counts.entry(slot).or_default();
-        Ok(())
-    }
-    fn forget(&self, cgroup_id: u64) {
-        self.0.lock().unwrap().tracked.remove(&cgroup_id);
-    }
-    fn clear(&self, slot: u32) -> Result<()> {
-        self.0.lock().unwrap().counts.remove(&slot);
-        Ok(())
-    }
-    fn counts(&self) -> Result<HashMap<u32, Counts>> {
-        Ok(self.0.lock().unwrap().counts.clone())
-    }
-    fn drain(&self) -> Result<Vec<Event>> {
-        Ok(std::mem::take(&mut self.0.lock().unwrap().events))
-    }
-    fn losses(&self) -> Result<Losses> {
-        Ok(Losses::default())
-    }
-    fn losses_of(&self, _: u64) -> Result<Losses> {
-        Ok(Losses::default())
-    }
-    fn parts(&self) -> &[PartState] {
-        &[]
+/// Each tenant of `tenants` reads so many random pages of some thousand of its own.
+fn read(kernel: &Source, tenants: std::ops::Range<u64>, reads: u64, round: u64) {
+    for cgroup in tenants {
+        let accesses = (0..reads).map(|i| {
+            let index = page_hash(cgroup << 32 | round << 16 | i) % 4000;
+            Record { cgroup, inode: cgroup, index, ..Record::default() }
+        });
+        kernel.read(cgroup, accesses);
     }
 }
 
@@ -93,8 +42,8 @@ fn found(ids: std::ops::Range<u64>) -> Vec<Found> {
 }
 
 /// A second in which `tenants` read, with a look at all; who has no curves for want of memory.
-fn second(kernel: &Kernel, sampling: &mut Sampling, tenants: &[Found], round: u64) -> Vec<u64> {
-    kernel.read(1..TENANTS + 1, 400, round);
+fn second(kernel: &Source, sampling: &mut Sampling, tenants: &[Found], round: u64) -> Vec<u64> {
+    read(kernel, 1..TENANTS + 1, 400, round);
     sampling.tick(SECOND / 2).unwrap();
     sampling.begin_judging().unwrap();
     let mut refused = Vec::new();
@@ -113,7 +62,7 @@ fn second(kernel: &Kernel, sampling: &mut Sampling, tenants: &[Found], round: u6
 fn a_thousand_tenants_share_the_memory_for_curves_and_those_without_say_so() {
     let settings = CurvesSettings { node_memory_mib: 64, ..CurvesSettings::default() };
     let config: CurvesConfig = settings.config(1 << 30);
-    let (kernel, all) = (Kernel::default(), found(1..TENANTS + 1));
+    let (kernel, all) = (Source::default(), found(1..TENANTS + 1));
     let source = Box::new(kernel.clone());
     let mut sampling = Sampling::new(source, config.clone(), TENANTS as u32).unwrap();
     sampling.follow(&all);
@@ -132,8 +81,9 @@ fn a_thousand_tenants_share_the_memory_for_curves_and_those_without_say_so() {
     println!("{with} of {TENANTS} tenants have curves in {} MiB", sampling.curves_bytes() / MIB);
     assert!(with >= 16, "{with} tenants have curves");
     assert!(sampling.loss().untracked_tenants_total >= refused.len() as u64);
-    let counted = kernel.0.lock().unwrap().tracked[&refused[0]].1;
-    assert_eq!(counted, 1, "nothing is sampled of those without curves");
+    let before = kernel.reported();
+    read(&kernel, refused[0]..refused[0] + 1, 400, 0);
+    assert_eq!(kernel.reported(), before, "nothing is sampled of those without curves");
 
     // Most of the others go: there is room for those that had none.
     let few = [all[0].clone(), all[refused[0] as usize - 1].clone()];

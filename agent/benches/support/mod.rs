@@ -75,19 +75,6 @@ pub fn full_simulation(candidate: &Candidate, size: u64, before: &[u64], measure
     (cache.stats().misses - cold) as f64 / measured.len() as f64
 }
 
-/// Time on a processor of this, the only thread: the first number of `schedstat`, nanoseconds.
-fn on_cpu_ns() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    text.split_whitespace().next().unwrap().parse().unwrap()
-}
-
-/// Seconds of processor time that `work` takes.
-pub fn seconds<T>(work: impl FnOnce() -> T) -> (f64, T) {
-    let start = on_cpu_ns();
-    let result = work();
-    ((on_cpu_ns() - start) as f64 / 1e9, result)
-}
-
 /// Memory of this process that is in memory: the second number of `statm`, pages of 4 KiB.
 pub fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
