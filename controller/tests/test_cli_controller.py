@@ -11,6 +11,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,7 @@ from served import served
 from cachepilot import cli
 from cachepilot.api.shapes.changes import ChangeView
 from cachepilot.api.shapes.questions import Consolidation
-from cachepilot.cli.asking.client import near
+from cachepilot.cli.asking.client import Controller, near
 from cachepilot.cli.fleet import status_table
 from cachepilot.cli.fleet.history import changes_table, parse_time
 from cachepilot.domain.past.change import ChangeKind, ChangeRow, ChangeState
@@ -329,3 +330,11 @@ def test_a_hold_is_a_number_of_seconds(run: Run, shared: str, seconds: str) -> N
     arguments = ("plan", "--what-if", "--node", "alpha", "--apply", "--hold-s", seconds)
     status, _, err = run(shared, *arguments, "--slo", "/db=100")
     assert status == 2 and f"--hold-s {seconds}: not seconds" in err
+
+
+def test_a_controller_that_closes_what_is_idle_is_asked_again() -> None:
+    with served(FakeService(), timeout_keep_alive=0) as url:
+        controller = Controller(url)
+        found = controller.tenants()
+        time.sleep(0.3)
+        assert controller.tenants() == found
