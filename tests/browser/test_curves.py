@@ -17,6 +17,7 @@ MIB = 1 << 20
 SIZES = [MIB << at for at in range(11)]
 LIMIT = 70 * MIB
 TENANT = "#/tenant?node=n&cgroup=/t/kv"
+STYLES = ("stroke", "stroke-dasharray", "stroke-width")
 
 
 def _miss(policy: str, size: int) -> float:
@@ -51,9 +52,12 @@ def _entry(page: Page, policy: str) -> Locator:
 
 def _look(entry: Locator) -> str:
     """Colour, dashes and width of a line, as its key in the legend shows them."""
-    look = "(one) => { const s = getComputedStyle(one); "
-    look += "return [s.stroke, s.strokeDasharray, s.strokeWidth].join(' ') }"
-    return str(entry.locator(".key line").evaluate(look))
+    line = entry.locator(".key line")
+    return " ".join(_style(line, name) for name in STYLES)
+
+
+def _style(line: Locator, name: str) -> str:
+    return str(line.evaluate("(one, name) => getComputedStyle(one).getPropertyValue(name)", name))
 
 
 def _color_and_width(look: str) -> str:
@@ -86,14 +90,20 @@ def test_any_line_is_reached_by_the_legend(shared: Autopilot, open_page: Open) -
     plain = _look(entry)
     assert _color_and_width(plain) == _color_and_width(muted)
     line = entry.locator(".key line")
-    entry.hover()
-    expect(line).to_have_css("stroke-width", "2px")
-    page.mouse.move(0, 0)
-    expect(line).to_have_css("stroke-width", "1px")
-    # The focus stays where it is when the page is drawn anew; what is below the mouse may not.
     entry.focus()
     expect(line).to_have_css("stroke-width", "2px")
     pointed = _look(entry)
+    styles = {name: _style(line, name) for name in STYLES}
+    entry.blur()
+    expect(line).to_have_css("stroke-width", "1px")
+    entry.hover()
+    # One after the other: under the mouse a page that is drawn anew shows it a moment later.
+    for name, value in styles.items():
+        expect(line).to_have_css(name, value)
+    page.mouse.move(0, 0)
+    expect(line).to_have_css("stroke-width", "1px")
+    entry.focus()
+    expect(line).to_have_css("stroke-width", "2px")
     entry.press("Enter")
     expect(entry).to_have_attribute("aria-pressed", "true")
     _entry(page, "policy04").focus()
