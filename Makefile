@@ -7,6 +7,9 @@ SHELL := /bin/bash
 export VIRTUAL_ENV := $(CURDIR)/.venv
 # The same for every build: build scripts run again where it changes, and all that depends on them.
 export CACHEPILOT_REQUIRE_BPF := 1
+# A crate with a cdylib has one place for all its features: the extension and the agent would take
+# turns in it, and compile each other's models anew.
+EXTENSION_TARGET := target/extension
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,7 +19,7 @@ build: ## Install what is missing and build .venv/bin/cachepilot, the agent and 
 	@.venv/bin/python scripts/build_proto.py
 	@scripts/build_dashboard.py
 	@echo "==> building the extension (release)"
-	@.venv/bin/maturin develop --release --locked
+	@.venv/bin/maturin develop --release --locked --target-dir $(EXTENSION_TARGET)
 	@echo "==> building the agent and the policies for the kernel: build/bpf"
 	@scripts/build_agent.py
 

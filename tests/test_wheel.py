@@ -42,8 +42,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from what `make build` has compiled already."""
     folder = tmp_path_factory.mktemp("wheel")
     maturin = Path(sys.executable).with_name("maturin")
-    interpreter = ("--interpreter", sys.executable)
-    _run(maturin, "build", "--release", "--locked", *interpreter, "--out", folder, cwd=ROOT)
+    options = ("--interpreter", sys.executable, "--target-dir", "target/extension")
+    _run(maturin, "build", "--release", "--locked", *options, "--out", folder, cwd=ROOT)
     (built,) = folder.glob("cachepilot-*.whl")
     return built
 
