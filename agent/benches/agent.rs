@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a node does while one tenant reads as in `experiments/autopilot_cost`: ticks, and a look per
-//! second, over a recorded trace that comes through an `AccessSource`.
+//! second, over random reads of a file that come through an `AccessSource`.
 //!
-//! The experiment runs it under callgrind, which counts the instructions below [`measured`] and tells
-//! them whenever [`second_is_over`] returns. `--fits PERCENT` of the file are in the cgroup,
-//! `--per-second N` reads are made for `--seconds N`. By itself it prints milliseconds per second.
+//! `--fits PERCENT` of the file are in the cgroup, `--per-second N` reads are made for `--seconds N`. It
+//! prints events and milliseconds per second. Under callgrind instructions are counted below
+//! [`measured`], and told whenever [`second_is_over`] is called: `experiments/autopilot_cost`.
 #![allow(clippy::unwrap_used)]
 
 #[path = "support/cpu_time.rs"]
