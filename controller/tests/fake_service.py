@@ -14,7 +14,9 @@ from cachepilot.api.service import UnknownError
 from cachepilot.api.shapes.detail import CurvesView, DemandView, PolicyView, TenantDetail
 from cachepilot.api.shapes.questions import (
     Consolidation,
+    Drain,
     LeastMemory,
+    Move,
     Pin,
     WhatIf,
     WhatIfAnswer,
@@ -361,7 +363,23 @@ class FakeService(FakeOrders):
                 )
                 for row in self.all_tenants
             ],
-            drainable=["beta"],
-            moves={"beta": {"/web": "alpha"}},
+            drains=[
+                Drain(
+                    node="beta",
+                    moves=(
+                        Move(
+                            cgroup="/web",
+                            from_node="beta",
+                            to_node="alpha",
+                            limit_bytes=96 * MIB,
+                            policy="lfu",
+                            predicted_ops=4200.0,
+                            cold_pages=16384,
+                            cold_s=8.0,
+                        ),
+                    ),
+                    freed_bytes=512 * MIB,
+                )
+            ],
             notes=["beta was last seen 40 s ago"],
         )

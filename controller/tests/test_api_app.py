@@ -37,7 +37,8 @@ def test_state_is_answered(client: TestClient, service: FakeService) -> None:
     detail = client.get(f"{API}/tenants/detail", params={"cgroup": "/db"}).json()
     assert detail == service.tenant("/db").model_dump(mode="json")
     assert len(client.get(f"{API}/history", params={"limit": 1}).json()) == 1
-    assert client.get(f"{API}/consolidation").json()["drainable"] == ["beta"]
+    drains = client.get(f"{API}/consolidation").json()["drains"]
+    assert [one["node"] for one in drains] == ["beta"]
 
 
 def test_history_is_read_beside_the_loop() -> None:

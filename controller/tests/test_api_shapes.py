@@ -8,7 +8,9 @@ from pydantic import ValidationError
 
 from cachepilot.api.shapes.questions import (
     Consolidation,
+    Drain,
     LeastMemory,
+    Move,
     Pin,
     WhatIf,
     WhatIfAnswer,
@@ -27,6 +29,8 @@ PAIRS: list[tuple[type[Shape], type, set[str]]] = [
     (LatencyView, Latency, set()),
     (Consolidation, consolidation.Consolidation, set()),
     (LeastMemory, consolidation.LeastMemory, set()),
+    (Drain, consolidation.Drain, set()),
+    (Move, consolidation.Move, set()),
     (Pin, pins.Pin, set()),
     (WhatIf, what_if.WhatIf, set()),
     (WhatIfAnswer, what_if.WhatIfAnswer, set()),

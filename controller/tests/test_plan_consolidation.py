@@ -1,37 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Consolidation: least memory keeps what it must at the fixed point, and packings are real."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations, product
 
 import numpy as np
 import pytest
+from drained_fleets import CAPACITIES, EVERYBODY, STATIC, fits, moves_of, present_ops
 from experiments.control_loop.instances import MIB, snapshot
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cachepilot.domain.consolidation import Consolidation, LeastMemory
+from cachepilot.domain.consolidation import LeastMemory
 from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
 from cachepilot.domain.objectives.pins import Pin, with_pins
 from cachepilot.domain.snapshot import Curves, Snapshot, SnapshotError, Tenant, Trust
 from cachepilot.errors import InputError
 from cachepilot.plan.consolidation.consolidate import consolidate
 from cachepilot.plan.consolidation.needs import TOLERANCE, Needs, Targets
-from cachepilot.plan.consolidation.wait_table import SLACK, WaitTable
+from cachepilot.plan.consolidation.wait_table import WaitTable
 from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.asked import Asked
 from cachepilot.plan.problem.config import Config
 from cachepilot.sizes import PAGE_BYTES, parse_size
-
-EVERYBODY = Objectives((Objective("*"),))
-STATIC = Config(allocator="static")
-CAPACITIES = (1e12, 20_000.0, 3_000.0)
-
-
-def _present_ops(seen: Snapshot) -> dict[str, float]:
-    """What the throughput model predicts for what tenants have, at the device's fixed point."""
-    return {one.cgroup: one.present.throughput_ops for one in plan(seen, EVERYBODY, STATIC).actions}
 
 
 def _at(tenant: Tenant, row: LeastMemory) -> Tenant:
@@ -67,7 +58,7 @@ def test_the_least_memory_of_all_at_once_keeps_what_each_must(
         )
     )
     rows = consolidate([seen], asked, Config()).tenants
-    now = _present_ops(seen)
+    now = present_ops(seen)
     then = plan(_shrunk(seen, rows), EVERYBODY, STATIC).actions
     for tenant, row, action in zip(seen.tenants, rows, then, strict=True):
         assert row.least_bytes >= tenant.floor_bytes or not row.kept
@@ -112,28 +103,6 @@ def _waits_us(seen: Snapshot, asked: Objectives) -> set[float]:
     return set(WaitTable.of(Needs.of(targets, seen, Config()), seen).waits_us.tolist())
 
 
-def _fits(
-    seen: Snapshot, asked: Objectives, kept: Sequence[bool], more_us: Set[float] = frozenset()
-) -> bool:
-    """Whether all tenants of a node, computed anew as one, keep what they must in its budget.
-
-    At any wait of the device, close by each other: reads do not fall steadily with the wait where
-    a tenant stops being kept, so a table that begins at the least wait may begin beyond the room.
-    """
-    everybody = Asked.of(seen, asked)
-    needs = Needs.of(Targets.of(seen, everybody, Config()), seen, Config())
-    most_iops = seen.device.capacity_iops * (1 + SLACK)
-    waits_us = {*np.geomspace(1.0, 2e4, 600).tolist(), *WaitTable.of(needs, seen).waits_us.tolist()}
-    waits_us |= more_us
-    for wait_us in (0.0, *sorted(waits_us)):
-        point = needs.at(wait_us)
-        is_kept = all(now or not before for now, before in zip(point.kept, kept, strict=False))
-        has_memory = point.size_bytes.sum() <= seen.node.budget_bytes
-        if is_kept and has_memory and point.device_iops.sum() <= most_iops:
-            return True
-    return False
-
-
 @settings(max_examples=8)
 @given(st.integers(0, 10_000), st.integers(1, 4), st.sampled_from(CAPACITIES), st.floats(1, 40))
 def test_so_many_more_of_a_kind_fit_and_keep_their_slo(
@@ -142,7 +111,7 @@ def test_so_many_more_of_a_kind_fit_and_keep_their_slo(
     seen = snapshot(seed, tenants, policies=2, capacity_iops=capacity)
     budget = int(seen.node.budget_bytes * wealth)
     seen = replace(seen, node=replace(seen.node, budget_bytes=budget))
-    ops = {name: value * 0.8 for name, value in _present_ops(seen).items()}
+    ops = {name: value * 0.8 for name, value in present_ops(seen).items()}
     first = ops["/t00000"]
     asked = Objectives(
         (
@@ -155,122 +124,13 @@ def test_so_many_more_of_a_kind_fit_and_keep_their_slo(
     assert all(row.kept for row in rows)
     # The wait at which they fit may lie between those of another table.
     known_us = _waits_us(seen, asked)
-    assert _fits(_copies(seen, 0, more), asked, [True] * (tenants + more), known_us)
+    assert fits(_copies(seen, 0, more), asked, [True] * (tenants + more), known_us)
     if capacity == 1e12:
         free = budget - sum(row.least_bytes for row in rows)
         assert more == free // rows[0].least_bytes
     # What the table of waits misses for being a table: little.
     many = int(more * 1.5) + 2
-    assert not _fits(_copies(seen, 0, many), asked, [True] * (tenants + many))
-
-
-def _fleet(seed: int, nodes: int, capacity: float) -> list[Snapshot]:
-    """Nodes with like devices, tenants that no other node has, and room to spare on some."""
-    random = np.random.default_rng(seed)
-    found = []
-    for i in range(nodes):
-        seen = snapshot(seed * 100 + i, int(random.integers(1, 4)), 2, capacity_iops=capacity)
-        budget = int(seen.node.budget_bytes * random.uniform(0.9, 1.6)) // PAGE_BYTES * PAGE_BYTES
-        tenants = tuple(replace(one, cgroup=f"/n{i}{one.cgroup}") for one in seen.tenants)
-        node = replace(seen.node, name=f"n{i}", budget_bytes=budget)
-        device = replace(seen.device, miss_cost_us=200.0)
-        found.append(replace(seen, node=node, tenants=tenants, device=device))
-    return found
-
-
-def _after(fleet: Sequence[Snapshot], moves: Mapping[str, Mapping[str, str]]) -> list[Snapshot]:
-    """The nodes that stay, with all tenants that move to them."""
-    tenants = {one.cgroup: one for seen in fleet for one in seen.tenants}
-    found = []
-    for seen in fleet:
-        if seen.node.name not in moves:
-            guests = [
-                tenants[cgroup]
-                for to in moves.values()
-                for cgroup, name in to.items()
-                if name == seen.node.name
-            ]
-            found.append(replace(seen, tenants=(*seen.tenants, *guests)))
-    return found
-
-
-@settings(max_examples=8)
-@given(st.integers(0, 10_000), st.integers(1, 5), st.sampled_from(CAPACITIES))
-@example(160, 4, 3000.0)
-@example(831, 2, 3000.0)
-def test_what_is_drained_fits_where_it_goes(seed: int, nodes: int, capacity: float) -> None:
-    fleet = _fleet(seed, nodes, capacity)
-    names = {name: 0.9 * ops for seen in fleet for name, ops in _present_ops(seen).items()}
-    asked = Objectives(tuple(Objective(name, throughput_ops=ops) for name, ops in names.items()))
-    found = consolidate(fleet, asked, Config())
-    assert found.drainable == sorted(found.moves)
-    assert len(found.moves) < nodes
-    for seen in fleet:
-        if seen.node.name in found.moves:
-            moves = found.moves[seen.node.name]
-            assert set(moves) == {one.cgroup for one in seen.tenants}
-            assert set(moves.values()).isdisjoint(found.moves)
-    # On a device that is short already, SLOs may be out of reach where the tenants are, one by one
-    # or, for want of memory, together: then nobody is sent there.
-    is_kept = {row.cgroup: row.kept for row in found.tenants}
-    targets = {to for moves in found.moves.values() for to in moves.values()}
-    for seen in _after(fleet, found.moves):
-        if seen.node.name not in targets:
-            continue
-        assert _fits(seen, asked, [is_kept[one.cgroup] for one in seen.tenants])
-
-
-def _most_drained(found: Consolidation, fleet: Sequence[Snapshot]) -> int:
-    """By enumeration: the most nodes whose tenants fit on the others, by memory alone."""
-    least = {row.cgroup: row.least_bytes for row in found.tenants}
-    homes = {seen.node.name: [one.cgroup for one in seen.tenants] for seen in fleet}
-    free = {
-        seen.node.name: seen.node.budget_bytes - sum(least[c] for c in homes[seen.node.name])
-        for seen in fleet
-    }
-    for count in range(len(fleet) - 1, 0, -1):
-        for drained in combinations(free, count):
-            rest = [name for name in free if name not in drained]
-            guests = [cgroup for name in drained for cgroup in homes[name]]
-            for choice in product(rest, repeat=len(guests)):
-                left = dict(free)
-                for cgroup, name in zip(guests, choice, strict=True):
-                    left[name] -= least[cgroup]
-                if min(left[name] for name in rest) >= 0:
-                    return count
-    return 0
-
-
-def test_nearly_as_many_nodes_are_drained_as_can_be() -> None:
-    short, total, most = 0, 0, 0
-    for seed in range(12):
-        fleet = _fleet(seed, 4, 1e12)
-        found = consolidate(fleet, EVERYBODY, Config())
-        best = _most_drained(found, fleet)
-        assert len(found.moves) <= best
-        short += len(found.moves) < best
-        total, most = total + len(found.moves), most + best
-    assert most > 0
-    assert total >= 0.9 * most
-    assert short <= 0.25 * 12
-
-
-def _busy(seen: Snapshot) -> Snapshot:
-    """The same node with a device that has hardly more to give than what is read now."""
-    reads = plan(seen, EVERYBODY, STATIC).device_share * seen.device.capacity_iops
-    return replace(seen, device=replace(seen.device, capacity_iops=1.05 * reads))
-
-
-def test_the_device_keeps_a_node_from_being_drained_where_memory_would_not() -> None:
-    fleet = _fleet(7, 2, 1e12)
-    free = consolidate(fleet, EVERYBODY, Config())
-    busy = consolidate([_busy(seen) for seen in fleet], EVERYBODY, Config())
-    assert (len(free.moves), len(busy.moves)) == (1, 0)
-    for less, more in zip(busy.tenants, free.tenants, strict=True):
-        assert less.more_of_this_kind <= more.more_of_this_kind
-    assert sum(row.more_of_this_kind for row in busy.tenants) < sum(
-        row.more_of_this_kind for row in free.tenants
-    )
+    assert not fits(_copies(seen, 0, many), asked, [True] * (tenants + many))
 
 
 def test_error_bars_and_model_errors_make_it_take_more() -> None:
@@ -360,7 +220,7 @@ def test_extremes() -> None:
         consolidate([seen, seen], EVERYBODY, Config())
     empty = replace(seen, tenants=(), node=replace(seen.node, name="empty", budget_bytes=MIB))
     found = consolidate([empty, seen], EVERYBODY, Config())
-    assert found.moves == {"empty": {}}
+    assert moves_of(found) == {"empty": {}}
     small = replace(seen, node=replace(seen.node, budget_bytes=MIB))
     over = consolidate([small], EVERYBODY, Config())
     assert [row.more_of_this_kind for row in over.tenants] == [0, 0]

@@ -238,7 +238,7 @@ def test_what_is_said_of_the_least_memory_agrees_with_its_row(
     else:
         assert "more" not in note and " less" not in note
     assert (KEPT in note) is (not promised)
-    found = Consolidation(nodes=1, tenants=[row], drainable=[], moves={}, notes=[])
+    found = Consolidation(nodes=1, tenants=[row], drains=[], notes=[])
     shown = text(*consolidate._parts(found))
     assert ("lacks" in shown) is (least > limit)
     if known and not kept:

@@ -34,7 +34,7 @@ ROWS = [
 
 def _show(shared: Autopilot, open_page: Open, nodes: int) -> Page:
     page = open_page(shared.address)
-    found = {"nodes": nodes, "tenants": ROWS, "drainable": [], "moves": {}, "notes": ["one note"]}
+    found = {"nodes": nodes, "tenants": ROWS, "drains": [], "notes": ["one note"]}
     page.route("**/api/v1/consolidation", lambda route: route.fulfill(json=found))
     page.evaluate("location.hash = '#/consolidation'")
     expect(page.get_by_role("link", name="/dark")).to_be_visible()

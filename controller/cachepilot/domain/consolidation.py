@@ -28,11 +28,46 @@ class LeastMemory:
 
 
 @dataclass(frozen=True)
+class Move:
+    """A tenant that goes to another node; all that is said of it there is predicted.
+
+    `limit_bytes` is the memory that it needs there and `policy` the one that this counts with;
+    `predicted_ops` are its operations/s there once its page cache is warm, 0 where not known. It
+    has to read `cold_pages` again until then, which takes `cold_s` seconds on the target's device.
+    """
+
+    cgroup: str
+    from_node: str
+    to_node: str
+    limit_bytes: int
+    policy: str
+    predicted_ops: float
+    cold_pages: int
+    cold_s: float
+
+
+@dataclass(frozen=True)
+class Drain:
+    """A node that can be drained, its moves in the order in which they are to be made.
+
+    That frees `freed_bytes`, the memory of the node.
+    """
+
+    node: str
+    moves: tuple[Move, ...]
+    freed_bytes: int
+
+    @property
+    def cold_s(self) -> float:
+        """Seconds until all that moved is warm, one move after the other."""
+        return sum(move.cold_s for move in self.moves)
+
+
+@dataclass(frozen=True)
 class Consolidation:
-    """Least memory per tenant; of each drainable node, which node each cgroup would go to."""
+    """Least memory per tenant, and the nodes to drain in the order in which that is to be done."""
 
     nodes: int
     tenants: list[LeastMemory]
-    drainable: list[str]
-    moves: dict[str, dict[str, str]]
+    drains: list[Drain]
     notes: list[str]

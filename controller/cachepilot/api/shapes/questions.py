@@ -143,13 +143,40 @@ class LeastMemory(Shape):
     """What is said of the row, in words that follow from its numbers."""
 
 
+class Move(Shape):
+    """A tenant that goes to another node; all that is said of it there is predicted."""
+
+    cgroup: str
+    from_node: str
+    to_node: str
+    limit_bytes: int
+    """Memory that it needs there."""
+    policy: str
+    """The policy that this counts with."""
+    predicted_ops: float
+    """Operations per second there once its page cache is warm; 0 where not known."""
+    cold_pages: int
+    """Pages that it has to read again until then."""
+    cold_s: float
+    """Seconds until they are read, on the target's device."""
+
+
+class Drain(Shape):
+    """A node that can be drained."""
+
+    node: str
+    moves: tuple[Move, ...]
+    """In the order in which they are to be made."""
+    freed_bytes: int
+    """The memory of the node."""
+
+
 class Consolidation(Shape):
     """Least memory per tenant, and nodes that the others could take over."""
 
     nodes: int
     """How many nodes there are."""
     tenants: list[LeastMemory]
-    drainable: list[str]
-    moves: dict[str, dict[str, str]]
-    """Of each drainable node, which node each cgroup would go to."""
+    drains: list[Drain]
+    """In the order in which nodes are to be drained, one after the other."""
     notes: list[str]

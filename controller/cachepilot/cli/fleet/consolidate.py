@@ -12,7 +12,7 @@ from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import Controller, parsed
 from cachepilot.cli.terminal import formats, tables
 from cachepilot.cli.terminal.options import JsonOption
-from cachepilot.sizes import human_bytes
+from cachepilot.sizes import PAGE_BYTES, human_bytes
 
 
 def _saved(saved_bytes: int) -> str:
@@ -59,16 +59,17 @@ def _table(found: Consolidation) -> Table:
 
 def _parts(found: Consolidation) -> Iterator[RenderableType]:
     yield _table(found)
-    if not found.drainable:
+    if not found.drains:
         yield Text(
             "no node can be drained: there is no other to take its tenants over"
             if found.nodes == 1
             else "no node can be drained"
         )
-    for node in found.drainable:
-        yield Text(f"{node} can be drained:", style="bold")
-        for cgroup, to in sorted(found.moves.get(node, {}).items()):
-            yield Text(f"  {cgroup} goes to {to}")
+    for drain in found.drains:
+        yield Text(f"{drain.node} can be drained:", style="bold")
+        for move in drain.moves:
+            cold = f"{human_bytes(move.cold_pages * PAGE_BYTES)} to read again"
+            yield Text(f"  {move.cgroup} goes to {move.to_node}, {cold} in {move.cold_s:.3g} s")
     for note in found.notes:
         yield Text(f"note: {note}")
 

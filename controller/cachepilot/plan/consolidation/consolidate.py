@@ -13,8 +13,10 @@ from cachepilot.domain.objectives.pins import Pin, with_pins
 from cachepilot.domain.planned import Held
 from cachepilot.domain.snapshot import Snapshot, Tenant
 from cachepilot.errors import InputError
-from cachepilot.plan.consolidation.draining import Place, drain
+from cachepilot.plan.consolidation.draining import pack
+from cachepilot.plan.consolidation.moves import drains
 from cachepilot.plan.consolidation.needs import FREE, MODEL_ERROR_MAX, TOLERANCE, Needs, Targets
+from cachepilot.plan.consolidation.place import Place
 from cachepilot.plan.consolidation.wait_table import WaitTable
 from cachepilot.plan.problem.asked import Asked
 from cachepilot.plan.problem.config import Config
@@ -126,11 +128,9 @@ def consolidate(
             raise InputError(f"consolidation: node {name}: two snapshots (allowed: one per node)")
     ordered = sorted(snapshots, key=lambda one: one.node.name)
     places = [_place(one, with_pins(objectives, pins, one.node.name), config) for one in ordered]
-    moves = drain(places, config)
     return Consolidation(
         nodes=len(places),
         tenants=[row for place in places for row in _rows(place)],
-        drainable=sorted(moves),
-        moves=moves,
+        drains=drains(places, pack(places, config), config),
         notes=[*ASSUMED, *_doubts(places)],
     )

@@ -213,6 +213,26 @@ export interface Answer {
   notes: string[];
 }
 
+/** A tenant that goes to another node; all that is said of it there is predicted. */
+export interface Move {
+  cgroup: string;
+  from_node: string;
+  to_node: string;
+  limit_bytes: number;
+  policy: string;
+  /** 0 where not known. */
+  predicted_ops: number;
+  cold_pages: number;
+  cold_s: number;
+}
+
+export interface Drain {
+  node: string;
+  /** In the order in which they are to be made. */
+  moves: Move[];
+  freed_bytes: number;
+}
+
 export interface Consolidation {
   nodes: number;
   tenants: {
@@ -229,7 +249,6 @@ export interface Consolidation {
     /** What is said of the row. */
     note: string;
   }[];
-  drainable: string[];
-  moves: Record<string, Record<string, string>>;
+  drains: Drain[];
   notes: string[];
 }

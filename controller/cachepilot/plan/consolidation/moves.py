@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A packing as moves: what each tenant is to have where it goes, and what is expected of it there.
+
+Who fits where is decided by what is certain: curves with their error bars, a wait that bounds the
+device's. What is expected is the curve itself, at the wait to which the reads of all tenants of the
+node drive the device, which errs to neither side.
+
+Drains are in the order that frees most memory per second of cold page caches first (Smith, 1956:
+the least weighted sum of times at which jobs are done), the moves of each shortest first: what is
+stopped early has cost little.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from cachepilot.domain.consolidation import Drain, Move
+from cachepilot.domain.snapshot import FloatArray, Tenant
+from cachepilot.model.throughput import Throughput, throughput_model
+from cachepilot.plan.consolidation.cold_start import ColdStart, cold_start
+from cachepilot.plan.consolidation.draining import Packing
+from cachepilot.plan.consolidation.needs import Point, Targets
+from cachepilot.plan.consolidation.place import Place
+from cachepilot.plan.problem.config import Config
+
+
+@dataclass(frozen=True)
+class _Seat:
+    """A tenant on a node that takes others in: a row of its home, and what it is to have."""
+
+    home: Place
+    row: int
+    point: Point
+
+    @property
+    def tenant(self) -> Tenant:
+        """The tenant as it is now."""
+        return self.targets.asked.tenants[self.row]
+
+    @property
+    def targets(self) -> Targets:
+        """What the tenants of its home must keep."""
+        return self.home.targets
+
+    @property
+    def limit_bytes(self) -> int:
+        """Its memory."""
+        return int(self.point.size_bytes[self.row])
+
+    @property
+    def policy(self) -> str:
+        """Its policy."""
+        if not self.targets.follows[self.row]:
+            return self.tenant.policy
+        return self.targets.asked.curves[self.row].policies[int(self.point.policy[self.row])]
+
+    def curve(self) -> tuple[FloatArray, FloatArray]:
+        """Its curve up to its memory, from where nothing of that is page cache: sizes, misses."""
+        limit = float(self.limit_bytes)
+        empty = min(float(self.tenant.floor_bytes), limit)
+        if not self.targets.follows[self.row]:
+            return np.array([empty, limit]), np.array([1.0, self.targets.present_miss[self.row]])
+        curves = self.targets.asked.curves[self.row]
+        known = np.concatenate(([0.0], curves.sizes_bytes))
+        ratios = np.concatenate(([1.0], curves.miss_ratio[int(self.point.policy[self.row])]))
+        inside = known[(known > empty) & (known < limit)]
+        sizes = np.concatenate(([empty], inside, [limit]))
+        return sizes, np.interp(sizes, known, ratios)
+
+
+class _Arrival:
+    """What becomes of a node once all that go there have come."""
+
+    def __init__(self, place: Place, seats: Sequence[_Seat], config: Config) -> None:
+        self._curves = [one.curve() for one in seats]
+        self._miss = np.array([miss[-1] for _, miss in self._curves])
+        tenants = [one.tenant for one in seats]
+        self._model: Throughput = throughput_model(tenants, place.snapshot.device, config.model)
+        self._ops = self._model.ops(self._miss, self._model.wait_us(self._miss))
+
+    def ops(self, row: int) -> float:
+        """Operations/s of a tenant once all are warm."""
+        return float(self._ops[row])
+
+    def cold_start(self, row: int) -> ColdStart:
+        """What a tenant reads again."""
+        return cold_start(self._model, self._miss, row, *self._curves[row])
+
+
+def _to(place: Place, packing: Packing, places: dict[str, Place], config: Config) -> list[Move]:
+    """The moves to one node."""
+    guests = packing.guests[place.name]
+    if not guests:
+        return []
+    at = packing.loads[place.name].at
+    own = [_Seat(place, row, place.table.points[at]) for row in range(place.count)]
+    come = [_Seat(places[one.home], one.row, one.needs.points[at]) for one in guests]
+    arrival = _Arrival(place, [*own, *come], config)
+    found = []
+    for row, seat in enumerate(come, start=len(own)):
+        cold = arrival.cold_start(row)
+        found.append(
+            Move(
+                cgroup=seat.tenant.cgroup,
+                from_node=seat.home.name,
+                to_node=place.name,
+                limit_bytes=seat.limit_bytes,
+                policy=seat.policy,
+                predicted_ops=arrival.ops(row),
+                cold_pages=cold.pages,
+                cold_s=cold.seconds,
+            )
+        )
+    return found
+
+
+def _most_for_its_time(drain: Drain) -> tuple[float, str]:
+    return (drain.cold_s / max(drain.freed_bytes, 1), drain.node)
+
+
+def drains(places: Sequence[Place], packing: Packing, config: Config) -> list[Drain]:
+    """The drained nodes of a packing, in the order in which they are to be drained."""
+    by_name = {place.name: place for place in places}
+    to = (_to(by_name[name], packing, by_name, config) for name in sorted(packing.guests))
+    moves: dict[str, list[Move]] = {name: [] for name in packing.drained}
+    for move in chain.from_iterable(to):
+        moves[move.from_node].append(move)
+    found = []
+    for name, made in moves.items():
+        ordered = sorted(made, key=lambda one: (one.cold_s, one.cgroup))
+        found.append(Drain(name, tuple(ordered), by_name[name].table.budget_bytes))
+    return sorted(found, key=_most_for_its_time)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fleets to be consolidated, and a check of whether tenants fit that knows nothing of packings."""
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+
+import numpy as np
+from experiments.control_loop.instances import snapshot
+
+from cachepilot.domain.consolidation import Consolidation
+from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.snapshot import Snapshot
+from cachepilot.plan.consolidation.needs import Needs, Targets
+from cachepilot.plan.consolidation.wait_table import SLACK, WaitTable
+from cachepilot.plan.plan import plan
+from cachepilot.plan.problem.asked import Asked
+from cachepilot.plan.problem.config import Config
+from cachepilot.sizes import PAGE_BYTES
+
+EVERYBODY = Objectives((Objective("*"),))
+STATIC = Config(allocator="static")
+CAPACITIES = (1e12, 20_000.0, 3_000.0)
+
+
+def present_ops(seen: Snapshot) -> dict[str, float]:
+    """What the throughput model predicts for what tenants have, at the device's fixed point."""
+    return {one.cgroup: one.present.throughput_ops for one in plan(seen, EVERYBODY, STATIC).actions}
+
+
+def fits(
+    seen: Snapshot, asked: Objectives, kept: Sequence[bool], more_us: Set[float] = frozenset()
+) -> bool:
+    """Whether all tenants of a node, computed anew as one, keep what they must in its budget.
+
+    At any wait of the device, close by each other: reads do not fall steadily with the wait where
+    a tenant stops being kept, so a table that begins at the least wait may begin beyond the room.
+    """
+    everybody = Asked.of(seen, asked)
+    needs = Needs.of(Targets.of(seen, everybody, Config()), seen, Config())
+    most_iops = seen.device.capacity_iops * (1 + SLACK)
+    waits_us = {*np.geomspace(1.0, 2e4, 600).tolist(), *WaitTable.of(needs, seen).waits_us.tolist()}
+    waits_us |= more_us
+    for wait_us in (0.0, *sorted(waits_us)):
+        point = needs.at(wait_us)
+        is_kept = all(now or not before for now, before in zip(point.kept, kept, strict=False))
+        has_memory = point.size_bytes.sum() <= seen.node.budget_bytes
+        if is_kept and has_memory and point.device_iops.sum() <= most_iops:
+            return True
+    return False
+
+
+def fleet_of(seed: int, nodes: int, capacity: float) -> list[Snapshot]:
+    """Nodes with like devices, tenants that no other node has, and room to spare on some."""
+    random = np.random.default_rng(seed)
+    found = []
+    for i in range(nodes):
+        seen = snapshot(seed * 100 + i, int(random.integers(1, 4)), 2, capacity_iops=capacity)
+        budget = int(seen.node.budget_bytes * random.uniform(0.9, 1.6)) // PAGE_BYTES * PAGE_BYTES
+        tenants = tuple(replace(one, cgroup=f"/n{i}{one.cgroup}") for one in seen.tenants)
+        node = replace(seen.node, name=f"n{i}", budget_bytes=budget)
+        device = replace(seen.device, miss_cost_us=200.0)
+        found.append(replace(seen, node=node, tenants=tenants, device=device))
+    return found
+
+
+def moves_of(found: Consolidation) -> dict[str, dict[str, str]]:
+    """Of each node that can be drained, where each of its cgroups goes."""
+    return {one.node: {move.cgroup: move.to_node for move in one.moves} for one in found.drains}
+
+
+def after(fleet: Sequence[Snapshot], moves: Mapping[str, Mapping[str, str]]) -> list[Snapshot]:
+    """The nodes that stay, with all tenants that move to them."""
+    tenants = {one.cgroup: one for seen in fleet for one in seen.tenants}
+    found = []
+    for seen in fleet:
+        if seen.node.name not in moves:
+            guests = [
+                tenants[cgroup]
+                for to in moves.values()
+                for cgroup, name in to.items()
+                if name == seen.node.name
+            ]
+            found.append(replace(seen, tenants=(*seen.tenants, *guests)))
+    return found
