@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachepilot.domain.snapshot import Curves, FloatArray, IntArray
-from cachepilot.model.limit_calibration import corrected, corrected_curves
+from cachepilot.model.corrected_curves import Corrections, corrected_curves
+from cachepilot.model.limit_calibration import corrected
 
 SIZES = st.sets(st.integers(1, 1 << 40), min_size=1, max_size=20)
 SHIFTS = st.dictionaries(st.integers(1, 1 << 41), st.floats(-1.0, 1.0), min_size=1, max_size=6)
@@ -50,13 +51,16 @@ def test_every_row_is_read_between_its_points_and_shifted(
         assert np.cumsum(new * new) == pytest.approx(squares, abs=1e-5)
 
 
-@given(SIZES, SHIFTS, st.integers(0, 1 << 32))
-def test_what_other_shifts_at_the_same_limits_made_of_errors_holds(
-    some: set[int], told: dict[int, float], seed: int
+@given(SIZES, SHIFTS, SHIFTS, st.integers(0, 1 << 32))
+def test_what_was_corrected_before_changes_nothing(
+    some: set[int], told: dict[int, float], others: dict[int, float], seed: int
 ) -> None:
-    known = np.array(sorted(some))
-    rows, bars, steps = np.random.default_rng(seed).random((3, 3, known.size))
-    curves = Curves(("a", "b", "c"), known, rows, bars, steps)
-    shifts = tuple(sorted(told.items()))
-    before = corrected_curves(curves, tuple((limit, 0.5) for limit, _ in shifts))
-    assert corrected_curves(curves, shifts, before) == corrected_curves(curves, shifts)
+    random, known = np.random.default_rng(seed), np.array(sorted(some))
+    curves, new = (
+        Curves(("a", "b", "c"), known, *random.random((3, 3, known.size))) for _ in range(2)
+    )
+    shifts, elsewhere = tuple(sorted(told.items())), tuple(sorted(others.items()))
+    halved, kept = tuple((limit, shift / 2) for limit, shift in shifts), Corrections()
+    for one, by in ((curves, shifts), (curves, halved), (curves, elsewhere), (new, elsewhere)):
+        assert kept.of(one, by) == corrected_curves(one, by)
+        assert kept.of(one, by) is kept.of(one, by)

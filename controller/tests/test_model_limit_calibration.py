@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from cachepilot.domain.snapshot import Curves, Demand
 from cachepilot.model.calibration import FORGOTTEN_S, PRIOR_S
+from cachepilot.model.corrected_curves import corrected_curves
 from cachepilot.model.limit_calibration import (
     ANCHORS_MAX,
     LEAST_CHANGE,
@@ -15,7 +16,6 @@ from cachepilot.model.limit_calibration import (
     Done,
     LimitCalibration,
     corrected,
-    corrected_curves,
 )
 
 MIB = 1 << 20

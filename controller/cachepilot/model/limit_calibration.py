@@ -21,12 +21,9 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from cachepilot.domain.snapshot import Curves, Demand, FloatArray, IntArray
+from cachepilot.domain.snapshot import Demand
 from cachepilot.model.calibration import FORGOTTEN_S, PRIOR_S
 
 NEAR_SHARE = 0.01
@@ -57,6 +54,20 @@ class Done(NamedTuple):
     read_us: float = 0.0
     missed_us: float = 0.0
 
+    def times(self, share: float) -> "Done":
+        """That share of it."""
+        ops, time_us, read_us, missed_us = self
+        return Done(share * ops, share * time_us, share * read_us, share * missed_us)
+
+    def plus(self, other: "Done") -> "Done":
+        """Both together."""
+        return Done(
+            self.ops + other.ops,
+            self.time_us + other.time_us,
+            self.read_us + other.read_us,
+            self.missed_us + other.missed_us,
+        )
+
     def waits(self, demand: Demand) -> float:
         """What an access missed, beyond what it did, for a model to say the time that was taken."""
         all_us = demand.accesses_per_op * self.read_us
@@ -73,6 +84,8 @@ class Done(NamedTuple):
 
 
 NOTHING_DONE = Done()
+Shifts = tuple[tuple[int, float], ...]
+"""Limits, bytes, the least first, and by how much a curve is off there."""
 
 
 @dataclass
@@ -94,7 +107,7 @@ class Anchor:
     @property
     def left(self) -> float:
         """The share that is left of what was known when it was last in force."""
-        found: float = 0.5 ** (self.aside_s / FORGOTTEN_S)
+        found: float = 0.5 ** (self.aside_s / FORGOTTEN_S) if self.aside_s else 1.0
         return found
 
     @property
@@ -110,7 +123,7 @@ class Anchor:
         self.misses *= share
         self.told *= share
         self.seconds *= share
-        self.done = Done(*(share * one for one in self.done))
+        self.done = self.done.times(share)
 
     def off(self, demand: Demand) -> float:
         """Measured minus told miss ratio, what operations waited for beyond that counted as missed.
@@ -166,15 +179,16 @@ class LimitCalibration:
         """
         here = self._at(limit_bytes)
         here.fade(0.5 ** (elapsed_s / half_life_s))
-        for one in self.anchors:
-            one.aside_s += 0.0 if one is here else elapsed_s
-        self.anchors = [one for one in self.anchors if one is here or one.known_s >= LEAST_S]
+        if len(self.anchors) > 1:
+            for one in self.anchors:
+                one.aside_s += 0.0 if one is here else elapsed_s
+            self.anchors = [one for one in self.anchors if one is here or one.known_s >= LEAST_S]
         accesses, misses = pages[:2]
         here.accesses += accesses
         here.misses += min(misses, accesses)
         here.told += told * accesses
         here.seconds += elapsed_s
-        here.done = Done(*(a + b for a, b in zip(here.done, done, strict=True)))
+        here.done = here.done.plus(done)
 
     def _at(self, limit_bytes: int) -> Anchor:
         """The anchor of a limit, which is made when none is near."""
@@ -188,16 +202,26 @@ class LimitCalibration:
         insort(self.anchors, found, key=lambda one: one.limit_bytes)
         return found
 
-    def shifts(self, demand: Demand) -> tuple[tuple[int, float], ...]:
+    def shifts(self, demand: Demand) -> Shifts:
         """Limits and by how much the curve is off there, rounded to what is worth a correction.
 
         `demand` is the throughput model as it is now.
         """
+        if len(self.anchors) == 1 and self.anchors[0].known_s > 0:
+            # As of most tenants, which stay where they are.
+            one = self.anchors[0]
+            return ((one.limit_bytes, round(_alone(one, demand) / LEAST_CHANGE) * LEAST_CHANGE),)
         known = [one for one in self.anchors if one.known_s > 0]
         return tuple(
             (one.limit_bytes, round(shift / LEAST_CHANGE) * LEAST_CHANGE)
             for one, shift in zip(known, _smoothed(known, demand), strict=True)
         )
+
+
+def _alone(one: Anchor, demand: Demand) -> float:
+    """What `_smoothed` makes of one limit, which is compared with no error alone."""
+    mean, seconds = one.off(demand) / (1.0 + one.variance(demand)), one.known_s
+    return mean * seconds / (seconds + PRIOR_S * one.spread)
 
 
 def _smoothed(known: Sequence[Anchor], demand: Demand) -> list[float]:
@@ -241,12 +265,12 @@ def _walk(seen: Sequence[tuple[float, float, float]]) -> float:
     return max(beyond / weights, WALK_SD_MIN**2) if weights else 0.0
 
 
-def corrected(miss: float, limit_bytes: int, shifts: tuple[tuple[int, float], ...]) -> float:
+def corrected(miss: float, limit_bytes: int, shifts: Shifts) -> float:
     """A miss ratio that a curve tells of a limit, corrected."""
     return min(max(miss + _shift_at(limit_bytes, shifts), 0.0), 1.0) if shifts else miss
 
 
-def _shift_at(limit_bytes: int, shifts: tuple[tuple[int, float], ...]) -> float:
+def _shift_at(limit_bytes: int, shifts: Shifts) -> float:
     """Linear in the logarithm of the limit, flat outside."""
     above = bisect_left(shifts, (limit_bytes, -2.0))
     if above == 0:
@@ -256,69 +280,3 @@ def _shift_at(limit_bytes: int, shifts: tuple[tuple[int, float], ...]) -> float:
     (low, first), (high, last) = shifts[above - 1], shifts[above]
     part = math.log(limit_bytes / low) / math.log(high / low)
     return first + (last - first) * part
-
-
-def corrected_curves(
-    curves: Curves, shifts: tuple[tuple[int, float], ...], before: Curves | None = None
-) -> Curves:
-    """Every curve of a tenant, corrected; the limits of `shifts` become points of them.
-
-    Most of what is wrong is wrong of all policies alike: the sample, or accesses that are not seen.
-    `before` are the same curves corrected at the same limits by other shifts: sizes and errors are
-    theirs.
-    """
-    if all(shift == 0 for _, shift in shifts):
-        return curves
-    known = curves.sizes_bytes
-    if before is None:
-        # Of so few a set is joined in a fraction of the time that arrays take.
-        points = {*known.tolist(), *(limit for limit, _ in shifts if limit > 0)}
-        sizes = np.array(sorted(points), dtype=np.int64)
-    else:
-        sizes = before.sizes_bytes
-    logs = np.log(np.array([limit for limit, _ in shifts], dtype=np.float64))
-    shift = np.interp(np.log(sizes.astype(np.float64)), logs, [one for _, one in shifts])
-    between = _Between(known, sizes)
-    rows = between.read(curves.miss_ratio, 1.0)
-    if before is None:
-        bars = None if curves.error_bar is None else _single(between.read(curves.error_bar, 0.0))
-        steps = None if curves.step_bar is None else _single(between.steps(curves.step_bar))
-    else:
-        bars, steps = before.error_bar, before.step_bar
-    ratios = np.minimum(np.maximum(rows + shift, 0.0), 1.0)
-    for one in (sizes, ratios, bars, steps):
-        if one is not None:
-            # What is read-only is not copied.
-            one.setflags(write=False)
-    return Curves(curves.policies, sizes, ratios, bars, steps)
-
-
-def _single(errors: FloatArray) -> npt.NDArray[Any]:
-    """In single precision, as they came: an error needs no more."""
-    return errors.astype(np.float32)
-
-
-class _Between:
-    """Where sizes lie among the known ones, for all rows at once."""
-
-    def __init__(self, known: IntArray, sizes: IntArray) -> None:
-        points = np.concatenate(([0], known))
-        # Flat after the last: as if of it.
-        inside = np.minimum(sizes, points[-1])
-        self._above = np.searchsorted(points, inside)
-        low, high = points[self._above - 1], points[self._above]
-        self._part = (inside - low) / (high - low)
-
-    def read(self, rows: FloatArray, start: float) -> FloatArray:
-        """Rows over the known sizes read at the sizes; linear, from `start` at no memory."""
-        told = np.full((rows.shape[0], rows.shape[1] + 1), start)
-        told[:, 1:] = rows
-        low, high = told[:, self._above - 1], told[:, self._above]
-        found: FloatArray = low + (high - low) * self._part
-        return found
-
-    def steps(self, rows: FloatArray) -> FloatArray:
-        """Errors of steps from size to size; of a part of a step that part of its square."""
-        variance = self.read(np.cumsum(rows * rows, axis=1, dtype=np.float64), 0.0)
-        found: FloatArray = np.sqrt(np.diff(variance, axis=1, prepend=0.0).clip(0.0))
-        return found

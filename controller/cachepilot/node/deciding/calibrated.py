@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.snapshot import Curves
-from cachepilot.model.limit_calibration import corrected_curves
 from cachepilot.node.deciding.tenant_state import Recent, TenantState
 from cachepilot.plan.problem.asked import may_stay
 from cachepilot.sense.collect import Collected
@@ -18,11 +17,11 @@ def calibrated(
 ) -> dict[str, Curves]:
     """Curves that agree with what the limits of each tenant measured, where it has any.
 
-    Corrected curves are kept in `recents` while neither the curves nor their errors change.
+    What they are corrected by is kept in `recents` while neither curves nor limits change.
     """
     return {
-        cgroup: _corrected(
-            seen.tenant.curves, states[cgroup].limits.shifts(seen.tenant.demand), recents[cgroup]
+        cgroup: recents[cgroup].corrections.of(
+            seen.tenant.curves, states[cgroup].limits.shifts(seen.tenant.demand)
         )
         for cgroup, seen in collected.seen.items()
         if seen.tenant.curves is not None
@@ -61,19 +60,3 @@ def first_misses(
 ) -> dict[str, float]:
     """The miss ratio of each tenant with its first memory, 0 while that is not known."""
     return {cgroup: recents[cgroup].at_first.miss_ratio or 0.0 for cgroup in states}
-
-
-def _corrected(curves: Curves, shifts: tuple[tuple[int, float], ...], recent: Recent) -> Curves:
-    if not any(shift for _, shift in shifts):
-        return curves
-    known = recent.corrected
-    if known is not None and known[0] is curves:
-        if known[1] == shifts:
-            return known[2]
-        is_same = [limit for limit, _ in known[1]] == [limit for limit, _ in shifts]
-        before = known[2] if is_same else None
-    else:
-        before = None
-    found = corrected_curves(curves, shifts, before)
-    recent.corrected = curves, shifts, found
-    return found

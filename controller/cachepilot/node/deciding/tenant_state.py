@@ -4,7 +4,7 @@
 from dataclasses import dataclass, field
 
 from cachepilot.decide.state import PolicyState
-from cachepilot.domain.snapshot import Curves
+from cachepilot.model.corrected_curves import Corrections
 from cachepilot.model.limit_calibration import LimitCalibration
 from cachepilot.model.reads_per_miss import ReadsPerMiss
 from cachepilot.sense.turnover import AtFirst, Turnover
@@ -86,8 +86,8 @@ class Steered:
 class Recent:
     """What is remembered of one tenant while the controller runs.
 
-    `corrected` are the last curves that were corrected, by how much, and what came of it;
-    `turnover` is what its full page cache hit, `at_first` what it did with its first memory.
+    `corrections` are the last curves that were corrected, and what came of it; `turnover` is what
+    its full page cache hit, `at_first` what it did with its first memory.
     `ordered_bytes` is the limit that was pinned at the last snapshot; `anew_us` names the time
     since when the agent yields the limit and an operator, by a new pin, asks for one all the same.
     """
@@ -95,7 +95,7 @@ class Recent:
     cgroup_id: int
     ordered: str = ""
     steered: Steered | None = None
-    corrected: tuple[Curves, tuple[tuple[int, float], ...], Curves] | None = None
+    corrections: Corrections = field(default_factory=Corrections)
     turnover: Turnover = field(default_factory=Turnover)
     at_first: AtFirst = field(default_factory=AtFirst)
     ordered_bytes: int | None = UNKNOWN_ORDER
