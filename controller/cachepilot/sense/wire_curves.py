@@ -30,13 +30,23 @@ def value_at(
     sizes_bytes: Sequence[int], values: Sequence[float], beyond: float, limit_bytes: int
 ) -> float:
     """Linear from `beyond` at no memory, and flat after the last size; sizes rise."""
+    return value_in(cell_of(sizes_bytes, limit_bytes), values, beyond)
+
+
+def cell_of(sizes_bytes: Sequence[int], limit_bytes: int) -> tuple[int, float]:
+    """Where a limit lies: the first size above it, and how far it is there from the one before."""
     above = bisect_right(sizes_bytes, limit_bytes)
     if above == len(sizes_bytes):
-        return values[-1]
+        return above, 0.0
     low = 0 if above == 0 else sizes_bytes[above - 1]
+    return above, (limit_bytes - low) / (sizes_bytes[above] - low)
+
+
+def value_in(cell: tuple[int, float], values: Sequence[float], beyond: float) -> float:
+    """The value at a limit that lies there, see `value_at`."""
+    above, part = cell
     start = beyond if above == 0 else values[above - 1]
-    part = (limit_bytes - low) / (sizes_bytes[above] - low)
-    return start + (values[above] - start) * part
+    return start if above == len(values) else start + (values[above] - start) * part
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,16 +125,27 @@ class Measured:
         error of a curve is common to all sizes and not in this. At most that of two independent
         values, and that where the agent tells no steps.
         """
-        apart = math.hypot(self.error_at(policy, from_bytes), self.error_at(policy, to_bytes))
-        names, told = self.curves.policies, self.curves.step_bar
-        if told is None or policy not in names:
+        sizes, bars = self._sizes, self._row(policy, bars=True)
+        if bars is None:
+            return 1.0
+        # Thousands are asked for in a cycle: where both limits lie is looked up once.
+        here, there = cell_of(sizes, from_bytes), cell_of(sizes, to_bytes)
+        apart = math.hypot(value_in(here, bars, 0.0), value_in(there, bars, 0.0))
+        row = self._variance(policy)
+        if row is None:
             return min(apart, 1.0)
-        if policy not in self._variances:
-            steps = told[names.index(policy)].astype(np.float64)
-            self._variances[policy] = array("d", np.cumsum(steps * steps).tobytes())
-        sizes, row = self._sizes, self._variances[policy]
-        ends = [value_at(sizes, row, 0.0, limit) for limit in (from_bytes, to_bytes)]
-        return min(math.sqrt(abs(ends[1] - ends[0])), apart, 1.0)
+        steps = value_in(there, row, 0.0) - value_in(here, row, 0.0)
+        return min(math.sqrt(abs(steps)), apart, 1.0)
+
+    def _variance(self, policy: str) -> "array[float] | None":
+        """The squares of the steps of a policy so far at each size; None where none are told."""
+        known, told = self._variances, self.curves.step_bar
+        if told is None:
+            return None
+        if policy not in known:
+            steps = told[self.curves.policies.index(policy)].astype(np.float64)
+            known[policy] = array("d", np.cumsum(steps * steps).tobytes())
+        return known[policy]
 
 
 def _read_only(values: Sequence[float], kind: type[np.generic]) -> npt.NDArray[Any]:

@@ -50,10 +50,24 @@ class MemoryCycle:
         """Tenants with an SLO that the plan cannot keep."""
         return frozenset(one.cgroup for one in self.plan.slos if one.is_given_up)
 
+    @cached_property
+    def read_us(self) -> float:
+        """What a read of the device takes as planned."""
+        return self.collected.snapshot.device.miss_cost_us + self.plan.device_wait_us
+
+    @cached_property
+    def budget_bytes(self) -> int:
+        """Of the node."""
+        return self.collected.snapshot.node.budget_bytes
+
 
 def ops_at(demand: Demand, device: Device, wait_us: float, miss_ratio: float) -> float:
     """Operations per second while a device read waits `wait_us`; see `planner.throughput`."""
-    waits = demand.accesses_per_op * miss_ratio * (device.miss_cost_us + wait_us)
+    return _ops(demand, device.miss_cost_us + wait_us, miss_ratio)
+
+
+def _ops(demand: Demand, read_us: float, miss_ratio: float) -> float:
+    waits = demand.accesses_per_op * miss_ratio * read_us
     return US_PER_S * demand.concurrency / (demand.service_us + waits)
 
 
@@ -75,27 +89,24 @@ class Worth:
     def __init__(self, cycle: MemoryCycle, seen: Seen, state: TenantState, weight: float) -> None:
         self._goal = cycle.objectives.goal
         self.weight = 1.0 if self._goal is Goal.LEAST_MEMORY else weight
-        self._seen, self._state = seen, state
-        self._device = cycle.collected.snapshot.device
-        self._wait_us = cycle.plan.device_wait_us
-        self._budget = cycle.collected.snapshot.node.budget_bytes
+        self._cycle, self._seen, self._state = cycle, seen, state
 
     def ops(self, miss_ratio: float) -> float:
         """Operations per second at a miss ratio."""
-        return ops_at(self._seen.tenant.demand, self._device, self._wait_us, miss_ratio)
+        return _ops(self._seen.tenant.demand, self._cycle.read_us, miss_ratio)
 
     def of(self, ops: float, limit_bytes: int) -> float:
         """What a throughput and a limit are worth."""
-        if self._goal is Goal.LEAST_MEMORY:
-            return -limit_bytes / self._budget
+        if self._goal is Goal.PROPORTIONAL_FAIRNESS:
+            return self.weight * math.log(ops if ops > OPS_MIN else OPS_MIN)
         if self._goal is Goal.TOTAL_THROUGHPUT:
             return self.weight * ops
-        return self.weight * math.log(max(ops, OPS_MIN))
+        return -limit_bytes / self._cycle.budget_bytes
 
     def whole(self, ops: float, limit_bytes: int) -> float:
         """What all of a throughput, or of a limit, counts for."""
         if self._goal is Goal.LEAST_MEMORY:
-            return limit_bytes / self._budget
+            return limit_bytes / self._cycle.budget_bytes
         return self.weight * (ops if self._goal is Goal.TOTAL_THROUGHPUT else 1.0)
 
     @cached_property
@@ -159,14 +170,16 @@ class Worth:
 
     def _lost(self, action: Action, off: float) -> float:
         """What a miss ratio that is higher by so much than planned costs."""
-        told, worse = (self.ops(min(1.0, action.miss_ratio + one)) for one in (0.0, off))
+        told, worse = self.ops(action.miss_ratio), self.ops(min(1.0, action.miss_ratio + off))
         return self.of(told, action.limit_bytes) - self.of(worse, action.limit_bytes)
 
     def reread_s(self, action: Action) -> float:
         """The time that the tenant takes to read again what it gives up."""
-        given = max(0, action.present.limit_bytes - action.limit_bytes) / PAGE_BYTES
-        cost_us = self._device.miss_cost_us + self._wait_us
-        return given * cost_us / US_PER_S / self._seen.tenant.demand.concurrency
+        given = action.present.limit_bytes - action.limit_bytes
+        if given <= 0:
+            return 0.0
+        read_us = given / PAGE_BYTES * self._cycle.read_us
+        return read_us / US_PER_S / self._seen.tenant.demand.concurrency
 
 
 def interval(cycle: MemoryCycle, config: DecideConfig) -> MemoryInterval:
@@ -191,30 +204,29 @@ def interval(cycle: MemoryCycle, config: DecideConfig) -> MemoryInterval:
 def _tenant(
     cycle: MemoryCycle, action: Action, seen: Seen, state: TenantState, config: DecideConfig
 ) -> MemoryTenant:
-    objective, tenant = cycle.objectives.of(action.cgroup), seen.tenant
+    cgroup, tenant, told = action.cgroup, seen.tenant, seen.wire
+    objective = cycle.objectives.of(cgroup)
     worth = Worth(cycle, seen, state, objective.weight)
-    pages, told = seen.pages, seen.wire
-    measured = None
-    if pages is not None and pages.accesses > 0:
-        measured = worth.of(worth.ops(min(1.0, pages.misses / pages.accesses)), seen.limit_bytes)
     # An order is done by itself, and whatever else the plan moves makes room for it.
-    is_yielded = action.cgroup in cycle.yielded
-    then = action.present if is_yielded or action.cgroup in cycle.ordered else action
-    now, reread_s = action.present, worth.reread_s(action)
-    whole = worth.whole(now.throughput_ops, now.limit_bytes)
+    is_yielded, is_ordered = cgroup in cycle.yielded, cgroup in cycle.ordered
+    now = action.present
+    then = now if is_yielded or is_ordered else action
+    ops, reread_s = now.throughput_ops, worth.reread_s(action)
     budget_s = config.loss_share * (state.managed_s + config.reserve_s)
-    aims = objective.aims
-    is_undone = told.unconfirmed.undone and told.unconfirmed.epoch in state.changes[-1:]
+    has_slo = objective.has_slo
+    aims = objective.aims if has_slo else objective
+    below = _below(action, seen, now)
+    undone = told.unconfirmed.epoch if told.unconfirmed.undone else None
     return MemoryTenant(
         cgroup_id=told.cgroup_id,
         policy=tenant.policy,
-        limit_bytes=seen.limit_bytes,
+        limit_bytes=tenant.limit_bytes,
         planned_bytes=then.limit_bytes,
-        worth_now=worth.of(now.throughput_ops, now.limit_bytes),
+        worth_now=worth.of(ops, now.limit_bytes),
         worth_planned=worth.of(then.throughput_ops, then.limit_bytes),
-        worth_measured=measured,
+        worth_measured=_measured(worth, seen),
         worth_at=worth.at,
-        whole=whole,
+        whole=worth.whole(ops, now.limit_bytes),
         error=worth.error(action),
         reread_s=reread_s,
         measured=Reading(tenant.indicators.throughput_ops, tenant.indicators.miss_ratio),
@@ -223,24 +235,32 @@ def _tenant(
         lacks_at=partial(_lacks_at, cycle, action, seen, worth),
         weight=worth.weight,
         priority=objective.priority,
-        has_slo=objective.has_slo,
-        reached=_reached(objective, seen, now),
-        reached_planned=_reached(objective, seen, then),
-        aimed=_reached(aims, seen, now),
-        aimed_planned=_reached(aims, seen, then),
-        is_short=action.cgroup in cycle.short,
-        is_left_out=action.cgroup in cycle.left_out,
-        below=max(_below(action, seen, now), _unprotected(cycle, action, now.limit_bytes)),
-        below_planned=_below(action, seen, then),
-        is_free=action.held is Held.NOT and action.cgroup not in cycle.busy,
-        stays=objective.mode is not Mode.AUTO or action.cgroup in cycle.ordered or is_yielded,
-        is_ordered=action.cgroup in cycle.ordered,
+        has_slo=has_slo,
+        reached=_reached(objective, seen, now) if has_slo else 1.0,
+        reached_planned=_reached(objective, seen, then) if has_slo else 1.0,
+        aimed=_reached(aims, seen, now) if has_slo else 1.0,
+        aimed_planned=_reached(aims, seen, then) if has_slo else 1.0,
+        is_short=cgroup in cycle.short,
+        is_left_out=cgroup in cycle.left_out,
+        below=max(below, _unprotected(cycle, action, now.limit_bytes)),
+        below_planned=below if then is now else _below(action, seen, then),
+        is_free=action.held is Held.NOT and cgroup not in cycle.busy,
+        stays=objective.mode is not Mode.AUTO or is_ordered or is_yielded,
+        is_ordered=is_ordered,
         is_yielded=is_yielded,
         can_afford=action.kept_ops <= 0 or state.owed_s + LOSS_COSTS * reread_s <= budget_s,
         is_filling=seen.is_filling,
         is_doubted=tenant.certain is None and not tenant.trust.trusted,
-        undone=told.unconfirmed.epoch if is_undone else None,
+        undone=undone if undone in state.changes[-1:] else None,
     )
+
+
+def _measured(worth: Worth, seen: Seen) -> float | None:
+    """What was measured in the interval is worth; None where nothing was accessed."""
+    pages = seen.pages
+    if pages is None or pages.accesses <= 0:
+        return None
+    return worth.of(worth.ops(min(1.0, pages.misses / pages.accesses)), seen.limit_bytes)
 
 
 def _reached(objective: Objective, seen: Seen, setting: Action | Setting) -> float:
