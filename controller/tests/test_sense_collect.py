@@ -267,7 +267,7 @@ def test_read_calls_are_told_apart_beyond_32_bits_of_them() -> None:
     counters, wrap = Counters(), 1 << 32
     for time_s, counts in ((1.0, [wrap + 5, wrap - 3]), (2.0, [wrap + 5, wrap + 40])):
         totals = {"/a": Totals(100 * time_s, 0.0, 10 * time_s, 0.0, 10 * time_s, 1e3)}
-        found = counters.take(time_s, totals, [np.array(counts)], None)
+        found = counters.take(time_s, totals, [counts], None)
     window = found.windows[0]
     assert window is not None and window.latency_p99_us is not None
     assert lower_bound_us(1) <= window.latency_p99_us <= lower_bound_us(2)

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from cachepilot.domain.objectives.objective import Counter, Indicator, Objectives
 from cachepilot.domain.snapshot import (
     Curves,
@@ -77,7 +75,7 @@ class Seen:
     @property
     def held_bytes(self) -> int:
         """Memory that it has or is to get: what goes down counts until it is down."""
-        return max(self.limit_bytes, self.wire.target_limit_bytes)
+        return max(self.tenant.limit_bytes, self.wire.target_limit_bytes)
 
     def with_bounds(
         self,
@@ -220,7 +218,9 @@ class Collector:
         self, told: Mapping[str, wire.Tenant], time_s: float, objectives: Objectives
     ) -> Readings:
         """Takes the totals of all tenants in; of one that is new or asked otherwise, again."""
-        totals, latency, anew = {}, [], []
+        totals: dict[str, Totals] = {}
+        latency: list[list[int]] = []
+        anew: list[str] = []
         for cgroup, tenant in told.items():
             memory = self._memory.get(cgroup)
             if memory is None or memory.cgroup_id != tenant.cgroup_id:
@@ -243,7 +243,7 @@ class Collector:
                 counters.read_calls_total,
                 counters.read_time_us_total,
             )
-            latency.append(np.array(counters.read_latency_total))
+            latency.append(counters.read_latency_total[:])
         self._counters.forget(anew)
         return self._counters.take(time_s, totals, latency, self._device.read_us)
 

@@ -8,8 +8,10 @@ from cachepilot.v1 import session_pb2 as wire
 
 
 def _yielded(tenant: wire.Tenant) -> wire.Condition | None:
-    kind = wire.Condition.LIMIT_YIELDED
-    return next((one for one in tenant.conditions if one.kind == kind), None)
+    conditions = tenant.conditions
+    if not conditions:
+        return None
+    return next((one for one in conditions if one.kind == wire.Condition.LIMIT_YIELDED), None)
 
 
 def yielded_since_us(tenant: wire.Tenant) -> int | None:

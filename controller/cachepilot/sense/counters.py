@@ -141,7 +141,7 @@ class Counters:
         self,
         time_s: float,
         totals: dict[str, Totals],
-        latency: Sequence[IntArray],
+        latency: Sequence[Sequence[int]],
         device_read_us: float | None,
     ) -> Readings:
         """Takes the totals of one snapshot in, and the histograms of read calls beside them."""
@@ -167,11 +167,14 @@ class Counters:
             self._in_flight.max(axis=0, initial=1.0).tolist(),
         )
 
-    def _take_latency(self, latency: Sequence[IntArray]) -> None:
+    def _take_latency(self, latency: Sequence[Sequence[int]]) -> None:
         now = self._latency[self._at]
-        for row, counts in zip(now, latency, strict=True):
-            row[: len(counts)] = counts.astype(np.uint32)
-            row[len(counts) :] = 0
+        buckets = now.shape[1]
+        even = [
+            one if len(one) == buckets else [*one, *[0] * (buckets - len(one))] for one in latency
+        ]
+        # At once: of each tenant alone an array takes longer than all of its counts.
+        now[:] = np.array(even, dtype=np.uint64).reshape(now.shape)
 
     def _windows(self, is_known: BoolArray, time_s: float) -> list[Window | None]:
         rows = np.arange(self._held.size)

@@ -250,12 +250,12 @@ class Objectives:
 
     def of(self, cgroup: str) -> Objective:
         """The objective that holds for `cgroup`; UNNAMED when there is none."""
-        found = self._found.get(cgroup)
-        if found is None:
-            found = self._exact.get(cgroup) or self.of_globs(cgroup)
-            if len(self._found) >= REMEMBERED_MAX:
-                self._found.clear()
-            self._found[cgroup] = found
+        known = self._found
+        if cgroup in known:
+            return known[cgroup]
+        if len(known) >= REMEMBERED_MAX:
+            known.clear()
+        found = known[cgroup] = self._exact.get(cgroup) or self.of_globs(cgroup)
         return found
 
     def unmatched(self, cgroups: Collection[str]) -> list[str]:

@@ -3,6 +3,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.outcome import Outcome, What
@@ -45,7 +46,7 @@ class Cycle:
     may_begin: bool = True
     costs: PolicyCosts = field(default_factory=PolicyCosts)
 
-    @property
+    @cached_property
     def page_us(self) -> float:
         """What it takes to read a page, microseconds."""
         return self.collected.snapshot.device.miss_cost_us + self.plan.device_wait_us

@@ -2,6 +2,7 @@
 """Tenants in the order of a plan, what is asked of each, and whether it may be changed."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -42,7 +43,8 @@ def _held(tenant: Tenant, objective: Objective) -> Held:
     pinned = (objective.fixed or NOTHING_FIXED).policy
     if not tenant.trust.trusted and curves is not tenant.certain:
         return Held.UNTRUSTED
-    if not {tenant.policy, pinned or tenant.policy} <= set(curves.policies):
+    known = curves.policies
+    if tenant.policy not in known or (pinned is not None and pinned not in known):
         return Held.UNKNOWN_POLICY
     if tenant.yielded:
         return Held.YIELDED
@@ -66,13 +68,13 @@ class Asked:
         held = tuple(_held(*pair) for pair in zip(tenants, stated, strict=True))
         return cls(tenants, stated, held, objectives.goal)
 
-    @property
+    @cached_property
     def curves(self) -> tuple[Curves, ...]:
         """The curves of every tenant, or what stands for them."""
         pairs = zip(self.tenants, self.objectives, strict=True)
         return tuple(_curves(*pair) for pair in pairs)
 
-    @property
+    @cached_property
     def fixed(self) -> tuple[Fixed, ...]:
         """What is pinned of every tenant by hand."""
         return tuple(one.fixed or NOTHING_FIXED for one in self.objectives)

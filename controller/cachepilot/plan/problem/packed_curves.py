@@ -23,6 +23,14 @@ ABOVE_ALL = 2.0
 """More than any miss ratio."""
 
 
+def alike(curves: Sequence[Curves]) -> dict[tuple[int, ...], list[int]]:
+    """Which of them have as many policies and sizes: they are packed at once."""
+    found: dict[tuple[int, ...], list[int]] = {}
+    for i, one in enumerate(curves):
+        found.setdefault(one.miss_ratio.shape, []).append(i)
+    return found
+
+
 @dataclass(frozen=True)
 class Cells:
     """Where sizes lie on the grids of their tenants, (N, K): between which points, and how far.
@@ -60,12 +68,11 @@ class PackedCurves:
         sizes = np.full((len(curves), points), BEYOND_BYTES)
         ratios = np.ones((len(curves), policies, points))
         sizes[:, 0] = 0
-        for i, one in enumerate(curves):
-            rows, columns = one.miss_ratio.shape
-            sizes[i, 1 : columns + 1] = one.sizes_bytes
-            ratios[i, :rows, 1 : columns + 1] = one.miss_ratio
-            if columns + 1 < points:
-                ratios[i, :rows, columns + 1 :] = one.miss_ratio[:, -1:]
+        for (rows, columns), at in alike(curves).items():
+            sizes[at, 1 : columns + 1] = np.array([curves[i].sizes_bytes for i in at])
+            told = np.array([curves[i].miss_ratio for i in at])
+            ratios[at, :rows, 1 : columns + 1] = told
+            ratios[at, :rows, columns + 1 :] = told[:, :, -1:]
         return cls(sizes, ratios)
 
     def cells(self, sizes_bytes: IntArray) -> Cells:

@@ -237,6 +237,8 @@ def min_ops_of(
     """
     found = np.zeros(len(tenants))
     for i, (tenant, objective) in enumerate(zip(tenants, objectives, strict=True)):
+        if objective.throughput_ops is None and objective.latency_p99_us is None:
+            continue
         readings = tenant.indicators
         wanted = (objective.aims if with_margin else objective).throughput_ops or 0.0
         if objective.latency_p99_us is not None and readings.latency_p99_us is not None:
@@ -267,7 +269,7 @@ def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held
     current = np.array([tenant.limit_bytes for tenant in tenants], dtype=np.int64)
     measured = np.array([tenant.indicators.miss_ratio for tenant in tenants], dtype=np.float64)
     hits = [one.hit_ratio or 0.0 for one in stated]
-    aimed_hits = [one.aims.hit_ratio or 0.0 for one in stated]
+    aimed_hits = [one.aims.hit_ratio or 0.0 if one.hit_ratio else 0.0 for one in stated]
     first = np.array([tenant.first_bytes for tenant in tenants], dtype=np.int64)
     # A pinned limit is what an operator chose over what is kept.
     keep = np.array(
@@ -314,13 +316,21 @@ def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held
 
 
 def usable_of(
-    curves: PackedCurves, names: Sequence[Sequence[str]], allowed: Sequence[Sequence[str]]
+    curves: PackedCurves, names: Sequence[tuple[str, ...]], allowed: Sequence[tuple[str, ...]]
 ) -> BoolArray:
     """Which curves each tenant may be under, (N, P), of the policies allowed; all when empty."""
-    usable = np.zeros(curves.miss_ratio.shape[:2], dtype=np.bool_)
-    for i, (has, wanted) in enumerate(zip(names, allowed, strict=True)):
-        usable[i, : len(has)] = [name in wanted for name in has] if wanted else True
-    return usable
+    count, policies = curves.miss_ratio.shape[:2]
+    # The same few names of thousands of tenants.
+    known: dict[tuple[tuple[str, ...], tuple[str, ...]], list[bool]] = {}
+    rows = []
+    for pair in zip(names, allowed, strict=True):
+        row = known.get(pair)
+        if row is None:
+            has, wanted = pair
+            row = [name in wanted if wanted else True for name in has]
+            row = known[pair] = row + [False] * (policies - len(has))
+        rows.append(row)
+    return np.array(rows, dtype=np.bool_).reshape(count, policies)
 
 
 def _first_miss(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cachepilot.domain.snapshot import BoolArray, Curves, FloatArray
-from cachepilot.plan.problem.packed_curves import Cells
+from cachepilot.plan.problem.packed_curves import Cells, alike
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,17 @@ class StepErrors:
     def of(cls, curves: Sequence[Curves], present: Sequence[int], points: int) -> "StepErrors":
         """Packs the errors of every tenant, in their order; `points` is S."""
         variance, bar = np.zeros((2, len(curves), points))
-        for i, (one, row) in enumerate(zip(curves, present, strict=True)):
-            if one.error_bar is None:
-                continue
-            columns = one.sizes_bytes.size
-            bar[i, 1 : columns + 1] = one.error_bar[row]
-            bar[i, columns + 1 :] = one.error_bar[row, -1]
-            steps = np.nan if one.step_bar is None else one.step_bar[row]
-            variance[i, 1 : columns + 1] = steps * steps
+        for (_, columns), at in alike(curves).items():
+            bars = {i: one[present[i]] for i in at if (one := curves[i].error_bar) is not None}
+            told = {i: one[present[i]] for i in bars if (one := curves[i].step_bar) is not None}
+            if bars:
+                rows = list(bars)
+                variance[rows, 1 : columns + 1] = np.nan
+                bar[rows, 1 : columns + 1] = np.array(list(bars.values()))
+                bar[rows, columns + 1 :] = bar[rows, columns, None]
+            if told:
+                steps = np.array(list(told.values()))
+                variance[list(told), 1 : columns + 1] = steps * steps
         return cls(np.cumsum(variance, axis=1), bar)
 
     def without(self, rows: BoolArray) -> "StepErrors":
