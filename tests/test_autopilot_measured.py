@@ -142,24 +142,24 @@ def test_memory_sums_tenants_and_looks_at_every_limit() -> None:
     assert found["memory.limit_over_floor"] == pytest.approx(0.75)
 
 
-def promised(attainable: float, state: str) -> record.Run:
+def with_slos(attainable: float, state: str) -> record.Run:
     rates = {"zipf09": 500.0, "zipf06": 300.0, "uniform": 90.0}
     told = [{"state": state, "attainable_ops": attainable}]
     sides = {name: side(60, rates) for name in qos.KEPT} | {"beyond": side(60, rates, slos=told)}
-    # One of the windows of one promise is too slow.
+    # One of the windows of one SLO is too slow.
     series_of = sides["one"]["operations"]["zipf06"]
     for point in series_of[50:]:
         point[1] -= 290.0
     return run_of("qos", sides)
 
 
-def test_windows_of_all_promises_count_alike() -> None:
-    found = values(qos.rows([promised(99.0, "unattainable")]))
+def test_windows_of_all_slos_count_alike() -> None:
+    found = values(qos.rows([with_slos(99.0, "unattainable")]))
     windows = 3 * 30
     assert found["qos.windows_met_pct"] == pytest.approx(100 * (windows - 1) / windows, abs=0.05)
     assert found["qos.attainable_error_pct"] == pytest.approx(10)
     assert found["qos.infeasible_named_pct"] == 100
-    assert values(qos.rows([promised(99.0, "kept")]))["qos.infeasible_named_pct"] == 0
+    assert values(qos.rows([with_slos(99.0, "kept")]))["qos.infeasible_named_pct"] == 0
 
 
 def shown(**ops: tuple[float, float]) -> record.Run:

@@ -178,7 +178,7 @@ def test_memory_is_held_against_both_allocators_seed_by_seed() -> None:
     assert rows["autopilot.simulated.memory.vs_annealing"].value == pytest.approx(1.1)
 
 
-def test_promises_are_judged_by_the_worst_seed() -> None:
+def test_slos_are_judged_by_the_worst_seed() -> None:
     found = [qos.Outcome(1, 100.0, 110.0, 100.0, 100.0), qos.Outcome(2, 97.0, 99.0, 99.0, 100.0)]
     rows = {row.metric.removeprefix("autopilot.simulated.qos_"): row for row in qos.rows(found)}
     assert (rows["windows_met_pct.worst"].value, rows["windows_met_pct.worst"].goal) == (97.0, 98.0)

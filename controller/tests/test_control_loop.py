@@ -125,7 +125,7 @@ def test_memory_goes_where_it_helps_and_never_beyond_the_budget(
     world = World(tmp_path, plant)
     world.run(40)
     assert plant.of("/hungry").limit_bytes >= 190 * MIB
-    assert plant.most_promised_bytes <= plant.budget_bytes
+    assert plant.most_assigned_bytes <= plant.budget_bytes
     world.run(30)
     events = world.events()
     assert events.count(Event.TRIAL) == events.count(Event.KEPT) <= 6
@@ -140,7 +140,7 @@ def test_a_donor_that_falls_beyond_its_prediction_gets_its_memory_back(tmp_path:
     world = World(tmp_path, plant)
     world.run(40)
     assert sated.limit_bytes >= 118 * MIB
-    assert plant.most_promised_bytes <= plant.budget_bytes
+    assert plant.most_assigned_bytes <= plant.budget_bytes
 
 
 def test_slos_come_first(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_who_got_the_memory_meanwhile_gives_it_back(tmp_path: Path) -> None:
     assert "unpinned" in world.service.tenant("/a").why
     world.run(40)
     assert setting(world) == ("default", 128)
-    assert world.plant.most_promised_bytes <= 256 * MIB
+    assert world.plant.most_assigned_bytes <= 256 * MIB
 
 
 def test_a_tenant_that_had_no_limit_has_none_again(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_whatever_happens_bounds_hold_and_every_trial_ends(
         for what, which, later in story:
             happen(world, what, which, later)
             world.run(6)
-            assert plant.most_promised_bytes <= plant.budget_bytes
+            assert plant.most_assigned_bytes <= plant.budget_bytes
         plant.refuse = {}
         for tenant in plant.tenants:
             tenant.distrust = "the end"
@@ -105,7 +105,7 @@ def test_whatever_happens_bounds_hold_and_every_trial_ends(
             if is_active(world.loop._decider.state):
                 world.run(8)
         assert not is_active(world.loop._decider.state)
-        assert plant.most_promised_bytes <= plant.budget_bytes
+        assert plant.most_assigned_bytes <= plant.budget_bytes
         _check_decisions(world)
         world.store.close()
 

@@ -36,7 +36,7 @@ class Tenant:
     service_us: float
     throughput_ops: float | None = None
     memory_min: str = ""
-    """The least that the objectives promise it, as the objectives file says it."""
+    """Its least memory in the objectives file, as written there."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Scenario:
 
     @property
     def slos(self) -> dict[str, float]:
-        """Throughput that is promised, by tenant."""
+        """The SLO of throughput, by tenant."""
         return {t.name: t.throughput_ops for t in self.tenants if t.throughput_ops is not None}
 
     def windows(self, ended_s: float) -> list[Window]:
@@ -97,7 +97,7 @@ def recorded(seconds: float = 90.0) -> Scenario:
             Tenant("lookups", (Phase("rocksdb_points"),), 2, 2, 300.0, throughput_ops=LOOKUPS_OPS),
             Tenant("mixed", (Phase("rocksdb_get_scan"),), 2, 2, 300.0),
             Tenant("search", (Phase("source_search"),), 2, 8, 1600.0),
-            # Compilers mostly compute: without a promise their memory is worth more to others.
+            # Compilers mostly compute: without a least their memory is worth more to others.
             Tenant(
                 "batch",
                 (Phase("build", change), Phase("source_search")),
@@ -117,7 +117,7 @@ def real(seconds: float = 180.0) -> Scenario:
     """The same in a virtual machine, one side after the other: the programs themselves.
 
     guest_tenants.sh says what they do; how many operations are under way is up to them. No tenant
-    is promised memory: what protects one without an SLO is that it keeps most of its throughput.
+    has a least memory: what protects one without an SLO is that it keeps most of its throughput.
     """
     simulated = recorded(seconds)
     asked = {"lookups": GUEST_LOOKUPS_OPS}

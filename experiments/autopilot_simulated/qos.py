@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Throughput that is promised, on a slow device: HOLPACA's Figure 7, in three settings.
+"""SLOs of throughput on a slow device: HOLPACA's Figure 7, in three settings.
 
-The promises and sizes are those that are measured in the virtual machine.
+The SLOs and sizes are those that are measured in the virtual machine.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from itertools import pairwise
 from statistics import fmean, median
 
 from experiments.autopilot.measured import qos as measured
-from experiments.autopilot_simulated.rig import Promise, Run, Setup, Tenant, play
+from experiments.autopilot_simulated.rig import Run, Setup, SloTold, Tenant, play
 from experiments.kernel_guest.guest_run import say
 from experiments.shared.rows import Row
 from experiments.shared.side_by_side import side_by_side
@@ -32,9 +32,9 @@ WINDOW_SECONDS_MIN = 0.5
 
 @dataclass(frozen=True)
 class Played:
-    """One setting: what is promised, operations per second by cgroup, and how it went."""
+    """One setting: its SLOs, operations per second by cgroup, and how it went."""
 
-    promised: dict[str, float]
+    slos: dict[str, float]
     run: Run
 
     def seconds(self, cgroup: str) -> list[float]:
@@ -46,9 +46,9 @@ class Played:
             if later.time_s - one.time_s >= WINDOW_SECONDS_MIN
         ]
 
-    def told(self, cgroup: str) -> Iterator[Promise]:
-        """What the controller told of the promise in each steady second."""
-        for one in self.run.promises.get(cgroup, ()):
+    def told(self, cgroup: str) -> Iterator[SloTold]:
+        """What the controller told of the SLO in each steady second."""
+        for one in self.run.slos.get(cgroup, ()):
             if one.time_s >= SECONDS - STEADY_SECONDS:
                 yield one
 
@@ -68,19 +68,19 @@ def node(seed: int) -> Setup:
     return Setup(tenants, world.budget_bytes, SECONDS, read_us=READ_US, iops=IOPS, seed=seed)
 
 
-def keep(promised: dict[str, float], seed: int) -> Played:
-    """Runs a setting of promises by tenant, all of one priority."""
-    named = {f"/{name}": ops for name, ops in promised.items()}
+def keep(slos: dict[str, float], seed: int) -> Played:
+    """Runs a setting of SLOs by tenant, all of one priority."""
+    named = {f"/{name}": ops for name, ops in slos.items()}
     stated = [Objective(name, throughput_ops=ops, priority=1) for name, ops in named.items()]
     return Played(named, play(node(seed), Objectives((*stated, Objective("*")))))
 
 
 def windows_met_pct(played: Sequence[Played]) -> float:
-    """Of all steady one-second windows of all promises."""
+    """Of all steady one-second windows of all SLOs."""
     met = [
-        ops >= promised
+        ops >= wanted
         for one in played
-        for cgroup, promised in one.promised.items()
+        for cgroup, wanted in one.slos.items()
         for ops in one.seconds(cgroup)
     ]
     return 100 * fmean(met)
@@ -88,7 +88,7 @@ def windows_met_pct(played: Sequence[Played]) -> float:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One seed: percent of windows met, and of the promise beyond what there is what was told.
+    """One seed: percent of windows met, and of the SLO beyond what there is what was told.
 
     `attainable_ops` is the median of what was told, `named_pct` of the looks those that name it
     infeasible, `beyond_ops` what was measured.
@@ -108,9 +108,9 @@ class Outcome:
 
 def outcome(seed: int) -> Outcome:
     """Plays all three settings."""
-    played = [keep(promised, seed) for promised in measured.KEPT.values()]
-    tenant, promised = measured.BEYOND
-    beyond = keep({tenant: promised}, seed)
+    played = [keep(slos, seed) for slos in measured.KEPT.values()]
+    tenant, wanted = measured.BEYOND
+    beyond = keep({tenant: wanted}, seed)
     told = list(beyond.told(f"/{tenant}"))
     return Outcome(
         seed,

@@ -74,8 +74,8 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Promise:
-    """What the controller told of one promise after a snapshot."""
+class SloTold:
+    """What the controller told of one SLO after a snapshot."""
 
     time_s: float
     state: str
@@ -88,7 +88,7 @@ class Run:
     """What happened: looks at each tenant by time, and what was decided, the oldest first."""
 
     looks: dict[str, list[Look]] = field(default_factory=dict)
-    promises: dict[str, list[Promise]] = field(default_factory=dict)
+    slos: dict[str, list[SloTold]] = field(default_factory=dict)
     decisions: list[DecisionView] = field(default_factory=list)
     tenants: list[TenantView] = field(default_factory=list)
     start_s: float = 0.0
@@ -168,8 +168,8 @@ class _Recorder:
         since_s = seen.time_us / 1e6 - self._run.start_s
         slos = {} if loop.report is None else loop.report.slos
         for cgroup, told in slos.items():
-            self._run.promises.setdefault(cgroup, []).extend(
-                Promise(since_s, one.state, one.predicted, one.attainable_ops) for one in told
+            self._run.slos.setdefault(cgroup, []).extend(
+                SloTold(since_s, one.state, one.predicted, one.attainable_ops) for one in told
             )
 
     def _record(self, seen: wire.Snapshot) -> None:

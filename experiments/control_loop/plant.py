@@ -155,7 +155,7 @@ class Plant:
     reads: float = 0.0
     read_time_us: float = 0.0
     refuse: dict[str, str] = field(default_factory=dict)
-    most_promised_bytes: int = 0
+    most_assigned_bytes: int = 0
     swaps: list[tuple[float, str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -350,6 +350,6 @@ class Plant:
                 if one.target_bytes < one.limit_bytes:
                     result.outcome = wire.Result.STARTED
             result.policy, result.limit_bytes = one.policy, one.target_bytes
-        promised = sum(max(one.limit_bytes, one.target_bytes) for one in self.tenants)
-        self.most_promised_bytes = max(self.most_promised_bytes, promised)
+        assigned = sum(max(one.limit_bytes, one.target_bytes) for one in self.tenants)
+        self.most_assigned_bytes = max(self.most_assigned_bytes, assigned)
         return ack

@@ -8,11 +8,11 @@ from experiments.decision_worlds.flips import flipping
 from experiments.decision_worlds.interruptions import DOES
 from experiments.decision_worlds.nodes import Course, Node, play_all
 from experiments.decision_worlds.tenants import WHITE, Effect, Kind, regime
-from experiments.decision_worlds.worlds import LIAR, POINTS, Sizes
+from experiments.decision_worlds.worlds import MISPREDICTED, POINTS, Sizes
 from experiments.kernel_guest.guest_run import say
 from experiments.shared.rows import Row
 
-GAIN = regime(**{LIAR: Effect(-POINTS, -POINTS)})
+GAIN = regime(**{MISPREDICTED: Effect(-POINTS, -POINTS)})
 KINDS = (
     Kind("alike-exact", kept=None),
     Kind("alike", kept=WHITE),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worlds that stay as they are: no effect, promises that are not kept, a gain."""
+"""Worlds that stay as they are: no effect, predictions that do not hold, a gain."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from cachepilot.sense.counterfactuals import DEFAULT
 
 NOISES = {"white": WHITE, "correlated": CORRELATED, "fixed": FIXED}
 POINTS = 0.05
-LIAR = "sieve"
-PROMISES = {
+MISPREDICTED = "sieve"
+WRONG = {
     "harm_5": Effect(true=POINTS, told=-POINTS),
     "harm_1": Effect(true=0.01, told=-POINTS),
     "no_gain": Effect(true=0.0, told=-POINTS),
@@ -32,7 +32,7 @@ class Sizes:
     """How much is played: nodes by world, seconds of each."""
 
     alike: int = 12
-    promises: int = 6
+    mispredicted: int = 6
     flips: int = 3
     interrupted: int = 4
     seconds: int = 600
@@ -82,12 +82,12 @@ def alike(sizes: Sizes) -> Sequence[Row]:
     return rows
 
 
-def promises(sizes: Sizes) -> Sequence[Row]:
-    """One policy promises 5 points of miss ratio fewer, and truly does worse, or the same."""
+def mispredicted(sizes: Sizes) -> Sequence[Row]:
+    """One policy is predicted to miss 5 points less, and misses more, or the same."""
     rows: list[Row] = []
-    for name, effect in PROMISES.items():
-        kind = Kind(name, (regime(**{LIAR: effect}),))
-        runs = play_kind(kind, sizes.promises, sizes.seconds)
+    for name, effect in WRONG.items():
+        kind = Kind(name, (regime(**{MISPREDICTED: effect}),))
+        runs = play_kind(kind, sizes.mispredicted, sizes.seconds)
         rows += [
             share(f"autopilot.worlds.{name}.share_pct", runs, _is_away, SHARE_GOAL_PCT),
             *_loss(name, runs, LOSS_GOAL_PCT),
@@ -99,13 +99,13 @@ def promises(sizes: Sizes) -> Sequence[Row]:
 
 def _reached(course: Course) -> float:
     """Intervals until the policy that gains is in force; all of them when it never is."""
-    if LIAR not in course.policies:
+    if MISPREDICTED not in course.policies:
         return float(course.seconds)
-    return float(course.policies.index(LIAR))
+    return float(course.policies.index(MISPREDICTED))
 
 
 def _confirmed(course: Course) -> float:
-    times = (one.time_s for one in course.told(Event.KEPT) if one.to_policy == LIAR)
+    times = (one.time_s for one in course.told(Event.KEPT) if one.to_policy == MISPREDICTED)
     return next(times, START_S + course.seconds) - START_S
 
 
@@ -115,15 +115,15 @@ def _harvested(course: Course) -> float:
 
 def gain(sizes: Sizes) -> Sequence[Row]:
     """One policy truly saves 5 points: the decider is not merely idle."""
-    kind = Kind("gain", (regime(**{LIAR: Effect(-POINTS, -POINTS)}),))
-    runs = play_kind(kind, sizes.promises, sizes.seconds)
+    kind = Kind("gain", (regime(**{MISPREDICTED: Effect(-POINTS, -POINTS)}),))
+    runs = play_kind(kind, sizes.mispredicted, sizes.seconds)
     tenants = everyone(runs)
     reached, confirmed = map(_reached, tenants), map(_confirmed, tenants)
     never = "; those of whom it never is count with the whole run"
     harvest = "of the throughput that the policy gives from the first interval"
     found = "autopilot.worlds.gain"
     rows = [
-        share(f"{found}.share_pct", runs, lambda one: one.last == LIAR),
+        share(f"{found}.share_pct", runs, lambda one: one.last == MISPREDICTED),
         *worst_and_median(f"{found}.in_force", list(reached), "intervals", reference=never[2:]),
         *worst_and_median(f"{found}.confirmed", list(confirmed), "intervals", reference=never[2:]),
         *worst_and_median(
@@ -133,7 +133,7 @@ def gain(sizes: Sizes) -> Sequence[Row]:
         rate(
             f"{found}.false_rollbacks",
             runs,
-            lambda one: sum(it.to_policy == LIAR for it in one.told(Event.REVERTED)),
+            lambda one: sum(it.to_policy == MISPREDICTED for it in one.told(Event.REVERTED)),
             "rollbacks",
         ),
     ]  # fmt: skip

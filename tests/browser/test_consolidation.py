@@ -41,7 +41,7 @@ def _show(shared: Autopilot, open_page: Open, nodes: int) -> Page:
     return page
 
 
-def test_only_what_is_promised_and_known_is_called_kept_or_not(
+def test_only_what_is_asked_for_and_known_is_called_kept_or_not(
     shared: Autopilot, open_page: Open
 ) -> None:
     page = _show(shared, open_page, nodes=2)

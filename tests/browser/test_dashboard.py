@@ -196,7 +196,7 @@ def test_what_if_predicts_and_changes_nothing(shared: Autopilot, open_page: Open
     row = page.get_by_role("row").filter(has_text="/t/loop")
     expect(row.get_by_role("cell", name="sieve", exact=True).last).to_be_visible()
     page.get_by_label("Throughput SLO of /t/kv").fill("1000000")
-    # A limit that was fixed leaves nothing to plan for the promise.
+    # A limit that was fixed leaves nothing to plan for the SLO.
     expect(page.get_by_text("throughput not met at a fixed setting")).to_be_visible()
     page.get_by_role("button", name="Let the limit of /t/kv be planned").click()
     expect(page.get_by_text(re.compile("throughput (out of reach|outbid)"))).to_be_visible()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Throughput that is promised: HOLPACA's Figure 7, in three settings.
+"""SLOs of throughput: HOLPACA's Figure 7, in three settings.
 
 `one` and `two` can be kept, though the equal split keeps none of them; `beyond` asks for more than
 the memory gives that it may have, which is to be named as such, with what is attainable.
@@ -33,17 +33,15 @@ ERROR_PCT = 10.0
 def world() -> World:
     """The three settings; three databases of 10 MiB, 15 MiB for all of them together."""
 
-    def side(name: str, promised: dict[str, float], **more: object) -> Side:
-        stated = {
-            one: {"throughput_ops": ops, "priority": 1, **more} for one, ops in promised.items()
-        }
+    def side(name: str, slos: dict[str, float], **more: object) -> Side:
+        stated = {one: {"throughput_ops": ops, "priority": 1, **more} for one, ops in slos.items()}
         return Side(name, 100, 40.0, objectives(name, stated | {"*": {}}))
 
     return World(
         experiment=NAME,
         tenants=[Tenant(name, "ycsb", words) for name, words in TENANTS.items()],
         sides=(
-            *(side(name, promised) for name, promised in KEPT.items()),
+            *(side(name, slos) for name, slos in KEPT.items()),
             side("beyond", dict([BEYOND]), memory_max=BEYOND_MEMORY_MAX),
         ),
         budget_bytes=15 * MIB,
@@ -53,11 +51,11 @@ def world() -> World:
 
 
 def windows_met_pct(run: Run) -> float:
-    """Of all one-second windows after warm-up, of all promises that can be kept."""
+    """Of all one-second windows after warm-up, of all SLOs that can be met."""
     met = [
-        share_met([ops], promised)
-        for side, promises in KEPT.items()
-        for tenant, promised in promises.items()
+        share_met([ops], wanted)
+        for side, slos in KEPT.items()
+        for tenant, wanted in slos.items()
         for ops in run.seconds(side, tenant)
     ]
     return 100 * fmean(met)
@@ -83,7 +81,7 @@ def attainable_error_pct(run: Run) -> float:
 
 
 def named_pct(run: Run) -> float:
-    """Of the looks of the steady seconds, those that name the promise infeasible."""
+    """Of the looks of the steady seconds, those that name the SLO infeasible."""
     return 100 * fmean(state == "unattainable" for state, _ in _beyond(run))
 
 
