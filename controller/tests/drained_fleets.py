@@ -11,7 +11,8 @@ from cachepilot.domain.consolidation import Consolidation
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.snapshot import Snapshot
 from cachepilot.plan.consolidation.needs import Needs, Targets
-from cachepilot.plan.consolidation.wait_table import SLACK, WaitTable
+from cachepilot.plan.consolidation.sharing_reads import SLACK
+from cachepilot.plan.consolidation.wait_table import WaitTable
 from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.asked import Asked
 from cachepilot.plan.problem.config import Config

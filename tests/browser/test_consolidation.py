@@ -52,12 +52,12 @@ def test_only_what_is_asked_for_and_known_is_called_kept_or_not(
     assert told == {
         "/free": ["32 MiB", NONE, "3"],
         "/blind": ["0", NONE, NONE],
-        "/kept": ["needs 16 MiB more", "met", "3"],
+        "/kept": ["needs 16 MiB more", "with more memory", "3"],
         "/beyond": ["0", "out of reach", "3"],
         "/dark": ["0", "not known", NONE],
     }
     row = page.locator("tbody tr").filter(has_text="/kept")
-    expect(row.locator("td").last).to_have_text("its SLOs would take 16 MiB more")
+    expect(row.locator("td").last).to_have_text("to be sure of its SLOs takes 16 MiB more")
     figure = page.locator("dl > div").filter(has_text="Out of reach")
     expect(figure.locator("dd").first).to_have_text("1")
     expect(figure).to_contain_text("2 not known")

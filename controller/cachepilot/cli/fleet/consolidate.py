@@ -27,7 +27,10 @@ def _slos(row: LeastMemory) -> Text:
         return Text("would be slower", "red") if loses else Text("-", "dim")
     if not row.known:
         return Text("not known", "yellow")
-    return Text("kept", "green") if row.kept else Text("cannot be kept", "red")
+    if not row.kept:
+        return Text("cannot be met", "red")
+    lacks = row.least_bytes > row.limit_bytes
+    return Text("with more memory", "yellow") if lacks else Text("met", "green")
 
 
 def _more(row: LeastMemory) -> str:

@@ -25,8 +25,7 @@ from cachepilot.sizes import human_bytes
 KEPT = f"{100 * (1 - TOLERANCE):g}%"
 ASSUMED = (
     "predicted, not measured; it holds when every tenant of the node has its least memory",
-    f"without an SLO the least memory gives {KEPT} of the present throughput: more memory than a"
-    " tenant has, where reads wait longer once the others have their least",
+    f"without an SLO the least memory gives {KEPT} of the present throughput",
     "SLOs of throughput and latency are met even if the model errs as it did on average, "
     f"up to {100 * MODEL_ERROR_MAX:g}%",
     "a drained node's tenants go where policies and curves are taken to be the same",
@@ -46,15 +45,21 @@ def _is_known(tenant: Tenant, objective: Objective, follows: bool, kept: bool) -
 
 
 def row_note(limit_bytes: int, least_bytes: int, has_slo: bool, kept: bool, known: bool) -> str:
-    """What a row says: what the least memory gives, and what that takes or frees."""
+    """What a row says: what the least memory gives, and what that takes or frees.
+
+    What a tenant without an SLO does now it does with what it has: more is for what it must have.
+    """
     what = "its SLOs" if has_slo else f"{KEPT} of its present throughput"
     if not known:
         return f"not known: what {what} would take"
     if not kept:
+        what = what if has_slo else f"{what}, once the others have their least"
         return f"{what}: with no memory of this node"
     free = limit_bytes - least_bytes
+    if free < 0 and has_slo:
+        return f"to be sure of its SLOs takes {human_bytes(-free)} more"
     if free < 0:
-        return f"{what} would take {human_bytes(-free)} more"
+        return f"its floor, pin, memory_min or policies take {human_bytes(-free)} more"
     return f"{what}, and {human_bytes(free)} less than now" if free else f"{what}, as it is now"
 
 

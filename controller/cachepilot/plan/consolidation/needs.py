@@ -55,7 +55,8 @@ class Targets:
     which have no SLO, keep at least what they do now less the tolerance.
     `present_miss` is the predicted miss ratio of what they have, the measured one where curves are
     not followed. `may_stay` says for whom what it has, `current_bytes` or what is pinned, counts
-    as enough if it is predicted to be, without error bars.
+    as enough if it is predicted to be, without error bars. `wait_us` is how long a read of their
+    device waits now.
     """
 
     asked: Asked
@@ -67,6 +68,7 @@ class Targets:
     present_miss: FloatArray
     current_bytes: IntArray
     may_stay: BoolArray
+    wait_us: float
 
     @classmethod
     def of(cls, snapshot: Snapshot, asked: Asked, config: Config) -> "Targets":
@@ -90,6 +92,7 @@ class Targets:
             present_miss=problem.present_miss,
             current_bytes=_kept_bytes(asked),
             may_stay=~problem.movable | (~has_slo & _is_allowed(asked)),
+            wait_us=load.wait_us,
         )
 
 
@@ -177,9 +180,14 @@ class Needs:
         ratios = np.where(self.usable[:, :, None], self.curves.miss_ratio, 1.0)[:, :, 1:]
         return np.where(self.targets.follows, ratios.min(axis=(1, 2)), self.targets.present_miss)
 
-    def at(self, wait_us: float) -> Point:
-        """What is needed while every device read waits so long."""
+    def at(self, wait_us: float, most_miss: FloatArray | None = None) -> Point:
+        """What is needed while every device read waits so long.
+
+        No tenant is to miss more than `most_miss`, (N,), where that is given.
+        """
         targets, allowed = self.targets, self.allowed_miss(wait_us)
+        if most_miss is not None:
+            allowed = np.minimum(allowed, most_miss)
         present, current = targets.present, targets.current_bytes
         if present.size == 0:
             nothing = targets.present_miss
@@ -200,4 +208,21 @@ class Needs:
             miss=miss,
             device_iops=self.model.device_iops(miss, wait_us),
             kept=by_curve | stays,
+        )
+
+    def without_more(self, point: Point) -> Point:
+        """The same, but tenants without an SLO that would need more than they have are not kept.
+
+        What it has is enough now, and no memory that others free is to be needed for that.
+        """
+        targets = self.targets
+        had = np.maximum(targets.current_bytes, self.least_bytes)
+        short = targets.may_stay & ~targets.has_slo & (point.size_bytes > had)
+        miss = np.where(short, targets.present_miss, point.miss)
+        return replace(
+            point,
+            size_bytes=np.where(short, targets.current_bytes, point.size_bytes),
+            policy=np.where(short, targets.present, point.policy),
+            miss=miss,
+            kept=point.kept & ~short,
         )

@@ -12,12 +12,11 @@ import numpy as np
 
 from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray, Snapshot
 from cachepilot.plan.consolidation.needs import Needs, Point
+from cachepilot.plan.consolidation.sharing_reads import SLACK, at_present_wait
 
 WAITS = 12
 BISECTIONS = 48
 WAIT_MAX_US = 1e9
-SLACK = 1e-9
-"""By how much of itself the capacity may be exceeded: rounding, no more."""
 
 
 def _least_wait_us(needs: Needs, capacity_iops: float) -> float:
@@ -51,12 +50,26 @@ def _greatest_wait_us(needs: Needs, kept: BoolArray, least_us: float) -> float:
     return max(least_us, float(wait.min(initial=WAIT_MAX_US)) * (1 - SLACK))
 
 
+def _with_first(
+    needs: Needs, capacity_iops: float, waits: FloatArray, points: list[Point]
+) -> tuple[FloatArray, list[Point]]:
+    """The waits and needs with those at the present wait before them, if it is the shorter one.
+
+    Where there is none, who would need more than it has without an SLO is not kept.
+    """
+    present = at_present_wait(needs, capacity_iops)
+    if present is not None:
+        return np.concatenate(([needs.targets.wait_us], waits)), [present, *points]
+    return waits, [needs.without_more(points[0]), *points[1:]]
+
+
 @dataclass(frozen=True)
 class WaitTable:
     """Waits of shape (G,), rising from the least that will do, and what is needed at each.
 
-    `fine` says at which all tenants that can be kept are. A node has room where both the memory,
-    `needed_bytes`, and the reads are within what it has.
+    Of the first wait the needs are those of the node by itself: nobody without an SLO needs more
+    memory than it has for what it does now. `fine` says at which all tenants that can be kept are.
+    A node has room where both the memory, `needed_bytes`, and the reads are within what it has.
     """
 
     budget_bytes: int
@@ -74,12 +87,14 @@ class WaitTable:
         least = _least_wait_us(needs, capacity)
         greatest = _greatest_wait_us(needs, needs.at(least).kept, least)
         waits = np.unique(least + (greatest - least) * np.linspace(0, 1, WAITS) ** 4)
-        points = tuple(needs.at(float(wait)) for wait in waits)
+        points = [needs.at(float(wait)) for wait in waits]
+        if least > needs.targets.wait_us:
+            waits, points = _with_first(needs, capacity, waits, points)
         return cls(
             budget_bytes=snapshot.node.budget_bytes,
             capacity_iops=capacity,
             waits_us=waits,
-            points=points,
+            points=tuple(points),
             needed_bytes=np.array([int(one.size_bytes.sum()) for one in points], dtype=np.int64),
             device_iops=np.array([float(one.device_iops.sum()) for one in points]),
             fine=np.array([bool((one.kept | ~points[0].kept).all()) for one in points]),
