@@ -10,9 +10,9 @@ from experiments.control_loop.instances import snapshot
 from cachepilot.domain.consolidation import Consolidation
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.snapshot import Snapshot
-from cachepilot.plan.consolidation.needs import Needs, Targets
-from cachepilot.plan.consolidation.sharing_reads import SLACK
-from cachepilot.plan.consolidation.wait_table import WaitTable
+from cachepilot.plan.consolidation.least.needs import Needs, Targets
+from cachepilot.plan.consolidation.least.sharing_reads import SLACK
+from cachepilot.plan.consolidation.least.wait_table import WaitTable
 from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.asked import Asked
 from cachepilot.plan.problem.config import Config

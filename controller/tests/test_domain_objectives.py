@@ -25,6 +25,9 @@ memory_min = "64MiB"
 memory_max = 0.5
 policies = ["s3fifo", "lfu"]
 mode = "recommend"
+affinity = ["ssd", "zone=a"]
+anti_affinity = ["web/*"]
+movable = false
 
 [[tenant]]
 cgroup = "/db/main"
@@ -40,6 +43,8 @@ def test_every_key_is_read() -> None:
     assert (found.weight, found.priority, found.mode) == (2, -3, Mode.RECOMMEND)
     assert (found.keep, objectives.of("/db/main").keep) == (0.75, 0.9)
     assert found.policies == ("s3fifo", "lfu")
+    assert (found.affinity, found.anti_affinity) == (("ssd", "zone=a"), ("/web/*",))
+    assert (found.movable, objectives.of("/db/main").movable) == (False, True)
     assert found.memory_min is not None and found.memory_max is not None
     assert size_bytes(found.memory_min, 1000 * MIB) == 64 * MIB
     assert size_bytes(found.memory_max, 1000 * MIB) == 500 * MIB
@@ -78,6 +83,11 @@ def test_a_cgroup_that_nobody_named_is_left_alone() -> None:
         ('policies = ["a", "a"]', "policies", "each once"),
         ("policies = [1]", "policies", "array of policies"),
         ("tasks = []", "tasks", "array of 1 to 16"),
+        ("affinity = []", "affinity", "1 to 16 names or labels of nodes"),
+        ('affinity = "ssd"', "affinity", "an array"),
+        ('affinity = ["a", "a"]', "affinity", "each once"),
+        ("anti_affinity = [1]", "anti_affinity", "1 to 16 paths of cgroups"),
+        ("movable = 1", "movable", "true or false"),
         ('tasks = "db"', "tasks", "array of 1 to 16"),
         ('tasks = ["a", "a"]', "tasks", "each once"),
         ('tasks = ["a", ""]', "tasks", "1 to 64 bytes"),

@@ -39,6 +39,10 @@ def test_the_example_holds_the_defaults() -> None:
         ("[decide]\nundo_times = 0", "[decide]: decide: undo_times: 0", "1 to 100"),
         ("change_ttl_ms = 2.5", "change_ttl_ms: 2.5", "a whole number"),
         ("[history]\nkeep_days = 0", "[history]: keep_days: 0", "0.01 to 3650"),
+        ("[consolidation]\nspare_nodes = 2", "[consolidation]: spare_nodes: 2", "0 to 1"),
+        ("[consolidation]\nhosts = 2", "[consolidation]: unknown key 'hosts'", "spare_nodes"),
+        ("[consolidation]\nlabels = 1", "[consolidation]: labels: must be", "a table"),
+        ("[consolidation.labels]\nn = 'a'", "[consolidation]: labels: n: 'a'", "an array"),
         ("decide = 1", "decide: must be a table", "[decide]"),
         ('[access]\nadmin_tokens = "a"', "[access]: unknown key 'admin_tokens'", "operator_tokens"),
         ('[access]\nviewer_tokens = "no.txt"', "[access]: viewer_tokens: no.txt is not", "tokens"),
@@ -52,6 +56,13 @@ def test_what_is_refused_is_named(text: str, key: str, allowed: str) -> None:
     message = str(found.value)
     assert message.startswith("c.toml: ") and "\n" not in message
     assert key in message and allowed in message
+
+
+def test_labels_are_of_all_globs_that_match() -> None:
+    text = "[consolidation.labels]\n'n*' = ['ssd']\nn1 = ['zone=a', 'ssd']"
+    placement = parse_config(text, "c.toml").placement
+    assert (placement.labels_of("n1"), placement.labels_of("n2")) == (("ssd", "zone=a"), ("ssd",))
+    assert placement.labels_of("m") == ()
 
 
 def test_beyond_loopback_needs_tls_files(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cachepilot.domain.snapshot import Demand, Device, FloatArray, Indicators, Tenant
 from cachepilot.model.throughput import ModelKind, Throughput, throughput_model
 from cachepilot.plan.consolidation.cold_start import WARM, cold_start
-from cachepilot.plan.consolidation.needs import TOLERANCE
+from cachepilot.plan.consolidation.least.needs import TOLERANCE
 from cachepilot.sizes import PAGE_BYTES
 
 MIB = 1 << 20

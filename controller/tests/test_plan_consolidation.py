@@ -17,8 +17,8 @@ from cachepilot.domain.objectives.pins import Pin, with_pins
 from cachepilot.domain.snapshot import Curves, Snapshot, SnapshotError, Tenant, Trust
 from cachepilot.errors import InputError
 from cachepilot.plan.consolidation.consolidate import consolidate
-from cachepilot.plan.consolidation.needs import TOLERANCE, Needs, Targets
-from cachepilot.plan.consolidation.wait_table import WaitTable
+from cachepilot.plan.consolidation.least.needs import TOLERANCE, Needs, Targets
+from cachepilot.plan.consolidation.least.wait_table import WaitTable
 from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.asked import Asked
 from cachepilot.plan.problem.config import Config

@@ -264,6 +264,8 @@ class ControlService:
         told = (one.wire for report in reports for one in report.collected.seen.values())
         asked, planner = self._fleet.asked(), self._fleet.config.planner
         objectives = asked.objectives.among(workloads_of(told))
-        found = consolidate(snapshots, objectives, planner, asked.pins)
+        found = consolidate(
+            snapshots, objectives, planner, asked.pins, self._fleet.config.placement
+        )
         left_out = [f"{name}: left out, {stale[name]}" for name in known if name in stale]
         return Consolidation.of(replace(found, notes=[*left_out, *found.notes]))

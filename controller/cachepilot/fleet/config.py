@@ -3,7 +3,7 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -14,12 +14,14 @@ from cachepilot.hosts import is_this_host
 from cachepilot.model.throughput import ModelKind
 from cachepilot.node.deciding.config import NodeConfig
 from cachepilot.plan import allocators
+from cachepilot.plan.consolidation.packing.options import SPARE_NODES_MAX
+from cachepilot.plan.consolidation.packing.options import Options as Placement
 from cachepilot.plan.problem.config import Config as PlannerConfig
 
 Section = TypeVar("Section", PlannerConfig, DecideConfig)
 
 TOP = ("listen", "http", "store", "objectives", "interval_ms", "lease_ms", "change_ttl_ms")
-SECTIONS = ("tls", "access", "planner", "decide", "history")
+SECTIONS = ("tls", "access", "planner", "decide", "history", "consolidation")
 ACCESS = ("viewer_tokens", "operator_tokens")
 TLS = ("certificate", "key", "client_ca")
 INTERVAL_MS = (10, 60_000)
@@ -53,6 +55,7 @@ class ControllerConfig(NodeConfig):
     store: Path = Path(STATE)
     objectives: Path | None = None
     keep_days: float = 14.0
+    placement: Placement = field(default_factory=Placement)
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -174,6 +177,22 @@ def _access(table: Mapping[str, Any], folder: Path, where: str) -> TokenFiles | 
     return None if viewer is None and operator is None else TokenFiles(viewer, operator)
 
 
+def _placement(table: Mapping[str, Any], where: str) -> Placement:
+    """Where tenants may go when nodes are consolidated."""
+    reader = _Reader(where, table, ("spare_nodes", "labels"))
+    labels = table.get("labels", {})
+    if not isinstance(labels, dict):
+        raise ConfigError(f"{where}: labels: must be a table, written [consolidation.labels]")
+    for node, names in labels.items():
+        fine = isinstance(names, list) and all(isinstance(one, str) and one for one in names)
+        if not fine:
+            raise reader.refuse(f"labels: {node}", names, "an array of texts that are not empty")
+    return Placement(
+        spare_nodes=int(reader.number("spare_nodes", 0, 0, SPARE_NODES_MAX, whole=True)),
+        labels={node: tuple(names) for node, names in labels.items()},
+    )
+
+
 def _addresses(top: _Reader, tls: Tls | None, access: TokenFiles | None) -> dict[str, str]:
     """`listen` and `http`; ConfigError for what strangers could reach."""
     found = {}
@@ -218,6 +237,7 @@ def parse_config(text: str, name: str, folder: Path = Path()) -> ControllerConfi
         decide=_section(DecideConfig, _table(document, "decide", name), f"{name}: [decide]"),
         keep_days=history.number("keep_days", 14.0, *KEEP_DAYS, whole=False),
         least_share=least_share,
+        placement=_placement(_table(document, "consolidation", name), f"{name}: [consolidation]"),
     )
 
 

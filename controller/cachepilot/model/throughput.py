@@ -50,16 +50,16 @@ class Throughput:
     accesses: FloatArray
     capacity_iops: float
 
-    def ops(self, miss: FloatArray, wait_us: float) -> FloatArray:
-        """Operations per second at miss ratios of shape (N,) or (N, K)."""
+    def ops(self, miss: FloatArray, wait_us: float | FloatArray) -> FloatArray:
+        """Operations per second at miss ratios of shape (N,) or (N, K), waits of all or (N,)."""
         scale, base, slope = self.scale, self.base, self.per_miss + self.per_wait * wait_us
         if miss.ndim == 2:
             scale, base, slope = scale[:, None], base[:, None], slope[:, None]
         found: FloatArray = scale / (base + slope * miss)
         return found
 
-    def device_iops(self, miss: FloatArray, wait_us: float) -> FloatArray:
-        """Device reads per second at miss ratios of shape (N,) or (N, K)."""
+    def device_iops(self, miss: FloatArray, wait_us: float | FloatArray) -> FloatArray:
+        """Device reads per second at miss ratios of shape (N,) or (N, K), waits of all or (N,)."""
         accesses = self.accesses if miss.ndim == 1 else self.accesses[:, None]
         return self.ops(miss, wait_us) * accesses * miss
 

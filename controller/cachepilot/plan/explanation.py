@@ -9,7 +9,7 @@ from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.planned import Held
 from cachepilot.domain.snapshot import Node, Snapshot
 from cachepilot.errors import InputError
-from cachepilot.plan.consolidation.needs import FREE, between, everything
+from cachepilot.plan.consolidation.least.needs import FREE, between, everything
 from cachepilot.plan.problem.asked import NO_CURVES, Asked
 from cachepilot.plan.problem.config import Config
 from cachepilot.plan.problem.limits import bounds

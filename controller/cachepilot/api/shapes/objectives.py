@@ -47,6 +47,12 @@ class ObjectiveShape(_Strict):
     mode: Literal["observe", "recommend", "auto"] | None = None
     indicator: Literal["accesses", "read_calls", "block_reads"] | PrometheusIndicator | None = None
     """What counts as an operation; read calls by default."""
+    affinity: list[str] | None = None
+    """Names or labels of nodes, or globs of them, all of which its node has to match."""
+    anti_affinity: list[str] | None = None
+    """Paths of cgroups, or globs of them, that no tenant of its node may have."""
+    movable: bool | None = None
+    """Whether it may go to another node; true by default."""
 
     @classmethod
     def of(cls, objective: Objective) -> "ObjectiveShape":

@@ -36,6 +36,7 @@ from cachepilot.sizes import ALLOWED, Size, parse_size
 Reader = Callable[[object], Any]
 PRIORITY_MAX = 1_000_000
 TASKS_MAX, TASK_NAME_MAX = 16, 64
+GLOBS_MAX = 16
 
 
 class ObjectivesError(InputError):
@@ -107,6 +108,27 @@ def _tasks(value: object) -> tuple[str, ...]:
     return tuple(names)
 
 
+def _globs(of_paths: bool) -> Reader:
+    """A reader of names or globs, each once; of paths of cgroups they are made whole."""
+
+    def read(value: object) -> tuple[str, ...]:
+        given = value if isinstance(value, list) else []
+        names = [name for name in given if isinstance(name, str) and is_plain(name)]
+        if not 0 < len(names) <= GLOBS_MAX or len(set(names)) < len(given):
+            what = "paths of cgroups" if of_paths else "names or labels of nodes"
+            allowed = f"an array of 1 to {GLOBS_MAX} {what}, or globs, each once"
+            raise ObjectivesError(f"{value!r} is not allowed (allowed: {allowed})")
+        return tuple(map(cgroup_pattern, names)) if of_paths else tuple(names)
+
+    return read
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ObjectivesError(f"{value!r} is not allowed (allowed: true or false)")
+    return value
+
+
 def _choice(kind: type[Goal] | type[Mode]) -> Reader:
     def read(value: object) -> Goal | Mode:
         names = [str(member) for member in kind]
@@ -144,6 +166,9 @@ _READERS: Mapping[str, Reader] = {
     "tasks": _tasks,
     "mode": _choice(Mode),
     "indicator": _indicator,
+    "affinity": _globs(of_paths=False),
+    "anti_affinity": _globs(of_paths=True),
+    "movable": _flag,
 }
 
 

@@ -102,6 +102,10 @@ class Objective:
     `tasks` are command names, or globs of them: of those that read much and reuse nothing. Policies
     that treat named tasks apart are candidates of a tenant that has some, and of no other.
 
+    Where its tenants may go when nodes are consolidated: not at all unless they are `movable`, to
+    nodes that match all of `affinity` (a name, a label or a glob of one), and to none that has a
+    tenant whose path matches one of `anti_affinity`.
+
     `slo_margin` is never stated: the share above its SLOs at which a plan aims, so that intervals
     that scatter meet them.
     """
@@ -120,6 +124,9 @@ class Objective:
     mode: Mode = Mode.AUTO
     fixed: Fixed | None = None
     indicator: Indicator = Indicator()
+    affinity: tuple[str, ...] = ()
+    anti_affinity: tuple[str, ...] = ()
+    movable: bool = True
     slo_margin: float = 0.0
 
     def __post_init__(self) -> None:

@@ -42,6 +42,11 @@ def objective_table(objective: Objective) -> dict[str, Any]:
         table["mode"] = str(objective.mode)
     if objective.indicator != default.indicator:
         table["indicator"] = _indicator(objective.indicator)
+    for key in ("affinity", "anti_affinity"):
+        if getattr(objective, key):
+            table[key] = list(getattr(objective, key))
+    if not objective.movable:
+        table["movable"] = False
     return table
 
 

@@ -2,7 +2,7 @@
 """Consolidation: the least memory of every tenant, how many more fit, which nodes can be drained.
 
 Everything is predicted, and for a fleet in which every tenant has its least memory. What is not
-known for sure counts against it; see `cachepilot.plan.consolidation.needs`.
+known for sure counts against it; see `cachepilot.plan.consolidation.least.needs`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,11 +13,18 @@ from cachepilot.domain.objectives.pins import Pin, with_pins
 from cachepilot.domain.planned import Held
 from cachepilot.domain.snapshot import Snapshot, Tenant
 from cachepilot.errors import InputError
-from cachepilot.plan.consolidation.draining import pack
+from cachepilot.plan.consolidation.least.needs import (
+    FREE,
+    MODEL_ERROR_MAX,
+    TOLERANCE,
+    Needs,
+    Targets,
+)
+from cachepilot.plan.consolidation.least.place import Place
+from cachepilot.plan.consolidation.least.wait_table import WaitTable
 from cachepilot.plan.consolidation.moves import drains
-from cachepilot.plan.consolidation.needs import FREE, MODEL_ERROR_MAX, TOLERANCE, Needs, Targets
-from cachepilot.plan.consolidation.place import Place
-from cachepilot.plan.consolidation.wait_table import WaitTable
+from cachepilot.plan.consolidation.packing.options import Options
+from cachepilot.plan.consolidation.packing.pack import Packed, pack
 from cachepilot.plan.problem.asked import Asked
 from cachepilot.plan.problem.config import Config
 from cachepilot.sizes import human_bytes
@@ -30,12 +37,6 @@ ASSUMED = (
     f"up to {100 * MODEL_ERROR_MAX:g}%",
     "a drained node's tenants go where policies and curves are taken to be the same",
 )
-
-
-def _place(snapshot: Snapshot, objectives: Objectives, config: Config) -> Place:
-    targets = Targets.of(snapshot, Asked.of(snapshot, objectives), config)
-    table = WaitTable.of(Needs.of(targets, snapshot, config), snapshot)
-    return Place(snapshot, targets, table)
 
 
 def _is_known(tenant: Tenant, objective: Objective, follows: bool, kept: bool) -> bool:
@@ -116,26 +117,58 @@ def _doubts(places: Sequence[Place]) -> Iterator[str]:
         yield f"models whose error is not known are taken as exact, on {', '.join(unproven)}"
 
 
+def _best(packed: Packed | None) -> Iterator[str]:
+    """How far the packing may be from the best one."""
+    if packed is None or len(packed.needs.places) < 2:
+        return
+    if packed.homeless:
+        yield f"if one of these fails, its tenants fit on no others: {', '.join(packed.homeless)}"
+    if packed.gap is None:
+        yield "the fleet is too large for an exact packing: more nodes might be drained"
+    elif packed.gap:
+        yield f"at most {packed.gap} more of the nodes could be drained by another packing"
+    else:
+        yield "no other packing drains more nodes"
+
+
+def places_of(
+    snapshots: Sequence[Snapshot],
+    objectives: Objectives,
+    config: Config,
+    pins: Sequence[Pin] = (),
+) -> list[Place]:
+    """The nodes by name, with what their tenants need; InputError for two snapshots of a node."""
+    names = [snapshot.node.name for snapshot in snapshots]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"consolidation: node {name}: two snapshots (allowed: one per node)")
+    ordered = sorted(snapshots, key=lambda one: one.node.name)
+    needs = []
+    for one in ordered:
+        stated = with_pins(objectives, pins, one.node.name)
+        targets = Targets.of(one, Asked.of(one, stated), config)
+        needs.append(Needs.of(targets, one, config))
+    tables = WaitTable.of_all(needs, ordered)
+    return [Place(*parts) for parts in zip(ordered, needs, tables, strict=True)]
+
+
 def consolidate(
     snapshots: Sequence[Snapshot],
     objectives: Objectives,
     config: Config,
     pins: Sequence[Pin] = (),
+    options: Options | None = None,
 ) -> Consolidation:
     """What the fleet needs at least, a snapshot per node; pure, and conservative where it can be.
 
     Each of `pins` counts on its node, or on all when it names none. Raises InputError when two
     snapshots are of one node.
     """
-    names = [snapshot.node.name for snapshot in snapshots]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"consolidation: node {name}: two snapshots (allowed: one per node)")
-    ordered = sorted(snapshots, key=lambda one: one.node.name)
-    places = [_place(one, with_pins(objectives, pins, one.node.name), config) for one in ordered]
+    places = places_of(snapshots, objectives, config, pins)
+    packed = pack(places, options or Options())
     return Consolidation(
         nodes=len(places),
         tenants=[row for place in places for row in _rows(place)],
-        drains=drains(places, pack(places, config), config),
-        notes=[*ASSUMED, *_doubts(places)],
+        drains=drains(packed, config) if packed else [],
+        notes=[*ASSUMED, *_best(packed), *_doubts(places)],
     )

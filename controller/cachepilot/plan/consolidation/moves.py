@@ -12,7 +12,6 @@ stopped early has cost little.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 
@@ -20,9 +19,9 @@ from cachepilot.domain.consolidation import Drain, Move
 from cachepilot.domain.snapshot import FloatArray, Tenant
 from cachepilot.model.throughput import Throughput, throughput_model
 from cachepilot.plan.consolidation.cold_start import ColdStart, cold_start
-from cachepilot.plan.consolidation.draining import Packing
-from cachepilot.plan.consolidation.needs import Point, Targets
-from cachepilot.plan.consolidation.place import Place
+from cachepilot.plan.consolidation.least.needs import Targets
+from cachepilot.plan.consolidation.least.place import Place
+from cachepilot.plan.consolidation.packing.pack import Packed
 from cachepilot.plan.problem.config import Config
 
 
@@ -32,7 +31,8 @@ class _Seat:
 
     home: Place
     row: int
-    point: Point
+    limit_bytes: int
+    policy_index: int
 
     @property
     def tenant(self) -> Tenant:
@@ -45,16 +45,11 @@ class _Seat:
         return self.home.targets
 
     @property
-    def limit_bytes(self) -> int:
-        """Its memory."""
-        return int(self.point.size_bytes[self.row])
-
-    @property
     def policy(self) -> str:
         """Its policy."""
         if not self.targets.follows[self.row]:
             return self.tenant.policy
-        return self.targets.asked.curves[self.row].policies[int(self.point.policy[self.row])]
+        return self.targets.asked.curves[self.row].policies[self.policy_index]
 
     def curve(self) -> tuple[FloatArray, FloatArray]:
         """Its curve up to its memory, from where nothing of that is page cache: sizes, misses."""
@@ -64,7 +59,7 @@ class _Seat:
             return np.array([empty, limit]), np.array([1.0, self.targets.present_miss[self.row]])
         curves = self.targets.asked.curves[self.row]
         known = np.concatenate(([0.0], curves.sizes_bytes))
-        ratios = np.concatenate(([1.0], curves.miss_ratio[int(self.point.policy[self.row])]))
+        ratios = np.concatenate(([1.0], curves.miss_ratio[self.policy_index]))
         inside = known[(known > empty) & (known < limit)]
         sizes = np.concatenate(([empty], inside, [limit]))
         return sizes, np.interp(sizes, known, ratios)
@@ -89,25 +84,29 @@ class _Arrival:
         return cold_start(self._model, self._miss, row, *self._curves[row])
 
 
-def _to(place: Place, packing: Packing, places: dict[str, Place], config: Config) -> list[Move]:
+def _to(node: int, guests: Sequence[int], packed: Packed, config: Config) -> list[Move]:
     """The moves to one node."""
-    guests = packing.guests[place.name]
-    if not guests:
-        return []
-    at = packing.loads[place.name].at
-    own = [_Seat(place, row, place.table.points[at]) for row in range(place.count)]
-    come = [_Seat(places[one.home], one.row, one.needs.points[at]) for one in guests]
+    needs, place = packed.needs, packed.needs.places[node]
+    at = packed.packing.loads.roomiest(node)
+
+    def seat(tenant: int) -> _Seat:
+        home = needs.home(tenant)
+        row = tenant - int(needs.start[home])
+        size, policy = int(needs.size_bytes[at, tenant]), int(needs.policy[at, tenant])
+        return _Seat(needs.places[home], row, size, policy)
+
+    own, come = [seat(one) for one in needs.rows(node)], [seat(one) for one in guests]
     arrival = _Arrival(place, [*own, *come], config)
     found = []
-    for row, seat in enumerate(come, start=len(own)):
+    for row, guest in enumerate(come, start=len(own)):
         cold = arrival.cold_start(row)
         found.append(
             Move(
-                cgroup=seat.tenant.cgroup,
-                from_node=seat.home.name,
+                cgroup=guest.tenant.cgroup,
+                from_node=guest.home.name,
                 to_node=place.name,
-                limit_bytes=seat.limit_bytes,
-                policy=seat.policy,
+                limit_bytes=guest.limit_bytes,
+                policy=guest.policy,
                 predicted_ops=arrival.ops(row),
                 cold_pages=cold.pages,
                 cold_s=cold.seconds,
@@ -120,15 +119,19 @@ def _most_for_its_time(drain: Drain) -> tuple[float, str]:
     return (drain.cold_s / max(drain.freed_bytes, 1), drain.node)
 
 
-def drains(places: Sequence[Place], packing: Packing, config: Config) -> list[Drain]:
+def drains(packed: Packed, config: Config) -> list[Drain]:
     """The drained nodes of a packing, in the order in which they are to be drained."""
-    by_name = {place.name: place for place in places}
-    to = (_to(by_name[name], packing, by_name, config) for name in sorted(packing.guests))
-    moves: dict[str, list[Move]] = {name: [] for name in packing.drained}
-    for move in chain.from_iterable(to):
-        moves[move.from_node].append(move)
+    places = packed.needs.places
+    guests: dict[int, list[int]] = {}
+    for tenant, node in sorted(packed.packing.to.items()):
+        guests.setdefault(node, []).append(tenant)
+    moves: dict[str, list[Move]] = {places[node].name: [] for node in packed.packing.drained}
+    for node, tenants in sorted(guests.items()):
+        for move in _to(node, tenants, packed, config):
+            moves[move.from_node].append(move)
+    memory = {one.name: one.table.budget_bytes for one in places}
     found = []
     for name, made in moves.items():
         ordered = sorted(made, key=lambda one: (one.cold_s, one.cgroup))
-        found.append(Drain(name, tuple(ordered), by_name[name].table.budget_bytes))
+        found.append(Drain(name, tuple(ordered), memory[name]))
     return sorted(found, key=_most_for_its_time)

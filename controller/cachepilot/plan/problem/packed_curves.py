@@ -75,6 +75,24 @@ class PackedCurves:
             ratios[at, :rows, columns + 1 :] = told[:, :, -1:]
         return cls(sizes, ratios)
 
+    @classmethod
+    def joined(cls, parts: Sequence["PackedCurves"]) -> "PackedCurves":
+        """Those of several, one after another."""
+        count = sum(len(one.sizes_bytes) for one in parts)
+        policies = max((one.miss_ratio.shape[1] for one in parts), default=0)
+        points = max((one.sizes_bytes.shape[1] for one in parts), default=1)
+        sizes = np.full((count, points), BEYOND_BYTES)
+        ratios = np.ones((count, policies, points))
+        begin = 0
+        for one in parts:
+            end = begin + len(one.sizes_bytes)
+            _, rows, columns = one.miss_ratio.shape
+            sizes[begin:end, :columns] = one.sizes_bytes
+            ratios[begin:end, :rows, :columns] = one.miss_ratio
+            ratios[begin:end, :rows, columns:] = one.miss_ratio[:, :, -1:]
+            begin = end
+        return cls(sizes, ratios)
+
     def cells(self, sizes_bytes: IntArray) -> Cells:
         """Where sizes of shape (N, K) lie on the grids."""
         count, points = self.sizes_bytes.shape

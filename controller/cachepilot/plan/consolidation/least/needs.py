@@ -6,7 +6,9 @@ of the throughput model. A tenant without an SLO keeps its predicted throughput 
 `TOLERANCE`; if its curves are too uncertain for that, what it has now is what it needs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -95,6 +97,28 @@ class Targets:
             wait_us=load.wait_us,
         )
 
+    @classmethod
+    def joined(cls, parts: Sequence["Targets"]) -> "Targets":
+        """Those of several nodes, one after another; nothing is known of a common wait."""
+        asked = Asked(
+            tenants=tuple(chain.from_iterable(one.asked.tenants for one in parts)),
+            objectives=tuple(chain.from_iterable(one.asked.objectives for one in parts)),
+            held=tuple(chain.from_iterable(one.asked.held for one in parts)),
+            goal=parts[0].asked.goal,
+        )
+        return cls(
+            asked=asked,
+            follows=np.concatenate([one.follows for one in parts]),
+            has_slo=np.concatenate([one.has_slo for one in parts]),
+            min_ops=np.concatenate([one.min_ops for one in parts]),
+            max_miss=np.concatenate([one.max_miss for one in parts]),
+            present=np.concatenate([one.present for one in parts]),
+            present_miss=np.concatenate([one.present_miss for one in parts]),
+            current_bytes=np.concatenate([one.current_bytes for one in parts]),
+            may_stay=np.concatenate([one.may_stay for one in parts]),
+            wait_us=0.0,
+        )
+
 
 def _kept_bytes(asked: Asked) -> IntArray:
     """What tenants have, or are given where that is pinned."""
@@ -132,10 +156,21 @@ class Point:
     device_iops: FloatArray
     kept: BoolArray
 
+    def part(self, begin: int, end: int) -> "Point":
+        """That of some of the tenants, one after another."""
+        rows = slice(begin, end)
+        return Point(
+            self.size_bytes[rows],
+            self.policy[rows],
+            self.miss[rows],
+            self.device_iops[rows],
+            self.kept[rows],
+        )
+
 
 @dataclass(frozen=True)
 class Needs:
-    """N tenants with their SLOs on the device of one node, their own or another."""
+    """N tenants with their SLOs on a device, where a read that does not wait takes `idle_us`."""
 
     targets: Targets
     model: Throughput
@@ -143,6 +178,7 @@ class Needs:
     usable: BoolArray
     least_bytes: IntArray
     most_bytes: IntArray
+    idle_us: float
 
     @classmethod
     def of(cls, targets: Targets, snapshot: Snapshot, config: Config) -> "Needs":
@@ -163,9 +199,37 @@ class Needs:
             usable=usable_of(packed, [one.policies for one in curves], asked.policies(FREE)),
             least_bytes=np.maximum(least, PAGE_BYTES),
             most_bytes=np.maximum(most, PAGE_BYTES),
+            idle_us=snapshot.device.miss_cost_us,
         )
 
-    def allowed_miss(self, wait_us: float) -> FloatArray:
+    @classmethod
+    def joined(cls, parts: Sequence["Needs"]) -> "Needs":
+        """Those of several nodes, one after another, on a device without a time of its own.
+
+        There all of the time that a read takes is a wait.
+        """
+        models = [one.model for one in parts]
+        policies = max((one.usable.shape[1] for one in parts), default=0)
+        wide = [np.pad(one.usable, ((0, 0), (0, policies - one.usable.shape[1]))) for one in parts]
+        idle = [one.model.per_miss - one.model.per_wait * one.idle_us for one in parts]
+        return cls(
+            targets=Targets.joined([one.targets for one in parts]),
+            model=Throughput(
+                scale=np.concatenate([one.scale for one in models]),
+                base=np.concatenate([one.base for one in models]),
+                per_miss=np.concatenate(idle),
+                per_wait=np.concatenate([one.per_wait for one in models]),
+                accesses=np.concatenate([one.accesses for one in models]),
+                capacity_iops=sum(one.capacity_iops for one in models),
+            ),
+            curves=PackedCurves.joined([one.curves for one in parts]),
+            usable=np.concatenate(wide),
+            least_bytes=np.concatenate([one.least_bytes for one in parts]),
+            most_bytes=np.concatenate([one.most_bytes for one in parts]),
+            idle_us=0.0,
+        )
+
+    def allowed_miss(self, wait_us: float | FloatArray) -> FloatArray:
         """The greatest miss ratio that keeps what must be at a wait, (N,); negative when none."""
         slope = self.model.per_miss + self.model.per_wait * wait_us
         with np.errstate(divide="ignore"):
@@ -180,8 +244,8 @@ class Needs:
         ratios = np.where(self.usable[:, :, None], self.curves.miss_ratio, 1.0)[:, :, 1:]
         return np.where(self.targets.follows, ratios.min(axis=(1, 2)), self.targets.present_miss)
 
-    def at(self, wait_us: float, most_miss: FloatArray | None = None) -> Point:
-        """What is needed while every device read waits so long.
+    def at(self, wait_us: float | FloatArray, most_miss: FloatArray | None = None) -> Point:
+        """What is needed while every device read waits so long, the same for all or of each, (N,).
 
         No tenant is to miss more than `most_miss`, (N,), where that is given.
         """
@@ -199,7 +263,8 @@ class Needs:
         pages = np.clip(pages, self.least_bytes, self.most_bytes)
         # A tenant without an SLO may keep what it has, whatever the error bars say.
         stays = targets.may_stay & (targets.present_miss <= allowed)
-        by_curve = by_curve & ~(stays & (pages >= current))
+        has_enough = (pages >= current) & (current >= self.least_bytes)
+        by_curve = by_curve & ~(stays & has_enough)
         miss = self.curves.miss(pages[:, None], policy)[:, 0]
         miss = np.where(by_curve, miss, targets.present_miss)
         return Point(

@@ -10,7 +10,7 @@ each, as in a fractional knapsack (Dantzig, 1957); the others keep as many hits 
 import numpy as np
 
 from cachepilot.domain.snapshot import FloatArray
-from cachepilot.plan.consolidation.needs import Needs, Point
+from cachepilot.plan.consolidation.least.needs import Needs, Point
 from cachepilot.plan.problem.problem import SLO_MARGIN
 
 SLACK = 1e-9

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which nodes the others could take over: a heuristic for fleets of any size.
+
+Nodes are drained smallest first, of those as small that with the least load. Tenants are packed by
+best fit decreasing (Johnson, 1974, for one dimension): the greatest first, by the largest of its
+shares of memory, device and CPUs, each to the node that it leaves with least to spare. Of the nodes
+that take tenants in only `OPEN_MAX` are looked at for each tenant, and where it fits on none of
+them, others (bounded-space best fit; Csirik and Johnson, 2001). A node is drained whole or not at
+all. In small fleets all tenants of nodes that are drained are packed again with each further node;
+in large ones they stay where they were packed, those nodes first that would be drained last.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from types import MappingProxyType
+
+import numpy as np
+
+from cachepilot.domain.snapshot import FloatArray, IntArray
+from cachepilot.plan.consolidation.packing.fleet_needs import FleetNeeds
+from cachepilot.plan.consolidation.packing.loads import Loads
+from cachepilot.plan.consolidation.packing.packing import Packing
+from cachepilot.plan.consolidation.packing.rules import Rules
+
+OPEN_MAX = 16
+AGAIN_MAX = 64
+"""In fleets of at most so many nodes all is packed again for each further one."""
+FULL = 0.005
+"""A node with less to spare than this share takes nobody in any more."""
+
+
+class BestFit:
+    """Packs the tenants of some nodes into others."""
+
+    def __init__(self, needs: FleetNeeds, loads: Loads, rules: Rules, spare_nodes: int) -> None:
+        self._needs, self._loads, self._rules = needs, loads, rules
+        self._spare_nodes = spare_nodes
+        self._iops = np.where(needs.kept, needs.device_iops, np.inf)
+        self._homes = [needs.home(tenant) for tenant in range(needs.count)]
+        self._share = self._shares()
+
+    def _shares(self) -> FloatArray:
+        """The largest share of what its node has that each tenant needs, (I,)."""
+        needs, loads, homes = self._needs, self._loads, np.array(self._homes, dtype=np.int64)
+        if not homes.size:
+            return np.zeros(0)
+        first = loads.runs.argmax(axis=1)[homes], np.arange(homes.size)
+        memory = needs.size_bytes[first] / loads.budget_bytes[homes]
+        reads = needs.device_iops[first] / loads.capacity_iops[homes]
+        cpus = self._rules.cpus / loads.cpus[homes]
+        found: FloatArray = np.maximum(np.maximum(memory, reads), cpus)
+        return found
+
+    def _best(self, loads: Loads, tenant: int, nodes: IntArray) -> int | None:
+        """The node that a tenant leaves with least to spare; None where it fits on none."""
+        if not nodes.size:
+            return None
+        needs = self._needs
+        spare, _ = loads.spare(
+            nodes, needs.size_bytes[:, tenant], self._iops[:, tenant], self._rules.cpus[tenant]
+        )
+        fits = np.where(spare >= 0, spare, np.inf)
+        at = int(fits.argmin())
+        return int(nodes[at]) if np.isfinite(fits[at]) else None
+
+    def _add(self, loads: Loads, tenant: int, node: int) -> None:
+        needs = self._needs
+        loads.add(
+            node, needs.size_bytes[:, tenant], self._iops[:, tenant], self._rules.cpus[tenant]
+        )
+
+    def place(
+        self,
+        loads: Loads,
+        tenants: Sequence[int],
+        nodes: IntArray,
+        to: dict[int, int],
+        before: Mapping[int, int] = MappingProxyType({}),
+    ) -> bool:
+        """Places tenants on nodes, the first of `nodes` first; false if one is left.
+
+        Changes `loads`, and `to`: which tenants go where. Those of `before` went there already.
+        """
+        by_node: dict[int, list[int]] = {}
+        for tenant, node in (*before.items(), *to.items()) if self._rules.apart else ():
+            by_node.setdefault(node, []).append(tenant)
+        begin = 0
+        for tenant in sorted(tenants, key=lambda one: (-self._share[one], one)):
+            best = None
+            for first in (begin, *range(0, nodes.size, OPEN_MAX)):
+                some = nodes[first : first + OPEN_MAX]
+                allowed = self._rules.allowed(tenant, some, by_node)
+                best = self._best(loads, tenant, allowed)
+                if best is not None:
+                    begin = first
+                    break
+            if best is None:
+                return False
+            self._add(loads, tenant, best)
+            to[tenant] = best
+            by_node.setdefault(best, []).append(tenant)
+        return True
+
+    def _roomy(self, nodes: Sequence[int], loads: Loads) -> IntArray:
+        """Nodes, those with most to spare first."""
+        found = np.array(sorted(nodes), dtype=np.int64)
+        return found[np.argsort(-self._spare(found, loads), kind="stable")]
+
+    def _spare(self, nodes: IntArray, loads: Loads) -> FloatArray:
+        """What nodes have to spare as they are."""
+        nothing = np.zeros(self._needs.read_us.size)
+        return loads.spare(nodes, nothing.astype(np.int64), nothing, 0.0)[0]
+
+    def into_others(self, drained: Sequence[int]) -> Packing | None:
+        """Where the tenants of some nodes would go; None where there is no room."""
+        tenants = [tenant for node in drained for tenant in self._needs.rows(node)]
+        if self._rules.pinned[tenants].any():
+            return None
+        loads, to = self._loads.copy(), dict[int, int]()
+        rest = set(range(len(self._needs.places))) - set(drained)
+        if not rest or not self.place(loads, tenants, self._roomy(list(rest), loads), to):
+            return None
+        found = Packing(tuple(drained), to, loads)
+        return found if self._spare_nodes == 0 or self._survives(found) else None
+
+    def packing(self, drained: Sequence[int], to: Mapping[int, int]) -> Packing:
+        """The packing in which tenants go where they are said to."""
+        loads = self._loads.copy()
+        for tenant, node in to.items():
+            self._add(loads, tenant, node)
+        return Packing(tuple(drained), dict(to), loads)
+
+    def holds(self, packing: Packing) -> bool:
+        """Whether every node that takes tenants in has room for them, also after a loss."""
+        nodes = np.array(sorted(set(packing.to.values())), dtype=np.int64)
+        has_room = bool((self._spare(nodes, packing.loads) >= 0).all())
+        return has_room and (self._spare_nodes == 0 or self._survives(packing))
+
+    @cached_property
+    def homeless(self) -> frozenset[int]:
+        """Nodes whose tenants would not fit on the others as it is, before any node is drained.
+
+        Empty unless the loss of a node counts.
+        """
+        now = Packing((), {}, self._loads)
+        nodes = range(len(self._needs.places)) if self._spare_nodes else ()
+        return frozenset(node for node in nodes if not self._survives_without(now, node))
+
+    def _survives(self, packing: Packing) -> bool:
+        """Whether the tenants of any node that is left fit on the others if it fails.
+
+        But for those that do not now.
+        """
+        rest = set(range(len(self._needs.places))) - set(packing.drained)
+        return all(self._survives_without(packing, node) for node in sorted(rest - self.homeless))
+
+    def _survives_without(self, packing: Packing, node: int) -> bool:
+        """Whether the tenants of a node fit on the others if it fails."""
+        gone = {node, *packing.drained}
+        others = [one for one in range(len(self._needs.places)) if one not in gone]
+        must = [one for one in self._needs.rows(node) if self._needs.must[one]]
+        come = [one for one, at in packing.to.items() if at == node]
+        before = {one: at for one, at in packing.to.items() if at != node}
+        roomy = self._roomy(others, packing.loads)
+        return self.place(packing.loads.copy(), [*must, *come], roomy, {}, before)
+
+    def pack(self) -> Packing:
+        """The nodes that can be drained all at once."""
+        load = self._loads.size_bytes.min(axis=1)
+        places = self._needs.places
+        order = sorted(
+            range(len(places)),
+            key=lambda one: (places[one].table.budget_bytes, load[one], places[one].name),
+        )
+        if len(order) > AGAIN_MAX:
+            return self._surviving(self._each_once(order))
+        best = Packing((), {}, self._loads)
+        for node in order:
+            if len(best.drained) + 1 < len(order):
+                best = self.into_others([*best.drained, node]) or best
+        return best
+
+    def _each_once(self, order: Sequence[int]) -> Packing:
+        """Drains node by node; each tenant is packed once."""
+        loads, to, drained = self._loads.copy(), dict[int, int](), list[int]()
+        takes_in = set[int]()
+        last_first = np.array(order[::-1], dtype=np.int64)
+        for node in order:
+            tenants = list(self._needs.rows(node))
+            if node in takes_in or self._rules.pinned[tenants].any():
+                continue
+            others = last_first[~np.isin(last_first, [*drained, node])]
+            others = others[self._spare(others, loads) >= FULL]
+            before, come = loads.copy(), dict[int, int]()
+            if others.size and self.place(loads, tenants, others, come, to):
+                drained.append(node)
+                to |= come
+                takes_in |= set(come.values())
+            else:
+                loads = before
+        return Packing(tuple(drained), to, loads)
+
+    def _surviving(self, packing: Packing) -> Packing:
+        """As many of the nodes drained first as leave room for the loss of one, where asked."""
+        if self._spare_nodes == 0:
+            return packing
+        least, most = 0, len(packing.drained)
+        while least < most:
+            middle = (least + most + 1) // 2
+            fine = self._survives(self._first(packing, middle))
+            least, most = (middle, most) if fine else (least, middle - 1)
+        return self._first(packing, least)
+
+    def _first(self, packing: Packing, count: int) -> Packing:
+        """A packing with only the first drained nodes."""
+        drained = packing.drained[:count]
+        moved = {tenant for node in drained for tenant in self._needs.rows(node)}
+        to = {tenant: node for tenant, node in packing.to.items() if tenant in moved}
+        return self.packing(drained, to)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which nodes the others could take over, as a mixed-integer program (HiGHS through SciPy).
+
+Variables are 0 or 1: node n is drained; it runs at read time g; tenant i is on node n at g. Each
+tenant is on one node, at the read time at which that runs; memory, reads and CPUs of a node that
+runs at g are within what it has. Most nodes are drained, and among packings with as many the one
+that moves least memory. The loss of a node is not in the program: what it finds is checked for
+that.
+"""
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import coo_array
+
+from cachepilot.domain.snapshot import FloatArray
+from cachepilot.plan.consolidation.packing.fleet_needs import FleetNeeds
+from cachepilot.plan.consolidation.packing.loads import Loads
+from cachepilot.plan.consolidation.packing.rules import Rules
+
+VARIABLES_MAX = 4000
+"""Larger fleets are left to the heuristic."""
+TIME_LIMIT_S = 2.0
+
+
+@dataclass(frozen=True)
+class Exact:
+    """What the program found: nodes drained, where their tenants go, and the most that can be."""
+
+    drained: tuple[int, ...]
+    to: dict[int, int]
+    most: int
+
+
+class _Rows:
+    """Constraints, one row at a time: sums of variables times factors, at least and at most."""
+
+    def __init__(self) -> None:
+        self.cells: list[tuple[int, int, float]] = []
+        self.least: list[float] = []
+        self.most: list[float] = []
+
+    def add(self, terms: list[tuple[int, float]], least: float, most: float) -> None:
+        row = len(self.most)
+        self.cells += [(row, column, factor) for column, factor in terms]
+        self.least.append(least)
+        self.most.append(most)
+
+    def constraint(self, variables: int) -> LinearConstraint:
+        rows, columns, factors = (np.array(one) for one in zip(*self.cells, strict=True))
+        shape = (len(self.most), variables)
+        table = coo_array((factors, (rows, columns)), shape=shape).tocsc()
+        return LinearConstraint(table, np.array(self.least), np.array(self.most))
+
+
+class _Program:
+    """The program of one fleet."""
+
+    def __init__(self, needs: FleetNeeds, loads: Loads, rules: Rules) -> None:
+        self._needs, self._loads, self._rules = needs, loads, rules
+        self._nodes, self._times = len(needs.places), needs.read_us.size
+        self._homes = [needs.home(tenant) for tenant in range(needs.count)]
+        nothing = np.zeros(self._times)
+        everywhere = np.arange(self._nodes)
+        self._takes_in = loads.spare(everywhere, nothing.astype(np.int64), nothing, 0.0)[0] >= 0
+        self._on: dict[tuple[int, int, int], int] = {}
+        self._count = self._nodes * (1 + self._times)
+        for tenant, node, at in product(range(needs.count), range(self._nodes), range(self._times)):
+            if self._may_be(tenant, node, at):
+                self._on[tenant, node, at] = self._count
+                self._count += 1
+
+    def _may_be(self, tenant: int, node: int, at: int) -> bool:
+        if not self._takes_in[node]:
+            # It has no room for what it has: that stays as it is, or all of it goes.
+            return at == 0 and node == self._homes[tenant]
+        if not self._loads.runs[node, at]:
+            return False
+        if node == self._homes[tenant]:
+            return bool(self._needs.kept[at, tenant] or not self._needs.must[tenant])
+        free = self._rules.may_go[tenant, node] and not self._rules.pinned[tenant]
+        return bool(free and self._needs.kept[at, tenant])
+
+    @property
+    def count(self) -> int:
+        """How many variables it has."""
+        return self._count
+
+    def _runs(self, node: int, at: int) -> int:
+        return self._nodes + node * self._times + at
+
+    def _costs(self) -> FloatArray:
+        """A drained node counts 1, all memory moved together less than that."""
+        cost = np.zeros(self._count)
+        cost[: self._nodes] = -1.0
+        whole = max(1.0, float(self._needs.size_bytes.max(axis=0, initial=0).sum()))
+        for (tenant, node, at), column in self._on.items():
+            if node != self._homes[tenant]:
+                cost[column] = 0.5 * float(self._needs.size_bytes[at, tenant]) / whole
+        return cost
+
+    def _constraint(self) -> LinearConstraint:
+        rows, needs, loads = _Rows(), self._needs, self._loads
+        by_seat: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        by_tenant: dict[int, list[tuple[int, float]]] = {one: [] for one in range(needs.count)}
+        at_home: dict[int, list[tuple[int, float]]] = {one: [] for one in range(needs.count)}
+        for (tenant, node, at), column in self._on.items():
+            by_seat.setdefault((node, at), []).append((tenant, column))
+            by_tenant[tenant].append((column, 1.0))
+            if node == self._homes[tenant]:
+                at_home[tenant].append((column, 1.0))
+        for tenant, home in enumerate(self._homes):
+            rows.add(by_tenant[tenant], 1.0, 1.0)
+            rows.add([*at_home[tenant], (home, 1.0)], 1.0, 1.0)
+        rows.add([(node, 1.0) for node in range(self._nodes)], 0.0, self._nodes - 1.0)
+        for node in range(self._nodes):
+            at_once = [(self._runs(node, at), 1.0) for at in range(self._times)]
+            rows.add([*at_once, (node, 1.0)], 1.0, 1.0)
+            for at in range(self._times if self._takes_in[node] else 0):
+                seats = by_seat.get((node, at), [])
+                for uses, has in (
+                    (needs.size_bytes[at].astype(np.float64), float(loads.budget_bytes[node])),
+                    (needs.device_iops[at], float(loads.capacity_iops[node])),
+                    (self._rules.cpus, float(loads.cpus[node])),
+                ):
+                    if np.isfinite(has):
+                        terms = [(column, float(uses[tenant]) / has) for tenant, column in seats]
+                        rows.add([*terms, (self._runs(node, at), -1.0)], -np.inf, 0.0)
+                for _, column in seats:
+                    rows.add([(column, 1.0), (self._runs(node, at), -1.0)], -np.inf, 0.0)
+        self._keep_apart(rows)
+        return rows.constraint(self._count)
+
+    def _keep_apart(self, rows: _Rows) -> None:
+        """Tenants that must not be together are not on one node, unless both are there now."""
+        for one, sets in self._rules.apart.items():
+            for other in set().union(*sets) - {one}:
+                for node in range(self._nodes):
+                    if self._homes[one] == self._homes[other] == node:
+                        continue
+                    pair = [
+                        (column, 1.0)
+                        for at in range(self._times)
+                        for tenant in (one, other)
+                        if (column := self._on.get((tenant, node, at))) is not None
+                    ]
+                    if pair:
+                        rows.add(pair, -np.inf, 1.0)
+
+    def solve(self) -> Exact | None:
+        """The best packing that was found in time; None where none was."""
+        found = milp(
+            self._costs(),
+            integrality=np.ones(self._count),
+            bounds=Bounds(0, 1),
+            constraints=self._constraint(),
+            options={"time_limit": TIME_LIMIT_S},
+        )
+        if found.x is None:
+            return None
+        drained = tuple(np.flatnonzero(found.x[: self._nodes] > 0.5).tolist())
+        to = {
+            tenant: node
+            for (tenant, node, _), column in self._on.items()
+            if node != self._homes[tenant] and found.x[column] > 0.5
+        }
+        bound = found.mip_dual_bound if found.mip_dual_bound is not None else -self._nodes
+        return Exact(drained, to, max(len(drained), int(np.floor(-bound + 0.5 + 1e-6))))
+
+
+def solve(needs: FleetNeeds, loads: Loads, rules: Rules) -> Exact | None:
+    """The best packing; None for a fleet that is too large, or where none was found in time."""
+    if needs.count * len(needs.places) > VARIABLES_MAX:
+        return None
+    program = _Program(needs, loads, rules)
+    return program.solve() if 0 < program.count <= VARIABLES_MAX else None

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every tenant of a fleet needs on any of its nodes, over one grid of read times.
+
+What a tenant needs depends on a device by how long one read takes there alone: idle time and wait.
+So one table of needs over read times serves all nodes. A node runs at one of those that are at
+least its device's idle time: the longer, the more memory its tenants need, and the less they read.
+A share as `memory_min` or `memory_max` counts as that of the node where the tenant is now.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray
+from cachepilot.plan.consolidation.least.needs import Needs
+from cachepilot.plan.consolidation.least.place import Place
+
+POINTS = 12
+IDLE_TIMES_MAX = 6
+"""So many different idle times of devices are points of the grid; more are rounded up to one."""
+LONGEST = 8.0
+"""The grid ends at so many times the longest idle time, or at twice what a read takes now."""
+
+
+def read_times(places: Sequence[Place]) -> FloatArray:
+    """The grid, (G,), microseconds, rising."""
+    idle = np.array([one.snapshot.device.miss_cost_us for one in places])
+    now = np.array([one.snapshot.device.miss_cost_us + one.table.waits_us[0] for one in places])
+    least, most = float(idle.min()), max(LONGEST * float(idle.max()), 2 * float(now.max()))
+    own = np.unique(idle)
+    if own.size > IDLE_TIMES_MAX:
+        own = np.unique(np.quantile(idle, np.linspace(0, 1, IDLE_TIMES_MAX), method="higher"))
+    return np.unique(np.concatenate((own, np.geomspace(least, most, POINTS))))
+
+
+@dataclass(frozen=True)
+class FleetNeeds:
+    """I tenants of N nodes at G read times; arrays of shape (G, I) but for those said otherwise.
+
+    `start`, (N + 1,), is where the tenants of each node begin. `kept` is whether what they must
+    keep is kept, and `must`, (I,), whether it is where they are now.
+    """
+
+    places: tuple[Place, ...]
+    start: IntArray
+    read_us: FloatArray
+    size_bytes: IntArray
+    device_iops: FloatArray
+    policy: IntArray
+    kept: BoolArray
+    must: BoolArray
+
+    @classmethod
+    def of(cls, places: Sequence[Place]) -> "FleetNeeds":
+        """The needs of the tenants of at least one node."""
+        counts = [one.count for one in places]
+        start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        times = read_times(places)
+        needs = Needs.joined([one.needs for one in places])
+        points = [needs.at(float(time)) for time in times]
+        return cls(
+            places=tuple(places),
+            start=start,
+            read_us=times,
+            size_bytes=np.array([one.size_bytes for one in points]),
+            device_iops=np.array([one.device_iops for one in points]),
+            policy=np.array([one.policy for one in points]),
+            kept=np.array([one.kept for one in points]),
+            must=np.concatenate([one.table.least.kept for one in places]),
+        )
+
+    @property
+    def count(self) -> int:
+        """How many tenants there are."""
+        return int(self.start[-1])
+
+    def rows(self, node: int) -> range:
+        """The tenants of a node."""
+        return range(int(self.start[node]), int(self.start[node + 1]))
+
+    def home(self, tenant: int) -> int:
+        """The node where a tenant is now."""
+        return int(np.searchsorted(self.start, tenant, side="right")) - 1

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator says of nodes that tenants may move to."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from cachepilot.errors import InputError
+
+SPARE_NODES_MAX = 1
+
+
+@dataclass(frozen=True)
+class Options:
+    """Settings of consolidation.
+
+    `spare_nodes`: so many nodes may fail after it, and their tenants still fit on the others.
+    `labels`: labels of the nodes whose names match a glob, which affinities may name.
+    """
+
+    spare_nodes: int = 0
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.spare_nodes <= SPARE_NODES_MAX:
+            allowed = f"allowed: 0 to {SPARE_NODES_MAX}"
+            raise InputError(f"spare_nodes: {self.spare_nodes} is out of range ({allowed})")
+
+    def labels_of(self, node: str) -> tuple[str, ...]:
+        """The labels of a node, sorted."""
+        found = (names for glob, names in self.labels.items() if fnmatchcase(node, glob))
+        return tuple(sorted({label for names in found for label in names}))

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The better of two packings, and how far it may be from the best there is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cachepilot.plan.consolidation.least.place import Place
+from cachepilot.plan.consolidation.packing.best_fit import BestFit
+from cachepilot.plan.consolidation.packing.exact import Exact, solve
+from cachepilot.plan.consolidation.packing.fleet_needs import FleetNeeds
+from cachepilot.plan.consolidation.packing.loads import Loads
+from cachepilot.plan.consolidation.packing.options import Options
+from cachepilot.plan.consolidation.packing.packing import Packing
+from cachepilot.plan.consolidation.packing.rules import Rules
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A packing of a fleet with what its tenants need.
+
+    `most` is how many nodes can be drained at most; None where that was not found out. `homeless`
+    are nodes whose tenants fit on no others if they fail, whether or not any node is drained.
+    """
+
+    needs: FleetNeeds
+    packing: Packing
+    most: int | None
+    homeless: tuple[str, ...] = ()
+
+    @property
+    def gap(self) -> int | None:
+        """How many nodes more might be drained; None where that is not known."""
+        return None if self.most is None else self.most - len(self.packing.drained)
+
+
+def loads_of(needs: FleetNeeds, rules: Rules) -> Loads:
+    """What the nodes of a fleet carry now."""
+    cpus = [one.snapshot.node.cpus for one in needs.places]
+    return Loads.of(needs, np.array([one or np.inf for one in cpus]), rules.cpus)
+
+
+def pack(places: Sequence[Place], options: Options) -> Packed | None:
+    """Which nodes can be drained; None of no nodes.
+
+    The program's packing is taken only where it drains more, and is checked as the heuristic's is.
+    """
+    if not places:
+        return None
+    needs = FleetNeeds.of(places)
+    own = [needs.rows(node) for node in range(len(places))]
+    rules = Rules.of(places, own, [options.labels_of(one.name) for one in places])
+    loads = loads_of(needs, rules)
+    best_fit = BestFit(needs, loads, rules, options.spare_nodes)
+    found = best_fit.pack()
+    homeless = tuple(needs.places[node].name for node in sorted(best_fit.homeless))
+    exact = solve(needs, loads, rules)
+    if exact is None:
+        return Packed(needs, found, None, homeless)
+    most = max(exact.most, len(found.drained))
+    if len(exact.drained) > len(found.drained):
+        found = _checked(best_fit, exact) or found
+    return Packed(needs, found, most, homeless)
+
+
+def _checked(best_fit: BestFit, exact: Exact) -> Packing | None:
+    """The program's packing, unless a node's tenants would not fit on the others if it failed."""
+    packing = best_fit.packing(exact.drained, exact.to)
+    return packing if best_fit.holds(packing) else None
