@@ -2,14 +2,18 @@
 """`cachepilot consolidate`: how little memory would do, how many more fit, which nodes to empty."""
 
 from collections.abc import Iterator
+from typing import Annotated
 
+import typer
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from cachepilot.api.shapes.questions import Consolidation, LeastMemory
+from cachepilot.api.shapes.views import TenantView
 from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import Controller, parsed
+from cachepilot.cli.exports.export import EXPORTS, ExportForm
 from cachepilot.cli.terminal import formats, tables
 from cachepilot.cli.terminal.options import JsonOption
 from cachepilot.sizes import PAGE_BYTES, human_bytes
@@ -77,9 +81,26 @@ def _parts(found: Consolidation) -> Iterator[RenderableType]:
         yield Text(f"note: {note}")
 
 
+def _export(remote: Controller, form: ExportForm) -> None:
+    """Prints the plan in the form of who carries it out."""
+    found = parsed(Consolidation, remote.call("GET", "consolidation"))
+    tenants = parsed(list[TenantView], remote.call("GET", "tenants"))
+    typer.echo(EXPORTS[form](found, tenants), nl=False)
+
+
 @asking
-def command(remote: Controller, as_json: JsonOption = False) -> None:
+def command(
+    remote: Controller,
+    export: Annotated[
+        ExportForm | None,
+        typer.Option("--export", metavar="FORM", help="kubernetes, ansible or json; on stdout."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
     """Show the least memory per tenant for its SLOs, how many more fit, and drainable nodes."""
+    if export is not None:
+        _export(remote, export)
+        return
     value = remote.call("GET", "consolidation")
     if as_json:
         tables.print_json(value)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A consolidation as an Ansible inventory: the nodes to drain, their targets, and the moves."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from cachepilot.api.shapes.questions import Consolidation, Move
+from cachepilot.api.shapes.views import TenantView
+
+HEADER = "# Predicted by cachepilot. Drain the hosts in the order of cachepilot_order.\n"
+
+
+def _move(move: Move) -> dict[str, Any]:
+    """A move as variables; the node that it leaves is the host."""
+    return move.model_dump(mode="json", exclude={"from_node"})
+
+
+def inventory(found: Consolidation, _: Sequence[TenantView]) -> str:
+    """The inventory: a group of hosts to drain with their moves, and one of hosts that take in."""
+    drained = {
+        drain.node: {
+            "cachepilot_order": order,
+            "cachepilot_freed_bytes": drain.freed_bytes,
+            "cachepilot_moves": [_move(move) for move in drain.moves],
+        }
+        for order, drain in enumerate(found.drains, 1)
+    }
+    targets: dict[str, dict[str, Any]] = {}
+    for move in (move for drain in found.drains for move in drain.moves):
+        host = targets.setdefault(move.to_node, {"cachepilot_arrivals": []})
+        host["cachepilot_arrivals"].append(move.cgroup)
+    groups = {
+        "cachepilot_drained": {"hosts": drained},
+        "cachepilot_targets": {"hosts": dict(sorted(targets.items()))},
+    }
+    return HEADER + yaml.safe_dump({"all": {"children": groups}}, sort_keys=False)
