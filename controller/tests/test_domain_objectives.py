@@ -28,6 +28,7 @@ mode = "recommend"
 affinity = ["ssd", "zone=a"]
 anti_affinity = ["web/*"]
 movable = false
+cpus = 2.5
 
 [[tenant]]
 cgroup = "/db/main"
@@ -44,6 +45,7 @@ def test_every_key_is_read() -> None:
     assert (found.keep, objectives.of("/db/main").keep) == (0.75, 0.9)
     assert found.policies == ("s3fifo", "lfu")
     assert (found.affinity, found.anti_affinity) == (("ssd", "zone=a"), ("/web/*",))
+    assert found.cpus == 2.5
     assert (found.movable, objectives.of("/db/main").movable) == (False, True)
     assert found.memory_min is not None and found.memory_max is not None
     assert size_bytes(found.memory_min, 1000 * MIB) == 64 * MIB
@@ -83,6 +85,7 @@ def test_a_cgroup_that_nobody_named_is_left_alone() -> None:
         ('policies = ["a", "a"]', "policies", "each once"),
         ("policies = [1]", "policies", "array of policies"),
         ("tasks = []", "tasks", "array of 1 to 16"),
+        ("cpus = 0", "cpus", "above 0 to 10000 CPUs"),
         ("affinity = []", "affinity", "1 to 16 names or labels of nodes"),
         ('affinity = "ssd"', "affinity", "an array"),
         ('affinity = ["a", "a"]', "affinity", "each once"),

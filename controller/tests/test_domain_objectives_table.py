@@ -46,6 +46,7 @@ OBJECTIVES = st.builds(
     memory_max=st.sampled_from([None, MOST, Size("64MiB", pages=16384)]),
     policies=st.sampled_from([(), ("s3fifo",), ("lfu", "mru")]),
     tasks=st.sampled_from([(), ("rocksdb:low", "backup*")]),
+    cpus=st.none() | st.floats(0.001, 100),
     affinity=st.sampled_from([(), ("zone=a", "db-*")]),
     anti_affinity=st.sampled_from([(), ("/db/*",)]),
     movable=st.booleans(),

@@ -43,6 +43,7 @@ def test_the_example_holds_the_defaults() -> None:
         ("[consolidation]\nhosts = 2", "[consolidation]: unknown key 'hosts'", "spare_nodes"),
         ("[consolidation]\nlabels = 1", "[consolidation]: labels: must be", "a table"),
         ("[consolidation.labels]\nn = 'a'", "[consolidation]: labels: n: 'a'", "an array"),
+        ("[consolidation.cpus]\nn = 0", "[consolidation]: cpus: n: 0", "0.001 to 10000"),
         ("decide = 1", "decide: must be a table", "[decide]"),
         ('[access]\nadmin_tokens = "a"', "[access]: unknown key 'admin_tokens'", "operator_tokens"),
         ('[access]\nviewer_tokens = "no.txt"', "[access]: viewer_tokens: no.txt is not", "tokens"),
@@ -63,6 +64,12 @@ def test_labels_are_of_all_globs_that_match() -> None:
     placement = parse_config(text, "c.toml").placement
     assert (placement.labels_of("n1"), placement.labels_of("n2")) == (("ssd", "zone=a"), ("ssd",))
     assert placement.labels_of("m") == ()
+
+
+def test_cpus_are_those_of_the_first_glob_that_matches() -> None:
+    placement = parse_config("[consolidation.cpus]\nn1 = 4\n'n*' = 2.5", "c.toml").placement
+    assert (placement.cpus_of("n1"), placement.cpus_of("n2")) == (4, 2.5)
+    assert placement.cpus_of("m") == float("inf")
 
 
 def test_beyond_loopback_needs_tls_files(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_the_heuristic_is_feasible_and_the_program_no_worse(
     places = places_of(fleet_of(seed, nodes, capacity), EVERYBODY, Config())
     needs = FleetNeeds.of(places)
     rules = _rules(needs)
-    loads = loads_of(needs, rules)
+    loads = loads_of(needs, rules, Options())
     found = BestFit(needs, loads, rules, spare).pack()
     moved = {tenant for node in found.drained for tenant in needs.rows(node)}
     assert set(found.to) == moved
@@ -152,17 +152,12 @@ def test_a_node_has_one_tenant_of_a_path() -> None:
 def test_cpus_bound_what_a_node_takes_in() -> None:
     fleet = _roomy(2)
     assert len(_drained(fleet, EVERYBODY)) == 1
-    busy = [
-        replace(
-            seen,
-            node=replace(seen.node, cpus=4.0),
-            tenants=tuple(replace(one, cpus=2.5 / len(seen.tenants)) for one in seen.tenants),
-        )
-        for seen in fleet
-    ]
-    assert _drained(busy, EVERYBODY) == {}
-    half = [replace(seen, node=replace(seen.node, cpus=5.0)) for seen in busy]
-    assert len(_drained(half, EVERYBODY)) == 1
+    asked = Objectives((Objective("/*", cpus=0.5),))
+    most = max(len(seen.tenants) for seen in fleet)
+    everybody = sum(len(seen.tenants) for seen in fleet)
+    for cpus, drained in ((0.5 * most, 0), (0.5 * everybody, 1)):
+        found = _drained(fleet, asked, Options(cpus={"n0": cpus, "n*": cpus}))
+        assert len(found) == drained
 
 
 def _need(found: Consolidation, cgroups: Sequence[str]) -> int:

@@ -218,7 +218,7 @@ class Tenant:
     for it; 0 while that is not known. `certain` stands for `curves` that cannot be trusted: of the
     present policy, it says no more than what is certain (`cachepilot.sense.turnover`). `first_miss`
     is the miss ratio with the first memory then, 0 while nobody knows it. `yielded` says who set
-    its limit, where that is left to them; empty where it is not. `cpus` is how many CPUs it uses.
+    its limit, where that is left to them; empty where it is not.
     """
 
     cgroup: str
@@ -233,7 +233,6 @@ class Tenant:
     certain: Curves | None = None
     first_miss: float = 0.0
     yielded: str = ""
-    cpus: float | None = None
 
     def __post_init__(self) -> None:
         fine = (
@@ -271,7 +270,6 @@ class Tenant:
             certain,
             first_miss,
             self.yielded,
-            self.cpus,
         )
 
 
@@ -296,13 +294,11 @@ class Node:
     """A host and the memory that its tenants share.
 
     Of that `away_bytes` are held by tenants that are missing from the snapshot and may come back.
-    It has `cpus` CPUs; None while that is not known.
     """
 
     name: str
     budget_bytes: int
     away_bytes: int = 0
-    cpus: float | None = None
 
     @property
     def shared_bytes(self) -> int:

@@ -27,6 +27,7 @@ TLS = ("certificate", "key", "client_ca")
 INTERVAL_MS = (10, 60_000)
 LEASE_MS_MAX = 86_400_000
 CHANGE_TTL_MS = (1000, 3_600_000)
+CPUS = (0.001, 10_000.0)
 KEEP_DAYS = (0.01, 3650.0)
 STATE = "/var/lib/cachepilot/controller.db"
 
@@ -179,7 +180,7 @@ def _access(table: Mapping[str, Any], folder: Path, where: str) -> TokenFiles | 
 
 def _placement(table: Mapping[str, Any], where: str) -> Placement:
     """Where tenants may go when nodes are consolidated."""
-    reader = _Reader(where, table, ("spare_nodes", "labels"))
+    reader = _Reader(where, table, ("spare_nodes", "labels", "cpus"))
     labels = table.get("labels", {})
     if not isinstance(labels, dict):
         raise ConfigError(f"{where}: labels: must be a table, written [consolidation.labels]")
@@ -187,9 +188,12 @@ def _placement(table: Mapping[str, Any], where: str) -> Placement:
         fine = isinstance(names, list) and all(isinstance(one, str) and one for one in names)
         if not fine:
             raise reader.refuse(f"labels: {node}", names, "an array of texts that are not empty")
+    cpus = _table(table, "cpus", where)
+    counts = _Reader(f"{where}: cpus", cpus, tuple(cpus))
     return Placement(
         spare_nodes=int(reader.number("spare_nodes", 0, 0, SPARE_NODES_MAX, whole=True)),
         labels={node: tuple(names) for node, names in labels.items()},
+        cpus={node: counts.number(node, 0, *CPUS, whole=False) for node in cpus},
     )
 
 

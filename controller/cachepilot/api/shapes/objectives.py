@@ -47,6 +47,8 @@ class ObjectiveShape(_Strict):
     mode: Literal["observe", "recommend", "auto"] | None = None
     indicator: Literal["accesses", "read_calls", "block_reads"] | PrometheusIndicator | None = None
     """What counts as an operation; read calls by default."""
+    cpus: float | None = None
+    """CPUs that it needs on any node."""
     affinity: list[str] | None = None
     """Names or labels of nodes, or globs of them, all of which its node has to match."""
     anti_affinity: list[str] | None = None

@@ -166,6 +166,7 @@ _READERS: Mapping[str, Reader] = {
     "tasks": _tasks,
     "mode": _choice(Mode),
     "indicator": _indicator,
+    "cpus": _number("cpus", " CPUs"),
     "affinity": _globs(of_paths=False),
     "anti_affinity": _globs(of_paths=True),
     "movable": _flag,

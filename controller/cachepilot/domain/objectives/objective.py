@@ -14,7 +14,13 @@ from cachepilot.domain.units import BYTES_MAX
 from cachepilot.errors import InputError
 from cachepilot.sizes import PAGE_BYTES, Size, pages_down
 
-UPPER = {"throughput_ops": 1e12, "latency_p99_us": 1e12, "hit_ratio": 1.0, "weight": 1e6}
+UPPER = {
+    "throughput_ops": 1e12,
+    "latency_p99_us": 1e12,
+    "hit_ratio": 1.0,
+    "weight": 1e6,
+    "cpus": 1e4,
+}
 """The greatest value of each number of an objective; all are above 0."""
 KEEP = 0.9
 """Of its throughput at its first memory: what a tenant without an SLO keeps unasked."""
@@ -104,7 +110,7 @@ class Objective:
 
     Where its tenants may go when nodes are consolidated: not at all unless they are `movable`, to
     nodes that match all of `affinity` (a name, a label or a glob of one), and to none that has a
-    tenant whose path matches one of `anti_affinity`.
+    tenant whose path matches one of `anti_affinity`. It is counted with `cpus` there.
 
     `slo_margin` is never stated: the share above its SLOs at which a plan aims, so that intervals
     that scatter meet them.
@@ -124,6 +130,7 @@ class Objective:
     mode: Mode = Mode.AUTO
     fixed: Fixed | None = None
     indicator: Indicator = Indicator()
+    cpus: float | None = None
     affinity: tuple[str, ...] = ()
     anti_affinity: tuple[str, ...] = ()
     movable: bool = True

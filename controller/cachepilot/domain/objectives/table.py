@@ -42,6 +42,8 @@ def objective_table(objective: Objective) -> dict[str, Any]:
         table["mode"] = str(objective.mode)
     if objective.indicator != default.indicator:
         table["indicator"] = _indicator(objective.indicator)
+    if objective.cpus is not None:
+        table["cpus"] = _plain(objective.cpus)
     for key in ("affinity", "anti_affinity"):
         if getattr(objective, key):
             table[key] = list(getattr(objective, key))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator says of nodes that tenants may move to."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -16,15 +17,23 @@ class Options:
 
     `spare_nodes`: so many nodes may fail after it, and their tenants still fit on the others.
     `labels`: labels of the nodes whose names match a glob, which affinities may name.
+    `cpus`: CPUs of the nodes whose names match a glob, the first that does; else no bound.
     """
 
     spare_nodes: int = 0
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    cpus: Mapping[str, float] = field(default_factory=dict)
+
     def __post_init__(self) -> None:
         if not 0 <= self.spare_nodes <= SPARE_NODES_MAX:
             allowed = f"allowed: 0 to {SPARE_NODES_MAX}"
             raise InputError(f"spare_nodes: {self.spare_nodes} is out of range ({allowed})")
+
+    def cpus_of(self, node: str) -> float:
+        """The CPUs of a node; inf where nobody says."""
+        found = (count for glob, count in self.cpus.items() if fnmatchcase(node, glob))
+        return next(found, math.inf)
 
     def labels_of(self, node: str) -> tuple[str, ...]:
         """The labels of a node, sorted."""

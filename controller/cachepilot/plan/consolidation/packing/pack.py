@@ -35,10 +35,10 @@ class Packed:
         return None if self.most is None else self.most - len(self.packing.drained)
 
 
-def loads_of(needs: FleetNeeds, rules: Rules) -> Loads:
+def loads_of(needs: FleetNeeds, rules: Rules, options: Options) -> Loads:
     """What the nodes of a fleet carry now."""
-    cpus = [one.snapshot.node.cpus for one in needs.places]
-    return Loads.of(needs, np.array([one or np.inf for one in cpus]), rules.cpus)
+    cpus = np.array([options.cpus_of(one.name) for one in needs.places])
+    return Loads.of(needs, cpus, rules.cpus)
 
 
 def pack(places: Sequence[Place], options: Options) -> Packed | None:
@@ -51,7 +51,7 @@ def pack(places: Sequence[Place], options: Options) -> Packed | None:
     needs = FleetNeeds.of(places)
     own = [needs.rows(node) for node in range(len(places))]
     rules = Rules.of(places, own, [options.labels_of(one.name) for one in places])
-    loads = loads_of(needs, rules)
+    loads = loads_of(needs, rules, options)
     best_fit = BestFit(needs, loads, rules, options.spare_nodes)
     found = best_fit.pack()
     homeless = tuple(needs.places[node].name for node in sorted(best_fit.homeless))

@@ -25,7 +25,7 @@ class Rules:
     """Rules for I tenants and N nodes.
 
     `may_go`, (I, N), is where affinities allow a tenant to be; `pinned`, (I,), who stays where it
-    is; `cpus`, (I,), what it uses of them. `own` is which tenants each node has. `apart` is, of
+    is; `cpus`, (I,), how many it needs. `own` is which tenants each node has. `apart` is, of
     tenants that must not be beside some others, sets of those.
     """
 
@@ -53,7 +53,7 @@ class Rules:
         return cls(
             may_go=may_go.reshape(len(tenants), len(places)),
             pinned=np.array([not one.movable for one in stated], dtype=np.bool_),
-            cpus=np.array([one.cpus or 0.0 for one in tenants], dtype=np.float64),
+            cpus=np.array([one.cpus or 0.0 for one in stated], dtype=np.float64),
             own=own,
             apart=_apart([one.cgroup for one in tenants], stated),
         )
