@@ -88,6 +88,17 @@ def test_rows_are_of_all_tenants_and_the_worst_is_of_all_seeds() -> None:
     assert best.reference_value == pytest.approx(100.0)
 
 
+def test_requests_are_timed_as_they_are_served() -> None:
+    loop = Misses.of(LOOP, "mru")
+    last = pinned.served(loop.get, 20.0)
+    assert pinned.time_s(loop.get, 0, last) == pytest.approx(20.0, rel=1e-3)
+    first = pinned.served(loop.get, 10.0)
+    assert first > CHUNK
+    assert pinned.time_s(loop.get, first, last) == pytest.approx(10.0, rel=1e-3)
+    of_two = pinned.time_s(loop.get, 5, 7) + pinned.time_s(loop.get, 7, CHUNK + 3)
+    assert pinned.time_s(loop.get, 5, CHUNK + 3) == pytest.approx(of_two)
+
+
 def guarded(name: str, seed: int, ops: float, best_ops: float = 100.0) -> guard.Guarded:
     return guard.Guarded(name, seed, 100.0, best_ops, ops)
 

@@ -44,7 +44,8 @@ class Outcome:
         return log(float(getattr(self, f"{kind}_ops")) / self.default_ops)
 
 
-def _steered(load: Load, seconds: float, seed: int) -> Run:
+def steered(load: Load, seconds: float, seed: int) -> Run:
+    """Plays a load under the autopilot, its memory fixed."""
     limit_bytes = load.size_pages * PAGE_BYTES
     limit = parse_size(f"{load.size_pages}")
     with TemporaryDirectory(prefix="cachepilot-harvest-") as folder:
@@ -55,13 +56,13 @@ def _steered(load: Load, seconds: float, seed: int) -> Run:
             limit_bytes,
             [{"source": {"kind": "trace", "path": str(trace)}}],
             concurrency=pinned.CONCURRENCY,
-            service_us=pinned.SERVICE_US,
+            service_us=load.pace * pinned.SERVICE_US,
         )
         setup = Setup(
             [tenant],
             limit_bytes,
             seconds,
-            pinned.READ_US,
+            load.pace * pinned.READ_US,
             DEVICE_PARALLELISM,
             DEVICE_IOPS,
             seed=seed,
@@ -72,7 +73,7 @@ def _steered(load: Load, seconds: float, seed: int) -> Run:
 
 def compare(load: Load, seconds: float, seed: int) -> Outcome:
     """Plays a load under the autopilot, its memory fixed, and simulates all it is held against."""
-    run = _steered(load, seconds, seed)
+    run = steered(load, seconds, seed)
     misses = {name: Misses.of(load, name) for name in attachable()}
     ops = {name: pinned.throughput_ops(one.get, seconds) for name, one in misses.items()}
     best = max(ops, key=lambda name: ops[name])

@@ -16,11 +16,15 @@ PAGES_MIN = 256
 
 @dataclass(frozen=True)
 class Load:
-    """A trace that is replayed over and over in a page cache of `size_pages`."""
+    """A trace that is replayed over and over in a page cache of `size_pages`.
+
+    Its operations take `pace` times as long as those of `pinned`.
+    """
 
     name: str
     keys: Keys
     size_pages: int
+    pace: float = 1.0
 
     def chunk(self, start: int, count: int) -> Keys:
         """Requests `start` to `start + count`."""

@@ -74,6 +74,11 @@ def times_us(missed: Missed) -> NDArray[np.float64]:
     return np.asarray(SERVICE_US + READ_US * missed, dtype=np.float64)
 
 
+def ops_per_second(miss_ratio: float) -> float:
+    """Of a load with a pace of 1."""
+    return SECOND_US / (SERVICE_US + READ_US * miss_ratio)
+
+
 def throughput_ops(missed: Callable[[int], Missed], seconds: float) -> float:
     """Operations per second in the second half of a run; `missed` gives chunks of requests."""
     now_us = 0.0
@@ -86,6 +91,26 @@ def throughput_ops(missed: Callable[[int], Missed], seconds: float) -> float:
         now_us = float(times[-1])
         chunk += 1
     return (done - half_done) / (seconds / 2)
+
+
+def served(missed: Callable[[int], Missed], seconds: float) -> int:
+    """Requests that are served in that time."""
+    now_us, chunk = 0.0, 0
+    while True:
+        times = now_us + np.cumsum(times_us(missed(chunk)))
+        if times[-1] >= seconds * SECOND_US:
+            return chunk * CHUNK + int(np.searchsorted(times, seconds * SECOND_US, side="right"))
+        now_us = float(times[-1])
+        chunk += 1
+
+
+def time_s(missed: Callable[[int], Missed], first: int, last: int) -> float:
+    """For how long requests `first` to `last` are served."""
+    total_us = 0.0
+    for chunk in range(first // CHUNK, -(-last // CHUNK)):
+        begin, end = max(0, first - chunk * CHUNK), last - chunk * CHUNK
+        total_us += float(times_us(missed(chunk)[begin:end]).sum())
+    return total_us / SECOND_US
 
 
 def best_sequence(known: Mapping[str, Misses]) -> Callable[[int], Missed]:

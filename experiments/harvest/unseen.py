@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The autopilot on workloads by seed, on which no rule of it was tuned: each seed draws others.
+
+Their statistics change over time, and who is faster meets a change earlier. So sides are compared
+by the time that they take for the same requests.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from math import log
+
+import numpy as np
+from experiments.harvest import pinned
+from experiments.harvest.compare import CGROUP, steered
+from experiments.harvest.kinds import workloads
+from experiments.harvest.loads import PAGES_MIN, Load
+from experiments.harvest.pinned import KERNEL_DEFAULT, Misses, attachable
+from experiments.kernel_guest.guest_run import say
+from experiments.shared.rows import Row
+from experiments.shared.side_by_side import side_by_side
+
+GOALS = {"share": 0.90, "worst": 0.99}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One load: its throughput and that of the best policy over the default's, same requests."""
+
+    name: str
+    seed: int
+    best_policy: str
+    best: float
+    ratio: float
+    changes: int
+
+
+def loads(seed: int, memory_share: float) -> list[Load]:
+    """Those of which that share of the pages that they are drawn for is a page cache."""
+    found = []
+    for one in workloads(seed):
+        size_pages = int(memory_share * one.size_pages)
+        if size_pages >= PAGES_MIN:
+            found.append(Load(one.name, one.keys, size_pages, one.pace))
+    return found
+
+
+def compare(load: Load, seconds: float, seed: int) -> Compared:
+    """By the requests that the default serves in the second half, as far as all get in time."""
+    looks = steered(load, seconds, seed).looks[CGROUP]
+    times, ops = np.array([(one.time_s, one.ops_total) for one in looks], dtype=float).T
+    misses = {name: Misses.of(load, name) for name in attachable()}
+    default = misses[KERNEL_DEFAULT]
+    last = min(pinned.served(default.get, seconds / load.pace), int(ops[-1]))
+    first = min(pinned.served(default.get, seconds / load.pace / 2), last // 2)
+    time_s = {name: load.pace * pinned.time_s(one.get, first, last) for name, one in misses.items()}
+    ours_s = float(np.interp(last, ops, times) - np.interp(first, ops, times))
+    best = min(time_s, key=lambda name: time_s[name])
+    return Compared(
+        name=load.name,
+        seed=seed,
+        best_policy=best,
+        best=time_s[KERNEL_DEFAULT] / time_s[best],
+        ratio=time_s[KERNEL_DEFAULT] / ours_s,
+        changes=sum(now.policy != before.policy for before, now in pairwise(looks)),
+    )
+
+
+def rows(share_pct: int, by_seed: Sequence[Sequence[Compared]]) -> list[Row]:
+    """`autopilot.harvest.unseen.*` of one share of memory, a value per seed."""
+    worst = min((one for found in by_seed for one in found), key=lambda one: one.ratio)
+    worsts = [min(one.ratio for one in found) for found in by_seed]
+    about = f"{min(map(len, by_seed))} workloads or more per seed"
+    of_runs = {
+        "share": [
+            sum(log(one.ratio) for one in found) / sum(log(one.best) for one in found)
+            for found in by_seed
+        ],
+        "best": [float(np.exp(np.mean([log(one.best) for one in found]))) for found in by_seed],
+    }
+    changes = [sum(one.changes for one in found) / len(found) for found in by_seed]
+    found = [
+        Row.of_runs(
+            f"autopilot.harvest.unseen.{name}.{share_pct}",
+            values,
+            "ratio",
+            better="higher",
+            goal=GOALS.get(name),
+            reference=f"{about}; {'default' if name == 'best' else 'gain of the best policy'}",
+        )
+        for name, values in of_runs.items()
+    ]
+    found.append(
+        Row(
+            f"autopilot.harvest.unseen.worst.{share_pct}",
+            worst.ratio,
+            "ratio",
+            better="higher",
+            goal=GOALS["worst"],
+            reference=f"default, what fares worst of all runs: {worst.name}, seed {worst.seed}",
+            runs=len(worsts),
+            spread=(min(worsts), max(worsts)),
+        )
+    )
+    metric = f"autopilot.harvest.unseen.changes.{share_pct}"
+    return [*found, Row.of_runs(metric, changes, "changes", reference=about)]
+
+
+def measure(share_pct: int, seconds: float, seeds: Sequence[int]) -> list[Row]:
+    """Every workload of which that share is a page cache, of every seed."""
+    by_seed = []
+    for seed in seeds:
+        outcomes = []
+        job = partial(compare, seconds=seconds, seed=seed)
+        for one in side_by_side(job, loads(seed, share_pct / 100)):
+            say(
+                f"{share_pct}%, {one.name}, seed {seed}: {one.ratio:.3f} of the default "
+                f"({one.best_policy}: {one.best:.3f}), {one.changes} changes"
+            )
+            outcomes.append(one)
+        by_seed.append(outcomes)
+    return rows(share_pct, by_seed)
