@@ -8,11 +8,11 @@ import pytest
 from deciding import ACCESSES, COST, GROUPS, RATE
 from deciding import World as PlainWorld
 
-from cachepilot.decide.climb import Climbs
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.outcome import What
 from cachepilot.decide.state import Interval
 from cachepilot.decide.trial import Trial
+from cachepilot.model.climb import Climbs
 
 PAGE_US = 100.0
 EAGER = DecideConfig(least_gain=0.0)

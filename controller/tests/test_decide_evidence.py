@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from cachepilot.decide import evidence
-from cachepilot.decide.climb import BESIDE, WHITE, Climb, Climbs
 from cachepilot.decide.config import RANGES, DecideConfig
 from cachepilot.decide.evidence import Evidence
 from cachepilot.decide.outcome import What
@@ -20,6 +19,7 @@ from cachepilot.decide.state import Interval, PolicyState
 from cachepilot.decide.trial import Trial
 from cachepilot.errors import InputError
 from cachepilot.model.calibration import SECONDS, SHOWN_S
+from cachepilot.model.climb import BESIDE, WHITE, Climb, Climbs
 from cachepilot.model.pages_table import PagesTable
 from cachepilot.sense.counterfactuals import Counterfactual
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,9 @@ from cachepilot.v1 import session_pb2 as wire
 
 NODE = "node"
 STALLED_SECONDS = 120.0
+
+Law = Callable[[wire.Snapshot, wire.Plan], wire.Plan]
+"""Makes another plan of a snapshot than the controller's."""
 
 
 class RigError(Exception):
@@ -141,8 +144,9 @@ def agent_config(setup: Setup, folder: Path, port: int) -> str:
 class _Recorder:
     """Stands before a node's loop and keeps what passes, until the node's time is over."""
 
-    def __init__(self, run: Run, seconds: float, done: asyncio.Event) -> None:
+    def __init__(self, run: Run, seconds: float, done: asyncio.Event, law: Law | None) -> None:
         self._run = run
+        self._law = law
         self._seconds = seconds
         self._done = done
         self._event_loop = asyncio.get_running_loop()
@@ -159,7 +163,7 @@ class _Recorder:
             self._record(seen)
             plan = cycle(seen)
             self._hear(seen, loop)
-            return plan
+            return plan if self._law is None else self._law(seen, plan)
 
         loop.cycle = recorded  # type: ignore[method-assign]
         return loop
@@ -192,7 +196,9 @@ class _Recorder:
             self._event_loop.call_soon_threadsafe(self._done.set)
 
 
-async def _play(setup: Setup, objectives: Objectives, planner: Config, folder: Path) -> Run:
+async def _play(
+    setup: Setup, objectives: Objectives, planner: Config, folder: Path, law: Law | None
+) -> Run:
     run, done = Run(), asyncio.Event()
     port = free_port()
     config = ControllerConfig(
@@ -200,7 +206,7 @@ async def _play(setup: Setup, objectives: Objectives, planner: Config, folder: P
     )
     controller = Controller(config)
     controller.service.set_objectives(objectives)
-    recorder = _Recorder(run, setup.seconds, done)
+    recorder = _Recorder(run, setup.seconds, done, law)
     join = controller.fleet.join
     controller.fleet.join = lambda name: recorder.before(join(name))  # type: ignore[method-assign]
     await controller.start()
@@ -243,8 +249,12 @@ async def _finished(
     ended.cancel()
 
 
-def play(setup: Setup, objectives: Objectives, planner: Config | None = None) -> Run:
+def play(
+    setup: Setup, objectives: Objectives, planner: Config | None = None, law: Law | None = None
+) -> Run:
     """Runs a node to its end; the same arguments give the same workload.
+
+    What `law` makes of each snapshot is done in place of the controller's plan.
 
     Raises InputError when no agent was built, RigError when it did not come to its end.
     """
@@ -253,4 +263,4 @@ def play(setup: Setup, objectives: Objectives, planner: Config | None = None) ->
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="cachepilot-rig-") as folder:
         config = planner or Config()
-        return asyncio.run(_play(setup, objectives, config, Path(folder)))
+        return asyncio.run(_play(setup, objectives, config, Path(folder), law))

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cachepilot.decide.climb import Climbs
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.gain import quantiles
 from cachepilot.decide.state import SETTLED_S, Interval, PolicyState
 from cachepilot.model.calibration import Calibrations, Ints
+from cachepilot.model.climb import Climbs
 from cachepilot.model.pages_table import stacked, unstack
 from cachepilot.quick_records import quickly_made
 from cachepilot.sense.counterfactuals import Counterfactual, Floats

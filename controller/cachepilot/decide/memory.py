@@ -11,6 +11,7 @@ import math
 from collections.abc import Collection
 from dataclasses import replace
 
+from cachepilot.decide import giving_back
 from cachepilot.decide import memory_rollout as rollout
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.memory_state import (
@@ -36,8 +37,14 @@ def step(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list
         found += rollout.drop(state, seen)
     if seen.is_gap:
         return found
+    giving_back.follow(state, seen)
     rollout.stop(state, seen)
     found += rollout.judge(state, seen, config)
+    stuck = rollout.held(state, seen.time_s)
+    given = giving_back.given_back(seen, stuck) if seen.may_begin else None
+    if given is not None:
+        giving_back.note_lacking(state, given)
+        return found + _give_back(state, given)
     if not seen.may_begin:
         state.owed = 0.0
     if not seen.may_begin or not seen.movers:
@@ -46,7 +53,6 @@ def step(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list
         return found
     # The plan counts on somebody whose policy changes since it was made, or whose limit the node
     # does not move: the next one does not.
-    stuck = rollout.held(state, seen.time_s)
     is_current = all(one.is_free and name not in stuck for name, one in seen.movers.items())
     return found + (_decide(state, seen, config) if is_current else [])
 
@@ -62,6 +68,16 @@ def _decide(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> l
     if state.change is not None or rollout.is_going_back(state, seen.time_s):
         return []
     return _begin(state, seen, forced=False) if _is_worth_it(state, seen, config) else []
+
+
+def _give_back(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
+    """Begins a change that gives memory back; what is read again by it is a loss of earlier ones.
+
+    It is taken again once it was of no use for that much longer.
+    """
+    movers = seen.movers.values()
+    state.lost += sum(one.whole * one.reread_s for one in movers)
+    return _begin(state, seen, forced=True)
 
 
 def _serves_slo(tenants: Collection[MemoryTenant], config: DecideConfig) -> bool:
@@ -218,6 +234,8 @@ def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decis
 
 
 def _why(one: MemoryTenant) -> str:
+    if one.needs and one.grows:
+        return "which it had and needs again"
     if one.is_short and one.grows:
         return "for its SLO"
     if one.aimed_planned > one.aimed:

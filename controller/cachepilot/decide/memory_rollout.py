@@ -17,8 +17,9 @@ from cachepilot.decide.memory_state import (
     Stuck,
 )
 from cachepilot.domain.decisions import Decision, Event
+from cachepilot.domain.objectives.objective import Goal
 from cachepilot.sense.filling import FILLED_S
-from cachepilot.sizes import PAGE_BYTES
+from cachepilot.sizes import PAGE_BYTES, human_bytes
 
 STUCK_S, STUCK_MAX_S = 60.0, 3600.0
 """For so long a limit that the node did not move is left as it is: at first, and at most."""
@@ -175,10 +176,17 @@ def _weigh(
     if since.intervals < LEAST_INTERVALS or since.total <= since.bound(config.alpha):
         return []
     state.lost = 0.0
+    return _end(state, seen, Event.KEPT, _why_kept(change, expected, seen))
+
+
+def _why_kept(change: MemoryChange, expected: float, seen: MemoryInterval) -> str:
+    if seen.goal == Goal.LEAST_MEMORY:
+        freed = sum(one.from_bytes - one.to_bytes for one in change.members.values())
+        return f"{human_bytes(max(0, freed))} more are free, and nobody lacks what it is to have"
     told = "by it, though no gain was predicted"
     if expected > 0:
-        told = f"{100 * since.total / expected:.0f}% of what was predicted"
-    return _end(state, seen, Event.KEPT, f"all together gain {told}")
+        told = f"{100 * change.since.total / expected:.0f}% of what was predicted"
+    return f"all together gain {told}"
 
 
 def _growing(change: MemoryChange, seen: MemoryInterval) -> list[MemoryTenant]:
@@ -230,7 +238,10 @@ def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
     passed_s = seen.time_s - change.moved_s
     is_there = all(_is_at(seen.tenants[name], one.to_bytes) for name, one in change.members.items())
     is_there = is_there or _stands(change, seen)
-    is_full = not any(seen.tenants[name].is_filling for name in change.members)
+    # Where all only give memory there is nothing to fill.
+    members = change.members.items()
+    grows = seen.goal != Goal.LEAST_MEMORY or any(m.to_bytes > m.from_bytes for _, m in members)
+    is_full = not grows or not any(seen.tenants[name].is_filling for name, _ in members)
     if change.settled_s is None and is_there and (is_full or passed_s >= FILLED_S):
         change.settled_s = seen.time_s
     return is_there
@@ -340,8 +351,8 @@ def wanted(state: MemoryState, seen: MemoryInterval) -> dict[str, int]:
         one = seen.tenants.get(name)
         if one is None or _is_at(one, end):
             continue
-        low, high = one.limit_bytes - seen.step_bytes, one.limit_bytes + seen.step_bytes
-        found[name] = min(max(end, low), high)
+        least, most = seen.step_bytes, max(seen.step_bytes, seen.free_bytes)
+        found[name] = min(max(end, one.limit_bytes - least), one.limit_bytes + most)
     return found
 
 

@@ -42,7 +42,9 @@ class MemoryTenant:
 
     `is_free` says that its limit may be changed now, `stays` that it is no longer the decider's to
     change, `is_ordered` that an operator pinned it, `is_yielded` that others set it; `can_afford`
-    that its budget allows for a change that turns out wrong. `is_filling` says that its page cache
+    that its budget allows for a change that turns out wrong. `needs` says that it measurably lacks
+    what it is to have, beyond what intervals scatter, with less than its first memory,
+    `first_bytes`. `is_filling` says that its page cache
     has yet to read what its limit has room for, `is_doubted` that nothing is known by which limits
     could be compared.
     `undone` names a change that the node rolled back by itself. `swaps` says that its policy
@@ -80,6 +82,8 @@ class MemoryTenant:
     is_ordered: bool = False
     is_yielded: bool = False
     can_afford: bool = True
+    needs: bool = False
+    first_bytes: int = 0
     is_filling: bool = False
     is_doubted: bool = False
     undone: int | None = None
@@ -116,9 +120,10 @@ class MemoryInterval:
     """All tenants of a node in one interval.
 
     What they count for is in the unit of `goal`. `away` are tenants that are missing from the
-    snapshot and may come back. No limit changes by more than `step_bytes` at once. `is_forced` says
-    that limits must change whatever is gained. Without `may_begin` no change begins; `is_gap` says
-    that the interval is not whole.
+    snapshot and may come back. No limit changes by more than `step_bytes` at once, except that
+    `free_bytes`, which least memory left in no limit, are given at once. `is_forced` says that
+    limits must change whatever is gained. Without `may_begin` no change begins; `is_gap` says that
+    the interval is not whole.
     """
 
     time_s: float
@@ -126,6 +131,7 @@ class MemoryInterval:
     tenants: Mapping[str, MemoryTenant]
     step_bytes: int
     goal: str
+    free_bytes: int = 0
     away: frozenset[str] = frozenset()
     is_forced: bool = False
     may_begin: bool = True
@@ -168,6 +174,19 @@ class Stuck:
 
     cgroup_id: int
     limit_bytes: int
+    wait_s: float
+    until_s: float
+
+
+@dataclass
+class Lacked:
+    """The least limit with which a tenant lacked nothing that lacked something below it.
+
+    Until then nothing below is planned; `wait_s` is for how long that is.
+    """
+
+    cgroup_id: int
+    least_bytes: int
     wait_s: float
     until_s: float
 
@@ -266,7 +285,8 @@ class MemoryState:
 
     `owed` is what tenants did not have of what they keep, and would have had by the plan. `lost` is
     what changes that were undone cost, until one gains. `restore` are limits that are rolled back,
-    `stuck` those that the node did not move.
+    `stuck` those that the node did not move. `lacked` are tenants from which too much was taken,
+    `fine` limits with which each lacked nothing in the last interval in which it did.
 
     All that is counted is in the unit of `goal`, and has the `weights` of tenants in it.
     """
@@ -277,6 +297,8 @@ class MemoryState:
     change: MemoryChange | None = None
     restore: dict[str, Origin] = field(default_factory=dict)
     stuck: dict[str, Stuck] = field(default_factory=dict)
+    lacked: dict[str, Lacked] = field(default_factory=dict)
+    fine: dict[str, int] = field(default_factory=dict)
     goal: str = ""
     weights: dict[str, float] = field(default_factory=dict)
 
@@ -297,8 +319,10 @@ class MemoryState:
         """With a clock that went back, or over a time of which no snapshot tells (below 0)."""
         for origin in self.restore.values():
             origin.since_s -= seconds
-        for one in self.stuck.values():
-            one.until_s -= seconds
+        for stuck in self.stuck.values():
+            stuck.until_s -= seconds
+        for lacked in self.lacked.values():
+            lacked.until_s -= seconds
         change = self.change
         if change is not None:
             change.started_s -= seconds

@@ -4,10 +4,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cachepilot.decide.climb import Climb
 from cachepilot.decide.gain import LEAST_INTERVALS
 from cachepilot.decide.trial import Trial
 from cachepilot.model.calibration import SHOWN_S, Calibration
+from cachepilot.model.climb import Climb
 from cachepilot.model.pages_table import PagesTable
 from cachepilot.quick_records import quickly_made
 from cachepilot.sense.counterfactuals import Counterfactual, Floats

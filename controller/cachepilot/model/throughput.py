@@ -18,7 +18,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from cachepilot.domain.snapshot import Device, FloatArray, Tenant
+from cachepilot.domain.snapshot import Demand, Device, FloatArray, Tenant
 from cachepilot.domain.units import US_PER_S
 
 MISS_RATIO_FLOOR = 1e-3
@@ -117,3 +117,14 @@ def throughput_model(tenants: Sequence[Tenant], device: Device, kind: ModelKind)
         accesses=accesses,
         capacity_iops=device.capacity_iops,
     )
+
+
+def ops_at(demand: Demand, device: Device, wait_us: float, miss_ratio: float) -> float:
+    """Operations per second while a device read waits `wait_us`; see the model."""
+    return ops_of(demand, device.miss_cost_us + wait_us, miss_ratio)
+
+
+def ops_of(demand: Demand, read_us: float, miss_ratio: float) -> float:
+    """Operations per second where a read of the device takes `read_us`."""
+    waits = demand.accesses_per_op * miss_ratio * read_us
+    return US_PER_S * demand.concurrency / (demand.service_us + waits)

@@ -48,12 +48,21 @@ def scatter(values: Sequence[float]) -> float:
     return min(deviation / max(fmean(values), 1e-9), SCATTER_MAX)
 
 
+def margin_of(scattered: float) -> float:
+    """The share above a target at which a mean meets it in nearly all intervals.
+
+    Intervals scatter in proportion to their mean m, not to the target: m - SIGMAS s m meets it.
+    """
+    return 1 / (1 - SIGMAS * scattered) - 1
+
+
 @dataclass
 class TargetError:
     """One target of one tenant.
 
     `ratio` is measured over predicted at the settings that were in force, of so many intervals
-    (`learnt`), `short` the cumulative sum of intervals that missed it.
+    (`learnt`), `short` the cumulative sum of intervals that missed it. `is_known` says that the
+    scatter of intervals was measured.
     """
 
     setting: tuple[str, int] = ("", 0)
@@ -61,6 +70,7 @@ class TargetError:
     learnt: int = 0
     scatter: float = 0.0
     short: float = 0.0
+    is_known: bool = False
     values: deque[float] = field(default_factory=lambda: deque(maxlen=INTERVALS))
 
     def take(
@@ -78,7 +88,7 @@ class TargetError:
             return
         self.values.append(measured)
         if len(self.values) >= INTERVALS_MIN:
-            self.scatter = scatter(tuple(self.values))
+            self.scatter, self.is_known = scatter(tuple(self.values)), True
         self.short = min(max(0.0, self.short + STEPS[is_met]), 2 * LIMIT)
         if min(measured, predicted) <= 0:
             return
@@ -97,8 +107,14 @@ class TargetError:
 
     @property
     def margin(self) -> float:
-        """The share above a target at which a mean meets it in nearly all intervals.
+        """The share above a target at which a mean meets it in nearly all intervals."""
+        return margin_of(self.scatter)
 
-        Intervals scatter in proportion to their mean m, not to the target: m - SIGMAS s m meets it.
+    def half_way(self, target: float) -> float:
+        """The share above a target that is half of what measured throughput is above it.
+
+        With less memory intervals scatter more: by so much on the way there it is measured first.
         """
-        return 1 / (1 - SIGMAS * self.scatter) - 1
+        if not self.values:
+            return 0.0
+        return max(0.0, fmean(self.values) / target - 1) / 2

@@ -15,9 +15,10 @@ from cachepilot.domain.objectives.objective import Mode, Objectives
 from cachepilot.domain.planned import Action, Plan
 from cachepilot.domain.planned import Setting as Predicted
 from cachepilot.domain.units import US_PER_S
+from cachepilot.model.throughput import ops_at
 from cachepilot.node.deciding.config import NodeConfig
 from cachepilot.node.deciding.decider import Decider
-from cachepilot.node.deciding.memory import MemoryCycle, Worth, interval, ops_at
+from cachepilot.node.deciding.memory import MemoryCycle, Worth, interval
 from cachepilot.node.deciding.tenant_state import Advised
 from cachepilot.node.plan_step import Planned, plan_step
 from cachepilot.node.shadow import in_auto, shadowed

@@ -184,7 +184,8 @@ class NodeLoop:
             self._targets.take(collected, objectives, states, unsettled, self._wait_us())
             asked_of_plan = self._targets.corrected(objectives)
             least, left_alone = config.decide.least_gain, decider.left_alone
-            fixed = held_fast(asked_of_plan, collected, held, least, left_alone)
+            needed = decider.least_bytes(collected, self._targets.unknown())
+            fixed = held_fast(asked_of_plan, collected, held, least, left_alone, needed)
             can_limit = "limits" in self.hello.capabilities
             planned = plan_step(collected, fixed, config, can_limit)
         with timed("decide"):
@@ -201,6 +202,7 @@ class NodeLoop:
                     self._targets.short(),
                     planned.limits_fixed,
                     restored=planned.restored,
+                    fallen=self._targets.fallen(),
                     may_begin=not self._keeper.problem,
                 )
             )

@@ -11,13 +11,13 @@ from google.protobuf.message import DecodeError
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from cachepilot.decide.climb import BESIDE
 from cachepilot.decide.memory_rollout import under_way
 from cachepilot.decide.memory_state import MemoryState
 from cachepilot.decide.state import PolicyState
 from cachepilot.domain.decisions import Decision
 from cachepilot.domain.json_values import RecordError
 from cachepilot.model.calibration import RATE
+from cachepilot.model.climb import BESIDE
 from cachepilot.node.deciding.decider import NodeState
 from cachepilot.node.deciding.tenant_state import TenantState
 from cachepilot.store.journal import NodeRow

@@ -2,10 +2,11 @@
 """The plan step, and what is still planned where memory cannot be."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
-from cachepilot.domain.objectives.objective import Mode, Objective, Objectives
+from cachepilot.domain.objectives.objective import Goal, Mode, Objective, Objectives, size_bytes
 from cachepilot.domain.planned import Plan, SloOutcome
 from cachepilot.domain.snapshot import Snapshot
 from cachepilot.domain.units import BYTES_MAX
@@ -198,15 +199,18 @@ def held_fast(
     limits_held: Collection[str],
     margin: float,
     left_alone: Collection[str] = (),
+    least_bytes: Mapping[str, int] = MappingProxyType({}),
 ) -> Objectives:
     """Objectives under which no policy changes that the decider may change, nor a limit held.
 
     What is to be kept is kept with a margin, a share of it: the decider lets so much pass.
 
     Of whom the present policy is not allowed, or that is only recommended to, another is planned.
-    No limit is pinned of those `left_alone`.
+    No limit is pinned of those `left_alone`. Least memory plans nothing below `least_bytes`.
     """
     found = []
+    budget = collected.snapshot.node.budget_bytes
+    takes_all = objectives.goal is Goal.LEAST_MEMORY
     for cgroup, seen in collected.seen.items():
         objective = objectives.of(cgroup)
         if cgroup in left_alone:
@@ -216,8 +220,18 @@ def held_fast(
         policies = (present,) if known and objective.mode is Mode.AUTO and allowed else None
         is_held = cgroup in limits_held and cgroup not in left_alone
         size = _fixed_size(seen.limit_bytes) if is_held else None
-        found.append(objective.narrowed(cgroup, policies, size, size, margin))
+        least = size
+        if takes_all and size is None and cgroup in least_bytes and objective.fixed is None:
+            least = _least_size(min(least_bytes[cgroup], seen.limit_bytes), objective, budget)
+        found.append(objective.narrowed(cgroup, policies, least, size, margin))
     return replace(objectives, pinned=(*found, *objectives.pinned))
+
+
+def _least_size(limit_bytes: int, objective: Objective, budget_bytes: int) -> Size:
+    """A limit within the bounds that are stated."""
+    low, high = objective.memory_min, objective.memory_max
+    least = limit_bytes if low is None else max(limit_bytes, size_bytes(low, budget_bytes))
+    return _fixed_size(least if high is None else min(least, size_bytes(high, budget_bytes)))
 
 
 def _fixed_size(amount_bytes: int) -> Size:

@@ -108,6 +108,12 @@ class Collected:
         """The node's time."""
         return self.snapshot.time_s
 
+    @property
+    def free_bytes(self) -> int:
+        """Memory of the node that is in no limit."""
+        held = sum(one.held_bytes for one in self.seen.values())
+        return max(0, self.snapshot.node.shared_bytes - held)
+
 
 class _Memory:
     """What is remembered of one tenant between snapshots."""

@@ -5,10 +5,10 @@ Policies and memory are decided by pure steps, whose only clock is that of the s
 has at most one change under way that is not settled, of its policy or of its memory.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from cachepilot.decide import memory, memory_rollout
+from cachepilot.decide import giving_back, memory, memory_rollout
 from cachepilot.decide.advice.law import AdviceState
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.memory_state import MemoryState
@@ -18,6 +18,7 @@ from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.planned import Plan
 from cachepilot.domain.units import US_PER_S
 from cachepilot.model.limit_calibration import NOTHING_DONE, Done
+from cachepilot.model.throughput import ops_at
 from cachepilot.node.deciding import before_pin, first_memory, policies, presence, yielded
 from cachepilot.node.deciding.before_pin import BeforePin
 from cachepilot.node.deciding.memory import MemoryCycle, interval
@@ -65,7 +66,8 @@ class Look:
     miss an SLO. With `limits_fixed` no limit is changed otherwise. No limit changes by more than
     `step_bytes` at once. Without `may_begin` what is under way is judged and rolled back, and
     nothing else is begun. `restored` get back what is protected of their memory. `plan_objectives`
-    are those that the plan was made for, with targets corrected by what the model is off.
+    are those that the plan was made for, with targets corrected by what the model is off. `fallen`
+    missed an SLO in the last interval by more than intervals scatter.
     """
 
     collected: Collected
@@ -79,6 +81,7 @@ class Look:
     limits_fixed: bool = False
     may_begin: bool = True
     restored: frozenset[str] = frozenset()
+    fallen: frozenset[str] = frozenset()
 
 
 class Decider:
@@ -194,6 +197,17 @@ class Decider:
         stuck = memory_rollout.held(self.state.memory, collected.time_s)
         return foreign(states, collected.seen) | found | (stuck & collected.seen.keys())
 
+    def least_bytes(self, collected: Collected, unknown: Collection[str]) -> dict[str, int]:
+        """Limits below which least memory plans nothing: those of tenants that lacked something.
+
+        Of tenants of which it is `unknown` what margin their SLO takes what they have.
+        """
+        seen = collected.seen
+        return {
+            **giving_back.least_bytes(self.state.memory, collected.time_s),
+            **{name: seen[name].limit_bytes for name in unknown if name in seen},
+        }
+
     def unsettled(self, collected: Collected, held: frozenset[str]) -> frozenset[str]:
         """Whose page cache fills, beside those `held`: what is measured is not of its setting."""
         return held | {name for name, one in collected.seen.items() if one.is_filling}
@@ -231,9 +245,12 @@ class Decider:
                 is_gap=self._is_gap,
                 restored=look.restored,
                 yielded=self.left_alone,
+                fallen=look.fallen,
+                least_ops=self._least_ops(collected),
             ),
             self.config,
         )
+        self._note_kept(look.plan, collected)
         moved = memory.step(memories, seen, self.config)
         for one in moved:
             if one.event is Event.TRIAL:
@@ -250,6 +267,23 @@ class Decider:
                 first_memory.note_wish(self.recents[cgroup], told, wish.limit_bytes)
         self._keep_ledger(look.plan, collected)
         return Decided(wishes, decisions)
+
+    def _least_ops(self, collected: Collected) -> dict[str, float]:
+        least_gain = self.config.least_gain
+        return {
+            name: self.recents[name].kept.least_ops(seen.tenant.trust, least_gain)
+            for name, seen in collected.seen.items()
+        }
+
+    def _note_kept(self, plan: Plan, collected: Collected) -> None:
+        device = collected.snapshot.device
+        for action in plan.actions:
+            seen, did_ops = collected.seen[action.cgroup], None
+            if seen.pages is not None and seen.pages.accesses > 0:
+                miss = min(1.0, seen.pages.misses / seen.pages.accesses)
+                did_ops = ops_at(seen.tenant.demand, device, plan.device_wait_us, miss)
+            kept = self.recents[action.cgroup].kept
+            kept.take(seen.tenant.trust, action.kept_ops, did_ops)
 
     def _keep_ledger(self, plan: Plan, collected: Collected) -> None:
         """Time that each tenant lost against what it keeps by the plan, or gained."""

@@ -3,7 +3,7 @@
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 
 from cachepilot.decide.config import DecideConfig
@@ -12,9 +12,9 @@ from cachepilot.decide.memory_state import MemoryInterval, MemoryTenant
 from cachepilot.domain.decisions import Reading
 from cachepilot.domain.objectives.objective import Goal, Mode, Objective, Objectives, size_bytes
 from cachepilot.domain.planned import Action, Held, Plan, Setting
-from cachepilot.domain.snapshot import Demand, Device
 from cachepilot.domain.units import US_PER_S
 from cachepilot.model.limit_calibration import corrected
+from cachepilot.model.throughput import ops_of
 from cachepilot.node.deciding.tenant_state import TenantState
 from cachepilot.plan.problem.problem import OPS_MIN
 from cachepilot.sense.collect import Collected, Seen
@@ -25,9 +25,11 @@ from cachepilot.sizes import PAGE_BYTES
 class MemoryCycle:
     """One cycle of a node. `collected` has calibrated curves, `objectives` are those of the plan.
 
-    `short` are tenants that miss an SLO, `busy` those whose limit must not change now, `ordered`
-    those whose limit an operator pinned, `restored` those that get back what is protected,
-    `yielded` those whose limit others set. See `MemoryInterval` for the rest.
+    `short` are tenants that miss an SLO, `fallen` those that missed one in the last interval by
+    more than intervals scatter, `least_ops` operations per second below which those without one
+    lack what they keep (see `Kept`), `busy` those whose limit must not change now, `ordered` those
+    whose limit an operator pinned, `restored` those that get back what is protected, `yielded`
+    those whose limit others set. See `MemoryInterval` for the rest.
     """
 
     collected: Collected
@@ -44,6 +46,8 @@ class MemoryCycle:
     is_gap: bool
     restored: Collection[str] = ()
     yielded: Collection[str] = ()
+    fallen: Collection[str] = ()
+    least_ops: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def left_out(self) -> frozenset[str]:
@@ -59,16 +63,6 @@ class MemoryCycle:
     def budget_bytes(self) -> int:
         """Of the node."""
         return self.collected.snapshot.node.budget_bytes
-
-
-def ops_at(demand: Demand, device: Device, wait_us: float, miss_ratio: float) -> float:
-    """Operations per second while a device read waits `wait_us`; see `planner.throughput`."""
-    return _ops(demand, device.miss_cost_us + wait_us, miss_ratio)
-
-
-def _ops(demand: Demand, read_us: float, miss_ratio: float) -> float:
-    waits = demand.accesses_per_op * miss_ratio * read_us
-    return US_PER_S * demand.concurrency / (demand.service_us + waits)
 
 
 def miss_at(seen: Seen, limit_bytes: int, shifts: tuple[tuple[int, float], ...]) -> float | None:
@@ -93,7 +87,7 @@ class Worth:
 
     def ops(self, miss_ratio: float) -> float:
         """Operations per second at a miss ratio."""
-        return _ops(self._seen.tenant.demand, self._cycle.read_us, miss_ratio)
+        return ops_of(self._seen.tenant.demand, self._cycle.read_us, miss_ratio)
 
     def of(self, ops: float, limit_bytes: int) -> float:
         """What a throughput and a limit are worth."""
@@ -194,11 +188,18 @@ def interval(cycle: MemoryCycle, config: DecideConfig) -> MemoryInterval:
         tenants=found,
         step_bytes=cycle.step_bytes,
         goal=cycle.objectives.goal.value,
+        free_bytes=_free_bytes(cycle),
         away=cycle.away,
         is_forced=_is_forced(cycle),
         may_begin=cycle.may_begin,
         is_gap=cycle.is_gap,
     )
+
+
+def _free_bytes(cycle: MemoryCycle) -> int:
+    if cycle.objectives.goal is not Goal.LEAST_MEMORY:
+        return 0
+    return cycle.collected.free_bytes
 
 
 def _tenant(
@@ -216,6 +217,8 @@ def _tenant(
     has_slo = objective.has_slo
     aims = objective.aims if has_slo else objective
     below = _below(action, seen, now)
+    did_ops = _did_ops(worth, seen)
+    stays = objective.mode is not Mode.AUTO or is_ordered or is_yielded
     undone = told.unconfirmed.epoch if told.unconfirmed.undone else None
     return MemoryTenant(
         cgroup_id=told.cgroup_id,
@@ -224,7 +227,7 @@ def _tenant(
         planned_bytes=then.limit_bytes,
         worth_now=worth.of(ops, now.limit_bytes),
         worth_planned=worth.of(then.throughput_ops, then.limit_bytes),
-        worth_measured=_measured(worth, seen),
+        worth_measured=None if did_ops is None else worth.of(did_ops, seen.limit_bytes),
         worth_at=worth.at,
         whole=worth.whole(ops, now.limit_bytes),
         error=worth.error(action),
@@ -245,22 +248,32 @@ def _tenant(
         below=max(below, _unprotected(cycle, action, now.limit_bytes)),
         below_planned=below if then is now else _below(action, seen, then),
         is_free=action.held is Held.NOT and cgroup not in cycle.busy,
-        stays=objective.mode is not Mode.AUTO or is_ordered or is_yielded,
+        stays=stays,
         is_ordered=is_ordered,
         is_yielded=is_yielded,
         can_afford=action.kept_ops <= 0 or state.owed_s + LOSS_COSTS * reread_s <= budget_s,
+        needs=not stays and _needs(cycle, cgroup, seen, did_ops),
+        first_bytes=tenant.first_bytes,
         is_filling=seen.is_filling,
         is_doubted=tenant.certain is None and not tenant.trust.trusted,
         undone=undone if undone in state.changes[-1:] else None,
     )
 
 
-def _measured(worth: Worth, seen: Seen) -> float | None:
-    """What was measured in the interval is worth; None where nothing was accessed."""
+def _did_ops(worth: Worth, seen: Seen) -> float | None:
+    """Operations per second by what was missed in the interval; None where nothing was accessed."""
     pages = seen.pages
     if pages is None or pages.accesses <= 0:
         return None
-    return worth.of(worth.ops(min(1.0, pages.misses / pages.accesses)), seen.limit_bytes)
+    return worth.ops(min(1.0, pages.misses / pages.accesses))
+
+
+def _needs(cycle: MemoryCycle, cgroup: str, seen: Seen, did_ops: float | None) -> bool:
+    if cgroup in cycle.busy or seen.limit_bytes > seen.tenant.first_bytes - PAGE_BYTES:
+        return False
+    if cycle.objectives.of(cgroup).has_slo:
+        return cgroup in cycle.fallen
+    return did_ops is not None and did_ops < cycle.least_ops.get(cgroup, 0.0)
 
 
 def _reached(objective: Objective, seen: Seen, setting: Action | Setting) -> float:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from cachepilot.decide.state import PolicyState
 from cachepilot.model.corrected_curves import Corrections
+from cachepilot.model.kept import Kept
 from cachepilot.model.limit_calibration import LimitCalibration
 from cachepilot.model.reads_per_miss import ReadsPerMiss
 from cachepilot.sense.turnover import AtFirst, Turnover
@@ -100,6 +101,7 @@ class Recent:
     at_first: AtFirst = field(default_factory=AtFirst)
     ordered_bytes: int | None = UNKNOWN_ORDER
     anew_us: int | None = None
+    kept: Kept = field(default_factory=Kept)
 
     @property
     def is_foreign(self) -> bool:

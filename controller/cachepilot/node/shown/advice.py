@@ -10,7 +10,7 @@ from cachepilot.domain.objectives.objective import Objective, Objectives, size_b
 from cachepilot.domain.planned import Action, Plan
 from cachepilot.domain.recommended import Recommendation
 from cachepilot.domain.snapshot import Curves
-from cachepilot.node.deciding.memory import ops_at
+from cachepilot.model.throughput import ops_at
 from cachepilot.node.deciding.tenant_state import Advised
 from cachepilot.sense.collect import Collected, Seen
 from cachepilot.sense.wire_curves import value_at

@@ -45,22 +45,22 @@ def _most_worth(problem: Problem, options: Options) -> Allocation:
     return replace(found, bound=choice.bound if exact else None)
 
 
-def _held(problem: Problem) -> Problem:
-    """Tenants without an SLO keep what they have, or of their first throughput what is more.
+def _giving(problem: Problem) -> Problem:
+    """Tenants that have more than they keep give it by their curves, whatever those are off by.
 
-    What they have is kept as predicted: by the error of a step nobody could give anything.
+    What a wrong curve takes is free, and goes back after the interval that shows the need. The
+    error of a step would keep tenants of few sampled accesses from giving anything. Where the first
+    memory is not known, a tenant keeps what it does now.
     """
-    wait_us = problem.load.wait_us
-    ops = problem.model.ops(problem.present_miss, wait_us)
-    first = problem.keep * problem.model.ops(problem.first_miss, wait_us)
-    has_more = problem.movable & ~problem.has_slo & (ops >= first)
-    return replace(
+    unknown = problem.movable & ~problem.has_slo & (problem.first_bytes == 0)
+    found = replace(
         problem,
-        errors=problem.errors.without(has_more),
-        keep=np.where(has_more, 1.0, problem.keep),
-        first_bytes=np.where(has_more, problem.current_bytes, problem.first_bytes),
-        first_miss=np.where(has_more, problem.present_miss, problem.first_miss),
+        keep=np.where(unknown, 1.0, problem.keep),
+        first_bytes=np.where(unknown, problem.current_bytes, problem.first_bytes),
+        first_miss=np.where(unknown, problem.present_miss, problem.first_miss),
     )
+    has_more = found.is_kept & (found.present_miss <= found.kept_miss())
+    return replace(found, errors=found.errors.without(has_more))
 
 
 def _least_memory(problem: Problem, options: Options) -> Allocation:
@@ -136,7 +136,7 @@ def allocate(problem: Problem, random: np.random.Generator) -> Allocation:
     for _ in range(problem.config.rounds):
         here = problem.under(load)
         if here.goal is Goal.LEAST_MEMORY:
-            here = _held(here)
+            here = _giving(here)
         options = common
         if here.has_slo.any() or here.is_kept.any():
             options = common.beside(at_sizes(here, assured_sizes(here)))

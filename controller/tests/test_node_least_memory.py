@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Under `least_memory` tenants give what they do not need, and have it again once they need it."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from experiments.control_loop.plant import Curve, Plant, PlantTenant, flat, linear, scan
+from experiments.control_loop.world import World
+
+from cachepilot.domain.objectives.objective import Goal, Objective, Objectives
+
+MIB = 1 << 20
+SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256))
+FIRST = 128 * MIB
+
+
+def world(path: Path, *stated: Objective, **curves: Curve) -> tuple[World, Plant]:
+    """A node of tenants named by their curves, with 128 MiB each and nothing free."""
+    tenants = [PlantTenant(f"/{name}", {"default": one}, FIRST) for name, one in curves.items()]
+    plant = Plant(tenants, FIRST * len(tenants), SIZES)
+    here = World(path, plant, stated)
+    here.service.set_objectives(Objectives(stated, Goal.LEAST_MEMORY))
+    return here, plant
+
+
+@pytest.mark.parametrize("keep", [0.95, 0.7])
+def test_a_tenant_keeps_the_share_that_is_stated_and_gives_the_rest(
+    tmp_path: Path, keep: float
+) -> None:
+    here, plant = world(tmp_path, Objective("*", keep=keep), web=linear(256 * MIB))
+    here.run(5)
+    first = plant.ops(plant.of("/web"))
+    here.run(200)
+    assert keep * 0.98 <= plant.ops(plant.of("/web")) / first <= keep + 0.05
+
+
+def test_nothing_is_taken_from_an_slo_before_it_is_known_how_intervals_scatter(
+    tmp_path: Path,
+) -> None:
+    slo = Objective("/web", throughput_ops=20_000.0)
+    here, plant = world(tmp_path, slo, web=scan(32 * MIB))
+    here.run(8)
+    assert plant.of("/web").limit_bytes == FIRST
+    here.run(62)
+    assert plant.of("/web").limit_bytes <= 40 * MIB
+    assert plant.ops(plant.of("/web")) >= 20_000
+
+
+def test_who_reads_more_has_its_first_memory_after_the_interval_that_shows_it(
+    tmp_path: Path,
+) -> None:
+    here, plant = world(tmp_path, Objective("*", keep=0.95), web=scan(32 * MIB), other=scan(MIB))
+    here.run(60)
+    web = plant.of("/web")
+    assert web.limit_bytes <= 40 * MIB
+    web.change({"default": scan(110 * MIB)})
+    web.told, web.distrust = {"default": flat(1.0)}, "predicts 1, measured less"
+    web.phase += 1
+    here.run(2)
+    assert web.limit_bytes == FIRST
+
+
+def test_a_missed_slo_takes_back_what_is_free_at_once_though_its_curves_are_doubted(
+    tmp_path: Path,
+) -> None:
+    slo = Objective("/web", throughput_ops=20_000.0)
+    here, plant = world(tmp_path, slo, Objective("*"), web=scan(32 * MIB), other=scan(16 * MIB))
+    here.run(70)
+    web = plant.of("/web")
+    assert web.limit_bytes <= 40 * MIB
+    web.change({"default": scan(110 * MIB)})
+    web.told, web.distrust = {"default": flat(1.0)}, "predicts 1, measured less"
+    web.phase += 1
+    here.run(2)
+    assert web.limit_bytes == FIRST
+    assert any("which it had and needs again" in one.why for one in here.service.history(limit=9))
+
+
+def test_what_others_have_got_meanwhile_is_not_given_twice(tmp_path: Path) -> None:
+    here, plant = world(tmp_path, Objective("*", keep=0.95), web=scan(32 * MIB), other=scan(MIB))
+    here.run(60)
+    plant.budget_bytes = sum(one.limit_bytes for one in plant.tenants) + 16 * MIB
+    web = plant.of("/web")
+    before = web.limit_bytes
+    web.change({"default": scan(110 * MIB)})
+    web.told, web.distrust = {"default": flat(1.0)}, "predicts 1, measured less"
+    web.phase += 1
+    here.run(2)
+    assert before + 15 * MIB <= web.limit_bytes <= before + 16 * MIB
+
+
+def test_what_was_too_little_is_tried_again_ever_more_seldom(tmp_path: Path) -> None:
+    """The curve says that a little less than the working set costs a little."""
+    here, plant = world(tmp_path, Objective("*", keep=0.95), web=scan(32 * MIB), other=scan(MIB))
+    web, raised = plant.of("/web"), []
+    for second in range(400):
+        before = web.limit_bytes
+        here.run(1)
+        if before < 40 * MIB and web.limit_bytes == FIRST:
+            raised.append(second)
+    assert 2 <= len(raised) <= 4
+    waits = [after - before for before, after in pairwise(raised)]
+    assert all(two >= 1.5 * one for one, two in pairwise(waits))
+    assert web.limit_bytes <= 40 * MIB

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures the parts that are named, all by default, and merges their rows into results.json."""
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from experiments.consolidation import one, recovery
+from experiments.shared import table
+from experiments.shared.rows import ROOT, Row, commit, machine, merge
+
+EXPERIMENT = Path(__file__).resolve().parent
+COMMAND = "experiments/consolidation/run"
+HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
+# Consolidation: results
+
+Written by `experiments/consolidation/run` from `results.json`; README.md says what is measured.
+"""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured, in the time of a node."""
+
+    traces: Path | None = None
+    seconds: float = 240.0
+    seeds: int = 2
+    most_nodes: int | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """One question: how its metrics begin."""
+
+    metrics: str
+    measure: Callable[[Sizes], Sequence[Row]]
+
+
+PARTS = {
+    "one": Part(
+        "consolidation.one.",
+        lambda sizes: one.measure(sizes.seconds, sizes.seeds, sizes.traces, sizes.most_nodes),
+    ),
+    "recovery": Part(
+        "consolidation.recovery.", lambda sizes: recovery.measure(sizes.seconds, sizes.seeds)
+    ),
+}
+
+
+def main() -> int:
+    """0 when every part that was named was measured."""
+    parser = argparse.ArgumentParser(prog="run", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--traces", type=Path, help="a folder of further traces, *.u64.zst")
+    parser.add_argument("--quick", action="store_true", help="small; written to build/")
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+    arguments = parser.parse_args()
+    for name in arguments.names:
+        if name not in PARTS:
+            parser.error(f"unknown part {name!r} (known: {', '.join(PARTS)})")
+    quick = Sizes(arguments.traces, 120.0, 1, 1)
+    sizes = quick if arguments.quick else Sizes(arguments.traces)
+    out = ROOT / "build" / "consolidation" / "quick" if arguments.quick else EXPERIMENT
+    out.mkdir(parents=True, exist_ok=True)
+    parts = [PARTS[name] for name in arguments.names or PARTS]
+    rows = [row for part in parts for row in part.measure(sizes)]
+    origin = {"command": COMMAND, "commit": commit(), "machine": machine()}
+    measured = tuple(part.metrics for part in parts)
+    results = merge(out / "results.json", rows, origin, lambda old: old.startswith(measured))
+    table.write(out / "table.md", HEAD, results)
+    if arguments.json:
+        print(json.dumps([asdict(row) for row in rows]))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

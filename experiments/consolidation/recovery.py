@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How soon tenants whose workload changes have memory again, and what they are to have.
+
+Three tenants need little at first and much more from one moment on. Counted are whole intervals of
+one second from that moment: until a tenant has memory for its new working set, and until its
+throughput is what it is with its first memory, less 5%. Its page cache is read meanwhile.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from experiments.autopilot_simulated.rig import Run, Setup, Tenant, play
+from experiments.consolidation.one import SENPAI_TIMES, windows
+from experiments.consolidation.senpai import Senpai
+from experiments.kernel_guest.guest_run import say
+from experiments.shared.rows import Row
+from experiments.shared.side_by_side import side_by_side
+
+from cachepilot.domain.objectives.objective import Goal, Mode, Objective, Objectives
+from cachepilot.sense.counterfactuals import DEFAULT
+
+LIMIT_BYTES = 64 << 20
+SLO_OPS = 2_700.0
+SHARE = 0.95
+AFTER_S = 60.0
+NEEDED_BYTES = {"/slo": 32 << 20, "/loop": 48 << 20, "/other": 32 << 20}
+ENOUGH_OPS = {"/slo": SLO_OPS, "/loop": SHARE * 5_000, "/other": SHARE * 5_000}
+"""Operations that always hit take 200 us."""
+GOAL_INTERVALS = 1.0
+MODES = ("static", "policies", "limits", "senpai")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run."""
+
+    seed: int
+    mode: str
+    step_s: float
+
+
+def node(job: Job) -> Setup:
+    """Of one thread each: an SLO on skewed reads, and two that loop over what they read."""
+    skewed = {"kind": "zipf", "pages": 40_000}
+    changes = {
+        "/slo": ({**skewed, "alpha": 1.1}, {**skewed, "alpha": 0.8}),
+        "/loop": ({"kind": "loop", "pages": 4_000}, {"kind": "loop", "pages": 12_000}),
+        "/other": ({"kind": "loop", "pages": 2_000}, {"kind": "loop", "pages": 8_000}),
+    }
+    tenants = [
+        Tenant(name, LIMIT_BYTES, [{"seconds": job.step_s, "source": one}, {"source": other}], 1)
+        for name, (one, other) in changes.items()
+    ]
+    return Setup(tenants, LIMIT_BYTES * len(tenants), job.step_s + AFTER_S, seed=job.seed)
+
+
+def objectives(mode: str) -> Objectives:
+    """An SLO, and 95% of what the others did."""
+    if mode in ("static", "senpai"):
+        return Objectives((Objective("*", mode=Mode.OBSERVE),))
+    policies = (DEFAULT,) if mode == "limits" else ()
+    slo = Objective("/slo", throughput_ops=SLO_OPS, policies=policies)
+    return Objectives((slo, Objective("*", keep=SHARE, policies=policies)), Goal.LEAST_MEMORY)
+
+
+@dataclass(frozen=True)
+class Found:
+    """By tenant, intervals until it has memory and throughput; bytes free before the step."""
+
+    mode: str
+    memory: dict[str, float]
+    throughput: dict[str, float]
+    freed_pct: float
+
+
+def measured(job: Job) -> Found:
+    """Runs a node through its step."""
+    law = Senpai().plan if job.mode == "senpai" else None
+    return _found(job, play(node(job), objectives(job.mode), law=law))
+
+
+def _found(job: Job, run: Run) -> Found:
+    held, memory, throughput = 0, {}, {}
+    for name, looks in run.looks.items():
+        held += [one for one in looks if one.time_s < job.step_s][-1].limit_bytes
+        after = [one for one in looks if one.time_s >= job.step_s]
+        memory[name] = _first(one.limit_bytes >= NEEDED_BYTES[name] for one in after[1:])
+        throughput[name] = _first(ops >= ENOUGH_OPS[name] for ops in windows(after))
+    return Found(job.mode, memory, throughput, 100 * (1 - held / (LIMIT_BYTES * len(memory))))
+
+
+def _first(found: Iterable[bool]) -> float:
+    """After how many intervals something is so; the time that is looked at where it never is."""
+    return next((float(count) for count, is_so in enumerate(found) if is_so), AFTER_S)
+
+
+def rows(found: Sequence[Found]) -> list[Row]:
+    """`consolidation.recovery.*` by mode: of each seed the tenant that waited longest."""
+    made: list[Row] = []
+    for mode in MODES:
+        runs = [one for one in found if one.mode == mode]
+        made += Row.worst_of(
+            f"consolidation.recovery.{mode}.throughput_intervals",
+            [max(one.throughput.values()) for one in runs],
+            "intervals",
+            reference="from a change of the workload to what is to be kept, the slowest tenant",
+        )
+        if mode == "static":
+            continue
+        made += Row.worst_of(
+            f"consolidation.recovery.{mode}.memory_intervals",
+            [max(one.memory.values()) for one in runs],
+            "intervals",
+            goal=None if mode == "senpai" else GOAL_INTERVALS,
+            reference="from the first interval that shows a need to memory for it",
+        )
+        made.append(
+            Row.of_runs(
+                f"consolidation.recovery.{mode}.freed_pct",
+                [one.freed_pct for one in runs],
+                "%",
+                better="higher",
+                reference="of the memory of three tenants, before their workload changed",
+            )
+        )
+    return made
+
+
+def measure(seconds: float, seeds: int) -> list[Row]:
+    """All seeds, two runs side by side; the workload changes after half of the time."""
+    jobs = [
+        Job(seed, mode, seconds / 2 * (SENPAI_TIMES if mode == "senpai" else 1.0))
+        for seed in range(1, seeds + 1)
+        for mode in MODES
+    ]
+    found = []
+    for job, one in zip(jobs, side_by_side(measured, jobs), strict=True):
+        say(
+            f"recovery, seed {job.seed}, {job.mode}: {one.freed_pct:.1f}% free before; "
+            f"intervals to memory {one.memory}, to throughput {one.throughput}"
+        )
+        found.append(one)
+    return rows(found)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Senpai's control law, written from its description (TMO, ASPLOS '22, section 3.3).
+
+In every period a container is asked to give up
+
+    memory x ratio x max(0, 1 - pressure / threshold)
+
+where the pressure is the share of the period in which some task of it waited: for memory (PSI
+`some` of pages that were evicted and read again), and for reads, each against a threshold of its
+own. At or above a threshold nothing is taken.
+
+The original asks the kernel to reclaim and sets no limit, so that a container grows again by what
+it reads. The limit of a simulated tenant stands for what it holds: it rises by the pages that were
+missed in a period before anything is taken from it, up to its first memory.
+"""
+
+from dataclasses import dataclass
+
+from cachepilot.sizes import PAGE_BYTES, pages_up
+from cachepilot.v1 import session_pb2 as wire
+
+PERIOD_S = 6.0
+MEMORY_THRESHOLD = 0.001
+"""Of the time, for memory, as published."""
+READ_THRESHOLD = 0.001
+"""The same for reads, where that is asked for."""
+RATIO = 0.01
+"""Of the memory in a period: the most that is published, 20 times the usual.
+
+It says how soon the law arrives, not where: minutes of a node stand for hours of one."""
+
+
+@dataclass
+class _Known:
+    first_bytes: int
+    time_us: int
+    memory_us: int
+    read_us: int
+    misses: int
+
+
+class Senpai:
+    """The law for all tenants of one node; `plan` is what `rig.play` takes."""
+
+    def __init__(self, with_reads: bool = False) -> None:
+        """`with_reads`: the pressure of reads counts, too, whoever caused them."""
+        self._with_reads = with_reads
+        self._known: dict[str, _Known] = {}
+
+    def plan(self, seen: wire.Snapshot, plan: wire.Plan) -> wire.Plan:
+        """Limits by the law, in place of what the controller planned."""
+        del plan.actions[:]
+        for one in seen.tenants:
+            known = self._known.get(one.cgroup)
+            if known is None:
+                self._known[one.cgroup] = _read(one, seen.time_us, one.limit_bytes)
+            elif seen.time_us - known.time_us >= PERIOD_S * 1e6:
+                now = _read(one, seen.time_us, known.first_bytes)
+                self._known[one.cgroup] = now
+                limit_bytes = self._next(one, known, now)
+                if limit_bytes != one.limit_bytes:
+                    plan.actions.add(
+                        cgroup=one.cgroup, cgroup_id=one.cgroup_id, limit_bytes=limit_bytes
+                    )
+        return plan
+
+    def _next(self, one: wire.Tenant, before: _Known, now: _Known) -> int:
+        passed_us = now.time_us - before.time_us
+        rest = 1 - (now.memory_us - before.memory_us) / passed_us / MEMORY_THRESHOLD
+        if self._with_reads:
+            rest = min(rest, 1 - (now.read_us - before.read_us) / passed_us / READ_THRESHOLD)
+        # Before its page cache is full nothing is evicted: what it misses fits into its limit.
+        room = max(0, one.limit_bytes - one.current_bytes)
+        grown = one.limit_bytes + max(0, (now.misses - before.misses) * PAGE_BYTES - room)
+        held = min(grown, before.first_bytes)
+        return max(pages_up(int(held * (1 - RATIO * max(0.0, rest)))), one.floor_bytes)
+
+
+def _read(one: wire.Tenant, time_us: int, first_bytes: int) -> _Known:
+    counters = one.counters
+    return _Known(
+        first_bytes,
+        time_us,
+        counters.memory_stall_us_total,
+        counters.io_stall_us_total,
+        counters.misses_total,
+    )
