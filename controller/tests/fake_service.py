@@ -376,6 +376,7 @@ class FakeService(FakeOrders):
                             predicted_ops=4200.0,
                             cold_pages=16384,
                             cold_s=8.0,
+                            why="alpha has room: 20% of its memory stays free",
                         ),
                     ),
                     freed_bytes=512 * MIB,

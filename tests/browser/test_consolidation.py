@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the page of consolidation says of answers of every kind."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from autopilot_processes import Autopilot
@@ -32,9 +33,26 @@ ROWS = [
 ]
 
 
-def _show(shared: Autopilot, open_page: Open, nodes: int) -> Page:
+DRAINS = [
+    {
+        "node": "beta", "freed_bytes": 512 * MIB,
+        "moves": [
+            {
+                "cgroup": "/web", "from_node": "beta", "to_node": "alpha", "limit_bytes": 96 * MIB,
+                "policy": "lfu", "predicted_ops": 4200.0, "cold_pages": 16384, "cold_s": 8.0,
+                "why": "alpha has room",
+            }
+        ],
+    },
+    {"node": "gamma", "freed_bytes": 256 * MIB, "moves": []},
+]  # fmt: skip
+
+
+def _show(
+    shared: Autopilot, open_page: Open, nodes: int, drains: Sequence[dict[str, Any]] = ()
+) -> Page:
     page = open_page(shared.address)
-    found = {"nodes": nodes, "tenants": ROWS, "drains": [], "notes": ["one note"]}
+    found = {"nodes": nodes, "tenants": ROWS, "drains": drains, "notes": ["one note"]}
     page.route("**/api/v1/consolidation", lambda route: route.fulfill(json=found))
     page.evaluate("location.hash = '#/consolidation'")
     expect(page.get_by_role("link", name="/dark")).to_be_visible()
@@ -46,7 +64,7 @@ def test_only_what_is_asked_for_and_known_is_called_kept_or_not(
 ) -> None:
     page = _show(shared, open_page, nodes=2)
     told = {}
-    for row in page.locator("tbody tr").all():
+    for row in page.locator("section[aria-labelledby=least-title] tbody tr").all():
         cells = row.locator("td").all_inner_texts()
         told[row.locator("th").inner_text().strip()] = [text.strip() for text in cells[-4:-1]]
     assert told == {
@@ -62,6 +80,17 @@ def test_only_what_is_asked_for_and_known_is_called_kept_or_not(
     expect(figure.locator("dd").first).to_have_text("1")
     expect(figure).to_contain_text("2 not known")
     expect(page.get_by_text("None: no node's tenants fit on the others.")).to_be_visible()
+
+
+def test_a_drain_tells_who_moves_why_there_at_what_cost(shared: Autopilot, open_page: Open) -> None:
+    page = _show(shared, open_page, nodes=3, drains=DRAINS)
+    story = page.get_by_role("article", name="Drain beta")
+    expect(story.get_by_role("heading")).to_contain_text("1. beta frees 512 MiB")
+    expect(story.get_by_role("heading")).to_contain_text("predicted")
+    cells = story.locator("tbody td").all_inner_texts()
+    told = [cell.strip() for cell in cells]
+    assert told == ["alpha", "96 MiB", "lfu", "64 MiB", "8 s", "4,200", "alpha has room"]
+    expect(page.get_by_role("article", name="Drain gamma")).to_contain_text("It has no tenants.")
 
 
 def test_where_there_is_one_node_no_other_can_be_short(shared: Autopilot, open_page: Open) -> None:

@@ -44,6 +44,8 @@ class Move:
     predicted_ops: float
     cold_pages: int
     cold_s: float
+    why: str = ""
+    """Why it goes there, for a person."""
 
 
 @dataclass(frozen=True)

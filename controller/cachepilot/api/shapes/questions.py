@@ -159,6 +159,8 @@ class Move(Shape):
     """Pages that it has to read again until then."""
     cold_s: float
     """Seconds until they are read, on the target's device."""
+    why: str = ""
+    """Why it goes there, for a person."""
 
 
 class Drain(Shape):

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cachepilot.api.shapes.questions import Consolidation, LeastMemory
+from cachepilot.api.shapes.questions import Consolidation, Drain, LeastMemory, Move
 from cachepilot.api.shapes.views import TenantView
 from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import Controller, parsed
@@ -64,6 +64,26 @@ def _table(found: Consolidation) -> Table:
     return table
 
 
+def _story(order: int, drain: Drain) -> Iterator[RenderableType]:
+    """What is to be told of one node: who goes where and why, what that costs, what it saves."""
+    cold_s = sum(move.cold_s for move in drain.moves)
+    saves = f"frees {human_bytes(drain.freed_bytes)}"
+    costs = f"page caches are cold for {cold_s:.3g} s in all, predicted"
+    yield Text(f"{order}. {drain.node} can be drained: {saves}; {costs}", style="bold")
+    for move in drain.moves:
+        yield Text(f"   {move.cgroup} goes to {move.to_node}: {_costs(move)}")
+    for why in dict.fromkeys(move.why for move in drain.moves if move.why):
+        yield Text(f"   {why}", style="dim")
+
+
+def _costs(move: Move) -> str:
+    """What a tenant needs where it goes, and what is predicted of it there."""
+    cold = human_bytes(move.cold_pages * PAGE_BYTES)
+    ops = f", then {move.predicted_ops:,.0f} operations/s" if move.predicted_ops else ""
+    needs = f"needs {human_bytes(move.limit_bytes)} under {move.policy}"
+    return f"{needs}, reads {cold} again in {move.cold_s:.3g} s{ops}"
+
+
 def _parts(found: Consolidation) -> Iterator[RenderableType]:
     yield _table(found)
     if not found.drains:
@@ -72,11 +92,8 @@ def _parts(found: Consolidation) -> Iterator[RenderableType]:
             if found.nodes == 1
             else "no node can be drained"
         )
-    for drain in found.drains:
-        yield Text(f"{drain.node} can be drained:", style="bold")
-        for move in drain.moves:
-            cold = f"{human_bytes(move.cold_pages * PAGE_BYTES)} to read again"
-            yield Text(f"  {move.cgroup} goes to {move.to_node}, {cold} in {move.cold_s:.3g} s")
+    for order, drain in enumerate(found.drains, 1):
+        yield from _story(order, drain)
     for note in found.notes:
         yield Text(f"note: {note}")
 

@@ -84,6 +84,15 @@ class _Arrival:
         return cold_start(self._model, self._miss, row, *self._curves[row])
 
 
+def _why(node: int, at: int, packed: Packed) -> str:
+    """Why tenants go to a node: what stays free there once all have come, at a read time."""
+    loads, name = packed.packing.loads, packed.needs.places[node].name
+    memory = 1 - loads.size_bytes[node, at] / loads.budget_bytes[node]
+    reads = 1 - loads.device_iops[node, at] / loads.capacity_iops[node]
+    free = f"{100 * memory:.0f}% of its memory and {100 * max(reads, 0.0):.0f}% of its reads/s"
+    return f"{name} has room: {free} stay free with all that come"
+
+
 def _to(node: int, guests: Sequence[int], packed: Packed, config: Config) -> list[Move]:
     """The moves to one node."""
     needs, place = packed.needs, packed.needs.places[node]
@@ -97,6 +106,7 @@ def _to(node: int, guests: Sequence[int], packed: Packed, config: Config) -> lis
 
     own, come = [seat(one) for one in needs.rows(node)], [seat(one) for one in guests]
     arrival = _Arrival(place, [*own, *come], config)
+    why = _why(node, at, packed)
     found = []
     for row, guest in enumerate(come, start=len(own)):
         cold = arrival.cold_start(row)
@@ -110,6 +120,7 @@ def _to(node: int, guests: Sequence[int], packed: Packed, config: Config) -> lis
                 predicted_ops=arrival.ops(row),
                 cold_pages=cold.pages,
                 cold_s=cold.seconds,
+                why=why,
             )
         )
     return found

@@ -224,6 +224,7 @@ export interface Move {
   predicted_ops: number;
   cold_pages: number;
   cold_s: number;
+  why: string;
 }
 
 export interface Drain {
