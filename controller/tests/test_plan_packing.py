@@ -19,7 +19,7 @@ from cachepilot.plan.consolidation.packing import exact
 from cachepilot.plan.consolidation.packing.best_fit import BestFit
 from cachepilot.plan.consolidation.packing.fleet_needs import FleetNeeds
 from cachepilot.plan.consolidation.packing.options import Options
-from cachepilot.plan.consolidation.packing.pack import loads_of, pack
+from cachepilot.plan.consolidation.packing.pack import loads_of, most_by_memory, pack
 from cachepilot.plan.consolidation.packing.packing import Packing
 from cachepilot.plan.consolidation.packing.rules import Rules
 from cachepilot.plan.problem.config import Config
@@ -75,11 +75,12 @@ def test_the_heuristic_is_feasible_and_the_program_no_worse(
     assert packed is not None
     assert len(packed.packing.drained) >= len(found.drained)
     assert _is_feasible(needs, packed.packing)
+    assert packed.gap >= 0
     if best is not None:
         assert best.most >= len(best.drained)
         assert best.most >= len(found.drained)
+        assert len(best.drained) <= most_by_memory(loads)
         assert _is_feasible(needs, Packing(best.drained, best.to, loads))
-        assert packed.gap is not None and packed.gap >= 0
 
 
 def _roomy(nodes: int, room: float = 3.0) -> list[Snapshot]:
@@ -196,7 +197,7 @@ def test_options_out_of_range_are_refused() -> None:
         Options(spare_nodes=2)
 
 
-def test_many_nodes_are_packed_by_the_heuristic_and_it_says_so() -> None:
+def test_many_nodes_are_packed_by_the_heuristic_and_the_gap_is_told() -> None:
     fleet = [
         replace(
             seen,
@@ -207,7 +208,16 @@ def test_many_nodes_are_packed_by_the_heuristic_and_it_says_so() -> None:
         for seen in fleet_of(i % 7, 1, 1e12)
     ]
     found = consolidate(fleet, EVERYBODY, Config())
-    assert any("too large for an exact packing" in note for note in found.notes)
+    packed = pack(places_of(fleet, EVERYBODY, Config()), Options())
+    assert packed is not None
+    assert not packed.is_exact
+    assert len(packed.packing.drained) == len(found.drains)
+    said = [note for note in found.notes if "packing" in note]
+    if packed.gap:
+        assert said[0].startswith(f"at most {packed.gap} more")
+        assert said[0].endswith("too large for an exact one")
+    else:
+        assert said == ["no other packing drains more nodes"]
     needed = sum(row.least_bytes for row in found.tenants)
     left = [seen.node.budget_bytes for seen in fleet if seen.node.name not in moves_of(found)]
     bound = np.cumsum(sorted((seen.node.budget_bytes for seen in fleet), reverse=True))

@@ -123,10 +123,9 @@ def _best(packed: Packed | None) -> Iterator[str]:
         return
     if packed.homeless:
         yield f"if one of these fails, its tenants fit on no others: {', '.join(packed.homeless)}"
-    if packed.gap is None:
-        yield "the fleet is too large for an exact packing: more nodes might be drained"
-    elif packed.gap:
-        yield f"at most {packed.gap} more of the nodes could be drained by another packing"
+    if packed.gap:
+        why = "" if packed.is_exact else "; the fleet is too large for an exact one"
+        yield f"at most {packed.gap} more of the nodes could be drained by another packing{why}"
     else:
         yield "no other packing drains more nodes"
 

@@ -20,19 +20,21 @@ from cachepilot.plan.consolidation.packing.rules import Rules
 class Packed:
     """A packing of a fleet with what its tenants need.
 
-    `most` is how many nodes can be drained at most; None where that was not found out. `homeless`
-    are nodes whose tenants fit on no others if they fail, whether or not any node is drained.
+    `most` is how many nodes can be drained at most, as far as is known; `is_exact` says whether the
+    program was asked. `homeless` are nodes whose tenants fit on no others if they fail, whether or
+    not any node is drained.
     """
 
     needs: FleetNeeds
     packing: Packing
-    most: int | None
+    most: int
+    is_exact: bool
     homeless: tuple[str, ...] = ()
 
     @property
-    def gap(self) -> int | None:
-        """How many nodes more might be drained; None where that is not known."""
-        return None if self.most is None else self.most - len(self.packing.drained)
+    def gap(self) -> int:
+        """How many nodes more might be drained, at most."""
+        return self.most - len(self.packing.drained)
 
 
 def loads_of(needs: FleetNeeds, rules: Rules, options: Options) -> Loads:
@@ -55,13 +57,25 @@ def pack(places: Sequence[Place], options: Options) -> Packed | None:
     best_fit = BestFit(needs, loads, rules, options.spare_nodes)
     found = best_fit.pack()
     homeless = tuple(needs.places[node].name for node in sorted(best_fit.homeless))
-    exact = solve(needs, loads, rules)
+    most = max(most_by_memory(loads), len(found.drained))
+    exact = solve(needs, loads, rules) if most > len(found.drained) else None
     if exact is None:
-        return Packed(needs, found, None, homeless)
-    most = max(exact.most, len(found.drained))
+        return Packed(needs, found, most, False, homeless)
+    most = min(most, max(exact.most, len(found.drained)))
     if len(exact.drained) > len(found.drained):
         found = _checked(best_fit, exact) or found
-    return Packed(needs, found, most, homeless)
+    return Packed(needs, found, most, True, homeless)
+
+
+def most_by_memory(loads: Loads) -> int:
+    """A bound of how many nodes can be drained: the largest of the others have all that is needed.
+
+    What a node needs beyond what it has is needed nowhere as long as it stays.
+    """
+    needed = np.minimum(loads.size_bytes.min(axis=1), loads.budget_bytes).sum()
+    smallest_first = np.sort(loads.budget_bytes)
+    left = smallest_first.sum() - np.cumsum(smallest_first)
+    return int((left[:-1] >= needed).sum())
 
 
 def _checked(best_fit: BestFit, exact: Exact) -> Packing | None:
