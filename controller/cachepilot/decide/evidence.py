@@ -111,7 +111,7 @@ def take_all(
     risen, since_s, counted = climbs.saved.sum(axis=2), climbs.seconds, _counted(states, sure)
     error = _errors(states, calibrations.errors()[rows, index])
     in_force_rate = (calibrations.rate * factors)[rows, index]
-    left_s = np.maximum(0.0, np.array([one.mean_leads_s() for one in states]) - since_s)
+    left_s = np.maximum(0.0, _mean_leads_s(states, since_s.shape) - since_s)
     return Evidence(
         index=index,
         lead=np.where(np.arange(risen.shape[1]) == index[:, None], 0.0, risen * counted),
@@ -279,6 +279,15 @@ def _sure(
     noise *= climbs.unseen()[rises]
     found = np.zeros(total.shape)
     found[rises] = np.maximum(0.0, 1.0 - noise / np.maximum(total[rises], 1e-9) ** 2)
+    return found
+
+
+def _mean_leads_s(states: Sequence[PolicyState], shape: tuple[int, ...]) -> Floats:
+    """For how long each policy is best when it is, shape (tenants, policies)."""
+    found = np.zeros(shape)
+    for row, state in zip(found, states, strict=True):
+        if state.leads:
+            row[:] = state.mean_leads_s()
     return found
 
 

@@ -3,7 +3,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -165,7 +165,10 @@ class Problem:
 
     def under(self, load: Load) -> "Problem":
         """The same problem while the device does what `load` says."""
-        return replace(self, load=load)
+        # Several times in each plan: `replace` would set every field by itself.
+        found = object.__new__(Problem)
+        vars(found).update(vars(self), load=load)
+        return found
 
     def miss(self, allocation: Allocation) -> FloatArray:
         """Predicted miss ratio of every tenant; the measured one where nothing may change."""
