@@ -108,7 +108,8 @@ class Curves:
                 _require(bars.shape == shape, f"curves: {name} must have the shape {shape}")
                 _require(bool(_least(bars) >= 0), f"curves: {name} must be at least 0")
                 arrays[name] = bars
-        vars(self).update(arrays)
+        for name, array in arrays.items():
+            object.__setattr__(self, name, array)
 
     @classmethod
     def of_checked(
@@ -121,13 +122,11 @@ class Curves:
     ) -> "Curves":
         """Curves made of others in a way that keeps them right: nothing is checked or copied."""
         found = object.__new__(cls)
-        vars(found).update(
-            policies=policies,
-            sizes_bytes=sizes_bytes,
-            miss_ratio=miss_ratio,
-            error_bar=error_bar,
-            step_bar=step_bar,
-        )
+        object.__setattr__(found, "policies", policies)
+        object.__setattr__(found, "sizes_bytes", sizes_bytes)
+        object.__setattr__(found, "miss_ratio", miss_ratio)
+        object.__setattr__(found, "error_bar", error_bar)
+        object.__setattr__(found, "step_bar", step_bar)
         return found
 
     def __eq__(self, other: object) -> bool:

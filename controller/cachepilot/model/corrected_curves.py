@@ -6,6 +6,7 @@ Most of what is wrong is wrong of all policies alike: the sample, or accesses th
 
 import math
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,22 +19,25 @@ from cachepilot.model.limit_calibration import Shifts
 Rows = npt.NDArray[Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Joined:
-    """Curves whose points some limits are, too; not corrected, otherwise as `Curves`."""
+    """Curves whose points some limits are, too; not corrected.
+
+    `columns` are the miss ratios there, (P, 1), each with its place among those before it. The rest
+    is as in `Curves`.
+    """
 
     curves: Curves
-    limits: tuple[int, ...]
+    columns: tuple[tuple[int, FloatArray], ...]
     sizes_bytes: IntArray
-    miss_ratio: FloatArray
     error_bar: Rows | None
     step_bar: Rows | None
 
     @classmethod
-    def of(cls, curves: Curves, limits: tuple[int, ...]) -> "Joined":
+    def of(cls, curves: Curves, limits: Iterable[int]) -> "Joined":
         """Between two points a curve, its error and the square of its step are straight lines."""
         sizes: list[int] = curves.sizes_bytes.tolist()
-        ratios = curves.miss_ratio.astype(np.float64)
+        ratios, columns = curves.miss_ratio.astype(np.float64), []
         bars, steps = curves.error_bar, curves.step_bar
         for limit in limits:
             at = bisect_left(sizes, limit)
@@ -42,23 +46,26 @@ class Joined:
             low = sizes[at - 1] if at else 0
             part = (limit - low) / (sizes[at] - low) if at < len(sizes) else 0.0
             sizes.insert(at, limit)
-            ratios = _inserted(ratios, at, part, 1.0)
-            bars = None if bars is None else _inserted(bars, at, part, 0.0)
+            columns.append((at, _column(ratios, at, part, 1.0)))
+            ratios = _inserted(ratios, *columns[-1])
+            bars = None if bars is None else _inserted(bars, at, _column(bars, at, part, 0.0))
             steps = None if steps is None else _divided(steps, at, part)
         known = np.array(sizes, dtype=np.int64)
         for one in (known, bars, steps):
             if one is not None:
                 one.setflags(write=False)
-        return cls(curves, limits, known, ratios, bars, steps)
+        return cls(curves, tuple(columns), known, bars, steps)
 
     def corrected(self, shifts: Shifts) -> Curves:
         """The curves, corrected by `shifts` of the limits that they were joined with."""
+        rows = self.curves.miss_ratio.astype(np.float64)
+        for at, column in self.columns:
+            rows = _inserted(rows, at, column)
         if len(shifts) == 1:
-            rows = self.miss_ratio + shifts[0][1]
+            rows += shifts[0][1]
         else:
             logs = np.log(np.array([limit for limit, _ in shifts], dtype=np.float64))
-            told = [shift for _, shift in shifts]
-            rows = self.miss_ratio + np.interp(np.log(self.sizes_bytes), logs, told)
+            rows += np.interp(np.log(self.sizes_bytes), logs, [shift for _, shift in shifts])
         np.minimum(np.maximum(rows, 0.0, out=rows), 1.0, out=rows)
         # What is read-only is not copied.
         rows.setflags(write=False)
@@ -66,17 +73,16 @@ class Joined:
         return Curves.of_checked(self.curves.policies, sizes, rows, bars, steps)
 
 
-def _inserted(rows: Rows, at: int, part: float, start: float) -> Rows:
-    """With a column before column `at`, so far on the way there; the first way is from `start`.
-
-    After the last column what it is.
-    """
+def _column(rows: Rows, at: int, part: float, start: float) -> Rows:
+    """So far on the way to column `at`, of which the first is from `start`; after the last, it."""
     if at == rows.shape[1]:
-        column = rows[:, -1:]
-    else:
-        low = rows[:, at - 1 : at] if at else start
-        column = low + (rows[:, at : at + 1] - low) * part
-    return np.concatenate((rows[:, :at], column, rows[:, at:]), axis=1, dtype=rows.dtype)
+        return rows[:, -1:].copy()
+    low = rows[:, at - 1 : at] if at else start
+    return np.asarray(low + (rows[:, at : at + 1] - low) * part, dtype=rows.dtype)
+
+
+def _inserted(rows: Rows, at: int, column: Rows) -> Rows:
+    return np.concatenate((rows[:, :at], column, rows[:, at:]), axis=1)
 
 
 def _divided(steps: Rows, at: int, part: float) -> Rows:
@@ -103,12 +109,11 @@ class Corrections:
         if not any(shift for _, shift in shifts):
             return curves
         joined, found = self._joined, self._found
-        if joined is None or joined.curves is not curves:
-            joined, found = None, None
-        if found is not None and shifts == self._shifts:
+        is_known = joined is not None and joined.curves is curves
+        if is_known and found is not None and shifts == self._shifts:
             return found
-        limits = tuple(limit for limit, _ in shifts)
-        if joined is None or joined.limits != limits:
+        limits = [limit for limit, _ in shifts]
+        if joined is None or not is_known or limits != [limit for limit, _ in self._shifts]:
             joined = self._joined = Joined.of(curves, limits)
         self._shifts, self._found = shifts, joined.corrected(shifts)
         return self._found

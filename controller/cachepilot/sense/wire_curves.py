@@ -8,8 +8,7 @@ import math
 from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from sys import intern
 from typing import Any
 
@@ -24,6 +23,10 @@ KNOWN_MAX = 16
 """Miss ratios of single limits that are remembered of one tenant's curves."""
 STEP_SHARE = 0.02
 """Of the limit: by how much what is not page cache must change before curves move again."""
+
+
+RATIO, BAR, VARIANCE = range(3)
+"""What is read of a curve: miss ratios, error bars, or the squares of its steps so far."""
 
 
 def value_at(
@@ -49,13 +52,26 @@ def value_in(cell: tuple[int, float], values: Sequence[float], beyond: float) ->
     return start if above == len(values) else start + (values[above] - start) * part
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Measured:
-    """Curves with their error bars, and the sample behind them."""
+    """Curves with their error bars, and the sample behind them.
+
+    Single values are asked for thousands of times per cycle: of arrays of numpy each takes
+    microseconds, and lists of floats take four times the memory. So sizes and rows are copied,
+    of the policies that are asked for; also what was asked of single limits is remembered.
+    """
 
     curves: Curves
     sampled: int = 0
     rate: float = 0.0
+    _sizes: "array[int]" = field(init=False)
+    _rows: dict[tuple[str, int], "array[float] | None"] = field(init=False)
+    _known: dict[tuple[str, int], float | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_sizes", array("q", self.curves.sizes_bytes.tobytes()))
+        object.__setattr__(self, "_rows", {})
+        object.__setattr__(self, "_known", {})
 
     @property
     def error_bar(self) -> FloatArray:
@@ -63,37 +79,25 @@ class Measured:
         bars = self.curves.error_bar
         return np.zeros_like(self.curves.miss_ratio) if bars is None else bars
 
-    # Single values are asked for thousands of times per cycle: of arrays of numpy each takes
-    # microseconds, and lists of floats take four times the memory.
-    @cached_property
-    def _sizes(self) -> "array[int]":
-        return array("q", self.curves.sizes_bytes.tobytes())
+    def _row(self, policy: str, kind: int) -> "array[float] | None":
+        """Of one policy; None when it has no curve, or nothing is told of steps."""
+        known, key = self._rows, (policy, kind)
+        if key not in known:
+            known[key] = self._made(policy, kind)
+        return known[key]
 
-    @cached_property
-    def _known(self) -> dict[tuple[str, int], float | None]:
-        """What was asked of a policy and a limit, which few are of curves while they last."""
-        return {}
-
-    @cached_property
-    def _variances(self) -> dict[str, "array[float]"]:
-        """Of the policies that were asked for, the squares of the steps so far at each size."""
-        return {}
-
-    @cached_property
-    def _rows(self) -> dict[tuple[str, bool], "array[float] | None"]:
-        return {}
-
-    def _row(self, policy: str, bars: bool) -> "array[float] | None":
-        """Of a policy's miss ratios or error bars; None when it has no curve.
-
-        Few of the policies of a tenant are asked for while its curves last, so each is made alone.
-        """
-        known = self._rows
-        if (policy, bars) not in known:
-            names, found = self.curves.policies, self.error_bar if bars else self.curves.miss_ratio
-            row = array("d", found[names.index(policy)].tolist()) if policy in names else None
-            known[policy, bars] = row
-        return known[policy, bars]
+    def _made(self, policy: str, kind: int) -> "array[float] | None":
+        names, steps = self.curves.policies, self.curves.step_bar
+        if policy not in names:
+            return None
+        row = names.index(policy)
+        if kind is not VARIANCE:
+            found = self.error_bar if kind is BAR else self.curves.miss_ratio
+            return array("d", found[row].tolist())
+        if steps is None:
+            return None
+        told = steps[row].astype(np.float64)
+        return array("d", np.cumsum(told * told).tobytes())
 
     def miss_at(self, policy: str, limit_bytes: int) -> float | None:
         """The miss ratio under `policy` at a limit; None when it has no curve."""
@@ -101,7 +105,7 @@ class Measured:
         try:
             return known[key]
         except KeyError:
-            row = self._row(policy, bars=False)
+            row = self._row(policy, RATIO)
             found = None if row is None else value_at(self._sizes, row, 1.0, limit_bytes)
             if len(known) >= KNOWN_MAX:
                 known.clear()
@@ -110,12 +114,12 @@ class Measured:
 
     def points(self, policy: str) -> list[tuple[int, float]]:
         """Sizes and miss ratios of a policy; none when it has no curve."""
-        row = self._row(policy, bars=False)
+        row = self._row(policy, RATIO)
         return [] if row is None else list(zip(self._sizes, row, strict=True))
 
     def error_at(self, policy: str, limit_bytes: int) -> float:
         """The half-width of the error bar there; 1 when there is no curve."""
-        row = self._row(policy, bars=True)
+        row = self._row(policy, BAR)
         return 1.0 if row is None else value_at(self._sizes, row, 0.0, limit_bytes)
 
     def error_between(self, policy: str, from_bytes: int, to_bytes: int) -> float:
@@ -125,27 +129,17 @@ class Measured:
         error of a curve is common to all sizes and not in this. At most that of two independent
         values, and that where the agent tells no steps.
         """
-        sizes, bars = self._sizes, self._row(policy, bars=True)
+        sizes, bars = self._sizes, self._row(policy, BAR)
         if bars is None:
             return 1.0
         # Thousands are asked for in a cycle: where both limits lie is looked up once.
         here, there = cell_of(sizes, from_bytes), cell_of(sizes, to_bytes)
         apart = math.hypot(value_in(here, bars, 0.0), value_in(there, bars, 0.0))
-        row = self._variance(policy)
+        row = self._row(policy, VARIANCE)
         if row is None:
             return min(apart, 1.0)
         steps = value_in(there, row, 0.0) - value_in(here, row, 0.0)
         return min(math.sqrt(abs(steps)), apart, 1.0)
-
-    def _variance(self, policy: str) -> "array[float] | None":
-        """The squares of the steps of a policy so far at each size; None where none are told."""
-        known, told = self._variances, self.curves.step_bar
-        if told is None:
-            return None
-        if policy not in known:
-            steps = told[self.curves.policies.index(policy)].astype(np.float64)
-            known[policy] = array("d", np.cumsum(steps * steps).tobytes())
-        return known[policy]
 
 
 def _read_only(values: Sequence[float], kind: type[np.generic]) -> npt.NDArray[Any]:

@@ -70,12 +70,11 @@ def _values(seen: Seen, predicted_ops: float | None) -> tuple[float, ...]:
     readings: tuple[float, ...] = (NAN, NAN, NAN, NAN)
     if window is not None:
         shown = shown_readings(seen)
-        hit_ratio, p99_us = shown.hit_ratio, shown.latency_p99_us
         readings = (
             NAN if shown.throughput_ops is None else shown.throughput_ops,
             NAN if predicted_ops is None else predicted_ops,
-            NAN if hit_ratio is None else 1 - hit_ratio,
-            NAN if p99_us is None else p99_us,
+            NAN if shown.hit_ratio is None else 1 - shown.hit_ratio,
+            NAN if shown.latency_p99_us is None else shown.latency_p99_us,
         )
     return (
         told.limit_bytes or NAN,

@@ -5,13 +5,12 @@ An SLO is judged on each interval, so the throughput and the hit ratio that stan
 the last interval too. The p99 needs more reads than those of an interval: it is that of WINDOW.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cachepilot.sense.collect import Seen
 
 
-@dataclass(frozen=True)
-class ShownReadings:
+class ShownReadings(NamedTuple):
     """Readings of one tenant; None for what is not known, or was not done."""
 
     throughput_ops: float | None
