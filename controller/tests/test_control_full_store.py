@@ -157,7 +157,7 @@ def test_a_transaction_that_fails_on_a_full_disk_leaves_a_store_that_works(tmp_p
     full._rows(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(sqlite3.OperationalError, match="full"):
         for epoch in range(100):
-            full.save_record("n", epoch, str(list(range(20_000))))
+            full.save_record("n", epoch, str(list(range(20_000))).encode())
     full._rows("PRAGMA max_page_count = 1000000")
-    full.save_record("n", 100, "{}")
-    assert full.record("n", 100) == "{}"
+    full.save_record("n", 100, b"{}")
+    assert full.record("n", 100) == b"{}"

@@ -13,7 +13,7 @@ from cachepilot.domain.decisions import Event
 from cachepilot.domain.objectives.objective import Indicator, Mode, Objective
 from cachepilot.node import loop
 from cachepilot.node.collector import Collector
-from cachepilot.plan.record import Record, from_json, replay
+from cachepilot.plan.record import Record, from_bytes, replay
 from cachepilot.sizes import parse_size
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512))
@@ -249,9 +249,9 @@ def test_every_trial_keeps_a_record_that_can_be_replayed(tmp_path: Path) -> None
     world = World(tmp_path, one_tenant())
     world.run(5)
     trial = world.service.history()[-1]
-    text = world.store.record("plant", trial.epoch)
-    assert text is not None
-    record = from_json(text, "store")
+    told = world.store.record("plant", trial.epoch)
+    assert told is not None
+    record = from_bytes(told, "store")
     assert replay(record) == record.plan
 
 
@@ -261,9 +261,9 @@ def test_a_record_holds_the_objectives_of_its_own_tenants_alone(tmp_path: Path) 
         world = World(tmp_path / name, one_tenant(), (Objective("/scan"), *others))
         world.run(5)
         epoch = world.service.history()[-1].epoch
-        text = world.store.record("plant", epoch)
-        assert text is not None
-        return from_json(text, "store"), len(text)
+        told = world.store.record("plant", epoch)
+        assert told is not None
+        return from_bytes(told, "store"), len(told)
 
     others = [Objective(f"/fleet-{i}/*", throughput_ops=100.0 + i) for i in range(200)]
     alone, few_bytes = recorded("alone")

@@ -63,7 +63,7 @@ def test_a_node_that_is_silent_for_long_makes_room(tmp_path: Path, clock: Clock)
     windows = [SloMinute("/a", "hit_ratio", 0, 1, 1)]
     for name in ("a", "b"):
         fleet.store.save(name, 1, 10.0, windows=windows)
-        fleet.store.save_record(name, 1, "{}")
+        fleet.store.save_record(name, 1, b"{}")
     with pytest.raises(FleetError, match=r"node c: too many nodes .*more than 2 days"):
         fleet.join("c")
     clock.pass_days(1.5)

@@ -16,7 +16,7 @@ from cachepilot.errors import InputError
 from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.config import Config
 from cachepilot.plan.problem.limits import InfeasibleError
-from cachepilot.plan.record import Record, from_json, to_json
+from cachepilot.plan.record import Record, from_bytes, to_bytes
 from cachepilot.sizes import parse_size
 
 
@@ -75,9 +75,9 @@ def test_an_objective_with_a_number_out_of_range_is_refused(name: str, value: fl
 def test_a_record_with_a_share_that_is_no_number_is_refused() -> None:
     seen = snapshot(1, 1, 1)
     asked = Objectives((Objective("*", memory_min=parse_size("0.1")),))
-    text = to_json(Record(seen, asked, Config(), plan(seen, asked, Config())))
+    told = to_bytes(Record(seen, asked, Config(), plan(seen, asked, Config())))
     with pytest.raises(RecordError, match=r"^here: "):
-        from_json(text.replace('"1/10"', '"1/0"'), "here")
+        from_bytes(told.replace(b'"1/10"', b'"1/0"'), "here")
 
 
 @pytest.mark.parametrize("capacity_iops", [1e12, 2000.0])

@@ -17,7 +17,7 @@ from cachepilot.plan.allocators import ALLOCATORS
 from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.config import Config
 from cachepilot.plan.problem.limits import InfeasibleError
-from cachepilot.plan.record import Record, from_json, replay, to_json
+from cachepilot.plan.record import Record, from_bytes, replay, to_bytes
 from cachepilot.sizes import pages_down
 
 EVERYBODY = Objectives((Objective("*"),))
@@ -58,7 +58,7 @@ def test_a_pin_holds_exactly_for_every_allocator_in_every_mode(
     assert action.present.policy == first.policy
     total = sum(one.limit_bytes for one in found.actions)
     assert total + found.unallocated_bytes == seen.node.budget_bytes
-    record = from_json(to_json(Record(seen, pinned, Config(allocator=allocator), found)), "here")
+    record = from_bytes(to_bytes(Record(seen, pinned, Config(allocator=allocator), found)), "here")
     assert record.objectives == pinned
     assert replay(record) == found
 
@@ -198,7 +198,7 @@ def test_a_tenant_without_curves_is_held_and_may_be_pinned(allocator: str) -> No
     assert (action.policy, action.limit_bytes) == (blind.policy, blind.limit_bytes)
     assert action.why == "unchanged: there are no curves yet: nothing sampled yet"
     record = Record(seen, EVERYBODY, config, found)
-    assert from_json(to_json(record), "here") == record
+    assert from_bytes(to_bytes(record), "here") == record
     pin = Pin(cgroup="/t00000", policy="lfu", limit_bytes=blind.floor_bytes + 4096)
     pinned = plan(seen, with_pins(EVERYBODY, [pin], "node"), config).actions[0]
     assert (pinned.policy, pinned.limit_bytes) == ("lfu", blind.floor_bytes + 4096)

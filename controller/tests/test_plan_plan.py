@@ -2,6 +2,7 @@
 """What holds for every plan: bounds, promises, pins, and that it can be replayed."""
 
 import json
+from base64 import b64encode
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +21,7 @@ from cachepilot.plan.allocators import ALLOCATORS
 from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.config import Config
 from cachepilot.plan.problem.limits import InfeasibleError
-from cachepilot.plan.record import Record, from_json, replay, to_json
+from cachepilot.plan.record import Record, from_bytes, replay, to_bytes
 from cachepilot.sizes import parse_size
 
 EVERYBODY = Objectives((Objective("*"),))
@@ -146,7 +147,7 @@ def test_a_decision_is_replayed_from_its_record(
     seen: Snapshot, asked: Objectives, config: Config
 ) -> None:
     record = Record(seen, asked, config, plan(seen, asked, config))
-    read = from_json(to_json(record), "here")
+    read = from_bytes(to_bytes(record), "here")
     assert read == record
     assert replay(read) == record.plan
     assert replay(read.applying()) == record.plan
@@ -155,24 +156,30 @@ def test_a_decision_is_replayed_from_its_record(
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"snapshot": {"epoch": 1}}', "null", '{"x": 1}'])
 def test_what_is_no_record_is_refused(text: str) -> None:
     with pytest.raises(RecordError, match=r"^here: "):
-        from_json(text, "here")
+        from_bytes(text.encode(), "here")
 
 
-def test_a_record_of_arrays_as_lists_is_read_and_one_of_other_arrays_refused() -> None:
+def test_a_record_of_arrays_as_earlier_is_read_and_one_of_other_arrays_refused() -> None:
     seen = snapshot(8, tenants=1, policies=2)
     record = Record(seen, EVERYBODY, Config(), plan(seen, EVERYBODY, Config()))
-    told = json.loads(to_json(record))
+    line, _, arrays = to_bytes(record).partition(b"\n")
+    told = json.loads(line)
     curves = told["snapshot"]["tenants"][0]["curves"]
     known = seen.tenants[0].curves
     assert known is not None
     for name in ("sizes_bytes", "miss_ratio"):
         array = dict(curves[name])
-        curves[name] = getattr(known, name).tolist()
-        assert from_json(json.dumps(told), "here") == record
-        for key, wrong in (("kind", "O"), ("shape", [7]), ("base64", "-"), ("base64", "AAAA")):
-            curves[name] = array | {key: wrong}
+        values = getattr(known, name)
+        in_base64 = {"base64": b64encode(values.tobytes()).decode()}
+        earlier = {key: array[key] for key in ("kind", "shape")} | in_base64
+        for one in (values.tolist(), earlier):
+            curves[name] = one
+            assert from_bytes(json.dumps(told).encode() + b"\n" + arrays, "here") == record
+        outside = ({"at": -1}, {"at": len(arrays)}, {"shape": [-1]}, {"shape": [7]})
+        for wrong in ({"kind": "O"}, *outside, {"base64": "-"}, {"base64": "AAAA"}):
+            curves[name] = array | wrong
             with pytest.raises(RecordError, match=r"^here: "):
-                from_json(json.dumps(told), "here")
+                from_bytes(json.dumps(told).encode() + b"\n" + arrays, "here")
         curves[name] = array
 
 

@@ -118,13 +118,13 @@ def test_history_is_filtered_the_newest_first_and_dropped_when_old(tmp_path: Pat
     store = Store(tmp_path / "c.db", keep_days=2, clock=lambda: now_s[0])
     store.reserve_epochs("n", 0)
     store.save("n", 1, 1.0, [decision(1, "/a"), decision(1, "/b")])
-    store.save_record("n", 1, "text")
+    store.save_record("n", 1, b"data")
     now_s[0] = 1.5 * DAY_S
     store.save("n", 2, 2.0, [decision(2, "/a")])
     found = store.history("/a", "n", 10)
     assert [(one.cgroup, one.epoch) for one in found] == [("/a", 2), ("/a", 1)]
     assert len(store.history(None, None, 2)) == 2 and store.history(None, "m", 2) == []
-    assert store.record("n", 1) == "text"
+    assert store.record("n", 1) == b"data"
     now_s[0] = 3 * DAY_S
     store.prune()
     assert [one.epoch for one in store.history(None, None, 10)] == [2]
@@ -243,7 +243,7 @@ def _with_history(path: Path, count: int) -> Store:
     now_s[0] = 3 * DAY_S
     store.save("n", 2, 2.0, [decision(2, "/a")] * 5)
     for epoch in range(5):
-        store.save_record("n", count + epoch, "young")
+        store.save_record("n", count + epoch, b"young")
     return store
 
 
@@ -263,7 +263,7 @@ def test_to_prune_never_holds_the_lock_for_more_than_some_rows(tmp_path: Path) -
     first, last = full[0], full[-1]
     assert sum(name != "pruning" for name, _ in held.rows[first:last]) >= 7
     assert [one.epoch for one in store.history(None, None, 10)] == [2] * 5
-    assert [store.record("n", count + epoch) for epoch in (-1, 0, 4)] == [None, "young", "young"]
+    assert [store.record("n", count + epoch) for epoch in (-1, 0, 4)] == [None, b"young", b"young"]
     store._lock = held._lock
     store.close()
 
@@ -275,7 +275,7 @@ def test_there_is_a_bound_on_decisions_and_on_records(
     store.reserve_epochs("n", 0)
     for epoch in range(10):
         store.save("n", epoch, 1.0, [decision(epoch, "/a")])
-        store.save_record("n", epoch, str(epoch))
+        store.save_record("n", epoch, b"data")
     monkeypatch.setattr(history_module, "DECISIONS_MAX", 6)
     monkeypatch.setattr(history_module, "RECORDS_MAX", 3)
     store.prune()

@@ -102,7 +102,7 @@ def test_a_lock_ends_with_its_store_and_holds_for_every_name_of_it(tmp_path: Pat
 def _damaged(path: Path, how: str) -> None:
     store = Store(path)
     for epoch in range(1, 40):
-        store.save_record("n", epoch, str(list(range(epoch, 3000))))
+        store.save_record("n", epoch, str(list(range(epoch, 3000))).encode())
     store.close()
     data = bytearray(path.read_bytes())
     if how == "overwritten":

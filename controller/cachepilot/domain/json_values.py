@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dataclasses as one line of JSON, and back by their annotations.
 
-Arrays are their bytes in base64: curves are most of a record, and the digits of every value took
-most of the time to write one.
+Arrays are their bytes, one after another beside the line: curves are most of a record, and as
+digits or in base64 they took most of the time to write and to compress one.
 """
 
+import math
 import types
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from dataclasses import is_dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -43,38 +44,64 @@ def encode(value: Any) -> str:
 
 def plain(value: Any) -> Any:
     """What JSON has no form for, as something that it has one for."""
-    if isinstance(value, np.ndarray):
-        data = b64encode(value.tobytes()).decode()
-        return {"kind": value.dtype.str, "shape": value.shape, "base64": data}
     if isinstance(value, Fraction):
         return str(value)
     raise TypeError(f"{type(value).__name__}: has no form in JSON")
 
 
-def _array(value: Any) -> npt.NDArray[Any]:
-    """Of what `plain` made of one; or of a list, as earlier versions wrote it."""
+class Arrays:
+    """What is written beside a line: the bytes of its arrays."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def plain(self, value: Any) -> Any:
+        """As `plain`; of an array where its bytes are."""
+        if not isinstance(value, np.ndarray):
+            return plain(value)
+        data, at = value.tobytes(), self._size
+        self._parts.append(data)
+        self._size += len(data)
+        return {"kind": value.dtype.str, "shape": value.shape, "at": at}
+
+    def joined(self) -> bytes:
+        """All of them."""
+        return b"".join(self._parts)
+
+
+def _array(value: Any, arrays: bytes) -> npt.NDArray[Any]:
+    """Of what `Arrays` made of one; or of a list, or base64, as earlier versions wrote it."""
     if isinstance(value, list):
         return np.array(value)
-    kind = value["kind"]
+    kind, shape = value["kind"], value["shape"]
     if kind not in ARRAYS:
         raise TypeError(f"array: kind: {kind} (allowed: {', '.join(ARRAYS)})")
-    flat = np.frombuffer(b64decode(value["base64"], validate=True), kind)
-    return flat.reshape(value["shape"])
+    if "base64" in value:
+        return np.frombuffer(b64decode(value["base64"], validate=True), kind).reshape(shape)
+    if min(shape, default=0) < 0:
+        raise ValueError(f"array: shape: {shape} (allowed: numbers from 0 on)")
+    found: npt.NDArray[Any] = np.frombuffer(arrays, kind, math.prod(shape), value["at"])
+    return found.reshape(shape)
 
 
-def decode(kind: Any, value: Any) -> Any:
-    """Turns what `json.loads` makes of such a line into `kind`, a type as `domain` uses them."""
+def decode(kind: Any, value: Any, arrays: bytes = b"") -> Any:
+    """Turns what `json.loads` makes of such a line into `kind`, a type as `domain` uses them.
+
+    `arrays` are what `Arrays` joined when it was written.
+    """
     origin = get_origin(kind)
     if origin in (Union, types.UnionType):
         inner = next(one for one in get_args(kind) if one is not type(None))
-        return None if value is None else decode(inner, value)
+        return None if value is None else decode(inner, value, arrays)
     if origin is tuple:
-        return tuple(decode(get_args(kind)[0], one) for one in value)
+        return tuple(decode(get_args(kind)[0], one, arrays) for one in value)
     if origin is np.ndarray:
-        return _array(value)
+        return _array(value, arrays)
     if is_dataclass(kind):
         hints = get_type_hints(kind)
-        return kind(**{name: decode(hints[name], one) for name, one in value.items()})  # type: ignore[operator]
+        told = {name: decode(hints[name], one, arrays) for name, one in value.items()}
+        return kind(**told)  # type: ignore[operator]
     if kind is Fraction or (isinstance(kind, type) and issubclass(kind, StrEnum)):
         return kind(value)
     return value

@@ -3,7 +3,7 @@
 
 from cachepilot.node.plan_step import Planned
 from cachepilot.node.timing import RECORDS_SKIPPED
-from cachepilot.plan.record import Record, to_json
+from cachepilot.plan.record import Record, to_bytes
 from cachepilot.sense.collect import Collected
 from cachepilot.store.failures import StoreFailedError
 from cachepilot.store.store import Store
@@ -38,6 +38,6 @@ class Records:
         epoch, record = self._waiting
         self._waiting = None
         try:
-            self._store.save_record(self._node, epoch, to_json(record.applying()))
+            self._store.save_record(self._node, epoch, to_bytes(record.applying()))
         except StoreFailedError:
             RECORDS_SKIPPED.labels(self._node).inc()

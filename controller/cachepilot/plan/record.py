@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decision as JSON: what the planner saw, was asked, and decided, so that it can be replayed."""
+"""A decision as bytes: what the planner saw, was asked, and decided, so that it can be replayed.
+
+One line of JSON, and after it the arrays of the line.
+"""
 
 import json
 from dataclasses import dataclass, replace
@@ -7,7 +10,7 @@ from functools import cache
 
 from pydantic import TypeAdapter
 
-from cachepilot.domain.json_values import UNREADABLE, RecordError, decode, plain
+from cachepilot.domain.json_values import UNREADABLE, Arrays, RecordError, decode
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.planned import Plan
 from cachepilot.domain.snapshot import Snapshot
@@ -46,19 +49,22 @@ def _adapter() -> TypeAdapter[Record]:
     return TypeAdapter(Record)
 
 
-def to_json(record: Record) -> str:
-    """The record as one line of JSON; floating-point numbers keep every bit.
+def to_bytes(record: Record) -> bytes:
+    """The record, of which floating-point numbers keep every bit.
 
-    As `json_values.encode`, but by the kinds of fields: to look at each value takes half as long
-    again.
+    The line is as of `json_values.encode`, but by the kinds of fields: to look at each value takes
+    half as long again.
     """
-    return _adapter().dump_json(record, fallback=plain).decode()
+    arrays = Arrays()
+    line = _adapter().dump_json(record, fallback=arrays.plain)
+    return line + b"\n" + arrays.joined()
 
 
-def from_json(text: str, name: str) -> Record:
-    """Reads what `to_json` wrote; raises RecordError naming `name`."""
+def from_bytes(data: bytes, name: str) -> Record:
+    """Reads what `to_bytes` wrote; raises RecordError naming `name`."""
+    line, _, arrays = data.partition(b"\n")
     try:
-        record: Record = decode(Record, json.loads(text))
+        record: Record = decode(Record, json.loads(line), arrays)
     except UNREADABLE as error:
         raise RecordError(f"{name}: not the record of a decision: {error}") from None
     return record

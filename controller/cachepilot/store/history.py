@@ -57,16 +57,16 @@ class History(Database):
             [(now_s, *_columns(node, epoch, one)) for one in decisions],
         )
 
-    def save_record(self, node: str, epoch: int, record: str) -> None:
+    def save_record(self, node: str, epoch: int, record: bytes) -> None:
         """What a decision depended on; see `cachepilot.plan.record`."""
-        values = (node, epoch, self._clock(), zlib.compress(record.encode(), RECORD_LEVEL))
+        values = (node, epoch, self._clock(), zlib.compress(record, RECORD_LEVEL))
         with self._transaction() as db:
             db.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", values)
 
-    def record(self, node: str, epoch: int) -> str | None:
+    def record(self, node: str, epoch: int) -> bytes | None:
         """The record of the decisions of one epoch; None when it is not kept."""
         rows = self._rows("SELECT record FROM records WHERE node = ? AND epoch = ?", node, epoch)
-        return zlib.decompress(rows[0][0]).decode() if rows else None
+        return zlib.decompress(rows[0][0]) if rows else None
 
     def history(
         self,
