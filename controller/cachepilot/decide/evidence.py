@@ -7,7 +7,7 @@ Saks 1992).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ WORST = 2.25
 
 
 @quickly_made
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """After an interval, by policy; pages, CPU time among them as what could be read in it.
 
@@ -61,7 +61,7 @@ class Evidence:
 
     def of(self, i: int) -> "Evidence":
         """Of one tenant; what is a number of it is one."""
-        return Evidence(*(column[i] for column in vars(self).values()))
+        return Evidence(*(getattr(self, one.name)[i] for one in fields(self)))
 
 
 def take_all(

@@ -19,7 +19,7 @@ ROLLBACK_S = 60.0
 
 
 @quickly_made
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class MemoryTenant:
     """One tenant in one interval.
 

@@ -115,7 +115,7 @@ class PolicyState:
 
 
 @quickly_made
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Interval:
     """One tenant in one interval.
 

@@ -28,7 +28,7 @@ class Setting:
 
 
 @quickly_made
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Reading:
     """Operations per second and miss ratio; None where they are not known."""
 

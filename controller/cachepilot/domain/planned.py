@@ -24,7 +24,7 @@ class Held(StrEnum):
 
 
 @quickly_made
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Setting:
     """A policy and a limit, and what they are predicted to give."""
 
@@ -35,7 +35,7 @@ class Setting:
 
 
 @quickly_made
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Action:
     """What one tenant gets; equal to what it has when nothing is to be changed.
 

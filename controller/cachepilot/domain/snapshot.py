@@ -155,7 +155,7 @@ class Trust:
 
 
 @quickly_made
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Demand:
     """What one operation of a tenant asks for, as fitted; see `cachepilot.model.fitting`.
 
@@ -185,7 +185,7 @@ class Demand:
 
 
 @quickly_made
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Indicators:
     """Present readings: operations and device reads per second, miss ratio, p99 of an operation."""
 
@@ -208,7 +208,7 @@ class Indicators:
 
 
 @quickly_made
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Tenant:
     """One managed cgroup: what it has now, the least it may have, and what is known of it.
 

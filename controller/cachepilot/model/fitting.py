@@ -46,7 +46,7 @@ ROOT_WEIGHTS: FloatArray = np.sqrt(0.5 ** (np.arange(WINDOW)[::-1] / HALF_LIFE))
 
 
 @quickly_made
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Observation:
     """One interval of a tenant: what was measured, `miss_cost_us` with the wait at the device."""
 

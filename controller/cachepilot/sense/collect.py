@@ -50,7 +50,7 @@ def not_scraped(_: Indicator) -> float | None:
 
 
 @quickly_made
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Seen:
     """One tenant as it was seen: what the planner gets, and what the other steps need."""
 
