@@ -11,7 +11,7 @@ from scipy.optimize import least_squares
 
 from cachepilot.domain.snapshot import FloatArray
 from cachepilot.model.fitting import ROOT_WEIGHTS
-from cachepilot.model.split_fit import HIGH, LOW, SOFT, SplitProblem, best_splits
+from cachepilot.model.split_fit import HIGH, LOW, SOFT, SplitProblem, best_split
 
 
 def _problem(seed: int, scatter: float, outliers: int, swing: float) -> SplitProblem:
@@ -58,7 +58,7 @@ def test_scipy_finds_nothing_better_near_a_solution(
     seed: int, scatter: float, outliers: int, swing: float
 ) -> None:
     problem = _problem(seed, scatter, outliers, swing)
-    ((service_us, accesses),) = best_splits([problem])
+    service_us, accesses = best_split(problem)
     found = np.log([service_us, accesses])
     # Of outliers there may be another minimum elsewhere.
     other = _by_scipy(problem, found)
@@ -68,15 +68,9 @@ def test_scipy_finds_nothing_better_near_a_solution(
 @pytest.mark.parametrize("scatter", [0.0, 0.05])
 def test_solutions_agree_with_scipy_where_there_is_one(scatter: float) -> None:
     problems = [_problem(seed, scatter, 1, 0.8) for seed in range(24)]
-    for problem, found in zip(problems, best_splits(problems), strict=True):
+    for problem in problems:
         # Where service hardly shows it is known less well.
-        assert np.log(found) == pytest.approx(_by_scipy(problem), abs=0.01)
-
-
-def test_many_are_solved_as_each_alone() -> None:
-    problems = [_problem(seed, 0.1, 2, 0.9) for seed in range(12)]
-    for together, problem in zip(best_splits(problems), problems, strict=True):
-        assert together == pytest.approx(best_splits([problem])[0], rel=1e-6)
+        assert np.log(best_split(problem)) == pytest.approx(_by_scipy(problem), abs=0.01)
 
 
 def test_a_bound_holds_one_and_lets_the_other_go_on() -> None:
@@ -84,7 +78,6 @@ def test_a_bound_holds_one_and_lets_the_other_go_on() -> None:
     # Less than proportional to misses: the best service time is below 0.
     log_seen = np.log(3 * misses_us - 250)
     one = SplitProblem(log_seen, misses_us, ROOT_WEIGHTS[-60:], 2.0, 0.05, (10.0, 2.0))
-    ((service_us, accesses),) = best_splits([one])
+    service_us, accesses = best_split(one)
     assert service_us == pytest.approx(LOW[0], rel=1e-3) or service_us < 1
     assert _loss(one, np.log([service_us, accesses])) <= _loss(one, _by_scipy(one)) * (1 + 1e-6)
-    assert best_splits([]) == []

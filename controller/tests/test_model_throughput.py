@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cachepilot.domain.snapshot import Demand, Device
-from cachepilot.model.fitting import Observation, OnlineFit, predicted_ops, refit_all
+from cachepilot.model.fitting import Observation, OnlineFit, predicted_ops
 from cachepilot.model.throughput import ModelKind, throughput_model
 
 TENANTS = snapshot(3, tenants=5, policies=1).tenants
@@ -68,7 +68,7 @@ def observe(online: OnlineFit, seen: Sequence[Observation], prior: Demand) -> De
     """After intervals that are fitted at once."""
     for one in seen:
         online.take(one)
-    refit_all([(online, prior)])
+    online.refit(prior)
     return online.demand
 
 

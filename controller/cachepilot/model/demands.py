@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from cachepilot.domain.snapshot import Demand
 from cachepilot.domain.units import US_PER_S
-from cachepilot.model.fitting import Observation, OnlineFit, refit_all, split_time
+from cachepilot.model.fitting import Observation, OnlineFit, split_time
 from cachepilot.sense.counters import Sample, Window
 
 UNKNOWN_DEMAND = Demand(service_us=100.0, accesses_per_op=1.0)
@@ -103,11 +103,10 @@ class FittedDemands:
 
     def refit(self, most: int = FITS_PER_CYCLE) -> None:
         """Fits the demand of up to `most` tenants, those that wait longest; for after a cycle."""
-        due: list[tuple[OnlineFit, Demand]] = []
-        while self._to_fit and len(due) < most:
+        while self._to_fit and most > 0:
             cgroup = next(iter(self._to_fit))
             del self._to_fit[cgroup]
             known = self._tenants[cgroup]
             if known.fit is not None:
-                due.append((known.fit, known.prior))
-        refit_all(due)
+                known.fit.refit(known.prior)
+                most -= 1

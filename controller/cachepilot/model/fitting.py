@@ -9,7 +9,6 @@ it changed a little, both answers count in proportion.
 
 import math
 from array import array
-from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from cachepilot.domain.snapshot import Demand, FloatArray
 from cachepilot.domain.units import US_PER_S
-from cachepilot.model.split_fit import SERVICE_US_MIN, SplitProblem, best_splits
+from cachepilot.model.split_fit import SERVICE_US_MIN, SplitProblem, best_split
 from cachepilot.quick_records import quickly_made
 
 WINDOW = 128
@@ -125,7 +124,6 @@ class _Posed:
         ops, miss_ratios, cost_us = seen.T
         misses_us = miss_ratios * cost_us
         time_us = US_PER_S * prior.concurrency / ops
-        self.concurrency = prior.concurrency
         self.measured = _as_measured(prior, time_us[-RECENT:], misses_us[-RECENT:])
         self.share = _share_told(miss_ratios)
         self.problem: SplitProblem | None = None
@@ -177,35 +175,24 @@ class OnlineFit:
         self._count += 1
         return True
 
-    def posed(self, prior: Demand) -> _Posed | None:
-        """The fit of what was taken in, None of nothing; it begins where the last one ended."""
+    def refit(self, prior: Demand) -> None:
+        """Fits what was taken in; `prior` is what is measured of the demand.
+
+        Least squares of the logarithm of throughput, which weighs relative errors, with a loss that
+        is linear in outliers, older observations fading. It begins where the last fit ended. The
+        demand is between what is measured and the best split, as far as that is told.
+        """
         if not self._count:
             self.demand = prior
-            return None
+            return
         # Kept in single precision.
         seen = np.array(self._seen, dtype=np.float64).reshape(-1, 3)
         at = self._count % WINDOW if self._count > WINDOW else 0
-        return _Posed(np.roll(seen, -at, axis=0), prior, self._solution)
-
-    def take_solution(self, posed: _Posed, solution: tuple[float, float] | None) -> None:
-        """The demand is between what is measured and the best split, as far as that is told."""
-        self._solution = solution
+        posed = _Posed(np.roll(seen, -at, axis=0), prior, self._solution)
+        self._solution = None if posed.problem is None else best_split(posed.problem)
         service_us, accesses = (
             one + posed.share * (other - one)
-            for one, other in zip(posed.measured, solution or posed.measured, strict=True)
+            for one, other in zip(posed.measured, self._solution or posed.measured, strict=True)
         )
         error_pct = self._error_sum / self._error_weight if self._error_weight else None
-        self.demand = Demand(service_us, accesses, posed.concurrency, error_pct)
-
-
-def refit_all(fits: Sequence[tuple[OnlineFit, Demand]]) -> None:
-    """Fits what several tenants took in, at once; each has with it what is measured of its demand.
-
-    Least squares of the logarithm of throughput, which weighs relative errors, with a loss that is
-    linear in outliers, older observations fading.
-    """
-    posed = [(one, found) for one, prior in fits if (found := one.posed(prior)) is not None]
-    problems = [found.problem for _, found in posed if found.problem is not None]
-    solutions = iter(best_splits(problems))
-    for one, found in posed:
-        one.take_solution(found, None if found.problem is None else next(solutions))
+        self.demand = Demand(service_us, accesses, prior.concurrency, error_pct)
