@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures the packing of small fleets against the best, and the time that a large one takes."""
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+
+from experiments.placement.fleets import fleet_of
+from experiments.shared import table
+from experiments.shared.rows import ROOT, Row, commit, machine, merge
+
+from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.plan.consolidation.consolidate import consolidate, places_of
+from cachepilot.plan.consolidation.packing import exact
+from cachepilot.plan.consolidation.packing.best_fit import BestFit
+from cachepilot.plan.consolidation.packing.fleet_needs import FleetNeeds
+from cachepilot.plan.consolidation.packing.options import Options
+from cachepilot.plan.consolidation.packing.pack import loads_of
+from cachepilot.plan.consolidation.packing.rules import Rules
+from cachepilot.plan.problem.config import Config
+
+EXPERIMENT = Path(__file__).resolve().parent
+COMMAND = "experiments/placement/run"
+HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
+# Placement: results
+
+Written by `experiments/placement/run` from `results.json`; README.md says what is measured.
+"""
+EVERYBODY = Objectives((Objective("*"),))
+SECONDS_MAX = 10.0
+
+
+def small(seeds: int) -> list[Row]:
+    """Nodes that the heuristic drains, against the program's, of fleets small enough for it."""
+    drained, best, gap, seconds = 0, 0, 0, []
+    for seed in range(seeds):
+        capacity = (1e12, 20_000.0)[seed % 2]
+        places = places_of(fleet_of(seed, 6, 4, capacity), EVERYBODY, Config())
+        needs = FleetNeeds.of(places)
+        own = [needs.rows(node) for node in range(len(places))]
+        rules = Rules.of(places, own, [()] * len(places))
+        loads = loads_of(needs, rules, Options())
+        begun = time.monotonic()
+        found = exact.solve(needs, loads, rules)
+        seconds.append(time.monotonic() - begun)
+        if found is None:
+            continue
+        count = len(BestFit(needs, loads, rules, 0).pack().drained)
+        drained += count
+        best += max(len(found.drained), count)
+        gap += found.most - max(len(found.drained), count)
+    name = "placement.small"
+    return [
+        Row(f"{name}.heuristic_share", drained / max(best, 1), "ratio", "higher", 0.9, runs=seeds),
+        Row(f"{name}.not_proven", gap / max(best, 1), "ratio", runs=seeds),
+        Row(f"{name}.program_s", median(seconds), "s", runs=seeds, spread=_spread(seconds)),
+    ]
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float]:
+    return (min(values), max(values))
+
+
+def _answer(seed: int, nodes: int, tenants: int, capacity_iops: float) -> tuple[float, float]:
+    """Processor seconds that the whole answer takes, and the share of memory left unused."""
+    fleet = fleet_of(seed, nodes, tenants, capacity_iops)
+    begun = time.process_time()
+    found = consolidate(fleet, EVERYBODY, Config())
+    seconds = time.process_time() - begun
+    gone = {drain.node for drain in found.drains}
+    left = sum(one.node.budget_bytes for one in fleet if one.node.name not in gone)
+    return seconds, 1 - sum(row.least_bytes for row in found.tenants) / left
+
+
+def large(nodes: int, tenants: int, seeds: int) -> list[Row]:
+    """What a large fleet takes with busy devices, and what is left unused where memory decides."""
+    busy = [_answer(seed, nodes, tenants, 20_000.0) for seed in range(seeds)]
+    idle = [_answer(seed, nodes, tenants, 1e12) for seed in range(seeds)]
+    seconds = [one[0] for one in (*busy, *idle)]
+    name = f"placement.{nodes}x{tenants}"
+    return [
+        *Row.worst_of(f"{name}.cpu_s", seconds, "s", goal=SECONDS_MAX),
+        Row.of_runs(f"{name}.memory_unused", [one[1] for one in idle], "ratio", goal=0.1),
+    ]
+
+
+def main() -> int:
+    """0 when all was measured."""
+    parser = argparse.ArgumentParser(prog="run", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small; written to build/")
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+    arguments = parser.parse_args()
+    quick = arguments.quick
+    out = ROOT / "build" / "placement" / "quick" if quick else EXPERIMENT
+    out.mkdir(parents=True, exist_ok=True)
+    rows = [*small(4 if quick else 40), *large(100 if quick else 1000, 20, 1 if quick else 3)]
+    origin = {"command": COMMAND, "commit": commit(), "machine": machine()}
+    results = merge(out / "results.json", rows, origin, lambda _: True)
+    table.write(out / "table.md", HEAD, results)
+    if arguments.json:
+        print(json.dumps([asdict(row) for row in rows]))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
