@@ -90,6 +90,7 @@ def test_a_cgroup_that_nobody_named_is_left_alone() -> None:
         ('affinity = "ssd"', "affinity", "an array"),
         ('affinity = ["a", "a"]', "affinity", "each once"),
         ("anti_affinity = [1]", "anti_affinity", "1 to 16 paths of cgroups"),
+        ('anti_affinity = ["pod:a/b"]', "anti_affinity", "paths of cgroups"),
         ("movable = 1", "movable", "true or false"),
         ('tasks = "db"', "tasks", "array of 1 to 16"),
         ('tasks = ["a", "a"]', "tasks", "each once"),

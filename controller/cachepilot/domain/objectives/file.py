@@ -114,6 +114,8 @@ def _globs(of_paths: bool) -> Reader:
     def read(value: object) -> tuple[str, ...]:
         given = value if isinstance(value, list) else []
         names = [name for name in given if isinstance(name, str) and is_plain(name)]
+        if of_paths:
+            names = [name for name in names if workload_pattern(cgroup_pattern(name)) is None]
         if not 0 < len(names) <= GLOBS_MAX or len(set(names)) < len(given):
             what = "paths of cgroups" if of_paths else "names or labels of nodes"
             allowed = f"an array of 1 to {GLOBS_MAX} {what}, or globs, each once"
