@@ -35,6 +35,10 @@ pub struct SimulationConfig {
     pub reclaim_bytes_per_second: u64,
     /// The device that the tenants share.
     pub device: DeviceConfig,
+    /// A folder of tenants beside those below, relative to the file that says so. Each `*.toml` in
+    /// it is one, with the keys of `[[tenant]]` but `start_s` and `stop_s`: it starts when the file
+    /// appears and stops when the file goes away, by a look once per second of node time.
+    pub tenants_dir: Option<PathBuf>,
     /// The tenants.
     #[serde(rename = "tenant")]
     pub tenants: Vec<TenantConfig>,
@@ -49,6 +53,7 @@ impl Default for SimulationConfig {
             seed: 0,
             reclaim_bytes_per_second: 256 << 20,
             device: DeviceConfig::default(),
+            tenants_dir: None,
             tenants: Vec::new(),
         }
     }
@@ -212,6 +217,7 @@ impl SimulationConfig {
             }
             return Self::load(&folder.join(file));
         }
+        self.tenants_dir = self.tenants_dir.map(|path| folder.join(path));
         let phases = self.tenants.iter_mut().flat_map(|t| &mut t.phases);
         phases.for_each(|phase| phase.source.resolve(folder));
         self.check().map_err(|message| config_error(config_path, &message))?;
@@ -228,7 +234,7 @@ impl SimulationConfig {
 }
 
 impl SourceConfig {
-    fn resolve(&mut self, folder: &Path) {
+    pub(super) fn resolve(&mut self, folder: &Path) {
         match self {
             Self::Trace { path, .. } => *path = folder.join(&*path),
             Self::Mix { first, second, .. } => {

@@ -3,8 +3,10 @@
 //! Events at the same time happen in the order in which they were made.
 
 use super::config::{SimulationConfig, TenantConfig};
+use super::definitions::{Definitions, Wanted};
 use super::device::Device;
 use super::tenant::{Common, Tenant};
+use super::validate::MAX_TENANTS;
 use super::workload::Abandoned;
 use crate::curves::CurvesConfig;
 use crate::error::Result;
@@ -16,6 +18,8 @@ use std::collections::binary_heap::PeekMut;
 /// Between two steps of limits on their way down.
 const STEP_NS: u64 = 10_000_000;
 const STEPS_PER_SECOND: u64 = 1_000_000_000 / STEP_NS;
+/// Between two looks at the folder of tenants.
+const LOOK_NS: u64 = 1_000_000_000;
 
 /// An operation's turn; ordered by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,9 +30,13 @@ struct Turn {
     operation: u32,
 }
 
-/// One tenant of the configuration.
+/// One tenant of the configuration or of the folder.
 struct Slot {
     config: TenantConfig,
+    /// The file of the folder that defines it.
+    file: Option<String>,
+    /// Turns that are still to come of it.
+    turns: usize,
     start_ns: u64,
     stop_ns: u64,
     seed: u64,
@@ -45,14 +53,17 @@ enum Stage {
 pub(super) struct Engine {
     pub(super) now_ns: u64,
     pub(super) device: Device,
-    pub(super) failures: u64,
+    failures: u64,
     budget_bytes: u64,
     step_bytes: u64,
     curves: CurvesConfig,
     slots: Vec<Slot>,
+    definitions: Option<Definitions>,
     turns: BinaryHeap<Reverse<Turn>>,
     sequence: u64,
+    seed: u64,
     next_step_ns: u64,
+    next_look_ns: u64,
     next_id: u64,
 }
 
@@ -62,10 +73,16 @@ impl Engine {
     pub(super) fn new(config: &SimulationConfig, curves: CurvesConfig) -> Result<Self> {
         let slot = |(i, tenant): (usize, &TenantConfig)| Slot {
             config: tenant.clone(),
+            file: None,
+            turns: 0,
             start_ns: nanoseconds(tenant.start_s),
             stop_ns: tenant.stop_s.map_or(u64::MAX, nanoseconds),
             seed: page_hash(config.seed ^ page_hash(i as u64)),
             stage: Stage::Awaited,
+        };
+        let definitions = match &config.tenants_dir {
+            Some(folder) => Some(Definitions::new(folder, config.budget_bytes)?),
+            None => None,
         };
         let mut engine = Self {
             now_ns: 0,
@@ -75,8 +92,11 @@ impl Engine {
             step_bytes: config.reclaim_bytes_per_second / STEPS_PER_SECOND,
             curves,
             slots: config.tenants.iter().enumerate().map(slot).collect(),
+            next_look_ns: if definitions.is_some() { LOOK_NS } else { u64::MAX },
+            definitions,
             turns: BinaryHeap::new(),
             sequence: 0,
+            seed: config.seed,
             next_step_ns: STEP_NS,
             next_id: 1,
         };
@@ -84,6 +104,7 @@ impl Engine {
             engine.make(slot, 0)?;
         }
         engine.come_and_go()?;
+        engine.look_at_folder();
         Ok(engine)
     }
 
@@ -95,11 +116,22 @@ impl Engine {
         })
     }
 
+    /// Tenants that stopped by themselves, and definitions that were refused.
+    pub(super) fn failures(&self) -> u64 {
+        self.failures + self.definitions.as_ref().map_or(0, |found| found.failures)
+    }
+
+    /// Places for tenants, those that are free too.
+    #[cfg(test)]
+    pub(super) fn places(&self) -> usize {
+        self.slots.len()
+    }
+
     /// Lets node time pass until `target_ns`, and everything happen that happens until then.
     pub(super) fn run_until(&mut self, target_ns: u64) -> Result<()> {
         while self.now_ns < target_ns {
             let change_ns = self.next_change_ns();
-            let until_ns = target_ns.min(self.next_step_ns).min(change_ns);
+            let until_ns = target_ns.min(self.next_step_ns).min(self.next_look_ns).min(change_ns);
             self.run_turns(until_ns);
             self.now_ns = until_ns;
             if until_ns == self.next_step_ns {
@@ -109,6 +141,10 @@ impl Engine {
             }
             if until_ns == change_ns {
                 self.come_and_go()?;
+            }
+            if until_ns == self.next_look_ns {
+                self.next_look_ns += LOOK_NS;
+                self.look_at_folder();
             }
         }
         Ok(())
@@ -130,6 +166,7 @@ impl Engine {
                 }
                 None => {
                     PeekMut::pop(top);
+                    slot.turns -= 1;
                 }
             }
         }
@@ -158,19 +195,84 @@ impl Engine {
             let slot = &self.slots[i];
             if matches!(slot.stage, Stage::Awaited) && slot.start_ns <= self.now_ns {
                 let tenant = self.make(slot, self.next_id)?;
-                self.next_id += 1;
-                for (operation, at_ns) in tenant.workload.first_turns(self.now_ns).enumerate() {
-                    self.sequence += 1;
-                    self.turns.push(Reverse(Turn {
-                        at_ns,
-                        sequence: self.sequence,
-                        tenant: i as u32,
-                        operation: operation as u32,
-                    }));
-                }
-                self.slots[i].stage = Stage::Here(Box::new(tenant));
+                self.begin(i, tenant);
             }
         }
+        Ok(())
+    }
+
+    /// The tenant of a slot is there from now on.
+    fn begin(&mut self, i: usize, tenant: Tenant) {
+        self.next_id += 1;
+        for (operation, at_ns) in tenant.workload.first_turns(self.now_ns).enumerate() {
+            self.sequence += 1;
+            self.slots[i].turns += 1;
+            self.turns.push(Reverse(Turn {
+                at_ns,
+                sequence: self.sequence,
+                tenant: i as u32,
+                operation: operation as u32,
+            }));
+        }
+        self.slots[i].stage = Stage::Here(Box::new(tenant));
+    }
+
+    /// Lets the tenants of the folder come and go.
+    fn look_at_folder(&mut self) {
+        let Some(mut definitions) = self.definitions.take() else { return };
+        let look = definitions.look();
+        look.gone.iter().for_each(|file| self.end(file));
+        for wanted in look.wanted {
+            match self.admit(&wanted) {
+                Ok(()) => definitions.started(wanted),
+                Err(message) => definitions.refused(&wanted.file, message),
+            }
+        }
+        self.definitions = Some(definitions);
+    }
+
+    /// The tenant of a file stops.
+    fn end(&mut self, file: &str) {
+        for slot in &mut self.slots {
+            if slot.file.as_deref() == Some(file)
+                && let Stage::Here(tenant) = &slot.stage
+            {
+                slot.stage = Stage::Gone(tenant.workload.abandon());
+            }
+        }
+    }
+
+    /// Starts the tenant of a file, in place of the one that the file defined before. That one
+    /// goes on when this one cannot start.
+    fn admit(&mut self, wanted: &Wanted) -> std::result::Result<(), String> {
+        let (config, file) = (&wanted.config, Some(wanted.file.as_str()));
+        let is_other =
+            |slot: &&Slot| !matches!(slot.stage, Stage::Gone(_)) && slot.file.as_deref() != file;
+        if self.slots.iter().filter(is_other).any(|slot| slot.config.cgroup == config.cgroup) {
+            return Err(format!("cgroup: {}: another tenant has it", config.cgroup));
+        }
+        if self.slots.iter().filter(is_other).count() >= MAX_TENANTS {
+            return Err(format!("number of tenants: more than {MAX_TENANTS}"));
+        }
+        let slot = Slot {
+            config: config.clone(),
+            file: Some(wanted.file.clone()),
+            turns: 0,
+            start_ns: self.now_ns,
+            stop_ns: u64::MAX,
+            seed: page_hash(self.seed ^ of_name(&config.cgroup)),
+            stage: Stage::Awaited,
+        };
+        let tenant = self.make(&slot, self.next_id).map_err(|e| e.to_string())?;
+        self.end(&wanted.file);
+        let is_free = |slot: &Slot| matches!(slot.stage, Stage::Gone(_)) && slot.turns == 0;
+        let i = self.slots.iter().position(is_free).unwrap_or(self.slots.len());
+        if i == self.slots.len() {
+            self.slots.push(slot);
+        } else {
+            self.slots[i] = slot;
+        }
+        self.begin(i, tenant);
         Ok(())
     }
 
@@ -208,6 +310,11 @@ fn take_turn(
         }
         Stage::Awaited => None,
     }
+}
+
+/// A number that is the same wherever a tenant of this name runs.
+fn of_name(cgroup: &str) -> u64 {
+    cgroup.bytes().fold(0, |hash, byte| page_hash(hash ^ u64::from(byte)))
 }
 
 fn nanoseconds(seconds: f64) -> u64 {

@@ -17,6 +17,7 @@ mod cache;
 mod clock;
 mod config;
 mod counters;
+mod definitions;
 mod device;
 mod engine;
 mod learning;
@@ -175,7 +176,7 @@ impl Node for SimulatedNode {
             loss: wire::Loss {
                 dropped_events_total: self.engine.tenants().map(lost).sum(),
                 untracked_tenants_total: 0,
-                failed_reads_total: self.engine.failures,
+                failed_reads_total: self.engine.failures(),
             },
             conditions: Vec::new(),
         })

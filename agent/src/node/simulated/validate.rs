@@ -11,7 +11,7 @@ type Checked = Result<(), String>;
 
 /// Most memory of a node: what the largest simulated cache may hold.
 const MAX_BYTES: u64 = MAX_CAPACITY_PAGES * PAGE_BYTES;
-const MAX_TENANTS: usize = 4096;
+pub(super) const MAX_TENANTS: usize = 4096;
 const MAX_PHASES: usize = 1000;
 const MAX_SECONDS: f64 = 1e8;
 const MAX_PAGES: u64 = 1 << 40;
@@ -25,7 +25,8 @@ pub(super) fn check(config: &SimulationConfig) -> Checked {
     range("device.read_us", config.device.read_us, 0.1..=1e7)?;
     range("device.parallelism", config.device.parallelism, 1..=65_536)?;
     range("device.iops", config.device.iops, 1..=10_000_000)?;
-    range("number of tenants", config.tenants.len(), 1..=MAX_TENANTS)?;
+    let least_tenants = usize::from(config.tenants_dir.is_none());
+    range("number of tenants", config.tenants.len(), least_tenants..=MAX_TENANTS)?;
     for (i, tenant) in config.tenants.iter().enumerate() {
         let name = |message| format!("tenant {:?}: {message}", tenant.cgroup);
         check_tenant(tenant, config.budget_bytes).map_err(name)?;
@@ -34,7 +35,7 @@ pub(super) fn check(config: &SimulationConfig) -> Checked {
     Ok(())
 }
 
-fn check_tenant(tenant: &TenantConfig, budget_bytes: u64) -> Checked {
+pub(super) fn check_tenant(tenant: &TenantConfig, budget_bytes: u64) -> Checked {
     check_cgroup(&tenant.cgroup)?;
     range("concurrency", tenant.concurrency, 1..=100_000)?;
     range("accesses_per_op", tenant.accesses_per_op, 1..=1_000_000)?;

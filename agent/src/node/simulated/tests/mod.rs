@@ -3,6 +3,7 @@
 
 mod actions;
 mod config;
+mod folder;
 mod pace;
 mod queueing;
 mod tasks;
