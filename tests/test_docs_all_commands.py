@@ -77,6 +77,10 @@ NOT_RUN = {
     "takes minutes: its --quick form or its options are tried in tests/test_experiments_docs.py": (
         r"experiments/\w+/(run|measure|where)\b.*",
     ),
+    "moves tenants between nodes, which tests/test_moving.py does": (
+        r"cachepilot consolidate --(apply|rollout|stop)\b.*",
+        r"make run CONSOLIDATE=1",
+    ),
     "takes minutes in a virtual machine, as experiments there do": (r"make run NODE=vm",),
 }
 

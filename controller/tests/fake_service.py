@@ -7,6 +7,7 @@ moving limits and policies as asked.
 
 from dataclasses import dataclass, field, replace
 
+from fake_moving import FakeMoving
 from fake_orders import RECOMMENDATION, FakeOrders, require_accepted
 from fake_past import FakePast
 
@@ -218,6 +219,7 @@ class FakeService(FakeOrders):
     all_tenants: list[TenantView] = field(default_factory=tenants)
     changes: Changes = field(default_factory=Changes)
     past: FakePast = field(default_factory=FakePast)
+    moving: FakeMoving = field(default_factory=FakeMoving)
 
     def store_problem(self) -> str:
         return ""

@@ -44,6 +44,7 @@ def test_the_example_holds_the_defaults() -> None:
         ("[consolidation]\nlabels = 1", "[consolidation]: labels: must be", "a table"),
         ("[consolidation.labels]\nn = 'a'", "[consolidation]: labels: n: 'a'", "an array"),
         ("[consolidation.cpus]\nn = 0", "[consolidation]: cpus: n: 0", "0.001 to 10000"),
+        ('[consolidation]\nfolder = "none"', "[consolidation]: folder: none", "one per node"),
         ("decide = 1", "decide: must be a table", "[decide]"),
         ('[access]\nadmin_tokens = "a"', "[access]: unknown key 'admin_tokens'", "operator_tokens"),
         ('[access]\nviewer_tokens = "no.txt"', "[access]: viewer_tokens: no.txt is not", "tokens"),

@@ -92,6 +92,10 @@ class Children:
                 how = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
                 raise ChildError(f"{child.name}: ended with {how}; its log ends\n{child.tail()}")
 
+    def forget(self, child: Child) -> None:
+        """A child that has ended as it should; it is not missed."""
+        self._started.remove(child)
+
     def stop(self) -> None:
         """Ends all children, the last first: by SIGTERM, by SIGKILL after a grace."""
         running = [child.process for child in reversed(self._started)]

@@ -4,6 +4,7 @@
 from dataclasses import replace
 
 from cachepilot.api.looking_back import LookingBack
+from cachepilot.api.moving.consolidating import Consolidating
 from cachepilot.api.ordering import Orders, with_objective
 from cachepilot.api.service import UnknownError, some
 from cachepilot.api.shapes.detail import TenantDetail
@@ -25,6 +26,7 @@ from cachepilot.domain.recorded import RecordedDecision
 from cachepilot.domain.what_if import WhatIf as Question
 from cachepilot.errors import InputError
 from cachepilot.fleet.fleet import Fleet
+from cachepilot.fleet.moving.mover import Mover
 from cachepilot.node.shown.changes import Changes
 from cachepilot.node.shown.in_force import changed, is_in_force, why_not
 from cachepilot.node.shown.report import Report
@@ -44,8 +46,10 @@ def _where(cgroup: str, node: str | None) -> str:
 class ControlService:
     """Answers from what the last cycles published and from the store."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: Fleet, mover: Mover | None = None) -> None:
         self._fleet = fleet
+        mover = Mover(fleet, None) if mover is None else mover
+        self.moving = Consolidating(mover, self.consolidation)
         self.past = LookingBack(fleet)
         self._orders = Orders(fleet)
         self._made: dict[str, tuple[Report, str, list[TenantView]]] = {}

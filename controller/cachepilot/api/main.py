@@ -28,6 +28,8 @@ from cachepilot.fleet.access import Access
 from cachepilot.fleet.config import ControllerConfig, Tls, split_address
 from cachepilot.fleet.default_config import configured
 from cachepilot.fleet.fleet import Fleet
+from cachepilot.fleet.moving.folder import FolderProvider
+from cachepilot.fleet.moving.mover import Mover
 from cachepilot.fleet.scrape import Scraper
 from cachepilot.fleet.server import FleetServer
 from cachepilot.fleet.silence import SilenceWatch
@@ -73,7 +75,9 @@ class Controller:
             self.fleet = Fleet(config, self.store, self._scraper)
         except StoreFailedError as error:
             raise StoreError(str(error)) from None
-        self.service = ControlService(self.fleet)
+        folder = config.consolidation_folder
+        self.mover = Mover(self.fleet, None if folder is None else FolderProvider(folder))
+        self.service = ControlService(self.fleet, self.mover)
         self.server = FleetServer(self.fleet, config)
         self._silence = SilenceWatch(self.fleet, interval_s)
         self._tasks: list[asyncio.Task[None]] = []
@@ -89,6 +93,7 @@ class Controller:
             asyncio.create_task(self._prune()),
             asyncio.create_task(self._silence.run()),
             asyncio.create_task(self._tell_refusals()),
+            asyncio.create_task(self._move()),
         ]
 
     async def stop(self) -> None:
@@ -99,6 +104,15 @@ class Controller:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.fleet.refusals.flush()
         self.store.close()
+
+    async def _move(self) -> None:
+        while True:
+            await asyncio.sleep(self.config.interval_ms / 1000)
+            try:
+                await asyncio.to_thread(self.mover.tick)
+            except Exception:
+                # What is wrong with one step must not end those that undo it.
+                LOG.exception("consolidation: a step failed, and is tried again")
 
     async def _tell_refusals(self) -> None:
         while True:

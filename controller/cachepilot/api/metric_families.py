@@ -116,6 +116,22 @@ FAMILIES: tuple[Described, ...] = (
         "Sampled accesses that were lost since the agent started.",
     ),
     Described(
+        "cachepilot_rollout_running",
+        "gauge",
+        (),
+        "1 while a consolidation is carried out, 0 once it is over; none before the first.",
+    ),
+    Described(
+        "cachepilot_rollout_moves",
+        "gauge",
+        ("state",),
+        "Moves of the last rollout by their state: waiting, moving, warming, kept, returning, "
+        "returned or failed.",
+    ),
+    Described(
+        "cachepilot_rollout_nodes_emptied", "gauge", (), "Nodes that the last rollout emptied."
+    ),
+    Described(
         "cachepilot_store_failing", "gauge", (), "1 while the store cannot be read or written."
     ),
     Described("cachepilot_build_info", "gauge", ("version",), "Always 1."),
@@ -169,7 +185,8 @@ CONTROL_LOOP = (
         "cachepilot_store_quarantined_total",
         "counter",
         ("kind",),
-        "Stored entries that could not be read, kept aside: objective, pin, node, hello or change.",
+        "Stored entries that could not be read, kept aside: objective, pin, node, hello, change or "
+        "rollout.",
     ),
 )
 """What the control loop and the store count of themselves, in the process's registry."""

@@ -12,6 +12,7 @@ from cachepilot import _models
 from cachepilot.api.metric_families import FAMILIES, Family
 from cachepilot.api.service import Service
 from cachepilot.api.shapes.views import NodeView, SloView, TenantView
+from cachepilot.domain.moving import MoveState, RolloutState
 from cachepilot.domain.past.comparison import TenantComparison, Verdict, summed
 
 EVENTS = (
@@ -121,6 +122,16 @@ class ServiceCollector(Collector):
         """Names without values, so that registering asks nothing of the service."""
         return [described.family() for described in FAMILIES]
 
+    def _rollout_samples(self) -> Iterator[Sample]:
+        found = self._service.moving.rollout()
+        if found is None:
+            return
+        yield "cachepilot_rollout_running", (), found.state is RolloutState.RUNNING
+        yield "cachepilot_rollout_nodes_emptied", (), len(found.emptied)
+        counts = Counter(one.state for one in found.moves)
+        for state in MoveState:
+            yield "cachepilot_rollout_moves", (state,), counts[state]
+
     def _samples(self) -> Iterator[Sample]:
         yield "cachepilot_build_info", (_models.version(),), 1
         yield "cachepilot_store_failing", (), bool(self._service.store_problem())
@@ -131,6 +142,7 @@ class ServiceCollector(Collector):
         for tenant in tenants:
             yield from _tenant_samples(tenant)
         yield from _compared_samples(self._service.past.compared())
+        yield from self._rollout_samples()
 
     def collect(self) -> Iterable[Metric]:
         """All families, those without a sample too."""

@@ -14,6 +14,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.security import HTTPBearer
 
 from cachepilot.api.fleet_view import PAGE_MAX, FleetView, Only, Order, fleet_view, select
+from cachepilot.api.moving.moving_routes import add_moving
 from cachepilot.api.past_routes import add_past
 from cachepilot.api.service import Service
 from cachepilot.api.serving.access import ROLE_KEY
@@ -268,5 +269,6 @@ def router(
     _add_objectives(routes, service)
     _add_pins(routes, service)
     _add_planning(routes, service, consolidated)
+    add_moving(routes, service.moving)
     add_past(routes, service)
     return routes

@@ -3,6 +3,7 @@
 
 from typing import Protocol
 
+from cachepilot.api.moving.moving import Moving
 from cachepilot.api.shapes.changes import ChangeDetail, ChangeView
 from cachepilot.api.shapes.comparison import Comparison
 from cachepilot.api.shapes.detail import TenantDetail
@@ -85,6 +86,10 @@ class Service(Protocol):
     @property
     def past(self) -> Past:
         """What was changed, by whom, and what came of it."""
+
+    @property
+    def moving(self) -> Moving:
+        """Consolidations that are carried out."""
 
     def store_problem(self) -> str:
         """Why what is asked and decided cannot be stored now; empty when it can."""

@@ -23,6 +23,7 @@ Section = TypeVar("Section", PlannerConfig, DecideConfig)
 TOP = ("listen", "http", "store", "objectives", "interval_ms", "lease_ms", "change_ttl_ms")
 SECTIONS = ("tls", "access", "planner", "decide", "history", "consolidation")
 ACCESS = ("viewer_tokens", "operator_tokens")
+CONSOLIDATION = ("spare_nodes", "labels", "cpus", "folder")
 TLS = ("certificate", "key", "client_ca")
 INTERVAL_MS = (10, 60_000)
 LEASE_MS_MAX = 86_400_000
@@ -57,6 +58,8 @@ class ControllerConfig(NodeConfig):
     objectives: Path | None = None
     keep_days: float = 14.0
     placement: Placement = field(default_factory=Placement)
+    consolidation_folder: Path | None = None
+    """A folder per node with the definitions of its workloads; see `fleet.moving.folder`."""
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -180,7 +183,7 @@ def _access(table: Mapping[str, Any], folder: Path, where: str) -> TokenFiles | 
 
 def _placement(table: Mapping[str, Any], where: str) -> Placement:
     """Where tenants may go when nodes are consolidated."""
-    reader = _Reader(where, table, ("spare_nodes", "labels", "cpus"))
+    reader = _Reader(where, table, CONSOLIDATION)
     labels = table.get("labels", {})
     if not isinstance(labels, dict):
         raise ConfigError(f"{where}: labels: must be a table, written [consolidation.labels]")
@@ -195,6 +198,14 @@ def _placement(table: Mapping[str, Any], where: str) -> Placement:
         labels={node: tuple(names) for node, names in labels.items()},
         cpus={node: counts.number(node, 0, *CPUS, whole=False) for node in cpus},
     )
+
+
+def _folder(table: Mapping[str, Any], folder: Path, where: str) -> Path | None:
+    """Where the definitions of workloads are, by which they are moved."""
+    found = _Reader(where, table, CONSOLIDATION).path("folder", folder)
+    if found is not None and not found.is_dir():
+        raise ConfigError(f"{where}: folder: {found} is not a folder (allowed: one per node in it)")
+    return found
 
 
 def _addresses(top: _Reader, tls: Tls | None, access: TokenFiles | None) -> dict[str, str]:
@@ -242,6 +253,9 @@ def parse_config(text: str, name: str, folder: Path = Path()) -> ControllerConfi
         keep_days=history.number("keep_days", 14.0, *KEEP_DAYS, whole=False),
         least_share=least_share,
         placement=_placement(_table(document, "consolidation", name), f"{name}: [consolidation]"),
+        consolidation_folder=_folder(
+            _table(document, "consolidation", name), folder, f"{name}: [consolidation]"
+        ),
     )
 
 

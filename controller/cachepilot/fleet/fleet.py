@@ -174,22 +174,26 @@ class Fleet:
         """Replaces the objectives by what `change` makes of them; stored before this returns."""
         self.state(change, ())
 
-    def set_pin(self, pin: Pin) -> None:
+    def set_pin(self, pin: Pin, can_undo: bool = True) -> None:
         """Adds a pin, or adds to that of the same cgroup and node; stored before this returns.
 
         One for good replaces one that ends, also those on single nodes when it is for all nodes:
         they would hide it. InputError for one that ends beside one for good, which it would end.
+        What the controller pins by itself is nothing that a person can undo.
         """
-        self.state(None, (pin,))
+        self.state(None, (pin,), can_undo)
 
     def state(
-        self, change: Callable[[Objectives], Objectives] | None, pins: Iterable[Pin]
+        self,
+        change: Callable[[Objectives], Objectives] | None,
+        pins: Iterable[Pin],
+        can_undo: bool = True,
     ) -> Before | None:
         """Changes objectives and adds pins, all of it or nothing; see `set_pin`.
 
         What was stated before; None where nothing is other than it was.
         """
-        with self._lock, self._audited() as kept:
+        with self._lock, self._audited(can_undo) as kept:
             if change is not None:
                 changed = change(self._asked.objectives)
                 self.store.set_objectives(changed)
@@ -242,9 +246,9 @@ class Fleet:
             self._take_pins()
         self.changes.tell(Topic.ASKED)
 
-    def delete_pin(self, cgroup: str, node: str | None) -> bool:
+    def delete_pin(self, cgroup: str, node: str | None, can_undo: bool = True) -> bool:
         """Removes a pin; False when there was none."""
-        with self._lock, self._audited():
+        with self._lock, self._audited(can_undo):
             removed = self.store.delete_pin(cgroup, node)
             self._take_pins()
         self.changes.tell(Topic.ASKED)

@@ -13,7 +13,8 @@ KEPT_MAX = 1000
 """Entries that are kept aside; the oldest is dropped."""
 QUARANTINED = Counter(
     "cachepilot_store_quarantined",
-    "Stored entries that could not be read, kept aside: objective, pin, node, hello or change.",
+    "Stored entries that could not be read, kept aside: objective, pin, node, hello, change or "
+    "rollout.",
     ("kind",),
 )
 _ADD = "INSERT INTO quarantine (stored_s, kind, entry, why) VALUES (?, ?, ?, ?)"

@@ -89,6 +89,7 @@ CREATE TABLE IF NOT EXISTS slo_totals (
 CREATE TABLE IF NOT EXISTS decision_totals (
   node TEXT NOT NULL, cgroup TEXT NOT NULL, event TEXT NOT NULL, count INTEGER NOT NULL,
   PRIMARY KEY (node, cgroup, event));
+CREATE TABLE IF NOT EXISTS rollouts (id INTEGER PRIMARY KEY, document TEXT NOT NULL);
 """
 OF_NODES = (
     "heard", "guard_tenants", "decisions", "records", "slo_windows", "slo_totals",

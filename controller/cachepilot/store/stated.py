@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators state, as it is stored: objectives and pins."""
+"""What operators state and order, as it is stored: objectives, pins, and rollouts."""
 
 import json
 from dataclasses import asdict
 from typing import Any
 
-from cachepilot.domain.json_values import UNREADABLE
+from cachepilot.domain.json_values import UNREADABLE, decode, encode
+from cachepilot.domain.moving import Rollout
 from cachepilot.domain.objectives.as_json import (
     objectives_from_json,
     objectives_to_json,
@@ -18,6 +19,8 @@ from cachepilot.store.quarantine import Quarantine
 
 CHANGES_MAX = 100
 """So many of the last changes can be undone."""
+ROLLOUTS_MAX = 20
+"""So many of the last rollouts are kept."""
 _SET_OBJECTIVES = "INSERT OR REPLACE INTO meta VALUES ('objectives', ?)"
 # As bytes: what is no text would fail the whole query.
 _PINS = """
@@ -147,3 +150,31 @@ def _before(change: int, stored_s: float, what: bytes, objectives: bytes, pins: 
     stated = objectives_from_json(objectives.decode(), "store")
     told = tuple(Pin(**one) for one in json.loads(pins))
     return Before(change, stored_s, what.decode(), stated, told)
+
+
+class Rollouts(Quarantine):
+    """Each call is one transaction."""
+
+    def save_rollout(self, rollout: Rollout) -> None:
+        """Adds a rollout, or replaces that of the same id."""
+        with self._transaction() as db:
+            values = (rollout.id, encode(rollout))
+            db.execute("INSERT OR REPLACE INTO rollouts (id, document) VALUES (?, ?)", values)
+            db.execute("DELETE FROM rollouts WHERE id <= ?", (rollout.id - ROLLOUTS_MAX,))
+
+    def last_rollout(self) -> Rollout | None:
+        """The newest rollout; None without one. What cannot be read is kept aside."""
+        rows = self._rows(
+            "SELECT id, CAST(document AS BLOB) FROM rollouts ORDER BY id DESC LIMIT 1"
+        )
+        if not rows:
+            return None
+        number, document = rows[0]
+        try:
+            found: Rollout = decode(Rollout, json.loads(document))
+            return found
+        except UNREADABLE as error:
+            with self._transaction() as db:
+                self._set_aside(db, "rollout", document, error)
+                db.execute("DELETE FROM rollouts WHERE id = ?", (number,))
+            return None

@@ -20,11 +20,13 @@ from cachepilot.store.failures import StoreError, StoreFailedError
 from cachepilot.store.history import History
 from cachepilot.store.journal import Journal
 from cachepilot.store.series import SeriesStore
-from cachepilot.store.stated import Stated, StatedBefore
+from cachepilot.store.stated import Rollouts, Stated, StatedBefore
 from cachepilot.store.totals import Totals
 
 
-class Store(Stated, StatedBefore, Journal, History, ChangeHistory, Baselines, SeriesStore, Totals):
+class Store(
+    Stated, StatedBefore, Journal, History, ChangeHistory, Baselines, SeriesStore, Totals, Rollouts
+):
     """One SQLite file; safe to call from any thread."""
 
     def __init__(

@@ -11,11 +11,14 @@ from rich.text import Text
 
 from cachepilot.api.shapes.questions import Consolidation, Drain, LeastMemory, Move
 from cachepilot.api.shapes.views import TenantView
+from cachepilot.cli.asking import completing
 from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import Controller, parsed
 from cachepilot.cli.exports.export import EXPORTS, ExportForm
+from cachepilot.cli.fleet import rollout
 from cachepilot.cli.terminal import formats, tables
 from cachepilot.cli.terminal.options import JsonOption
+from cachepilot.errors import InputError
 from cachepilot.sizes import PAGE_BYTES, human_bytes
 
 
@@ -108,6 +111,22 @@ def _export(remote: Controller, form: ExportForm) -> None:
 @asking
 def command(
     remote: Controller,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Move tenants now, node by node; asks first.")
+    ] = False,
+    node: Annotated[
+        str | None,
+        typer.Option(
+            "--node", metavar="NODE", help="Drain only this node.", autocompletion=completing.nodes
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    shown: Annotated[
+        bool, typer.Option("--rollout", help="Show what --apply did, measured.")
+    ] = False,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="Stop what --apply began; undo an unconfirmed move.")
+    ] = False,
     export: Annotated[
         ExportForm | None,
         typer.Option("--export", metavar="FORM", help="kubernetes, ansible or json; on stdout."),
@@ -115,9 +134,24 @@ def command(
     as_json: JsonOption = False,
 ) -> None:
     """Show the least memory per tenant for its SLOs, how many more fit, and drainable nodes."""
-    if export is not None:
+    if apply + shown + stop + (export is not None) > 1:
+        allowed = "allowed: one of them"
+        raise InputError(f"consolidate: --apply, --rollout, --stop, --export ({allowed})")
+    if (node is not None or yes) and not apply:
+        raise InputError("consolidate: --node and --yes (allowed: with --apply)")
+    if apply:
+        rollout.apply(remote, node, yes, as_json)
+    elif shown:
+        rollout.show(remote, as_json)
+    elif stop:
+        rollout.stop(remote, as_json)
+    elif export is not None:
         _export(remote, export)
-        return
+    else:
+        _show(remote, as_json)
+
+
+def _show(remote: Controller, as_json: bool) -> None:
     value = remote.call("GET", "consolidation")
     if as_json:
         tables.print_json(value)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The routes below /api/v1/consolidation that carry it out."""
+
+from asyncio import to_thread
+
+from fastapi import APIRouter
+
+from cachepilot.api.moving.moving import Moving
+from cachepilot.api.shapes.rollout import Consolidate, RolloutView
+
+
+def add_moving(routes: APIRouter, moving: Moving) -> None:
+    """Adds them over `moving`."""
+
+    @routes.post("/consolidation/apply", tags=["planning"])
+    async def begin(asked: Consolidate) -> RolloutView:
+        """Begins to drain nodes: the drains that are given, or what is planned now.
+
+        Refused with 409 while another rollout runs, and if a tenant is not on the node that it is
+        to leave.
+        """
+        return await to_thread(moving.begin, asked)
+
+    @routes.get("/consolidation/rollout", tags=["planning"])
+    async def rollout() -> RolloutView | None:
+        """The last rollout: its moves, with what was measured before and after each.
+
+        Null before the first.
+        """
+        return await to_thread(moving.rollout)
+
+    @routes.post("/consolidation/stop", tags=["planning"])
+    async def stop() -> RolloutView:
+        """Stops the rollout: a move that is not kept yet is undone.
+
+        Refused with 409 if none runs.
+        """
+        return await to_thread(moving.stop)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cachepilot consolidate --apply`, `--rollout` and `--stop`: a consolidation carried out."""
+
+import sys
+from collections.abc import Iterator
+
+import typer
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from cachepilot.api.shapes.questions import Consolidation, Drain
+from cachepilot.api.shapes.rollout import CheckView, MovedView, RolloutView
+from cachepilot.cli.asking.client import ConflictAtControllerError, Controller, parsed
+from cachepilot.cli.terminal import tables
+from cachepilot.domain.moving import KEEP
+from cachepilot.errors import InputError
+from cachepilot.readable import number
+from cachepilot.sizes import PAGE_BYTES, human_bytes
+
+
+def chosen(found: Consolidation, node: str | None) -> list[Drain]:
+    """The nodes that are to be drained; InputError where there is none."""
+    drains = [one for one in found.drains if node in (None, one.node)]
+    if not drains:
+        what = "no node" if node is None else f"--node {node}: it"
+        known = ", ".join(one.node for one in found.drains) or "none"
+        raise InputError(f"consolidate: {what} can be drained (allowed: {known})")
+    return drains
+
+
+def costs(drains: list[Drain]) -> Iterator[str]:
+    """What is going to happen, predicted: who moves, what that costs, and what it saves."""
+    for drain in drains:
+        cold = sum(one.cold_pages for one in drain.moves) * PAGE_BYTES
+        seconds = sum(one.cold_s for one in drain.moves)
+        yield (
+            f"{drain.node}: {len(drain.moves)} tenants move, which frees "
+            f"{human_bytes(drain.freed_bytes)}; {human_bytes(cold)} are read again, "
+            f"in {seconds:.3g} s (predicted)"
+        )
+        for move in drain.moves:
+            yield f"  {move.cgroup} goes to {move.to_node}"
+
+
+def apply(remote: Controller, node: str | None, yes: bool, as_json: bool) -> None:
+    """Begins a rollout, once a person has agreed to what it costs."""
+    drains = chosen(parsed(Consolidation, remote.call("GET", "consolidation")), node)
+    for line in costs(drains):
+        print(line, file=sys.stderr)
+    if not yes:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise ConflictAtControllerError(
+                "consolidate: nobody can be asked (allowed: with --yes)"
+            )
+        if not typer.confirm("Move these tenants now?", err=True):
+            raise ConflictAtControllerError("nothing was moved")
+    wanted = {"drains": [one.model_dump(mode="json") for one in drains]}
+    begun = remote.call("POST", "consolidation/apply", wanted)
+    if as_json:
+        tables.print_json(begun)
+        return
+    print(f"rollout {begun['id']} began; `cachepilot consolidate --rollout` shows it")
+
+
+def show(remote: Controller, as_json: bool) -> None:
+    """The last rollout, with what was measured of each move."""
+    value = remote.call("GET", "consolidation/rollout")
+    if as_json:
+        tables.print_json(value)
+        return
+    if value is None:
+        raise InputError("consolidate: no rollout was begun yet (allowed: after --apply)")
+    out = tables.console()
+    for part in parts(parsed(RolloutView, value)):
+        out.print(part)
+
+
+def stop(remote: Controller, as_json: bool) -> None:
+    """Stops the rollout that runs."""
+    value = remote.call("POST", "consolidation/stop")
+    if as_json:
+        tables.print_json(value)
+    else:
+        print(f"rollout {value['id']} stops; a move that is not kept yet is undone")
+
+
+def parts(found: RolloutView) -> Iterator[RenderableType]:
+    """A table of the moves, and how it stands."""
+    yield _table(found)
+    emptied = ", ".join(found.emptied) or "none"
+    yield Text(f"rollout {found.id}: {found.state}; nodes emptied: {emptied}", style="bold")
+    if found.why:
+        yield Text(found.why)
+
+
+def _table(found: RolloutView) -> Table:
+    table = tables.new_table("moves, measured")
+    tables.add_columns(table, ["tenant", "from", "to", "state"], "left")
+    tables.add_columns(table, ["before op/s", "after op/s", "predicted", "seconds"])
+    tables.add_columns(table, ["SLOs and what is kept"], "left")
+    for one in found.moves:
+        own = next((check for check in one.checks if check.cgroup == one.move.cgroup), None)
+        table.add_row(
+            one.move.cgroup,
+            one.move.from_node,
+            one.move.to_node,
+            str(one.state),
+            _ops(None if own is None else own.before_ops),
+            _ops(None if own is None else own.after_ops),
+            _ops(one.move.predicted_ops or None),
+            _seconds(one),
+            _judged(one.checks),
+        )
+    return table
+
+
+def _ops(value: float | None) -> str:
+    return "-" if value is None else number(value)
+
+
+def _seconds(one: MovedView) -> str:
+    if one.begun_s is None or one.ended_s is None:
+        return "-"
+    return f"{one.ended_s - one.begun_s:.1f}"
+
+
+def _judged(checks: list[CheckView]) -> str:
+    """In how many windows all that was measured was met; a `keep` is judged by its mean."""
+    slos = [one for one in checks if one.kind != KEEP]
+    kept = [one for one in checks if one.kind == KEEP]
+    told = []
+    if slos:
+        windows, met = sum(one.windows for one in slos), sum(one.met for one in slos)
+        told.append(f"{met} of {windows} windows met")
+    if kept:
+        told.append(f"{sum(one.verdict == 'met' for one in kept)} of {len(kept)} keep")
+    return ", ".join(told) or "-"

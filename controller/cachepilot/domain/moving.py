@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rollout of a consolidation: its moves in their order, and what was measured of each."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cachepilot.domain.consolidation import Move
+
+KEEP = "keep"
+"""The kind of a check of a tenant without an SLO: a share of what it did before."""
+
+
+class RolloutState(StrEnum):
+    """Where a rollout stands; all but the first are its end."""
+
+    RUNNING = "running"
+    DONE = "done"
+    STOPPED = "stopped"
+    TURNED_BACK = "turned back"
+    FAILED = "failed"
+
+
+class MoveState(StrEnum):
+    """Where a move stands; `returned` is one that was undone, `failed` one whose end is unknown."""
+
+    WAITING = "waiting"
+    MOVING = "moving"
+    WARMING = "warming"
+    KEPT = "kept"
+    RETURNING = "returning"
+    RETURNED = "returned"
+    FAILED = "failed"
+
+
+class Verdict(StrEnum):
+    """What is made of the windows of a check."""
+
+    OPEN = "open"
+    MET = "met"
+    MISSED = "missed"
+
+
+@dataclass(frozen=True)
+class Check:
+    """What is measured of one tenant around a move.
+
+    `kind` is that of an SLO, or `keep` where there is none; `target` is that of the SLO in its own
+    unit, or the operations/s to be kept. Throughputs are means in operations per second, before
+    the move and since the page cache is warm; None while they are not measured. `windows` and
+    `met` count since the page cache is warm. `evidence` is the log-likelihood ratio of them, or
+    the sum of squares of the throughputs of a `keep`.
+    """
+
+    cgroup: str
+    kind: str
+    target: float
+    before_ops: float | None = None
+    after_ops: float | None = None
+    windows: int = 0
+    met: int = 0
+    evidence: float = 0.0
+    verdict: Verdict = Verdict.OPEN
+
+
+@dataclass(frozen=True)
+class Before:
+    """What a tenant did before a move: the sum of its operations/s over windows.
+
+    `met` of them met every SLO that it has.
+    """
+
+    cgroup: str
+    ops: float = 0.0
+    windows: int = 0
+    met: int = 0
+
+    @property
+    def mean_ops(self) -> float | None:
+        """Operations per second; None where nothing was measured."""
+        return self.ops / self.windows if self.windows else None
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A move of a rollout. Times are the controller's, seconds since 1970; None: not yet.
+
+    `before` is what is measured until the order is given. `measured_s` is the time of the node's
+    last snapshot that was counted, `looks` how many were since the page cache is warm.
+    """
+
+    move: Move
+    drain: str
+    state: MoveState = MoveState.WAITING
+    before: tuple[Before, ...] = ()
+    checks: tuple[Check, ...] = ()
+    measured_s: float = 0.0
+    looks: int = 0
+    begun_s: float | None = None
+    arrived_s: float | None = None
+    warm_s: float | None = None
+    ended_s: float | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """Moves in their order. `at` is the present one; before it all are kept.
+
+    `why` says how it ended, or what holds it up now. Who began it is `by`.
+    """
+
+    id: int
+    begun_s: float
+    by: str
+    moves: tuple[Moved, ...]
+    state: RolloutState = RolloutState.RUNNING
+    at: int = 0
+    is_stopping: bool = False
+    since_s: float = 0.0
+    ended_s: float | None = None
+    why: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it is left to be done."""
+        return self.state is not RolloutState.RUNNING
+
+    @property
+    def present(self) -> Moved | None:
+        """The move that is under way or comes next."""
+        return self.moves[self.at] if self.at < len(self.moves) else None
+
+    @property
+    def emptied(self) -> list[str]:
+        """Nodes all of whose moves were kept."""
+        drains = dict.fromkeys(one.drain for one in self.moves)
+        left = {one.drain for one in self.moves if one.state is not MoveState.KEPT}
+        return [node for node in drains if node not in left]

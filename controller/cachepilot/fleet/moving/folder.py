@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workloads defined by files, a folder per node: `FOLDER/NODE/*.toml`, as of static pods.
+
+The simulated agent runs what is in its folder (`tenants_dir`). Any other that reads such a folder
+works as well: of a file only the key `cgroup` is read here, and its name is kept.
+"""
+
+import errno
+import os
+import tomllib
+from pathlib import Path
+
+from cachepilot.fleet.moving.provider import MoveError, NoRoomError
+
+SUFFIX = ".toml"
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class FolderProvider:
+    """Moves a definition by a rename, which happens as a whole or not at all.
+
+    Hence all folders must be on one file system.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def _of(self, node: str) -> Path:
+        if "/" in node or node.startswith("."):
+            raise MoveError(f"node {node}: cannot be the name of a folder in {self._folder}")
+        return self._folder / node
+
+    def _nodes(self) -> list[Path]:
+        try:
+            return sorted(
+                one
+                for one in self._folder.iterdir()
+                if one.is_dir() and not one.name.startswith(".")
+            )
+        except OSError as error:
+            raise MoveError(f"{self._folder}: cannot be read: {error.strerror}") from None
+
+    def _file(self, folder: Path, cgroup: str) -> Path | None:
+        """The definition of a workload in a folder."""
+        try:
+            paths = sorted(folder.glob(f"[!.]*{SUFFIX}"))
+        except OSError as error:
+            raise MoveError(f"{folder}: cannot be read: {error.strerror}") from None
+        for path in paths:
+            if _cgroup_of(path) == cgroup:
+                return path
+        return None
+
+    def where(self, cgroup: str) -> str | None:
+        """The node whose folder has the definition; see `Provider`."""
+        found = [one.name for one in self._nodes() if self._file(one, cgroup) is not None]
+        if len(found) > 1:
+            raise MoveError(f"{cgroup}: is defined on several nodes: {', '.join(found)}")
+        return found[0] if found else None
+
+    def move(self, cgroup: str, from_node: str, to_node: str) -> None:
+        """Renames the definition into the other node's folder; see `Provider`."""
+        home, target = self._of(from_node), self._of(to_node)
+        path = self._file(home, cgroup)
+        if path is None:
+            raise MoveError(f"{cgroup}: no file in {home} defines it")
+        if not target.is_dir():
+            raise MoveError(f"node {to_node}: there is no folder {target}")
+        goal = target / path.name
+        # A rename would replace it, and end whoever it defines.
+        if goal.exists():
+            raise MoveError(f"{goal}: is there already: a file's name must be of one workload")
+        try:
+            path.rename(goal)
+            for changed in (target, home):
+                _keep(changed)
+        except OSError as error:
+            raise _told(path, target, error) from None
+
+
+def _cgroup_of(path: Path) -> object:
+    """The workload that a file defines; None where it cannot be told, or is gone by now."""
+    try:
+        return tomllib.loads(path.read_text("utf-8")).get("cgroup")
+    except (OSError, ValueError):
+        return None
+
+
+def _keep(folder: Path) -> None:
+    """Makes the names in a folder outlast a loss of power."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _told(path: Path, target: Path, error: OSError) -> MoveError:
+    if error.errno == errno.EXDEV:
+        allowed = "allowed: folders of one file system"
+        return MoveError(f"{path}: {target} is on another file system ({allowed})")
+    message = f"{path}: cannot be moved to {target}: {error.strerror}"
+    return NoRoomError(message) if error.errno in FULL else MoveError(message)

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node as a rollout is shown it: made of what its last cycle published."""
+
+from collections.abc import Mapping
+
+from cachepilot.fleet.moving.observation import NodeSeen, SloSeen, TenantSeen
+from cachepilot.node.loop import NodeLoop
+from cachepilot.node.shown.readings import measured
+from cachepilot.node.shown.report import Report
+from cachepilot.node.shown.slo_windows import is_met, slo_targets
+from cachepilot.sense.collect import Seen
+from cachepilot.sense.filling import ROOM_BYTES, ROOM_SHARE
+
+NO_SESSION = "its agent has no session"
+
+
+def node_seen(name: str, loops: Mapping[str, NodeLoop]) -> NodeSeen:
+    """One node; `lost` where it was never seen, or nothing comes from it."""
+    loop = loops.get(name)
+    report = None if loop is None else loop.report
+    if loop is None or report is None:
+        return NodeSeen(0.0, {}, "was never seen")
+    lost = loop.freshness.why or ("" if loop.connected else NO_SESSION)
+    tenants = {
+        cgroup: _tenant_seen(cgroup, report, seen) for cgroup, seen in report.collected.seen.items()
+    }
+    return NodeSeen(report.collected.time_s, tenants, lost)
+
+
+def _tenant_seen(cgroup: str, report: Report, seen: Seen) -> TenantSeen:
+    objective, told = report.objectives.of(cgroup), seen.wire
+    slos = []
+    for kind, target in slo_targets(objective):
+        value = measured(kind, seen)
+        slos.append(SloSeen(kind, target, None if value is None else is_met(kind, value, target)))
+    limit = max(told.limit_bytes, told.target_limit_bytes)
+    room = max(ROOM_SHARE * limit, ROOM_BYTES)
+    return TenantSeen(
+        ops=None if seen.sample is None else seen.sample.ops,
+        slos=tuple(slos),
+        keep=objective.keep,
+        is_full=0 < limit <= told.current_bytes + room,
+        limit_bytes=limit,
+        misses_total=told.counters.misses_total,
+    )

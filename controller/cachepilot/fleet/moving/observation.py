@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a rollout is shown at one time, and what it orders; values alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cachepilot.domain.moving import Rollout
+
+
+@dataclass(frozen=True)
+class SloSeen:
+    """An SLO in the last interval; `met` is None where nothing was measured."""
+
+    kind: str
+    target: float
+    met: bool | None
+
+
+@dataclass(frozen=True)
+class TenantSeen:
+    """A tenant in the last interval: operations/s, None where not known, and its SLOs.
+
+    Without an SLO it keeps the share `keep` of what it did. `is_full` says that its page cache
+    fills its limit of `limit_bytes`; `misses_total` counts since it appeared on the node.
+    """
+
+    ops: float | None
+    slos: tuple[SloSeen, ...]
+    keep: float
+    is_full: bool
+    limit_bytes: int
+    misses_total: int
+
+
+@dataclass(frozen=True)
+class NodeSeen:
+    """A node at its last snapshot, at `time_s` of its own; `lost` says why none comes."""
+
+    time_s: float
+    tenants: Mapping[str, TenantSeen]
+    lost: str = ""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What is known at `now_s` of the tenant of the present move, and of both its nodes.
+
+    `where` is the node that the provider names, None where there is none; `unknown` says why it
+    cannot tell, `refused` why the last order was not carried out.
+    """
+
+    now_s: float
+    where: str | None = None
+    unknown: str = ""
+    refused: str = ""
+    nodes: Mapping[str, NodeSeen] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the provider is to do."""
+
+    cgroup: str
+    from_node: str
+    to_node: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """What comes of one look: the rollout from now on, an order, and what is told of it."""
+
+    rollout: Rollout
+    order: Order | None = None
+    events: tuple[str, ...] = ()

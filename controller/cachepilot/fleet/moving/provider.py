@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who moves a workload from node to node: an orchestrator, or a folder of definitions."""
+
+from typing import Protocol
+
+from cachepilot.errors import InputError
+
+
+class MoveError(InputError):
+    """A workload that could not be moved, or not be found: one line that says why.
+
+    Nothing is known then of where it is; `Provider.where` tells.
+    """
+
+
+class NoRoomError(MoveError):
+    """The storage of the definition is full; the workload is where it was."""
+
+
+class Provider(Protocol):
+    """What a rollout needs of an orchestrator. Safe to call again after a crash."""
+
+    def move(self, cgroup: str, from_node: str, to_node: str) -> None:
+        """Ends a workload on one node and starts it on another, where its page cache is cold.
+
+        Returns once that is ordered. MoveError when it cannot be.
+        """
+
+    def where(self, cgroup: str) -> str | None:
+        """The node that a workload is assigned to; None when there is none.
+
+        MoveError when it cannot be told, or is on several.
+        """

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fleet of literals that carries out orders: one node `a` to be emptied into `b`."""
+
+from dataclasses import dataclass, field, replace
+
+from cachepilot.domain.consolidation import Drain, Move
+from cachepilot.domain.moving import Moved, Rollout
+from cachepilot.fleet.moving.observation import (
+    NodeSeen,
+    Observation,
+    Order,
+    SloSeen,
+    Step,
+    TenantSeen,
+)
+from cachepilot.fleet.moving.step import step
+
+COLD_S = 3.0
+
+
+def move(cgroup: str, from_node: str = "a", to_node: str = "b") -> Move:
+    return Move(cgroup, from_node, to_node, 4096, "default", 100.0, 1000, COLD_S)
+
+
+def drain(*cgroups: str) -> Drain:
+    return Drain("a", tuple(map(move, cgroups)), 1 << 20)
+
+
+def rollout(*cgroups: str) -> Rollout:
+    return Rollout(1, 0.0, "alice", tuple(Moved(move(one), "a") for one in cgroups))
+
+
+def tenant(ops: float = 100.0, met: bool | None = True, slo: bool = True) -> TenantSeen:
+    slos = (SloSeen("throughput_ops", 90.0, met),) if slo else ()
+    return TenantSeen(ops, slos, 0.9, False, 4096, 0)
+
+
+@dataclass
+class MovedFleet:
+    """Two nodes; every `tick` is a second, and a snapshot of each that is not in `lost`."""
+
+    rollout: Rollout
+    where: dict[str, str | None]
+    there: dict[str, dict[str, TenantSeen]]
+    """By node what each tenant does there, should it be there."""
+    now_s: float = 1000.0
+    arrived_s: dict[str, float] = field(default_factory=dict)
+    lost: set[str] = field(default_factory=set)
+    refusal: str = ""
+    refused: str = ""
+    crashes: set[int] = field(default_factory=set)
+    """Ticks after whose step the controller ends before it orders what it stored."""
+    ticks: int = 0
+    orders: list[Order] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
+    steps: list[Rollout] = field(default_factory=list)
+
+    def _node(self, name: str) -> NodeSeen:
+        if name in self.lost:
+            return NodeSeen(900.0, {}, "stale")
+        seen = {}
+        for cgroup, where in self.where.items():
+            if where == name:
+                misses = int(400 * (self.now_s - self.arrived_s.get(cgroup, 0.0)))
+                seen[cgroup] = replace(self.there[name][cgroup], misses_total=misses)
+        return NodeSeen(self.now_s, seen)
+
+    def observation(self) -> Observation:
+        present = self.rollout.present
+        where = self.where.get(present.move.cgroup) if present else None
+        nodes = {name: self._node(name) for name in ("a", "b")}
+        return Observation(self.now_s, where, "", self.refused, nodes)
+
+    def tick(self) -> Step:
+        self.now_s += 1.0
+        found = step(self.rollout, self.observation())
+        self.rollout, self.refused = found.rollout, ""
+        self.steps.append(found.rollout)
+        self.events += found.events
+        self.ticks += 1
+        if found.order is not None and self.ticks not in self.crashes:
+            self._carry_out(found.order)
+        return found
+
+    def _carry_out(self, order: Order) -> None:
+        self.orders.append(order)
+        if self.refusal:
+            self.refused = self.refusal
+        elif self.where.get(order.cgroup) == order.from_node:
+            self.where[order.cgroup] = order.to_node
+            self.arrived_s[order.cgroup] = self.now_s
+
+    def play(self, ticks: int = 2000) -> Rollout:
+        """Until it is over; AssertionError where that takes too long."""
+        for _ in range(ticks):
+            if self.rollout.is_over:
+                return self.rollout
+            self.tick()
+        raise AssertionError(f"not over: {self.rollout}")
+
+
+def fleet(*cgroups: str, **there: dict[str, TenantSeen]) -> MovedFleet:
+    """Tenants on `a` that go to `b`, where `/own` is; all as `tenant` but for those given."""
+    both = {cgroup: tenant() for cgroup in (*cgroups, "/own")}
+    nodes = {name: {**both, **there.get(name, {})} for name in ("a", "b")}
+    where: dict[str, str | None] = dict.fromkeys(cgroups, "a")
+    return MovedFleet(rollout(*cgroups), {**where, "/own": "b"}, nodes)

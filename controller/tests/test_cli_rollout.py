@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`consolidate --apply`, `--rollout` and `--stop`, against a real server on loopback."""
+
+import json
+
+import pytest
+from cli_runs import Run, own, run, service
+from fake_service import FakeService
+
+from cachepilot import cli
+
+__all__ = ["own", "run", "service"]
+"""Fixtures."""
+
+
+def test_moving_tenants_shows_what_it_costs_and_needs_yes(
+    run: Run, own: str, service: FakeService
+) -> None:
+    status, out, err = run(own, "consolidate", "--apply")
+    assert (status, out, service.moving.asked) == (cli.EXIT_BAD_INPUT, "", [])
+    assert "beta: 1 tenants move, which frees" in err and "are read again" in err
+    assert "/web goes to alpha" in err and "allowed: with --yes" in err
+    status, out, _ = run(own, "consolidate", "--apply", "--yes")
+    assert status == 0 and out.startswith("rollout 1 began")
+    drains = service.moving.asked[0].drains
+    assert drains == service.consolidation().drains, "what was shown is what is done"
+    status, _, err = run(own, "consolidate", "--apply", "--yes")
+    assert status == cli.EXIT_BAD_INPUT and "rollout 1 runs" in err
+
+
+def test_one_node_alone_can_be_drained(run: Run, own: str, service: FakeService) -> None:
+    status, _, err = run(own, "consolidate", "--apply", "--node", "alpha", "--yes")
+    assert status == cli.EXIT_BAD_INPUT and "--node alpha" in err and "allowed: beta" in err
+    assert run(own, "consolidate", "--apply", "--node", "beta", "--yes")[0] == 0
+
+
+def test_a_rollout_is_shown_with_what_was_measured(run: Run, own: str) -> None:
+    status, _, err = run(own, "consolidate", "--rollout")
+    assert status == cli.EXIT_BAD_INPUT and "no rollout was begun yet" in err
+    run(own, "consolidate", "--apply", "--yes")
+    assert "rollout 1: running; nodes emptied: none" in run(own, "consolidate", "--rollout")[1]
+    _, out, _ = run(own, "consolidate", "--rollout", columns=160)
+    assert "15 of 15 windows met, 1 of 1 keep" in out and "19.5" in out and "980" in out
+    assert "rollout 1: done; nodes emptied: beta" in out
+    status, out, _ = run(own, "consolidate", "--rollout", "--json")
+    assert status == 0 and json.loads(out)["moves"][0]["state"] == "kept"
+
+
+def test_a_rollout_is_stopped(run: Run, own: str) -> None:
+    assert "no rollout runs" in run(own, "consolidate", "--stop")[2]
+    run(own, "consolidate", "--apply", "--yes")
+    status, out, _ = run(own, "consolidate", "--stop")
+    assert status == 0 and out.startswith("rollout 1 stops")
+
+
+@pytest.mark.parametrize("options", [["--apply", "--stop"], ["--node", "beta"], ["--yes"]])
+def test_options_that_do_not_belong_together_are_refused(
+    run: Run, own: str, options: list[str]
+) -> None:
+    assert run(own, "consolidate", *options)[0] == cli.EXIT_BAD_INPUT

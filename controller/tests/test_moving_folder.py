@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Definitions of workloads in a folder per node: found, moved, and refused in words."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from cachepilot.fleet.moving.folder import FolderProvider
+from cachepilot.fleet.moving.provider import MoveError, NoRoomError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for node in ("a", "b", "c"):
+        (tmp_path / node).mkdir()
+    (tmp_path / "a" / "kv.toml").write_text('cgroup = "/kv"\nlimit_bytes = 1\n')
+    (tmp_path / "a" / "web.toml").write_text('cgroup = "/web"\n')
+    (tmp_path / "b" / "broken.toml").write_text("cgroup =")
+    (tmp_path / "b" / ".kv.toml").write_text('cgroup = "/kv"\n')
+    (tmp_path / "b" / "note.txt").write_text('cgroup = "/kv"\n')
+    return tmp_path
+
+
+def test_a_workload_moves_as_a_whole(folder: Path) -> None:
+    provider = FolderProvider(folder)
+    inode = (folder / "a" / "kv.toml").stat().st_ino
+    assert (provider.where("/kv"), provider.where("/none")) == ("a", None)
+    provider.move("/kv", "a", "b")
+    assert provider.where("/kv") == "b"
+    assert (folder / "b" / "kv.toml").stat().st_ino == inode
+    assert not (folder / "a" / "kv.toml").exists()
+    provider.move("/kv", "b", "a")
+    assert provider.where("/kv") == "a"
+
+
+@pytest.mark.parametrize(
+    ("move", "words"),
+    [
+        (("/none", "a", "b"), "no file in"),
+        (("/kv", "b", "c"), "no file in"),
+        (("/kv", "a", "d"), "there is no folder"),
+        (("/kv", "a", "../b"), "cannot be the name of a folder"),
+    ],
+)
+def test_what_cannot_be_moved_is_named(
+    folder: Path, move: tuple[str, str, str], words: str
+) -> None:
+    provider = FolderProvider(folder)
+    with pytest.raises(MoveError, match=words):
+        provider.move(*move)
+    assert provider.where("/kv") == "a"
+
+
+def test_another_file_of_that_name_is_never_replaced(folder: Path) -> None:
+    (folder / "b" / "kv.toml").write_text('cgroup = "/other"\n')
+    provider = FolderProvider(folder)
+    with pytest.raises(MoveError, match="is there already"):
+        provider.move("/kv", "a", "b")
+    assert (provider.where("/kv"), provider.where("/other")) == ("a", "b")
+
+
+def test_one_that_is_defined_twice_is_nowhere_for_sure(folder: Path) -> None:
+    (folder / "c" / "again.toml").write_text('cgroup = "/kv"\n')
+    with pytest.raises(MoveError, match="on several nodes: a, c"):
+        FolderProvider(folder).where("/kv")
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "words"),
+    [
+        (errno.ENOSPC, NoRoomError, "No space left"),
+        (errno.EXDEV, MoveError, "allowed: folders of one file system"),
+        (errno.EROFS, MoveError, "Read-only"),
+    ],
+)
+def test_what_the_file_system_refuses_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[MoveError], words: str
+) -> None:
+    def refused(self: Path, target: Path) -> Path:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "rename", refused)
+    with pytest.raises(kind, match=words):
+        FolderProvider(folder).move("/kv", "a", "b")
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(MoveError, match="cannot be read"):
+        FolderProvider(tmp_path / "none").where("/kv")

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rollout outlives its controller."""
+
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+from moved_fleet import fleet
+
+from cachepilot.domain.moving import Rollout
+from cachepilot.store.stated import ROLLOUTS_MAX
+from cachepilot.store.store import Store
+
+
+def test_every_state_of_a_rollout_is_read_back_as_it_was(tmp_path: Path) -> None:
+    here = fleet("/kv", "/web")
+    over = here.play()
+    store = Store(tmp_path / "c.db")
+    assert store.last_rollout() is None
+    for one in here.steps:
+        store.save_rollout(one)
+        assert store.last_rollout() == one
+    store.close()
+    store = Store(tmp_path / "c.db")
+    assert store.last_rollout() == over
+    store.close()
+
+
+def test_only_the_last_rollouts_are_kept(tmp_path: Path) -> None:
+    store = Store(tmp_path / "c.db")
+    for number in range(1, ROLLOUTS_MAX + 6):
+        store.save_rollout(Rollout(number, 0.0, "alice", ()))
+    store.close()
+    rows = sqlite3.connect(tmp_path / "c.db").execute("SELECT id FROM rollouts").fetchall()
+    assert sorted(rows) == [(number,) for number in range(6, ROLLOUTS_MAX + 6)]
+
+
+def test_one_that_cannot_be_read_is_kept_aside(tmp_path: Path) -> None:
+    store = Store(tmp_path / "c.db")
+    store.save_rollout(replace(Rollout(3, 0.0, "alice", ()), why="x"))
+    store.close()
+    db = sqlite3.connect(tmp_path / "c.db")
+    db.execute("UPDATE rollouts SET document = '{}'")
+    db.commit()
+    db.close()
+    store = Store(tmp_path / "c.db")
+    assert store.last_rollout() is None
+    store.close()
+    kinds = sqlite3.connect(tmp_path / "c.db").execute("SELECT kind FROM quarantine").fetchall()
+    assert kinds == [("rollout",)]

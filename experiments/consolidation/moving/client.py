@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Consolidation, asked and carried out over HTTP."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import httpx
+from experiments.autopilot.children import Children
+from pydantic import TypeAdapter
+
+from cachepilot.api.shapes.questions import Consolidation, Drain
+from cachepilot.api.shapes.rollout import RolloutView
+from cachepilot.api.shapes.views import NodeView, TenantView
+from cachepilot.domain.moving import RolloutState
+
+POLL_S = 0.2
+_NODES = TypeAdapter(list[NodeView])
+_TENANTS = TypeAdapter(list[TenantView])
+
+
+class LateError(Exception):
+    """What was waited for did not happen in time; says what was seen last."""
+
+
+class Client:
+    """Asks a controller; `children` are checked while it waits for something."""
+
+    def __init__(self, url: str, children: Children) -> None:
+        self._http = httpx.Client(base_url=f"{url}/api/v1", timeout=20.0)
+        self._children = children
+
+    def close(self) -> None:
+        """Gives the connections back."""
+        self._http.close()
+
+    def tenants(self) -> list[TenantView]:
+        """Every tenant of every node."""
+        return _TENANTS.validate_json(self._http.get("/tenants").raise_for_status().content)
+
+    def tenants_of(self, node: str) -> list[TenantView]:
+        """Every tenant of one node."""
+        found = self._http.get("/tenants", params={"node": node}).raise_for_status()
+        return _TENANTS.validate_json(found.content)
+
+    def nodes(self) -> list[NodeView]:
+        """Every node."""
+        return _NODES.validate_json(self._http.get("/nodes").raise_for_status().content)
+
+    def consolidation(self) -> Consolidation:
+        """What is planned now."""
+        found = self._http.get("/consolidation").raise_for_status()
+        return Consolidation.model_validate_json(found.content)
+
+    def apply(self, drains: Sequence[Drain]) -> RolloutView:
+        """Begins a rollout; httpx.HTTPStatusError where it is refused."""
+        body = {"drains": [one.model_dump(mode="json") for one in drains]}
+        found = self._http.post("/consolidation/apply", json=body).raise_for_status()
+        return RolloutView.model_validate_json(found.content)
+
+    def rollout(self) -> RolloutView | None:
+        """The last rollout."""
+        found = self._http.get("/consolidation/rollout").raise_for_status()
+        return None if found.content == b"null" else RolloutView.model_validate_json(found.content)
+
+    def until(self, what: str, is_so: Callable[[], bool], within_s: float) -> None:
+        """Waits; LateError when it takes longer, ChildError when a process ends."""
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            self._children.check()
+            try:
+                if is_so():
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(POLL_S)
+        raise LateError(f"{what}: not within {within_s:g} s")
+
+    def ended(self, within_s: float, look: Callable[[RolloutView], None]) -> RolloutView:
+        """Follows a rollout to its end; `look` is shown each state."""
+        found: list[RolloutView] = []
+
+        def is_over() -> bool:
+            seen = self.rollout()
+            if seen is None:
+                return False
+            look(seen)
+            found.append(seen)
+            return seen.state is not RolloutState.RUNNING
+
+        self.until("the end of the rollout", is_over, within_s)
+        return found[-1]

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A controller and an agent per simulated node, whose tenants are files that can be moved."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from experiments.autopilot.children import Child, Children, free_port
+from experiments.autopilot.configs import Addresses, toml_lines, write_config
+
+from cachepilot import agent
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """A tenant: its definition, but for its cgroup, and its SLO of throughput, if it has one."""
+
+    cgroup: str
+    source: Mapping[str, Any]
+    limit_bytes: int
+    service_us: float = 2000.0
+    concurrency: int = 2
+    accesses_per_op: int = 4
+    floor_bytes: int | None = None
+    throughput_ops: float | None = None
+
+    def definition(self) -> str:
+        """The file that defines it."""
+        keys = ("cgroup", "limit_bytes", "service_us", "concurrency", "accesses_per_op")
+        values = {key: getattr(self, key) for key in keys}
+        if self.floor_bytes is not None:
+            values["floor_bytes"] = self.floor_bytes
+        source = ", ".join(toml_lines(self.source))
+        return "\n".join([*toml_lines(values), f"phase = [{{ source = {{ {source} }} }}]"]) + "\n"
+
+    def objective(self) -> str:
+        """Its entry in the objectives file."""
+        lines = ["[[tenant]]", f'cgroup = "{self.cgroup}"']
+        if self.throughput_ops is not None:
+            lines.append(f"throughput_ops = {self.throughput_ops:g}")
+        return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A simulated node and who is on it at first."""
+
+    name: str
+    tenants: Sequence[Tenant]
+    budget_bytes: int
+    read_us: float = 400.0
+    iops: int = 20_000
+    seed: int = 1
+
+
+@dataclass
+class Fleet:
+    """Files of a fleet in `folder`, and its processes among `children`."""
+
+    folder: Path
+    nodes: Sequence[Node]
+    interval_ms: int = 250
+    pace: str = "real"
+    addresses: Addresses = field(default_factory=lambda: Addresses(free_port(), free_port()))
+
+    @property
+    def workloads(self) -> Path:
+        """A folder per node with the definitions of its tenants."""
+        return self.folder / "workloads"
+
+    def write(self) -> None:
+        """All files: definitions, objectives, configurations."""
+        stated = [one.objective() for node in self.nodes for one in node.tenants]
+        (self.folder / "objectives.toml").write_text("\n".join(stated), "utf-8")
+        for node in self.nodes:
+            own = self.workloads / node.name
+            own.mkdir(parents=True)
+            for tenant in node.tenants:
+                name = tenant.cgroup.strip("/").replace("/", "-")
+                (own / f"{name}.toml").write_text(tenant.definition(), "utf-8")
+            self._agent(node)
+        top: dict[str, object] = {
+            "listen": f"127.0.0.1:{self.addresses.grpc_port}",
+            "http": f"127.0.0.1:{self.addresses.http_port}",
+            "store": str(self.folder / "controller.db"),
+            "objectives": str(self.folder / "objectives.toml"),
+            "interval_ms": self.interval_ms,
+        }
+        moving = ["[consolidation]", *toml_lines({"folder": str(self.workloads)})]
+        write_config(self.folder / "controller.toml", [*toml_lines(top), *moving])
+
+    def _agent(self, node: Node) -> None:
+        top = {
+            "node": node.name,
+            "controller": f"http://127.0.0.1:{self.addresses.grpc_port}",
+            "kind": "simulated",
+            "state_dir": str(self.folder / f"{node.name}.state"),
+            "metrics": "",
+            "reconnect_max_ms": 500,
+        }
+        simulated = {
+            "budget_bytes": node.budget_bytes,
+            "pace": self.pace,
+            "seed": node.seed,
+            "tenants_dir": str(self.workloads / node.name),
+        }
+        device = {"read_us": node.read_us, "parallelism": 32, "iops": node.iops}
+        lines = [*toml_lines(top), "[simulated]", *toml_lines(simulated)]
+        lines += ["[simulated.device]", *toml_lines(device)]
+        write_config(self.folder / f"{node.name}.toml", lines)
+
+    def start_controller(self, children: Children) -> Child:
+        """Starts the controller; it may be killed and started again."""
+        command = [sys.executable, "-m", "cachepilot.cli", "controller", "run", "--config"]
+        return children.start("controller", [*command, self.folder / "controller.toml"])
+
+    def start_agents(self, children: Children) -> None:
+        """Starts an agent per node; InputError when none was built."""
+        program = agent.find(os.environ)
+        for node in self.nodes:
+            config = self.folder / f"{node.name}.toml"
+            children.start(f"agent-{node.name}", [program, "run", "--config", config])
