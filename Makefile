@@ -23,8 +23,8 @@ build: ## Install what is missing and build .venv/bin/cachepilot, the agent and 
 	@echo "==> building the agent and the policies for the kernel: build/bpf"
 	@scripts/build_agent.py
 
-run: build ## Show the autopilot beside the kernel's default, NODE=vm for a real kernel: build/run
-	@NODE="$(NODE)" scripts/run $(ARGS)
+run: build ## Show the autopilot: NODE=vm on a real kernel, CONSOLIDATE=1 on nodes that are emptied: build/run
+	@NODE="$(NODE)" CONSOLIDATE="$(CONSOLIDATE)" scripts/run $(ARGS)
 
 test: build kernel ## Lint, then the tests of every language
 	@scripts/lint
