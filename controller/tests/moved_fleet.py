@@ -16,6 +16,8 @@ from cachepilot.fleet.moving.observation import (
 from cachepilot.fleet.moving.step import step
 
 COLD_S = 3.0
+LIMIT_BYTES = 4 << 20
+FILLS_BYTES_PER_S = 400 * 4096
 
 
 def move(cgroup: str, from_node: str = "a", to_node: str = "b") -> Move:
@@ -32,7 +34,7 @@ def rollout(*cgroups: str) -> Rollout:
 
 def tenant(ops: float = 100.0, met: bool | None = True, slo: bool = True) -> TenantSeen:
     slos = (SloSeen("throughput_ops", 90.0, met),) if slo else ()
-    return TenantSeen(ops, slos, 0.9, False, 4096, 0)
+    return TenantSeen(ops, slos, 0.9, False, LIMIT_BYTES, 0)
 
 
 @dataclass
@@ -43,6 +45,7 @@ class MovedFleet:
     where: dict[str, str | None]
     there: dict[str, dict[str, TenantSeen]]
     """By node what each tenant does there, should it be there."""
+    fills_up_to: int = LIMIT_BYTES
     now_s: float = 1000.0
     arrived_s: dict[str, float] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
@@ -61,8 +64,9 @@ class MovedFleet:
         seen = {}
         for cgroup, where in self.where.items():
             if where == name:
-                misses = int(400 * (self.now_s - self.arrived_s.get(cgroup, 0.0)))
-                seen[cgroup] = replace(self.there[name][cgroup], misses_total=misses)
+                here_s = self.now_s - self.arrived_s.get(cgroup, 0.0)
+                held = min(self.fills_up_to, int(FILLS_BYTES_PER_S * here_s))
+                seen[cgroup] = replace(self.there[name][cgroup], held_bytes=held)
         return NodeSeen(self.now_s, seen)
 
     def observation(self) -> Observation:

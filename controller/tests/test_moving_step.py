@@ -60,13 +60,7 @@ def test_what_is_missed_while_the_page_cache_is_cold_does_not_count() -> None:
 
 def test_a_page_cache_counts_as_warm_at_the_latest_by_what_was_predicted() -> None:
     here = fleet("/kv", b={"/kv": tenant(met=False)})
-    here.there["b"]["/kv"] = replace(here.there["b"]["/kv"], is_full=False)
-    here.rollout = replace(
-        here.rollout,
-        moves=tuple(
-            replace(one, move=replace(one.move, cold_pages=1 << 40)) for one in here.rollout.moves
-        ),
-    )
+    here.fills_up_to = 1 << 40
     over = here.play()
     moved = over.moves[0]
     assert over.state is RolloutState.TURNED_BACK

@@ -85,7 +85,8 @@ class Moved:
     """A move of a rollout. Times are the controller's, seconds since 1970; None: not yet.
 
     `before` is what is measured until the order is given. `measured_s` is the time of the node's
-    last snapshot that was counted, `looks` how many were since the page cache is warm.
+    last snapshot that was counted, `looks` how many were since the page cache is warm;
+    `held_bytes` is what the tenant held then, which has hardly grown for `quiet_s`.
     """
 
     move: Move
@@ -95,6 +96,8 @@ class Moved:
     checks: tuple[Check, ...] = ()
     measured_s: float = 0.0
     looks: int = 0
+    held_bytes: int = 0
+    quiet_s: float = 0.0
     begun_s: float | None = None
     arrived_s: float | None = None
     warm_s: float | None = None

@@ -41,5 +41,5 @@ def _tenant_seen(cgroup: str, report: Report, seen: Seen) -> TenantSeen:
         keep=objective.keep,
         is_full=0 < limit <= told.current_bytes + room,
         limit_bytes=limit,
-        misses_total=told.counters.misses_total,
+        held_bytes=told.current_bytes,
     )

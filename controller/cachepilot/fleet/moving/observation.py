@@ -21,7 +21,7 @@ class TenantSeen:
     """A tenant in the last interval: operations/s, None where not known, and its SLOs.
 
     Without an SLO it keeps the share `keep` of what it did. `is_full` says that its page cache
-    fills its limit of `limit_bytes`; `misses_total` counts since it appeared on the node.
+    fills its limit of `limit_bytes`; `held_bytes` is what it holds.
     """
 
     ops: float | None
@@ -29,7 +29,7 @@ class TenantSeen:
     keep: float
     is_full: bool
     limit_bytes: int
-    misses_total: int
+    held_bytes: int
 
 
 @dataclass(frozen=True)

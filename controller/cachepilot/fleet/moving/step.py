@@ -19,8 +19,11 @@ LOST_S = 30.0
 RETURN_S = 300.0
 """So long it is tried to move a tenant back."""
 COLD_TIMES = 3.0
-COLD_MORE_S = 10.0
+COLD_MORE_S = 30.0
 """A page cache counts as warm after so many times what was predicted, and so much more."""
+QUIET_S = 2.0
+QUIET_SHARE = 0.01
+"""It counts as warm once it grew by less than this share of its limit per second, for so long."""
 BY_OPERATOR = "stopped by an operator"
 NOWHERE = NodeSeen(0.0, {}, "was never seen")
 
@@ -191,14 +194,22 @@ def _measured(
     rollout: Rollout, moved: Moved, seen: Observation, target: NodeSeen, tenant: TenantSeen
 ) -> Step:
     """One more snapshot of the target, which counts once the page cache is warm."""
-    move = moved.move
+    move, elapsed_s = moved.move, target.time_s - moved.measured_s
+    grew = tenant.held_bytes - moved.held_bytes
+    is_quiet = moved.held_bytes > 0 and grew <= QUIET_SHARE * tenant.limit_bytes * elapsed_s
+    quiet_s = moved.quiet_s + elapsed_s if is_quiet else 0.0
     is_warm = moved.warm_s is not None or (
         (tenant.is_full and tenant.limit_bytes >= move.limit_bytes)
-        or tenant.misses_total >= max(1, move.cold_pages)
+        or quiet_s >= QUIET_S
         or seen.now_s - (moved.arrived_s or seen.now_s) > warm_after_s(moved)
     )
-    warm_s = (moved.warm_s or seen.now_s) if is_warm else None
-    judged = replace(moved, measured_s=target.time_s, warm_s=warm_s)
+    judged = replace(
+        moved,
+        measured_s=target.time_s,
+        warm_s=(moved.warm_s or seen.now_s) if is_warm else None,
+        held_bytes=tenant.held_bytes,
+        quiet_s=quiet_s,
+    )
     if not is_warm:
         return Step(_with(rollout, judged, since_s=seen.now_s))
     found = checks.taken(moved.checks, target.tenants)
