@@ -38,10 +38,10 @@ def test_a_rollout_is_shown_with_what_was_measured(run: Run, own: str) -> None:
     status, _, err = run(own, "consolidate", "--rollout")
     assert status == cli.EXIT_BAD_INPUT and "no rollout was begun yet" in err
     run(own, "consolidate", "--apply", "--yes")
-    assert "rollout 1: running; nodes emptied: none" in run(own, "consolidate", "--rollout")[1]
+    assert "rollout 1: running; nodes drained: none" in run(own, "consolidate", "--rollout")[1]
     _, out, _ = run(own, "consolidate", "--rollout", columns=160)
     assert "15 of 15 windows met, 1 of 1 keep" in out and "19.5" in out and "980" in out
-    assert "rollout 1: done; nodes emptied: beta" in out
+    assert "rollout 1: done; nodes drained: beta" in out
     status, out, _ = run(own, "consolidate", "--rollout", "--json")
     assert status == 0 and json.loads(out)["moves"][0]["state"] == "kept"
 

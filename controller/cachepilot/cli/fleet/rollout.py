@@ -89,7 +89,7 @@ def parts(found: RolloutView) -> Iterator[RenderableType]:
     """A table of the moves, and how it stands."""
     yield _table(found)
     emptied = ", ".join(found.emptied) or "none"
-    yield Text(f"rollout {found.id}: {found.state}; nodes emptied: {emptied}", style="bold")
+    yield Text(f"rollout {found.id}: {found.state}; nodes drained: {emptied}", style="bold")
     if found.why:
         yield Text(found.why)
 

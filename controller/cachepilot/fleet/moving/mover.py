@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from cachepilot.domain.consolidation import Drain
+from cachepilot.domain.consolidation import Drain, Move
 from cachepilot.domain.moving import Moved, MoveState, Rollout
 from cachepilot.domain.objectives.objective import Mode
 from cachepilot.domain.objectives.pins import Pin
@@ -19,6 +19,7 @@ from cachepilot.fleet.moving.observation import Observation, Order, Step
 from cachepilot.fleet.moving.provider import MoveError, Provider
 from cachepilot.fleet.moving.step import LOST_S, step, warm_after_s
 from cachepilot.node.shown.changes import Topic
+from cachepilot.sense.counterfactuals import DEFAULT
 from cachepilot.store.failures import StoreFailedError
 
 LOG = logging.getLogger(__name__)
@@ -32,8 +33,8 @@ NO_PROVIDER = (
 class Mover:
     """The last rollout, and whoever moves tenants; safe to call from any thread.
 
-    While a tenant is judged its limit on the target is pinned to what the plan counted with: it
-    has no curves there yet by which it could be given memory.
+    While a tenant is judged its limit and its policy on the target are pinned to what the plan
+    counted with: it has no curves there yet by which it could be given them.
     """
 
     def __init__(
@@ -161,24 +162,32 @@ class Mover:
             LOG.error("rollout: %s", error)
 
     def _pin(self, before: Moved, after: Moved) -> None:
-        """Pins the limit of a tenant that goes, and unpins it once it is judged."""
+        """Pins limit and policy of a tenant that goes, and unpins it once it is judged."""
         move, is_going = after.move, after.state is MoveState.MOVING
         under_way = (MoveState.MOVING, MoveState.WARMING)
         try:
             if is_going and before.state is MoveState.WAITING and self._may_pin(move.cgroup):
                 looks_s = LOOKS_MAX * self._fleet.config.interval_ms / 1000
                 until_s = self._fleet.store.now_s() + 2 * LOST_S + warm_after_s(after) + looks_s
-                pin = Pin(move.cgroup, move.to_node, None, move.limit_bytes, until_s)
+                policy = self._attachable(move)
+                pin = Pin(move.cgroup, move.to_node, policy, move.limit_bytes, until_s)
                 self._fleet.set_pin(pin, can_undo=False)
             elif before.state in under_way and after.state not in under_way:
                 own = [one for one in self._pins(move.cgroup) if one.until_s is not None]
                 if any(one.node == move.to_node for one in own):
                     self._fleet.delete_pin(move.cgroup, move.to_node, can_undo=False)
         except (InputError, StoreFailedError) as error:
-            LOG.warning("rollout: %s: its limit is left to the planner: %s", move.cgroup, error)
+            LOG.warning(
+                "rollout: %s: its limit and policy are left to the planner: %s", move.cgroup, error
+            )
 
     def _pins(self, cgroup: str) -> list[Pin]:
         return [one for one in self._fleet.asked().pins if one.cgroup == cgroup]
+
+    def _attachable(self, move: Move) -> str | None:
+        """The policy that the plan counted with; None where the target cannot attach it."""
+        can = (DEFAULT, *self._fleet.loops()[move.to_node].hello.policies)
+        return move.policy if move.policy in can else None
 
     def _may_pin(self, cgroup: str) -> bool:
         """Whether the autopilot decides its limit: not an operator, by a pin or a mode."""

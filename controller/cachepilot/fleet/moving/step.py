@@ -3,7 +3,7 @@
 
 A move waits until what was is measured, is ordered, arrives, warms its page cache, and is then
 judged. The first that is missed is undone, and the rollout ends there. What is under way is known
-from the state and from where the provider says that the tenant is: a controller that starts anew
+from the state and from where the provider says that the tenant is: a controller that starts again
 goes on from there.
 """
 

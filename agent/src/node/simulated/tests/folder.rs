@@ -47,7 +47,7 @@ fn a_tenant_moves_with_its_file_and_arrives_with_an_empty_page_cache() {
     assert!(there(&mut first).is_empty());
     assert_eq!(there(&mut second), [("/kv".into(), 1)]);
     let seen = counters(&mut second, "/kv");
-    assert_eq!(seen.misses_total, 10, "every page is read anew");
+    assert_eq!(seen.misses_total, 10, "every page is read again");
     assert!((980..1000).contains(&seen.accesses_total), "{}", seen.accesses_total);
     fs::rename(b.join("kv.toml"), a.join("kv.toml")).unwrap();
     run(&mut first, 1.0);
@@ -78,7 +78,7 @@ fn what_is_no_definition_is_told_once_and_ends_nobody() {
     }
     fs::write(&path, definition("/kv", 10)).unwrap();
     run(&mut node, 1.0);
-    assert_eq!(there(&mut node), [("/kv".into(), 1)], "as it was: nothing is begun anew");
+    assert_eq!(there(&mut node), [("/kv".into(), 1)], "as it was: nothing is begun again");
     fs::write(&path, definition("/kv", 20)).unwrap();
     run(&mut node, 1.0);
     assert_eq!((there(&mut node), failures(&mut node)), (vec![("/kv".into(), 2)], 5));
