@@ -23,6 +23,7 @@ COMMANDS = [
 ASKING = [
     ("status",), ("status", "--json"), ("status", "--watch"), ("explain", "/db"), ("history",),
     ("explain", "/db", "--json"), ("slo", "get"), ("slo", "get", "--openslo"), ("consolidate",),
+    ("free",), ("free", "--json"), ("free", "--kubernetes"),
 ]  # fmt: skip
 OF_AGENT = [("agent", "metrics"), ("agent", "--help")]
 

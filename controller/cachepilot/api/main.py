@@ -17,6 +17,7 @@ from cachepilot.api.app import create_app
 from cachepilot.api.fleet_service import ControlService
 from cachepilot.api.service import Past
 from cachepilot.api.serving.events import Events
+from cachepilot.api.serving.free_files import FreeFiles
 from cachepilot.api.serving.peer import NamedPeer, telling_context
 from cachepilot.api.serving.shared_answer import SharedAnswer
 from cachepilot.api.serving.timed_headers import TimedHeaders
@@ -95,6 +96,8 @@ class Controller:
             asyncio.create_task(self._tell_refusals()),
             asyncio.create_task(self._move()),
         ]
+        if self.config.free_dir is not None:
+            self._tasks.append(asyncio.create_task(self._tell_free(self.config.free_dir)))
 
     async def stop(self) -> None:
         """Ends sessions, then what runs beside them; the store is closed last."""
@@ -119,6 +122,12 @@ class Controller:
             await asyncio.sleep(REFUSALS_S)
             if await asyncio.to_thread(self.fleet.refusals.flush):
                 self.fleet.changes.tell(Topic.DECISIONS)
+
+    async def _tell_free(self, folder: Path) -> None:
+        files = FreeFiles(folder)
+        while True:
+            await asyncio.sleep(self.config.interval_ms / 1000)
+            await asyncio.to_thread(lambda: files.write(self.service.nodes()))
 
     async def _prune(self) -> None:
         while True:

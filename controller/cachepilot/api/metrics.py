@@ -76,6 +76,13 @@ def _node_samples(node: NodeView, trials: int) -> Iterator[Sample]:
     yield prefix + "tenants", labels, None if node.stale else node.tenants
     yield prefix + "budget_bytes", labels, node.budget_bytes
     yield prefix + "allocated_bytes", labels, None if node.stale else node.limits_bytes
+    for name, value in (
+        ("free_bytes", node.free_bytes),
+        ("sure_free_bytes", node.sure_free_bytes),
+        ("free_seconds", node.free_for_s),
+        ("free_confidence_ratio", node.free_confidence),
+    ):
+        yield prefix + name, labels, None if node.stale else value
     yield prefix + "device_reads_per_second", labels, node.device_iops
     known = node.device_capacity_iops > 0
     yield (

@@ -10,8 +10,10 @@ UNKNOWN = dict.fromkeys(("hit_ratio", "throughput_ops", "latency_p99_us", "devic
 
 
 def stale_node(view: NodeView, why: str) -> NodeView:
-    """A node without readings of its device; `why` is its problem."""
-    return view.model_copy(update={"stale": True, "device_iops": None, "problem": why})
+    """A node without readings of its device; `why` is its problem. Nothing counts as free."""
+    free = dict.fromkeys(("free_bytes", "sure_free_bytes", "free_for_s", "free_confidence"), 0)
+    known = {"stale": True, "device_iops": None, "problem": why}
+    return view.model_copy(update={**known, **free})
 
 
 def stale_tenant(view: TenantView, why: str) -> TenantView:

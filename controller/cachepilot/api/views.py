@@ -41,7 +41,7 @@ def node_view(loop: NodeLoop, rival: Rival | None = None) -> NodeView:
     hello, report = loop.hello, loop.report
     seen = [] if report is None else list(report.collected.seen.values())
     device = None if report is None else report.collected.snapshot.device
-    why = loop.freshness.why
+    why, free = loop.freshness.why, loop.free.told
     view = NodeView(
         name=loop.name,
         kind=hello.kind,
@@ -63,6 +63,10 @@ def node_view(loop: NodeLoop, rival: Rival | None = None) -> NodeView:
         problem=NEVER_HEARD if report is None else report.problem,
         conditions=_node_conditions(report, rival),
         heard_s=loop.heard_s or None,
+        free_bytes=free.free_bytes,
+        sure_free_bytes=free.sure_bytes,
+        free_for_s=free.for_s,
+        free_confidence=free.confidence,
     )
     return stale_node(view, why) if why else view
 

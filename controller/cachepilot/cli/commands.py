@@ -63,6 +63,7 @@ TASKS: dict[str, tuple[Entry, ...]] = {
     ),
     "Planning": (
         Entry("plan", "fleet.plan", "command", "Show a node's plan, or another SLO's."),
+        Entry("free", "fleet.free", "command", "Show which memory no tenant needs."),
         Entry("consolidate", "fleet.consolidate", "command", "Show which nodes could be drained."),
     ),
     "On a node": (

@@ -20,7 +20,9 @@ from cachepilot.plan.problem.config import Config as PlannerConfig
 
 Section = TypeVar("Section", PlannerConfig, DecideConfig)
 
-TOP = ("listen", "http", "store", "objectives", "interval_ms", "lease_ms", "change_ttl_ms")
+TOP = (
+    "listen", "http", "store", "objectives", "free_dir", "interval_ms", "lease_ms", "change_ttl_ms",
+)  # fmt: skip
 SECTIONS = ("tls", "access", "planner", "decide", "history", "consolidation")
 ACCESS = ("viewer_tokens", "operator_tokens")
 CONSOLIDATION = ("spare_nodes", "labels", "cpus", "folder")
@@ -56,6 +58,7 @@ class ControllerConfig(NodeConfig):
     access: TokenFiles | None = None
     store: Path = Path(STATE)
     objectives: Path | None = None
+    free_dir: Path | None = None
     keep_days: float = 14.0
     placement: Placement = field(default_factory=Placement)
     consolidation_folder: Path | None = None
@@ -245,6 +248,7 @@ def parse_config(text: str, name: str, folder: Path = Path()) -> ControllerConfi
         access=access,
         store=top.path("store", folder) or Path(STATE),
         objectives=top.path("objectives", folder),
+        free_dir=top.path("free_dir", folder),
         interval_ms=int(top.number("interval_ms", 1000, *INTERVAL_MS, whole=True)),
         lease_ms=int(top.number("lease_ms", 0, 0, LEASE_MS_MAX, whole=True)),
         change_ttl_ms=int(top.number("change_ttl_ms", 40_000, *CHANGE_TTL_MS, whole=True)),

@@ -16,6 +16,7 @@ from functools import partial
 from cachepilot.domain.decisions import Decision, Event, Setting
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.units import BYTES_MAX
+from cachepilot.model.free_memory import FreeMemory
 from cachepilot.node import node_state
 from cachepilot.node.acting.apply import Applier, named_tasks
 from cachepilot.node.acting.rollbacks import rollbacks
@@ -93,6 +94,7 @@ class NodeLoop:
         self._applier = Applier(config)
         self._targets = Targets()
         self._acks: deque[wire.Ack] = deque(maxlen=ACKS_MAX)
+        self.free = FreeMemory()
         self._epochs = Epochs(row.name, store, self._keeper)
         self._records = Records(row.name, store)
         self._published.note(reversed(store.history(None, row.name, 1000)))
@@ -178,6 +180,7 @@ class NodeLoop:
             decisions += decider.observe(collected, stated)
             objectives, orders = decider.restored(collected, stated)
             collected = self._bounded(collected, objectives)
+        self.free.take(collected.time_s, collected.free_bytes, decider.is_gap)
         with timed("plan"):
             held = decider.held(collected)
             states, unsettled = decider.state.tenants, decider.unsettled(collected, held)

@@ -66,6 +66,13 @@ class NodeView(View):
     """Whether no snapshot came for five control intervals: nothing measured of it is shown."""
     heard_s: float | None = None
     """The controller's time of its last snapshot, seconds since 1970."""
+    free_bytes: int = 0
+    """Memory that is in no limit; 0 of a stale node, as what follows."""
+    sure_free_bytes: int = 0
+    """As much was free all the time in the last `free_for_s` seconds."""
+    free_for_s: float = 0.0
+    free_confidence: float = 0.0
+    """Chance that `sure_free_bytes` are free all through the next minute."""
 
 
 class SloView(View):

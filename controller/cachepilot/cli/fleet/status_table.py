@@ -33,6 +33,9 @@ def node_line(node: NodeView) -> Text:
         line.append("  no agent", style="bold red")
     budget, given = human_bytes(node.budget_bytes), human_bytes(node.limits_bytes)
     line.append(f"  {given} of {budget} allocated", style="not bold")
+    if node.sure_free_bytes:
+        sure, minutes = human_bytes(node.sure_free_bytes), node.free_for_s / 60
+        line.append(f"  {sure} free for {minutes:.0f} min", style="not bold")
     if node.device_capacity_iops > 0 and node.device_iops is not None:
         busy = formats.share(node.device_iops / node.device_capacity_iops, 0)
         reads = formats.count(node.device_capacity_iops)

@@ -37,6 +37,10 @@ export interface Node {
   epoch: number;
   budget_bytes: number;
   limits_bytes: number;
+  free_bytes: number;
+  sure_free_bytes: number;
+  free_for_s: number;
+  free_confidence: number;
   device_capacity_iops: number;
   device_iops: number | null;
   tenants: number;
