@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from experiments.consolidation import one, recovery
+from experiments.consolidation.moving import proof
 from experiments.shared import table
 from experiments.shared.rows import ROOT, Row, commit, machine, merge
 
@@ -28,6 +29,8 @@ class Sizes:
     seconds: float = 240.0
     seeds: int = 2
     most_nodes: int | None = None
+    fleet: proof.Scale = proof.WHOLE
+    fleet_seeds: int = 5
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,9 @@ PARTS = {
     "recovery": Part(
         "consolidation.recovery.", lambda sizes: recovery.measure(sizes.seconds, sizes.seeds)
     ),
+    "fleet": Part(
+        "consolidation.fleet.", lambda sizes: proof.measure(sizes.fleet_seeds, sizes.fleet)
+    ),
 }
 
 
@@ -60,7 +66,7 @@ def main() -> int:
     for name in arguments.names:
         if name not in PARTS:
             parser.error(f"unknown part {name!r} (known: {', '.join(PARTS)})")
-    quick = Sizes(arguments.traces, 120.0, 1, 1)
+    quick = Sizes(arguments.traces, 120.0, 1, 1, proof.Scale(2, 20, 10, 10), 1)
     sizes = quick if arguments.quick else Sizes(arguments.traces)
     out = ROOT / "build" / "consolidation" / "quick" if arguments.quick else EXPERIMENT
     out.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ from cachepilot.domain.moving import Moved, MoveState, Rollout
 from cachepilot.domain.objectives.objective import Mode
 from cachepilot.domain.objectives.pins import Pin
 from cachepilot.domain.past.actor import acting
+from cachepilot.domain.units import BYTES_MAX
 from cachepilot.errors import ConflictError, InputError
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.moving.checks import LOOKS_MAX
@@ -20,14 +21,26 @@ from cachepilot.fleet.moving.provider import MoveError, Provider
 from cachepilot.fleet.moving.step import LOST_S, step, warm_after_s
 from cachepilot.node.shown.changes import Topic
 from cachepilot.sense.counterfactuals import DEFAULT
+from cachepilot.sizes import PAGE_BYTES, pages_up
 from cachepilot.store.failures import StoreFailedError
 
 LOG = logging.getLogger(__name__)
 MOVES_MAX = 100_000
+COLD_S_MAX = 86_400.0
 NO_PROVIDER = (
     "consolidation: nobody moves tenants (allowed: with [consolidation] folder in the controller's"
     " configuration)"
 )
+
+
+def _require_in_range(move: Move) -> None:
+    """Raises InputError for numbers that no plan has."""
+    told = {"limit_bytes": BYTES_MAX, "cold_pages": BYTES_MAX, "cold_s": COLD_S_MAX}
+    for key, most in told.items():
+        value = getattr(move, key)
+        if not 0 <= value <= most:
+            where = f"consolidation: {move.cgroup}: {key}"
+            raise InputError(f"{where}: {value} (allowed: 0 to {most:g})")
 
 
 class Mover:
@@ -89,6 +102,7 @@ class Mover:
                     f"consolidation: {one.cgroup}: a tenant moves once, to another node"
                 )
             seen.add(one.cgroup)
+            _require_in_range(one)
             where = None if self._provider is None else self._provider.where(one.cgroup)
             if where != one.from_node:
                 told = f"is on {where or 'no node'}, not on {one.from_node}"
@@ -170,7 +184,8 @@ class Mover:
                 looks_s = LOOKS_MAX * self._fleet.config.interval_ms / 1000
                 until_s = self._fleet.store.now_s() + 2 * LOST_S + warm_after_s(after) + looks_s
                 policy = self._attachable(move)
-                pin = Pin(move.cgroup, move.to_node, policy, move.limit_bytes, until_s)
+                limit = max(PAGE_BYTES, pages_up(move.limit_bytes))
+                pin = Pin(move.cgroup, move.to_node, policy, limit, until_s)
                 self._fleet.set_pin(pin, can_undo=False)
             elif before.state in under_way and after.state not in under_way:
                 own = [one for one in self._pins(move.cgroup) if one.until_s is not None]

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who carries rollouts out: what is refused, what is stored, and what a restart finds."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from moved_fleet import drain, move
+
+from cachepilot.domain.consolidation import Drain
+from cachepilot.domain.moving import RolloutState
+from cachepilot.errors import ConflictError, InputError
+from cachepilot.fleet.config import ControllerConfig
+from cachepilot.fleet.fleet import Fleet
+from cachepilot.fleet.moving.folder import FolderProvider
+from cachepilot.fleet.moving.mover import Mover
+from cachepilot.sense.collect import not_scraped
+from cachepilot.store.store import Store
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    """Nodes `a` and `b`, of which nothing was seen yet; `/kv` is on `a`."""
+    store = Store(tmp_path / "c.db")
+    found = Fleet(ControllerConfig(store=tmp_path / "c.db"), store, not_scraped)
+    for name in ("a", "b"):
+        (tmp_path / "nodes" / name).mkdir(parents=True)
+        found.join(name)
+    (tmp_path / "nodes" / "a" / "kv.toml").write_text('cgroup = "/kv"\n')
+    yield found
+    store.close()
+
+
+@pytest.fixture
+def provider(tmp_path: Path) -> FolderProvider:
+    return FolderProvider(tmp_path / "nodes")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"limit_bytes": -4096}, "limit_bytes: -4096"),
+        ({"limit_bytes": 1 << 62}, "limit_bytes: 4611686018427387904"),
+        ({"cold_s": float("nan")}, "cold_s: nan"),
+        ({"cold_s": 1e9}, "cold_s: 1000000000.0"),
+        ({"cold_pages": -1}, "cold_pages: -1"),
+        ({"to_node": "c"}, "node c: unknown"),
+        ({"to_node": "a"}, "moves once, to another node"),
+        ({"cgroup": "/none"}, "/none is on no node, not on a"),
+    ],
+)
+def test_moves_that_no_plan_has_are_refused(
+    fleet: Fleet, provider: FolderProvider, changes: dict[str, object], words: str
+) -> None:
+    mover = Mover(fleet, provider)
+    bad = replace(move("/kv"), **changes)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=words):
+        mover.begin([Drain("a", (bad,), 0)])
+    assert mover.rollout is None and fleet.store.last_rollout() is None
+
+
+def test_nobody_moves_without_a_provider_or_twice(fleet: Fleet, provider: FolderProvider) -> None:
+    with pytest.raises(InputError, match=r"allowed: with .consolidation. folder"):
+        Mover(fleet, None).begin([drain("/kv")])
+    with pytest.raises(InputError, match="moves once"):
+        Mover(fleet, provider).begin([drain("/kv"), drain("/kv")])
+    with pytest.raises(InputError, match="0 moves"):
+        Mover(fleet, provider).begin([])
+
+
+def test_one_rollout_runs_at_a_time_outlives_its_controller_and_is_stopped(
+    fleet: Fleet, provider: FolderProvider
+) -> None:
+    mover = Mover(fleet, provider)
+    with pytest.raises(ConflictError, match="no rollout runs"):
+        mover.stop()
+    begun = mover.begin([drain("/kv")])
+    with pytest.raises(ConflictError, match="rollout 1 runs"):
+        mover.begin([drain("/kv")])
+    mover.tick()
+    again = Mover(fleet, provider)
+    assert again.rollout == fleet.store.last_rollout() != begun, "it waits for its nodes"
+    assert again.rollout is not None and again.rollout.why == "node a: was never seen"
+    again.stop()
+    again.tick()
+    assert again.rollout.state is RolloutState.STOPPED
+    assert provider.where("/kv") == "a"
+    assert again.begin([drain("/kv")]).id == 2

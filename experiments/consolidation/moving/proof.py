@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that are emptied, from the plan to what came of it: the rows `consolidation.fleet.*`."""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from experiments.autopilot_simulated.tenants import PAGE_BYTES, RECORDED, of_seed, pages_of, write
+from experiments.consolidation.moving.packed import hosts
+from experiments.consolidation.moving.processes import Fleet, Node, Tenant
+from experiments.consolidation.moving.virtual import World, play
+from experiments.shared.rows import Row
+
+from cachepilot import simulator
+from cachepilot.domain.consolidation import Drain, Move
+from cachepilot.domain.moving import MoveState, Rollout, RolloutState
+from cachepilot.domain.objectives.objective import Objective, Objectives
+
+PER_NODE = 3
+MOVED_S_MAX = 1200
+MEASURED_S = 20
+SLO_SHARE = 0.6
+"""Of what a tenant does with memory for all its pages: its SLO; every third has none."""
+KEEP = 0.9
+SERVICE_US, READ_US, CONCURRENCY, ACCESSES = 1000.0, 400.0, 2, 2
+MARGIN_PAGES = 256
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Nodes of three tenants, and seconds: until SLOs are stated, until it is planned, after it."""
+
+    nodes: int = 6
+    learnt_s: int = 45
+    settled_s: int = 15
+    after_s: int = 40
+
+
+WHOLE = Scale()
+
+
+@dataclass
+class Found:
+    """One seed. Shares are of windows, errors of throughputs, times those of the nodes."""
+
+    nodes: int
+    saved: int = 0
+    by_peak: int = 0
+    optimum: int = 0
+    windows: int = 0
+    met: int = 0
+    undone: int = 0
+    broken: int = 0
+    errors: list[float] = field(default_factory=list)
+    move_s: list[float] = field(default_factory=list)
+    rollout_s: float = 0.0
+    turned_back: bool = False
+    home_s: float = 0.0
+
+
+def _tenants(seed: int, folder: Path, nodes: int) -> list[Tenant]:
+    """Each recorded program in as many tenants as fit, each from another start."""
+    found = []
+    recorded = sorted(RECORDED.glob("*.cptrace.zst"))
+    for number in range(nodes * PER_NODE):
+        trace = recorded[number % len(recorded)]
+        name = f"{trace.name.partition('.')[0]}{number // len(recorded)}"
+        path = folder / f"{name}.u64"
+        write(of_seed(simulator.trace_keys(str(trace)), 1000 * seed + number), path)
+        limit = (pages_of(trace) + MARGIN_PAGES) * PAGE_BYTES
+        source = {"kind": "trace", "path": str(path)}
+        found.append(Tenant(f"/{name}", source, limit, SERVICE_US, CONCURRENCY, ACCESSES))
+    return found
+
+
+def fleet(seed: int, folder: Path, count: int = WHOLE.nodes) -> Fleet:
+    """Nodes of one size, on which every tenant has memory for all its pages."""
+    tenants = _tenants(seed, folder, count)
+    order = np.random.default_rng(seed).permutation(len(tenants))
+    homes = [[tenants[i] for i in order[n::count]] for n in range(count)]
+    budget = max(sum(one.limit_bytes for one in home) for home in homes)
+    nodes = [
+        Node(f"node{i}", home, budget, read_us=READ_US, seed=10 * seed + i)
+        for i, home in enumerate(homes)
+    ]
+    return Fleet(folder, nodes, interval_ms=1000, pace="virtual")
+
+
+def _seconds(count: int) -> Iterator[None]:
+    for _ in range(count):
+        yield
+
+
+def _until_over(world: World) -> Iterator[None]:
+    for _ in range(MOVED_S_MAX):
+        rollout = world.mover.rollout
+        if rollout is None or rollout.is_over:
+            return
+        yield
+
+
+def _with_slos(world: World, cgroups: Sequence[str]) -> dict[str, float]:
+    """States SLOs of two tenants in three by what each does now; throughputs of all, measured."""
+    now_s = world.now_s
+    does = {one: world.mean_ops(one, now_s - MEASURED_S, now_s) for one in cgroups}
+    stated = tuple(
+        Objective(one, throughput_ops=SLO_SHARE * does[one])
+        for i, one in enumerate(cgroups)
+        if i % 3
+    )
+    world.service.set_objectives(Objectives((*stated, Objective("*"))))
+    return does
+
+
+def consolidated(seed: int, scale: Scale = WHOLE) -> Found:
+    """Empties what can be emptied, judges what came of it, then lets one move miss its SLO."""
+    found = Found(scale.nodes)
+    with tempfile.TemporaryDirectory(prefix="cachepilot-fleet-") as name:
+        folder = Path(name)
+        made = fleet(seed, folder, scale.nodes)
+        tenants = {one.cgroup: one for node in made.nodes for one in node.tenants}
+        budget = made.nodes[0].budget_bytes
+
+        def script(world: World) -> Iterator[None]:
+            yield from _seconds(scale.learnt_s)
+            does = _with_slos(world, sorted(tenants))
+            yield from _seconds(scale.settled_s)
+            drains = [_of(one) for one in world.service.consolidation().drains]
+            if drains:
+                world.mover.begin(drains)
+                yield from _until_over(world)
+            yield from _seconds(scale.after_s)
+            _judge(found, world, does, tenants, budget, scale.after_s)
+            yield from _missed(found, world)
+
+        play(made, script)
+    return found
+
+
+def _of(shown: object) -> Drain:
+    told = Drain(**vars(shown))
+    return replace(told, moves=tuple(Move(**vars(one)) for one in told.moves))
+
+
+def _judge(
+    found: Found,
+    world: World,
+    does: dict[str, float],
+    tenants: dict[str, Tenant],
+    budget: int,
+    after_s: int,
+) -> None:
+    rollout, now_s = world.mover.rollout, world.now_s
+    slos = {one.pattern: one.throughput_ops for one in world.service.objectives().tenants}
+    needs = []
+    for cgroup, tenant in tenants.items():
+        after = world.mean_ops(cgroup, now_s - after_s, now_s)
+        slo = slos.get(cgroup)
+        needs.append(_needed(tenant, slo or KEEP * does[cgroup]))
+        if slo is None:
+            found.broken += after < KEEP * does[cgroup]
+            continue
+        met = [one.met for one in world.between(cgroup, now_s - after_s, now_s)]
+        judged = [one for one in met if one is not None]
+        found.windows, found.met = found.windows + len(judged), found.met + sum(judged)
+        found.broken += sum(judged) < 0.98 * len(judged)
+    peaks = [one.limit_bytes for one in tenants.values()]
+    found.by_peak = found.nodes - hosts(peaks, budget, found.nodes)
+    found.optimum = found.nodes - hosts(needs, budget, found.nodes)
+    if rollout is None:
+        return
+    found.saved = len(rollout.emptied)
+    found.rollout_s = (rollout.ended_s or now_s) - rollout.begun_s
+    _judge_moves(found, rollout)
+
+
+def _judge_moves(found: Found, rollout: Rollout) -> None:
+    for one in rollout.moves:
+        found.undone += one.state is MoveState.RETURNED
+        if one.state is not MoveState.KEPT or one.begun_s is None or one.ended_s is None:
+            continue
+        found.move_s.append(one.ended_s - one.begun_s)
+        own = next((check for check in one.checks if check.cgroup == one.move.cgroup), None)
+        if own is not None and own.after_ops is not None and one.move.predicted_ops > 0:
+            found.errors.append(abs(own.after_ops / one.move.predicted_ops - 1))
+
+
+def _needed(tenant: Tenant, ops: float) -> int:
+    """The least bytes that give a throughput, by Belady's optimum over what was replayed.
+
+    On a device where nothing waits: throughput = concurrency / (service + accesses x miss x read).
+    """
+    path = str(tenant.source["path"])
+    pages = tenant.limit_bytes // PAGE_BYTES - MARGIN_PAGES
+    sizes = np.unique(np.geomspace(16, pages, 32).astype(np.int64))
+    curve = simulator.mrc_exact(path, sizes.astype(np.uint64), ["opt"])[0]
+    allowed = (CONCURRENCY * 1e6 / ops - SERVICE_US) / (ACCESSES * READ_US)
+    fits = np.flatnonzero(np.asarray(curve.miss_ratio) <= allowed)
+    return int(sizes[fits[0]] if fits.size else pages) * PAGE_BYTES
+
+
+def _missed(found: Found, world: World) -> Iterator[None]:
+    """Moves a tenant whose SLO is raised beyond all that it could do once it is under way."""
+    loops = world.controller.fleet.loops()
+    empty = [name for name, loop in loops.items() if not _there(loop)]
+    stated = world.service.objectives()
+    chosen = next(one for one in stated.tenants if one.throughput_ops is not None)
+    look = world.looks[chosen.pattern][-1]
+    target = empty[0] if empty else next(name for name in loops if name != look.node)
+    ops = world.mean_ops(chosen.pattern, world.now_s - MEASURED_S, world.now_s)
+    move = Move(chosen.pattern, look.node, target, look.limit_bytes, "default", ops, 1000, 5.0)
+    world.mover.begin([Drain(look.node, (move,), 0)])
+    while world.looks[chosen.pattern][-1].node != target:
+        rollout = world.mover.rollout
+        if rollout is None or rollout.is_over:
+            return
+        yield
+    raised = replace(chosen, throughput_ops=10 * (chosen.throughput_ops or 1.0))
+    others = tuple(one for one in stated.tenants if one is not chosen)
+    world.service.set_objectives(replace(stated, tenants=(raised, *others)))
+    begun_s = world.now_s
+    yield from _until_over(world)
+    world.service.set_objectives(stated)
+    yield from _seconds(3)
+    rollout = world.mover.rollout
+    found.turned_back = (
+        rollout is not None
+        and rollout.state is RolloutState.TURNED_BACK
+        and world.looks[chosen.pattern][-1].node == look.node
+    )
+    found.home_s = world.now_s - 3 - begun_s
+
+
+def _there(loop: object) -> bool:
+    report = getattr(loop, "report", None)
+    return report is None or bool(report.collected.seen)
+
+
+def measure(seeds: int, scale: Scale = WHOLE) -> list[Row]:
+    """The rows of so many seeds."""
+    return rows_of([consolidated(seed, scale) for seed in range(1, seeds + 1)])
+
+
+def rows_of(found: Sequence[Found]) -> list[Row]:
+    """The rows of what was found with each seed."""
+    errors = [error for one in found for error in one.errors]
+    worst = [max(one.errors, default=0.0) for one in found]
+    prefix, unit = "consolidation.fleet.", f"hosts of {found[0].nodes}"
+    rows = Row.worst_of(
+        f"{prefix}hosts_saved", [one.saved for one in found], unit, better="higher",
+        reference="equal limits, same runs", reference_value=0.0,
+    )  # fmt: skip
+    rows += [
+        Row.of_runs(f"{prefix}hosts_saved.by_peak", [one.by_peak for one in found], unit,
+                    better="higher"),
+        Row.of_runs(f"{prefix}hosts_saved.hindsight", [one.optimum for one in found],
+                    unit, better="higher"),
+    ]  # fmt: skip
+    kept = [100 * one.met / max(1, one.windows) for one in found]
+    rows += Row.worst_of(f"{prefix}windows_met_pct", kept, "%", 98.0, better="higher")
+    rows += [
+        Row(f"{prefix}false_predictions", sum(one.undone + one.broken for one in found), "tenants",
+            goal=0.0, runs=len(found)),
+        Row(f"{prefix}throughput_error.median", float(np.median(errors or [0.0])), "ratio",
+            goal=0.10, runs=len(found)),
+        Row(f"{prefix}throughput_error.worst", max(worst), "ratio", goal=0.25, runs=len(found)),
+        Row.of_runs(f"{prefix}move_s", [float(np.median(one.move_s or [0.0])) for one in found],
+                    "s of the nodes"),
+        Row.of_runs(f"{prefix}rollout_s", [one.rollout_s for one in found], "s of the nodes"),
+        Row(f"{prefix}turned_back", sum(one.turned_back for one in found), "runs",
+            better="higher", goal=float(len(found)), runs=len(found)),
+        Row.of_runs(f"{prefix}home_again_s", [one.home_s for one in found], "s of the nodes"),
+    ]  # fmt: skip
+    return rows

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several simulated nodes in virtual time: all come to the same second before any goes on.
+
+The controller runs in this process, the agents are the program; they speak gRPC over loopback.
+"""
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from experiments.consolidation.moving.processes import Fleet
+
+from cachepilot import agent
+from cachepilot.api.fleet_service import ControlService
+from cachepilot.api.main import Controller
+from cachepilot.fleet import server
+from cachepilot.fleet.config import read_config
+from cachepilot.fleet.moving.folder import FolderProvider
+from cachepilot.fleet.moving.mover import Mover
+from cachepilot.node.loop import NodeLoop
+from cachepilot.v1 import session_pb2 as wire
+
+STALLED_S = 300.0
+"""Time of this host after which a second that does not end is given up."""
+
+
+class StalledError(Exception):
+    """The nodes did not come to their end; one line."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """One tenant in one second: where it is, what it did, and whether its SLO was met."""
+
+    time_s: float
+    node: str
+    ops: float | None
+    met: bool | None
+    limit_bytes: int
+
+
+@dataclass
+class World:
+    """What a script may use between two seconds, and what was seen so far."""
+
+    controller: Controller
+    mover: Mover
+    service: ControlService
+    now_s: float = 0.0
+    looks: dict[str, list[Look]] = field(default_factory=dict)
+
+    def take(self) -> None:
+        """Notes one second of every tenant."""
+        for node, loop in self.controller.fleet.loops().items():
+            report = loop.report
+            if report is None:
+                continue
+            for cgroup, seen in report.collected.seen.items():
+                slos = [one.met for one in report.slos.get(cgroup, ()) if one.met is not None]
+                ops = None if seen.sample is None else seen.sample.ops
+                met = all(slos) if slos else None
+                look = Look(self.now_s, node, ops, met, seen.limit_bytes)
+                self.looks.setdefault(cgroup, []).append(look)
+
+    def between(self, cgroup: str, from_s: float, to_s: float) -> list[Look]:
+        """Seconds of one tenant."""
+        return [one for one in self.looks.get(cgroup, ()) if from_s < one.time_s <= to_s]
+
+    def mean_ops(self, cgroup: str, from_s: float, to_s: float) -> float:
+        """Operations per second; 0 where nothing was measured."""
+        ops = [one.ops for one in self.between(cgroup, from_s, to_s) if one.ops is not None]
+        return sum(ops) / len(ops) if ops else 0.0
+
+
+Script = Callable[[World], Iterator[None]]
+"""Goes on until its next `yield` after each second; the run ends with it."""
+
+
+class _Seconds:
+    """Stands before the loop of every node, and holds it until all have had their second."""
+
+    def __init__(self, world: World, script: Script, count: int, done: asyncio.Event) -> None:
+        self._world, self._steps, self._done = world, script(world), done
+        self._event_loop = asyncio.get_running_loop()
+        self._barrier = threading.Barrier(count, action=self._second)
+        self._times: dict[str, float] = {}
+        self._known: set[int] = set()
+        self.error: BaseException | None = None
+
+    def before(self, loop: NodeLoop) -> NodeLoop:
+        """The same loop, whose cycles wait for one another."""
+        if id(loop) in self._known:
+            return loop
+        self._known.add(id(loop))
+        cycle = loop.cycle
+
+        def together(seen: wire.Snapshot) -> wire.Plan:
+            plan = cycle(seen)
+            self._times[loop.name] = seen.time_us / 1e6
+            if self.error is None and not self._done.is_set():
+                self._barrier.wait(STALLED_S)
+            return plan
+
+        loop.cycle = together  # type: ignore[method-assign]
+        return loop
+
+    def _second(self) -> None:
+        try:
+            self._world.now_s = max(self._times.values())
+            self._world.take()
+            self._world.mover.tick()
+            next(self._steps)
+        except StopIteration:
+            self._event_loop.call_soon_threadsafe(self._done.set)
+        except BaseException as error:
+            self.error = error
+            self._event_loop.call_soon_threadsafe(self._done.set)
+
+
+async def _play(fleet: Fleet, script: Script) -> World:
+    fleet.write()
+    # All cycles wait for one another, each on a thread.
+    server.WORKERS = max(server.WORKERS, len(fleet.nodes) + 1)
+    controller = Controller(read_config(fleet.folder / "controller.toml"))
+    provider = FolderProvider(fleet.workloads)
+    mover = Mover(controller.fleet, provider, lambda: world.now_s)
+    world = World(controller, mover, ControlService(controller.fleet, mover))
+    done = asyncio.Event()
+    seconds = _Seconds(world, script, len(fleet.nodes), done)
+    join = controller.fleet.join
+    controller.fleet.join = lambda name: seconds.before(join(name))  # type: ignore[method-assign]
+    # Without what a controller does by the host's clock: the mover takes its steps here.
+    await controller.server.start()
+    agents = [await _start(fleet.folder, node.name) for node in fleet.nodes]
+    try:
+        await _finished(done, agents)
+    finally:
+        for one in agents:
+            if one.returncode is None:
+                one.kill()
+            await one.wait()
+        await controller.server.stop()
+        controller.store.close()
+    if seconds.error is not None:
+        raise seconds.error
+    return world
+
+
+async def _start(folder: Path, name: str) -> asyncio.subprocess.Process:
+    with (folder / f"agent-{name}.log").open("wb") as out:
+        config = folder / f"{name}.toml"
+        return await asyncio.create_subprocess_exec(
+            agent.find(os.environ), "run", "--config", config, stdout=out, stderr=out
+        )
+
+
+async def _finished(done: asyncio.Event, agents: Sequence[asyncio.subprocess.Process]) -> None:
+    waiting = asyncio.create_task(done.wait())
+    ends = [asyncio.create_task(one.wait()) for one in agents]
+    await asyncio.wait({waiting, *ends}, return_when=asyncio.FIRST_COMPLETED)
+    if not done.is_set():
+        waiting.cancel()
+        raise StalledError("an agent ended too early: its log says why")
+    for one in ends:
+        one.cancel()
+
+
+def play(fleet: Fleet, script: Script) -> World:
+    """Runs a script to its end; raises what it raises, InputError when no agent was built."""
+    # An agent that is stopped in the middle of a call is no news.
+    logging.getLogger("grpc._cython.cygrpc").setLevel(logging.CRITICAL)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    return asyncio.run(_play(fleet, script))
