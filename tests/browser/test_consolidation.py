@@ -33,7 +33,7 @@ ROWS = [
 ]
 
 
-DRAINS = [
+DRAINS: list[dict[str, Any]] = [
     {
         "node": "beta", "freed_bytes": 512 * MIB,
         "moves": [
@@ -91,6 +91,36 @@ def test_a_drain_tells_who_moves_why_there_at_what_cost(shared: Autopilot, open_
     told = [cell.strip() for cell in cells]
     assert told == ["alpha", "96 MiB", "lfu", "64 MiB", "8 s", "4,200", "alpha has room"]
     expect(page.get_by_role("article", name="Drain gamma")).to_contain_text("It has no tenants.")
+
+
+ROLLOUT = {
+    "id": 1, "state": "turned back", "why": "/db missed its SLO",
+    "moves": [
+        {
+            "move": DRAINS[0]["moves"][0], "state": "returned",
+            "checks": [
+                {
+                    "cgroup": "/db", "kind": "throughput_ops", "before_ops": 5000.0,
+                    "after_ops": 3100.0, "windows": 15, "met": 2, "verdict": "missed",
+                }
+            ],
+        }
+    ],
+}  # fmt: skip
+
+
+def test_what_a_rollout_measured_is_told_apart_from_what_is_predicted(
+    shared: Autopilot, open_page: Open
+) -> None:
+    page = open_page(shared.address)
+    page.route("**/api/v1/consolidation/rollout", lambda route: route.fulfill(json=ROLLOUT))
+    page.evaluate("location.hash = '#/consolidation'")
+    panel = page.locator("section[aria-labelledby=rollout-title]")
+    expect(panel).to_contain_text("measured: turned back, /db missed its SLO")
+    told = [cell.strip() for cell in panel.locator("tbody td").all_inner_texts()]
+    assert told == [
+        "/web to alpha", "returned", "throughput_ops", "5,000", "3,100", "2 of 15", "missed",
+    ]  # fmt: skip
 
 
 def test_where_there_is_one_node_no_other_can_be_short(shared: Autopilot, open_page: Open) -> None:

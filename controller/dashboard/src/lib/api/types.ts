@@ -257,3 +257,23 @@ export interface Consolidation {
   drains: Drain[];
   notes: string[];
 }
+
+/** A consolidation that is or was carried out; what it tells of tenants is measured. */
+export interface Rollout {
+  id: number;
+  state: string;
+  moves: {
+    move: Move;
+    state: string;
+    checks: {
+      cgroup: string;
+      kind: string;
+      before_ops: number | null;
+      after_ops: number | null;
+      windows: number;
+      met: number;
+      verdict: string;
+    }[];
+  }[];
+  why: string;
+}
