@@ -90,7 +90,7 @@ def test_what_others_have_got_meanwhile_is_not_given_twice(tmp_path: Path) -> No
     assert before + 15 * MIB <= web.limit_bytes <= before + 16 * MIB
 
 
-def test_what_was_too_little_is_tried_again_ever_more_seldom(tmp_path: Path) -> None:
+def test_what_was_too_little_is_tried_again_ever_more_rarely(tmp_path: Path) -> None:
     """The curve says that a little less than the working set costs a little."""
     here, plant = world(tmp_path, Objective("*", keep=0.95), web=scan(32 * MIB), other=scan(MIB))
     web, raised = plant.of("/web"), []

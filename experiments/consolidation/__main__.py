@@ -26,7 +26,7 @@ class Sizes:
     """How much is measured, in the time of a node."""
 
     traces: Path | None = None
-    seconds: float = 240.0
+    seconds: float = 480.0
     seeds: int = 2
     most_nodes: int | None = None
     fleet: proof.Scale = proof.WHOLE

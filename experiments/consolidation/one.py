@@ -26,7 +26,7 @@ from cachepilot.sense.counterfactuals import DEFAULT
 SHARES = {"1pct": 0.99, "5pct": 0.95}
 """Of the throughput with all memory: what is to be kept, by how the rows are called."""
 STEADY_FROM = 0.6
-SENPAI_TIMES = 3.0
+SENPAI_TIMES = 1.5
 """Times as long runs Senpai's law, which takes little at once."""
 WINDOW_S_MIN = 0.5
 WINDOWS_MET_PCT = 99.0
