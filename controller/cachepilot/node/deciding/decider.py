@@ -7,6 +7,7 @@ has at most one change under way that is not settled, of its policy or of its me
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from cachepilot.decide import giving_back, memory, memory_rollout
 from cachepilot.decide.advice.law import AdviceState
@@ -246,7 +247,7 @@ class Decider:
                 restored=look.restored,
                 yielded=self.left_alone,
                 fallen=look.fallen,
-                least_ops=self._least_ops(collected),
+                least_ops=partial(self._least_ops, collected),
             ),
             self.config,
         )
@@ -268,12 +269,9 @@ class Decider:
         self._keep_ledger(look.plan, collected)
         return Decided(wishes, decisions)
 
-    def _least_ops(self, collected: Collected) -> dict[str, float]:
-        least_gain = self.config.least_gain
-        return {
-            name: self.recents[name].kept.least_ops(seen.tenant.trust, least_gain)
-            for name, seen in collected.seen.items()
-        }
+    def _least_ops(self, collected: Collected, cgroup: str) -> float:
+        trust = collected.seen[cgroup].tenant.trust
+        return self.recents[cgroup].kept.least_ops(trust, self.config.least_gain)
 
     def _note_kept(self, plan: Plan, collected: Collected) -> None:
         device = collected.snapshot.device

@@ -2,8 +2,8 @@
 """The decider's step for the memory of one node: what it is shown, and what is told of it."""
 
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 from cachepilot.decide.config import DecideConfig
@@ -47,7 +47,7 @@ class MemoryCycle:
     restored: Collection[str] = ()
     yielded: Collection[str] = ()
     fallen: Collection[str] = ()
-    least_ops: Mapping[str, float] = field(default_factory=dict)
+    least_ops: Callable[[str], float] = lambda _: 0.0
 
     @cached_property
     def left_out(self) -> frozenset[str]:
@@ -273,7 +273,7 @@ def _needs(cycle: MemoryCycle, cgroup: str, seen: Seen, did_ops: float | None) -
         return False
     if cycle.objectives.of(cgroup).has_slo:
         return cgroup in cycle.fallen
-    return did_ops is not None and did_ops < cycle.least_ops.get(cgroup, 0.0)
+    return did_ops is not None and did_ops < cycle.least_ops(cgroup)
 
 
 def _reached(objective: Objective, seen: Seen, setting: Action | Setting) -> float:
