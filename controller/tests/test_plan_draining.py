@@ -82,6 +82,21 @@ def test_what_is_predicted_of_a_move_is_what_the_planner_predicts_there() -> Non
             assert moves[cgroup].predicted_ops <= ops[cgroup] * (1 + 1e-6)
 
 
+def test_who_goes_with_its_floor_has_that_to_read_again() -> None:
+    fleet = [
+        replace(
+            seen,
+            node=replace(seen.node, budget_bytes=8 * seen.node.budget_bytes),
+            tenants=tuple(replace(one, floor_bytes=one.limit_bytes) for one in seen.tenants),
+        )
+        for seen in fleet_of(160, 4, 1e12)
+    ]
+    floors = {one.cgroup: one.floor_bytes for seen in fleet for one in seen.tenants}
+    moves = [move for one in consolidate(fleet, EVERYBODY, Config()).drains for move in one.moves]
+    assert [move for move in moves if move.limit_bytes == floors[move.cgroup]]
+    assert all(move.cold_pages > 0 and move.cold_s > 0 for move in moves)
+
+
 def _most_drained(found: Consolidation, fleet: Sequence[Snapshot]) -> int:
     """By enumeration: the most nodes whose tenants fit on the others, by memory alone."""
     least = {row.cgroup: row.least_bytes for row in found.tenants}

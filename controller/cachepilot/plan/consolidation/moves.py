@@ -52,12 +52,18 @@ class _Seat:
         return self.targets.asked.curves[self.row].policies[self.policy_index]
 
     def curve(self) -> tuple[FloatArray, FloatArray]:
-        """Its curve up to its memory, from where nothing of that is page cache: sizes, misses."""
+        """Its curve up to its memory, from where nothing of that is page cache: sizes, misses.
+
+        Curves begin there (`sense.wire_curves`), with a miss ratio of 1, or else at no memory. A
+        floor is no such place: it holds page cache too, its margin or what is protected.
+        """
         limit = float(self.limit_bytes)
-        empty = min(float(self.tenant.floor_bytes), limit)
         if not self.targets.follows[self.row]:
+            empty = min(float(self.tenant.floor_bytes), limit)
             return np.array([empty, limit]), np.array([1.0, self.targets.present_miss[self.row]])
         curves = self.targets.asked.curves[self.row]
+        is_empty = bool((curves.miss_ratio[:, 0] >= 1.0).all())
+        empty = min(float(curves.sizes_bytes[0]) if is_empty else 0.0, limit)
         known = np.concatenate(([0.0], curves.sizes_bytes))
         ratios = np.concatenate(([1.0], curves.miss_ratio[self.policy_index]))
         inside = known[(known > empty) & (known < limit)]
