@@ -215,7 +215,7 @@ def test_a_full_disk_is_said_once_shown_everywhere_and_over_when_there_is_room(
 
 
 def test_a_file_that_may_not_grow_is_told_by_the_running_controller(tmp_path: Path) -> None:
-    with _running(_config(tmp_path), file_bytes=512 << 10) as client:
+    with _running(_config(tmp_path), file_bytes=1 << 20) as client:
         for number in range(200):
             tenant = [
                 {"cgroup": f"/{number}/{i}/{'x' * 200}", "hit_ratio": 0.5} for i in range(100)
