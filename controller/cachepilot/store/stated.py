@@ -163,7 +163,7 @@ class Rollouts(Quarantine):
             db.execute("DELETE FROM rollouts WHERE id <= ?", (rollout.id - ROLLOUTS_MAX,))
 
     def last_rollout(self) -> Rollout | None:
-        """The newest rollout; None without one. What cannot be read is kept aside."""
+        """The newest rollout that can be read; None without one. The others are kept aside."""
         rows = self._rows(
             "SELECT id, CAST(document AS BLOB) FROM rollouts ORDER BY id DESC LIMIT 1"
         )
@@ -177,4 +177,5 @@ class Rollouts(Quarantine):
             with self._transaction() as db:
                 self._set_aside(db, "rollout", document, error)
                 db.execute("DELETE FROM rollouts WHERE id = ?", (number,))
-            return None
+            # The one before it: the next is numbered after that.
+            return self.last_rollout()

@@ -55,14 +55,16 @@ def checks_of(before: Iterable[Before], there: Mapping[str, TenantSeen]) -> tupl
 
 
 def taken(checks: tuple[Check, ...], seen: Mapping[str, TenantSeen]) -> tuple[Check, ...]:
-    """With one more window of the target; who is gone from there is not measured any more."""
+    """With one more window of the target; who, or whose SLO, is gone is not measured any more."""
     found = []
     for check in checks:
         one = seen.get(check.cgroup)
         if one is None:
             continue
-        met = next((slo.met for slo in one.slos if slo.kind == check.kind), None)
-        found.append(take(check, met, one.ops))
+        told = {slo.kind: slo.met for slo in one.slos}
+        # What is no SLO any more is not judged.
+        if check.kind == KEEP or check.kind in told:
+            found.append(take(check, told.get(check.kind), one.ops))
     return tuple(found)
 
 

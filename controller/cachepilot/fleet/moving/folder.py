@@ -14,6 +14,8 @@ from cachepilot.fleet.moving.provider import MoveError, NoRoomError
 
 SUFFIX = ".toml"
 FULL = (errno.ENOSPC, errno.EDQUOT)
+FILE_BYTES_MAX = 1 << 20
+"""A longer file defines nothing, as for the agent."""
 
 
 class FolderProvider:
@@ -43,13 +45,13 @@ class FolderProvider:
     def _file(self, folder: Path, cgroup: str) -> Path | None:
         """The definition of a workload in a folder."""
         try:
-            paths = sorted(folder.glob(f"[!.]*{SUFFIX}"))
+            names = sorted(one.name for one in folder.iterdir())
+        except FileNotFoundError:
+            return None
         except OSError as error:
             raise MoveError(f"{folder}: cannot be read: {error.strerror}") from None
-        for path in paths:
-            if _cgroup_of(path) == cgroup:
-                return path
-        return None
+        plain = (one for one in names if one.endswith(SUFFIX) and not one.startswith("."))
+        return next((folder / one for one in plain if _cgroup_of(folder / one) == cgroup), None)
 
     def where(self, cgroup: str) -> str | None:
         """The node whose folder has the definition; see `Provider`."""
@@ -64,13 +66,13 @@ class FolderProvider:
         path = self._file(home, cgroup)
         if path is None:
             raise MoveError(f"{cgroup}: no file in {home} defines it")
-        if not target.is_dir():
-            raise MoveError(f"node {to_node}: there is no folder {target}")
         goal = target / path.name
-        # A rename would replace it, and end whoever it defines.
-        if goal.exists():
-            raise MoveError(f"{goal}: is there already: a file's name must be of one workload")
         try:
+            if not target.is_dir():
+                raise MoveError(f"node {to_node}: there is no folder {target}")
+            # A rename would replace it, and end whoever it defines.
+            if goal.exists():
+                raise MoveError(f"{goal}: is there already: a file's name must be of one workload")
             path.rename(goal)
             for changed in (target, home):
                 _keep(changed)
@@ -81,8 +83,11 @@ class FolderProvider:
 def _cgroup_of(path: Path) -> object:
     """The workload that a file defines; None where it cannot be told, or is gone by now."""
     try:
+        # Not a pipe, which has no end.
+        if not path.is_file() or path.stat().st_size > FILE_BYTES_MAX:
+            return None
         return tomllib.loads(path.read_text("utf-8")).get("cgroup")
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 

@@ -36,6 +36,7 @@ NO_PROVIDER = (
 def _require_in_range(move: Move) -> None:
     """Raises InputError for numbers that no plan has."""
     told = {"limit_bytes": BYTES_MAX, "cold_pages": BYTES_MAX, "cold_s": COLD_S_MAX}
+    told["predicted_ops"] = BYTES_MAX
     for key, most in told.items():
         value = getattr(move, key)
         if not 0 <= value <= most:
@@ -57,6 +58,8 @@ class Mover:
         self._now_s = fleet.store.now_s if clock is None else clock
         self._lock = threading.Lock()
         self._refused = ""
+        self._ticked_s: float | None = None
+        self._is_unstored = False
         self._rollout = fleet.store.last_rollout()
 
     @property
@@ -117,15 +120,17 @@ class Mover:
             running = self._rollout
             if running is None or running.is_over:
                 raise ConflictError("consolidation: no rollout runs")
-            stopping = replace(running, is_stopping=True)
-            self._fleet.store.save_rollout(stopping)
-            self._rollout = stopping
-        return stopping
+            self._rollout = replace(running, is_stopping=True)
+            # Whoever is to go home goes, whether that can be stored or not.
+            self._save(self._rollout)
+        return self._rollout
 
     def tick(self) -> None:
         """Takes one step, if a rollout runs; raises nothing that a node or a disk does."""
         with self._lock:
-            rollout = self._rollout
+            if self._is_unstored and self._rollout is not None:
+                self._save(self._rollout)
+            rollout = self._watched()
             moved = None if rollout is None or rollout.is_over else rollout.present
             if rollout is None or moved is None:
                 return
@@ -143,6 +148,18 @@ class Mover:
         if found.events:
             self._fleet.changes.tell(Topic.DECISIONS)
 
+    def _watched(self) -> Rollout | None:
+        """The rollout; time in which nobody watched it counts for no time-out.
+
+        It passes while no controller runs, or by a step of the clock.
+        """
+        now_s, before_s = self._now_s(), self._ticked_s
+        self._ticked_s = now_s
+        is_watched = before_s is not None and 0 <= now_s - before_s < LOST_S
+        if self._rollout is None or not self._rollout.since_s or is_watched:
+            return self._rollout
+        return replace(self._rollout, since_s=now_s)
+
     def _look(self, moved: Moved) -> Observation:
         move, loops = moved.move, self._fleet.loops()
         where, unknown = None, ""
@@ -156,13 +173,28 @@ class Mover:
         return Observation(self._now_s(), where, unknown, self._refused, nodes)
 
     def _store(self, before: Rollout, found: Step) -> bool:
-        """Whether the step may be taken: it is stored, or leads back to where all was well."""
+        """Whether the step may be taken: it is stored, leads back, or is a measurement.
+
+        What was measured may be lost by a restart; what begins or ends may not.
+        """
+        if self._save(found.rollout):
+            return True
+        state = found.rollout.moves[before.at].state
+        if state in (MoveState.RETURNING, MoveState.RETURNED):
+            return True
+        is_measurement = state in (MoveState.WAITING, MoveState.WARMING)
+        return is_measurement and found.order is None and not found.rollout.is_over
+
+    def _save(self, rollout: Rollout) -> bool:
+        """Stores it; what cannot be stored now is stored once that is possible."""
         try:
-            self._fleet.store.save_rollout(found.rollout)
+            self._fleet.store.save_rollout(rollout)
         except StoreFailedError as error:
-            moved = found.rollout.moves[before.at]
-            LOG.error("rollout %d: %s", before.id, error)
-            return moved.state in (MoveState.RETURNING, MoveState.RETURNED)
+            if not self._is_unstored:
+                LOG.error("rollout %d: %s", rollout.id, error)
+            self._is_unstored = True
+            return False
+        self._is_unstored = False
         return True
 
     def _order(self, order: Order | None) -> None:
@@ -180,7 +212,7 @@ class Mover:
         move, is_going = after.move, after.state is MoveState.MOVING
         under_way = (MoveState.MOVING, MoveState.WARMING)
         try:
-            if is_going and before.state is MoveState.WAITING and self._may_pin(move.cgroup):
+            if is_going and before.state is MoveState.WAITING and self._may_pin(move):
                 looks_s = LOOKS_MAX * self._fleet.config.interval_ms / 1000
                 until_s = self._fleet.store.now_s() + 2 * LOST_S + warm_after_s(after) + looks_s
                 policy = self._attachable(move)
@@ -201,10 +233,12 @@ class Mover:
 
     def _attachable(self, move: Move) -> str | None:
         """The policy that the plan counted with; None where the target cannot attach it."""
-        can = (DEFAULT, *self._fleet.loops()[move.to_node].hello.policies)
+        loop = self._fleet.loops().get(move.to_node)
+        can = (DEFAULT, *(() if loop is None else loop.hello.policies))
         return move.policy if move.policy in can else None
 
-    def _may_pin(self, cgroup: str) -> bool:
-        """Whether the autopilot decides its limit: not an operator, by a pin or a mode."""
-        mode = self._fleet.asked().objectives.of(cgroup).mode
-        return mode is Mode.AUTO and not self._pins(cgroup)
+    def _may_pin(self, move: Move) -> bool:
+        """Whether the autopilot decides its limit there: not an operator, by a pin or a mode."""
+        mode = self._fleet.asked().objectives.of(move.cgroup).mode
+        there = (None, move.to_node)
+        return mode is Mode.AUTO and not any(one.node in there for one in self._pins(move.cgroup))

@@ -61,17 +61,24 @@ def _failed(rollout: Rollout, moved: Moved, seen: Observation, why: str) -> Step
 def _return(rollout: Rollout, moved: Moved, seen: Observation, why: str) -> Step:
     move = moved.move
     going = replace(moved, state=MoveState.RETURNING, why=why)
-    order = Order(move.cgroup, move.to_node, move.from_node)
+    # One whose home is lost runs on where it is until that is back: see `_returning`.
+    is_home = not seen.nodes.get(move.from_node, NOWHERE).lost
+    order = Order(move.cgroup, move.to_node, move.from_node) if is_home else None
     told = f"{move.cgroup} goes back to {move.from_node}: {why}"
     return Step(_with(rollout, going, since_s=seen.now_s, why=why), order, (told,))
 
 
-def _strayed(rollout: Rollout, moved: Moved, seen: Observation) -> Step | None:
-    """The end of a rollout whose tenant is on neither node; None where it is on one of them."""
+def _strayed(
+    rollout: Rollout, moved: Moved, seen: Observation, most_s: float = LOST_S
+) -> Step | None:
+    """The end of a rollout whose tenant is on neither node; None where it is on one of them.
+
+    A look that finds it nowhere may meet a file that is being written.
+    """
     move = moved.move
+    if (seen.unknown or seen.where is None) and seen.now_s - rollout.since_s <= most_s:
+        return _held(rollout, seen.unknown or f"{move.cgroup} is on no node")
     if seen.unknown:
-        if seen.now_s - rollout.since_s <= LOST_S:
-            return Step(replace(rollout, why=seen.unknown))
         return _failed(rollout, moved, seen, f"it is not known where it is: {seen.unknown}")
     if seen.where is None:
         return _failed(rollout, moved, seen, f"{move.cgroup} vanished: no node has it")
@@ -103,7 +110,7 @@ def _measured_before(rollout: Rollout, moved: Moved, seen: Observation, is_late:
     """Measures what is, and orders the move once that is known."""
     move, stop = moved.move, RolloutState.STOPPED
     home, target = seen.nodes[move.from_node], seen.nodes[move.to_node]
-    if target.time_s <= moved.measured_s:
+    if target.time_s == moved.measured_s:
         why = f"node {move.to_node}: nothing is measured"
         return _ended(rollout, moved, seen, stop, why) if is_late else Step(rollout)
     there = checks.tenants_of(move.cgroup, home, target)
@@ -157,7 +164,7 @@ def _arriving(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
         return _return(rollout, moved, seen, BY_OPERATOR)
     target = seen.nodes.get(move.to_node, NOWHERE)
     # A snapshot of before the order, from when another of this name was there, says nothing.
-    if not target.lost and move.cgroup in target.tenants and target.time_s > moved.measured_s:
+    if not target.lost and move.cgroup in target.tenants and target.time_s != moved.measured_s:
         warming = replace(
             moved, state=MoveState.WARMING, arrived_s=seen.now_s, measured_s=target.time_s
         )
@@ -182,7 +189,7 @@ def _warming(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
         return _return(rollout, moved, seen, BY_OPERATOR)
     target = seen.nodes.get(move.to_node, NOWHERE)
     tenant = target.tenants.get(move.cgroup)
-    if not target.lost and tenant is not None and target.time_s > moved.measured_s:
+    if not target.lost and tenant is not None and target.time_s != moved.measured_s:
         return _measured(rollout, moved, seen, target, tenant)
     if seen.now_s - rollout.since_s > LOST_S:
         gone = "nothing is measured" if tenant else f"{move.cgroup} is not there any more"
@@ -194,7 +201,8 @@ def _measured(
     rollout: Rollout, moved: Moved, seen: Observation, target: NodeSeen, tenant: TenantSeen
 ) -> Step:
     """One more snapshot of the target, which counts once the page cache is warm."""
-    move, elapsed_s = moved.move, target.time_s - moved.measured_s
+    # A node's clock may go back.
+    move, elapsed_s = moved.move, max(0.0, target.time_s - moved.measured_s)
     grew = tenant.held_bytes - moved.held_bytes
     is_quiet = moved.held_bytes > 0 and grew <= QUIET_SHARE * tenant.limit_bytes * elapsed_s
     quiet_s = moved.quiet_s + elapsed_s if is_quiet else 0.0
@@ -244,13 +252,18 @@ def _returning(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
         state = RolloutState.STOPPED if rollout.is_stopping else RolloutState.TURNED_BACK
         return _ended(rollout, back, seen, state, moved.why)
     if not seen.refused:
-        strayed = _strayed(rollout, moved, seen)
+        strayed = _strayed(rollout, moved, seen, RETURN_S)
         if strayed is not None:
             return strayed
+    lost = seen.nodes.get(move.from_node, NOWHERE).lost
     if seen.now_s - rollout.since_s > RETURN_S:
-        why = seen.refused or "nobody carries the order out"
+        why = seen.refused or (
+            f"node {move.from_node}: {lost}" if lost else "nobody carries the order out"
+        )
         why = f"{moved.why}; {move.cgroup} could not be moved back from {move.to_node}: {why}"
         return _failed(rollout, moved, seen, why)
+    if lost:
+        return _held(rollout, f"node {move.from_node}: {lost}")
     return Step(rollout, Order(move.cgroup, move.to_node, move.from_node))
 
 
