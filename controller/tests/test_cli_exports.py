@@ -128,3 +128,26 @@ def test_the_command_prints_an_export(run: Run) -> None:
         assert run(url, "consolidate", "--export", "ansible")[0] == 0
         assert run(url, "consolidate", "--export", "kubernetes")[0] == 0
         assert run(url, "consolidate", "--export", "nomad")[0] == 2
+
+
+def test_names_are_no_templates_commands_or_manifests() -> None:
+    template = "/x{{ lookup('pipe', 'id') }}"
+    text = inventory(_plan(_move(template)), [])
+    assert (
+        f'!unsafe "{template}"' in text
+        or f"!unsafe '{template.replace(chr(39), 2 * chr(39))}'" in text
+    )
+    broken = "/bare\u2028kind: Pod"
+    plan = Consolidation(
+        nodes=3, tenants=[], notes=[],
+        drains=[Drain(node="a; id", moves=(_move(broken),), freed_bytes=MIB)],
+    )  # fmt: skip
+    shown = manifests(plan, [])
+    assert "kubectl drain 'a; id' " in shown
+    assert "\u2028" not in shown and [one["kind"] for one in _documents(shown)] == ["Node"]
+
+
+def test_replicas_that_stay_are_not_drawn_away() -> None:
+    stays = WEB.model_copy(update={"node": "gamma", "cgroup": "/web2"})
+    shown = manifests(_plan(_move("/web")), [WEB, stays])
+    assert '"gamma"' in shown or "- gamma" in shown

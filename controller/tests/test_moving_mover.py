@@ -9,13 +9,15 @@ import pytest
 from moved_fleet import drain, move
 
 from cachepilot.domain.consolidation import Drain
-from cachepilot.domain.moving import RolloutState
+from cachepilot.domain.moving import MoveState, RolloutState
 from cachepilot.errors import ConflictError, InputError
 from cachepilot.fleet.config import ControllerConfig
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.moving.folder import FolderProvider
 from cachepilot.fleet.moving.mover import Mover
+from cachepilot.fleet.moving.step import RETURN_S
 from cachepilot.sense.collect import not_scraped
+from cachepilot.store.failures import StoreFailedError
 from cachepilot.store.store import Store
 
 
@@ -87,3 +89,45 @@ def test_one_rollout_runs_at_a_time_outlives_its_controller_and_is_stopped(
     assert again.rollout.state is RolloutState.STOPPED
     assert provider.where("/kv") == "a"
     assert again.begin([drain("/kv")]).id == 2
+
+
+def test_time_in_which_no_controller_watched_counts_for_no_time_out(
+    fleet: Fleet, provider: FolderProvider
+) -> None:
+    now_s = 1000.0
+    mover = Mover(fleet, provider, lambda: now_s)
+    mover.begin([drain("/kv")])
+    mover.tick()
+    running = mover.rollout
+    assert running is not None and running.since_s == now_s
+    returning = replace(running.moves[0], state=MoveState.RETURNING, why="an SLO was missed")
+    fleet.store.save_rollout(replace(running, moves=(returning,)))
+    provider.move("/kv", "a", "b")
+    now_s += 10 * RETURN_S
+    again = Mover(fleet, provider, lambda: now_s)
+    again.tick()
+    assert again.rollout is not None and again.rollout.state is RolloutState.RUNNING
+    assert again.rollout.why == "node a: was never seen", "it is moved back once that is there"
+
+
+def test_an_end_that_could_not_be_stored_is_stored_later(
+    fleet: Fleet, provider: FolderProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mover = Mover(fleet, provider)
+    begun = mover.begin([drain("/kv")])
+    moved = replace(begun.moves[0], state=MoveState.RETURNING, why="an SLO was missed")
+    returning = Mover(fleet, provider)
+    returning._rollout = replace(begun, moves=(moved,), since_s=fleet.store.now_s())
+    fleet.store.save_rollout(returning._rollout)
+
+    def full(_: object) -> None:
+        raise StoreFailedError("c.db: cannot be written: disk is full", is_full=True)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(fleet.store, "save_rollout", full)
+        returning.tick()
+        assert returning.rollout is not None and returning.rollout.is_over
+    stored = fleet.store.last_rollout()
+    assert stored is not None and not stored.is_over
+    returning.tick()
+    assert fleet.store.last_rollout() == returning.rollout

@@ -99,6 +99,7 @@ def test_who_did_nothing_before_is_not_judged() -> None:
 
 def _until(here: MovedFleet, state: MoveState) -> None:
     while here.rollout.present is None or here.rollout.present.state is not state:
+        assert not here.rollout.is_over, here.rollout.why
         here.tick()
 
 
@@ -133,6 +134,29 @@ def test_a_node_that_is_lost_before_a_move_stops_it_and_a_gap_does_not() -> None
     here.lost.add("a")
     assert here.play().state is RolloutState.STOPPED
     assert here.orders == []
+
+
+def test_a_tenant_does_not_go_back_to_a_node_that_is_lost() -> None:
+    here = fleet("/kv", b={"/kv": tenant(met=False)})
+    _until(here, MoveState.WARMING)
+    here.lost.add("a")
+    _until(here, MoveState.RETURNING)
+    for _ in range(20):
+        here.tick()
+    assert (here.where["/kv"], here.rollout.why) == ("b", "node a: stale")
+    here.lost.clear()
+    assert here.play().state is RolloutState.TURNED_BACK
+    assert here.where["/kv"] == "a"
+
+
+def test_a_look_that_finds_a_tenant_nowhere_once_ends_nothing() -> None:
+    here = fleet("/kv")
+    _until(here, MoveState.WARMING)
+    here.where["/kv"] = None
+    here.tick()
+    assert here.rollout.why == "/kv is on no node"
+    here.where["/kv"] = "b"
+    assert here.play().state is RolloutState.DONE
 
 
 @pytest.mark.parametrize("state", [MoveState.WAITING, MoveState.MOVING, MoveState.WARMING])

@@ -9,6 +9,7 @@ from experiments.control_loop.plant import Curve, Plant, PlantTenant, flat, line
 from experiments.control_loop.world import World
 
 from cachepilot.domain.objectives.objective import Goal, Objective, Objectives
+from cachepilot.sizes import parse_size
 
 MIB = 1 << 20
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256))
@@ -103,3 +104,31 @@ def test_what_was_too_little_is_tried_again_ever_more_rarely(tmp_path: Path) -> 
     waits = [after - before for before, after in pairwise(raised)]
     assert all(two >= 1.5 * one for one, two in pairwise(waits))
     assert web.limit_bytes <= 40 * MIB
+
+
+def _needing_more(here: World, plant: Plant) -> PlantTenant:
+    """The one that gave its memory needs more than it has, as its node shows by misses alone."""
+    web = plant.of("/web")
+    web.change({"default": scan(110 * MIB)})
+    web.told, web.distrust = {"default": flat(1.0)}, "predicts 1, measured less"
+    web.phase += 1
+    here.run(2)
+    return web
+
+
+def test_nobody_gets_back_more_than_an_operator_lets_it_have(tmp_path: Path) -> None:
+    most = Objective("/web", keep=0.95, memory_max=parse_size("64MiB"))
+    here, plant = world(tmp_path, most, Objective("*", keep=0.95), web=scan(32 * MIB))
+    here.run(60)
+    web = _needing_more(here, plant)
+    for _ in range(5):
+        assert web.limit_bytes <= 64 * MIB
+        here.run(1)
+
+
+def test_a_tenant_that_is_to_keep_nothing_any_more_gets_nothing_back(tmp_path: Path) -> None:
+    here, plant = world(tmp_path, Objective("*", keep=0.95), web=scan(32 * MIB), other=scan(MIB))
+    here.run(60)
+    stated = (Objective("*", keep=0.0),)
+    here.service.set_objectives(Objectives(stated, Goal.LEAST_MEMORY))
+    assert _needing_more(here, plant).limit_bytes <= 40 * MIB

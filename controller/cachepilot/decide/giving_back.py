@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from cachepilot.decide.memory_state import Lacked, MemoryInterval, MemoryState, MemoryTenant
-from cachepilot.sizes import PAGE_BYTES, pages_down, pages_up
+from cachepilot.sizes import pages_down, pages_up
 
 WAIT_S, WAIT_MAX_S = 60.0, 3600.0
 """For so long no less is tried than what was too little: at first, and at most."""
@@ -37,7 +37,10 @@ def note_lacking(state: MemoryState, seen: MemoryInterval) -> None:
         if not one.grows:
             continue
         known = state.lacked.get(name)
-        wait_s = WAIT_S if known is None else min(2 * known.wait_s, WAIT_MAX_S)
+        wait_s = WAIT_S if known is None else known.wait_s
+        if known is not None and seen.time_s >= known.until_s:
+            # Less was tried since, and was too little again.
+            wait_s = min(2 * known.wait_s, WAIT_MAX_S)
         enough = max(state.fine.get(name, 0), pages_up(int((1 + MARGIN) * one.limit_bytes)))
         least = min(enough, one.planned_bytes)
         state.lacked[name] = Lacked(one.cgroup_id, least, wait_s, seen.time_s + wait_s)
@@ -56,13 +59,18 @@ def given_back(seen: MemoryInterval, stuck: Collection[str]) -> MemoryInterval |
     lacking = {
         name: one.first_bytes - one.limit_bytes
         for name, one in seen.tenants.items()
-        if one.needs and name not in stuck and one.first_bytes - one.limit_bytes >= one.step_bytes
+        if one.needs
+        # Its misses are those of a page cache that fills: more memory spares none of them.
+        and not one.is_filling
+        and name not in stuck
+        and one.first_bytes - one.limit_bytes >= one.step_bytes
     }
     if not lacking:
         return None
     part = min(1.0, max(0, seen.free_bytes) / sum(lacking.values()))
     given = {name: pages_down(int(part * lack)) for name, lack in lacking.items()}
-    if max(given.values()) < PAGE_BYTES:
+    # Less than a step would move nobody, and keep the plan from serving who lacks.
+    if not any(more >= seen.tenants[name].step_bytes for name, more in given.items()):
         return None
     moved = {name: _planned(one, given.get(name, 0)) for name, one in seen.tenants.items()}
     return replace(seen, tenants=moved)

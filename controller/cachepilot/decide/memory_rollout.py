@@ -216,7 +216,9 @@ def stop(state: MemoryState, seen: MemoryInterval) -> None:
     if change is None or not change.forced or change.members.keys() - seen.tenants.keys():
         return
     growing = _growing(change, seen)
-    if growing and not any(one.grows and one.is_step for one in growing):
+    is_free = seen.goal == Goal.LEAST_MEMORY and seen.free_bytes >= PAGE_BYTES
+    served = ((one.grows and one.is_step) or (is_free and one.needs) for one in growing)
+    if growing and not any(served):
         for name, member in change.members.items():
             member.to_bytes = seen.tenants[name].limit_bytes
 

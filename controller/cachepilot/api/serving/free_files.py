@@ -21,15 +21,16 @@ class FreeFiles:
 
     def write(self, nodes: Iterable[NodeView]) -> None:
         """Writes all of them; what cannot be written is told once, not in every interval."""
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            for node in nodes:
+        problem = ""
+        for node in nodes:
+            try:
+                self._folder.mkdir(parents=True, exist_ok=True)
                 self._write(node)
-            self._problem = ""
-        except OSError as error:
-            if str(error) != self._problem:
-                LOG.error("free memory cannot be written: %s", error)
-            self._problem = str(error)
+            except OSError as error:
+                problem = problem or str(error)
+        if problem and problem != self._problem:
+            LOG.error("free memory cannot be written: %s", problem)
+        self._problem = problem
 
     def _write(self, node: NodeView) -> None:
         path = self._folder / f"{quote(node.name, safe='')}.json"

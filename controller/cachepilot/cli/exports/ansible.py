@@ -12,6 +12,19 @@ from cachepilot.api.shapes.views import TenantView
 HEADER = "# Predicted by cachepilot. Drain the hosts in the order of cachepilot_order.\n"
 
 
+class _Dumper(yaml.SafeDumper):
+    """Texts that Ansible would take for templates, as names may be, are marked as none."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    is_template = any(one in text for one in ("{{", "{%", "{#"))
+    tag = "!unsafe" if is_template else "tag:yaml.org,2002:str"
+    return dumper.represent_scalar(tag, text)
+
+
+_Dumper.add_representer(str, _text)
+
+
 def _move(move: Move) -> dict[str, Any]:
     """A move as variables; the node that it leaves is the host."""
     return move.model_dump(mode="json", exclude={"from_node"})
@@ -35,4 +48,4 @@ def inventory(found: Consolidation, _: Sequence[TenantView]) -> str:
         "cachepilot_drained": {"hosts": drained},
         "cachepilot_targets": {"hosts": dict(sorted(targets.items()))},
     }
-    return HEADER + yaml.safe_dump({"all": {"children": groups}}, sort_keys=False)
+    return HEADER + yaml.dump({"all": {"children": groups}}, Dumper=_Dumper, sort_keys=False)

@@ -10,6 +10,7 @@ of its name beside `controller-revision-hash`. Other pods are moved by hand.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 import yaml
@@ -100,7 +101,7 @@ def _comments(found: Consolidation, others: Sequence[Move]) -> Iterator[str]:
     yield "Predicted by cachepilot; it changes nothing by itself. With this file as plan.yaml:"
     yield "  kubectl apply --server-side --field-manager=cachepilot -f plan.yaml"
     for drain in found.drains:
-        yield f"  kubectl drain {drain.node} --ignore-daemonsets --delete-emptydir-data"
+        yield f"  kubectl drain {quote(drain.node)} --ignore-daemonsets --delete-emptydir-data"
     for move in others:
         yield f"Move by hand: {move.cgroup} from {move.from_node} to {move.to_node}"
 
@@ -118,7 +119,15 @@ def manifests(found: Consolidation, tenants: Sequence[TenantView]) -> str:
             continue
         nodes.setdefault(owner, set()).update(move.to_node for move in pod.moves)
         least[owner] = max(least.get(owner, 0), pod.least_bytes)
+    drained = {drain.node for drain in found.drains}
+    for one in tenants:
+        # The affinity is of all replicas: those that stay must not be drawn away.
+        stays = None if one.workload is None or one.node in drained else owner_of(one.workload)
+        if stays in nodes:
+            nodes[stays].add(one.node)
     documents = [_cordon(drain.node) for drain in found.drains]
     documents += [_affinity(one, sorted(nodes[one]), least[one]) for one in sorted(nodes)]
-    lines = "".join(f"# {line}\n" for line in _comments(found, others))
+    # A line separator in a name would end the comment.
+    told = (one if one.isprintable() else ascii(one) for one in _comments(found, others))
+    lines = "".join(f"# {line}\n" for line in told)
     return lines + yaml.safe_dump_all(documents, sort_keys=False, explicit_start=True)

@@ -253,7 +253,7 @@ def _tenant(
         is_yielded=is_yielded,
         can_afford=action.kept_ops <= 0 or state.owed_s + LOSS_COSTS * reread_s <= budget_s,
         needs=not stays and _needs(cycle, cgroup, seen, did_ops),
-        first_bytes=tenant.first_bytes,
+        first_bytes=_first_bytes(cycle, objective, seen),
         is_filling=seen.is_filling,
         is_doubted=tenant.certain is None and not tenant.trust.trusted,
         undone=undone if undone in state.changes[-1:] else None,
@@ -268,11 +268,21 @@ def _did_ops(worth: Worth, seen: Seen) -> float | None:
     return worth.ops(min(1.0, pages.misses / pages.accesses))
 
 
+def _first_bytes(cycle: MemoryCycle, objective: Objective, seen: Seen) -> int:
+    """Its first memory, as far as it may have that."""
+    first, most = seen.tenant.first_bytes, objective.memory_max
+    return first if most is None else min(first, size_bytes(most, cycle.budget_bytes))
+
+
 def _needs(cycle: MemoryCycle, cgroup: str, seen: Seen, did_ops: float | None) -> bool:
-    if cgroup in cycle.busy or seen.limit_bytes > seen.tenant.first_bytes - PAGE_BYTES:
+    objective = cycle.objectives.of(cgroup)
+    most = _first_bytes(cycle, objective, seen)
+    if cgroup in cycle.busy or seen.limit_bytes > most - PAGE_BYTES:
         return False
-    if cycle.objectives.of(cgroup).has_slo:
+    if objective.has_slo:
         return cgroup in cycle.fallen
+    if objective.keep <= 0:
+        return False
     return did_ops is not None and did_ops < cycle.least_ops(cgroup)
 
 

@@ -149,16 +149,17 @@ class BestFit:
     def _survives(self, packing: Packing) -> bool:
         """Whether the tenants of any node that is left fit on the others if it fails.
 
-        But for those that do not now.
+        But for those that do not where they are now: of such a node only those that come count.
         """
         rest = set(range(len(self._needs.places))) - set(packing.drained)
-        return all(self._survives_without(packing, node) for node in sorted(rest - self.homeless))
+        lost = self.homeless
+        return all(self._survives_without(packing, one, one not in lost) for one in sorted(rest))
 
-    def _survives_without(self, packing: Packing, node: int) -> bool:
-        """Whether the tenants of a node fit on the others if it fails."""
+    def _survives_without(self, packing: Packing, node: int, with_own: bool = True) -> bool:
+        """Whether the tenants of a node, its own among them or not, fit elsewhere if it fails."""
         gone = {node, *packing.drained}
         others = [one for one in range(len(self._needs.places)) if one not in gone]
-        must = [one for one in self._needs.rows(node) if self._needs.must[one]]
+        must = [one for one in self._needs.rows(node) if with_own and self._needs.must[one]]
         come = [one for one, at in packing.to.items() if at == node]
         before = {one: at for one, at in packing.to.items() if at != node}
         roomy = self._roomy(others, packing.loads)
