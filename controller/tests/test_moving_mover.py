@@ -91,8 +91,9 @@ def test_one_rollout_runs_at_a_time_outlives_its_controller_and_is_stopped(
     assert again.begin([drain("/kv")]).id == 2
 
 
+@pytest.mark.parametrize("state", [MoveState.WARMING, MoveState.RETURNING])
 def test_time_in_which_no_controller_watched_counts_for_no_time_out(
-    fleet: Fleet, provider: FolderProvider
+    fleet: Fleet, provider: FolderProvider, state: MoveState
 ) -> None:
     now_s = 1000.0
     mover = Mover(fleet, provider, lambda: now_s)
@@ -100,14 +101,18 @@ def test_time_in_which_no_controller_watched_counts_for_no_time_out(
     mover.tick()
     running = mover.rollout
     assert running is not None and running.since_s == now_s
-    returning = replace(running.moves[0], state=MoveState.RETURNING, why="an SLO was missed")
-    fleet.store.save_rollout(replace(running, moves=(returning,)))
+    moved = replace(running.moves[0], state=state, why="an SLO was missed")
+    fleet.store.save_rollout(replace(running, moves=(moved,)))
     provider.move("/kv", "a", "b")
     now_s += 10 * RETURN_S
     again = Mover(fleet, provider, lambda: now_s)
-    again.tick()
-    assert again.rollout is not None and again.rollout.state is RolloutState.RUNNING
-    assert again.rollout.why == "node a: was never seen", "it is moved back once that is there"
+    for _ in range(3):
+        again.tick()
+        assert again.rollout is not None and again.rollout.state is RolloutState.RUNNING
+        assert again.rollout.moves[0].state is state
+        now_s += 1.0
+    told = again.rollout.why if again.rollout else ""
+    assert told == "node a: was never seen", "it is moved back once that is there"
 
 
 def test_an_end_that_could_not_be_stored_is_stored_later(

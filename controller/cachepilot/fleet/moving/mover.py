@@ -156,9 +156,9 @@ class Mover:
         now_s, before_s = self._now_s(), self._ticked_s
         self._ticked_s = now_s
         is_watched = before_s is not None and 0 <= now_s - before_s < LOST_S
-        if self._rollout is None or not self._rollout.since_s or is_watched:
-            return self._rollout
-        return replace(self._rollout, since_s=now_s)
+        if self._rollout is not None and self._rollout.since_s and not is_watched:
+            self._rollout = replace(self._rollout, since_s=now_s)
+        return self._rollout
 
     def _look(self, moved: Moved) -> Observation:
         move, loops = moved.move, self._fleet.loops()
