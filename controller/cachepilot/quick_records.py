@@ -16,9 +16,8 @@ def quickly_made(cls: type[T]) -> type[T]:
     """Gives a frozen dataclass an `__init__` of the same signature and effect that is faster.
 
     It stays frozen for mypy; at run time nothing refuses an assignment any more. For classes
-    whose fields are all of `__init__`, none with a default factory. With slots they take half the
-    memory, and half the time to be read.
-    Raises TypeError for others.
+    whose fields are all of `__init__`, none with a default factory. Raises TypeError for others.
+    With slots they take half the memory, and half the time to be read.
     """
     plain = fields(cls)  # type: ignore[arg-type]
     names = [one.name for one in plain]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachepilot.domain.snapshot import Curves, FloatArray, IntArray
-from cachepilot.model.corrected_curves import Corrections, corrected_curves
+from cachepilot.model.corrected_curves import Corrections
 from cachepilot.model.limit_calibration import corrected
 
 SIZES = st.sets(st.integers(1, 1 << 40), min_size=1, max_size=20)
@@ -29,7 +29,7 @@ def test_every_row_is_read_between_its_points_and_shifted(
     rows, bars, steps = np.random.default_rng(seed).random((3, 3, known.size)).astype(kind)
     curves = Curves(("a", "b", "c"), known, rows, bars, steps)
     shifts = tuple(sorted(told.items()))
-    found = corrected_curves(curves, shifts)
+    found = Corrections().of(curves, shifts)
     if not any(told.values()):
         assert found is curves
         return
@@ -62,5 +62,5 @@ def test_what_was_corrected_before_changes_nothing(
     shifts, elsewhere = tuple(sorted(told.items())), tuple(sorted(others.items()))
     halved, kept = tuple((limit, shift / 2) for limit, shift in shifts), Corrections()
     for one, by in ((curves, shifts), (curves, halved), (curves, elsewhere), (new, elsewhere)):
-        assert kept.of(one, by) == corrected_curves(one, by)
+        assert kept.of(one, by) == Corrections().of(one, by)
         assert kept.of(one, by) is kept.of(one, by)

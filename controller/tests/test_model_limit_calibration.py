@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cachepilot.domain.snapshot import Curves, Demand
 from cachepilot.model.calibration import FORGOTTEN_S, PRIOR_S
-from cachepilot.model.corrected_curves import corrected_curves
+from cachepilot.model.corrected_curves import Corrections
 from cachepilot.model.limit_calibration import (
     ANCHORS_MAX,
     LEAST_CHANGE,
@@ -181,7 +181,7 @@ def test_what_is_corrected_is_a_miss_ratio_and_agrees_with_single_points(
     limits = [one.limit_bytes for one in found.anchors]
     assert limits == sorted(limits)
     before = curves(*zip((16, 64, 128, 400), ratios, strict=True))
-    after = corrected_curves(before, found.shifts(DEMAND))
+    after = Corrections().of(before, found.shifts(DEMAND))
     assert after.miss_ratio.min() >= 0 and after.miss_ratio.max() <= 1
     for size, ratio in zip((16, 64, 128, 400), ratios, strict=True):
         column = after.sizes_bytes.tolist().index(size * MIB)
@@ -191,7 +191,7 @@ def test_what_is_corrected_is_a_miss_ratio_and_agrees_with_single_points(
 
 def test_curves_that_are_right_are_left_as_they_are() -> None:
     before = curves((16, 0.5), (64, 0.2))
-    assert corrected_curves(before, learnt(64, 0.2, 0.2).shifts(DEMAND)) is before
+    assert Corrections().of(before, learnt(64, 0.2, 0.2).shifts(DEMAND)) is before
 
 
 def test_limits_that_are_near_are_one_and_the_one_with_the_least_time_goes() -> None:

@@ -9,7 +9,8 @@ it had, and what it does not need is taken again by evidence.
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from cachepilot.decide.memory_state import Lacked, MemoryInterval, MemoryState, MemoryTenant
+from cachepilot.decide.memory_rollout import is_gone
+from cachepilot.decide.memory_state import Lacked, MemoryInterval, MemoryState
 from cachepilot.sizes import pages_down, pages_up
 
 WAIT_S, WAIT_MAX_S = 60.0, 3600.0
@@ -21,9 +22,7 @@ MARGIN = 0.05
 def follow(state: MemoryState, seen: MemoryInterval) -> None:
     """Notes with which limits tenants lack nothing, and forgets what is long ago."""
     for name, lacked in list(state.lacked.items()):
-        one = seen.tenants.get(name)
-        is_gone = name not in seen.away if one is None else one.cgroup_id != lacked.cgroup_id
-        if is_gone or seen.time_s > lacked.until_s + lacked.wait_s:
+        if is_gone(seen, name, lacked) or seen.time_s > lacked.until_s + lacked.wait_s:
             del state.lacked[name]
     fine = {name: one.limit_bytes for name, one in seen.tenants.items() if not one.needs}
     kept = state.fine.items()
@@ -72,10 +71,8 @@ def given_back(seen: MemoryInterval, stuck: Collection[str]) -> MemoryInterval |
     # Less than a step would move nobody, and keep the plan from serving who lacks.
     if not any(more >= seen.tenants[name].step_bytes for name, more in given.items()):
         return None
-    moved = {name: _planned(one, given.get(name, 0)) for name, one in seen.tenants.items()}
+    moved = {
+        name: one.planned_at(one.limit_bytes + given.get(name, 0))
+        for name, one in seen.tenants.items()
+    }
     return replace(seen, tenants=moved)
-
-
-def _planned(one: MemoryTenant, more_bytes: int) -> MemoryTenant:
-    limit_bytes = one.limit_bytes + more_bytes
-    return replace(one, planned_bytes=limit_bytes, predicted=one.predicted_at(limit_bytes))

@@ -105,7 +105,9 @@ def _needed(seen: MemoryInterval) -> MemoryInterval:
     lacking = [one for one in seen.movers.values() if one.grows and _is_lacking(one, 0.0)]
     for part in (step / PARTS for step in range(1, PARTS)):
         if not any(_is_lacking(one, part) for one in lacking):
-            moved = {name: _on_the_way(one, part) for name, one in seen.movers.items()}
+            moved = {
+                name: one.planned_at(_limit_at(one, part)) for name, one in seen.movers.items()
+            }
             found = replace(seen, tenants={**seen.tenants, **moved})
             if found.movers:
                 return found
@@ -119,11 +121,6 @@ def _is_lacking(one: MemoryTenant, part: float) -> bool:
 def _limit_at(one: MemoryTenant, part: float) -> int:
     moved = round(part * (one.planned_bytes - one.limit_bytes) / PAGE_BYTES)
     return one.limit_bytes + moved * PAGE_BYTES
-
-
-def _on_the_way(one: MemoryTenant, part: float) -> MemoryTenant:
-    limit_bytes = _limit_at(one, part)
-    return replace(one, planned_bytes=limit_bytes, predicted=one.predicted_at(limit_bytes))
 
 
 def owed_rate(tenants: Collection[MemoryTenant], config: DecideConfig) -> float:

@@ -8,6 +8,7 @@ from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS, Gain
 from cachepilot.decide.memory_state import (
     ARRIVED_INTERVALS,
     ROLLBACK_S,
+    Lacked,
     Member,
     MemoryChange,
     MemoryInterval,
@@ -31,13 +32,13 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
     """Follows tenants that are gone, and limits that the node rolled back or that are back."""
     for name, origin in list(state.restore.items()):
         one = seen.tenants.get(name)
-        if _is_gone(seen, name, origin) or (one is not None and _is_back(one, origin)):
+        if is_gone(seen, name, origin) or (one is not None and _is_back(one, origin)):
             del state.restore[name]
         elif one is not None and _differs(one, origin.seen_bytes):
             origin.seen_bytes, origin.since_s = one.limit_bytes, seen.time_s
     for name, stuck in list(state.stuck.items()):
         one = seen.tenants.get(name)
-        is_over = seen.time_s > stuck.until_s + stuck.wait_s or _is_gone(seen, name, stuck)
+        is_over = seen.time_s > stuck.until_s + stuck.wait_s or is_gone(seen, name, stuck)
         if is_over or (one is not None and _differs(one, stuck.limit_bytes)):
             del state.stuck[name]
     change = state.change
@@ -45,7 +46,7 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
         return []
     found = []
     for name, member in list(change.members.items()):
-        if _is_gone(seen, name, member):
+        if is_gone(seen, name, member):
             del change.members[name]
             why = "the cgroup is gone"
             found.append(member.decision(seen.time_s, name, Event.ABANDONED, why))
@@ -65,7 +66,8 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
     return found
 
 
-def _is_gone(seen: MemoryInterval, name: str, known: Origin | Member | Stuck) -> bool:
+def is_gone(seen: MemoryInterval, name: str, known: Origin | Member | Stuck | Lacked) -> bool:
+    """Whether what is known is of a tenant that will not come back, or of another of its name."""
     one = seen.tenants.get(name)
     return name not in seen.away if one is None else one.cgroup_id != known.cgroup_id
 
@@ -216,7 +218,7 @@ def stop(state: MemoryState, seen: MemoryInterval) -> None:
     if change is None or not change.forced or change.members.keys() - seen.tenants.keys():
         return
     growing = _growing(change, seen)
-    is_free = seen.goal == Goal.LEAST_MEMORY and seen.free_bytes >= PAGE_BYTES
+    is_free = seen.free_bytes >= PAGE_BYTES
     served = ((one.grows and one.is_step) or (is_free and one.needs) for one in growing)
     if growing and not any(served):
         for name, member in change.members.items():
@@ -241,9 +243,9 @@ def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
     is_there = all(_is_at(seen.tenants[name], one.to_bytes) for name, one in change.members.items())
     is_there = is_there or _stands(change, seen)
     # Where all only give memory there is nothing to fill.
-    members = change.members.items()
-    grows = seen.goal != Goal.LEAST_MEMORY or any(m.to_bytes > m.from_bytes for _, m in members)
-    is_full = not grows or not any(seen.tenants[name].is_filling for name, _ in members)
+    members = change.members.values()
+    grows = seen.goal != Goal.LEAST_MEMORY or any(m.to_bytes > m.from_bytes for m in members)
+    is_full = not grows or not any(seen.tenants[name].is_filling for name in change.members)
     if change.settled_s is None and is_there and (is_full or passed_s >= FILLED_S):
         change.settled_s = seen.time_s
     return is_there

@@ -2,7 +2,7 @@
 """What the decider remembers of the memory of one node, and what it is shown of an interval."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from cachepilot.decide.gain import Gain
@@ -88,6 +88,10 @@ class MemoryTenant:
     is_doubted: bool = False
     undone: int | None = None
     swaps: bool = False
+
+    def planned_at(self, limit_bytes: int) -> "MemoryTenant":
+        """The same with a plan of that limit under the policy in force."""
+        return replace(self, planned_bytes=limit_bytes, predicted=self.predicted_at(limit_bytes))
 
     @property
     def grows(self) -> bool:

@@ -50,24 +50,18 @@ def plain(value: Any) -> Any:
 
 
 class Arrays:
-    """What is written beside a line: the bytes of its arrays."""
+    """What is written beside a line: `data`, the bytes of its arrays."""
 
     def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._size = 0
+        self.data = bytearray()
 
     def plain(self, value: Any) -> Any:
         """As `plain`; of an array where its bytes are."""
         if not isinstance(value, np.ndarray):
             return plain(value)
-        data, at = value.tobytes(), self._size
-        self._parts.append(data)
-        self._size += len(data)
+        at = len(self.data)
+        self.data += value.tobytes()
         return {"kind": value.dtype.str, "shape": value.shape, "at": at}
-
-    def joined(self) -> bytes:
-        """All of them."""
-        return b"".join(self._parts)
 
 
 def _array(value: Any, arrays: bytes) -> npt.NDArray[Any]:
@@ -88,7 +82,7 @@ def _array(value: Any, arrays: bytes) -> npt.NDArray[Any]:
 def decode(kind: Any, value: Any, arrays: bytes = b"") -> Any:
     """Turns what `json.loads` makes of such a line into `kind`, a type as `domain` uses them.
 
-    `arrays` are what `Arrays` joined when it was written.
+    `arrays` are the data of `Arrays` when it was written.
     """
     origin = get_origin(kind)
     if origin in (Union, types.UnionType):

@@ -117,8 +117,3 @@ class Corrections:
             joined = self._joined = Joined.of(curves, limits)
         self._shifts, self._found = shifts, joined.corrected(shifts)
         return self._found
-
-
-def corrected_curves(curves: Curves, shifts: Shifts) -> Curves:
-    """`Corrections.of` curves that were not corrected before."""
-    return Corrections().of(curves, shifts)

@@ -17,6 +17,7 @@ import numpy as np
 from cachepilot.domain.snapshot import Demand, FloatArray
 from cachepilot.domain.units import US_PER_S
 from cachepilot.model.split_fit import SERVICE_US_MIN, SplitProblem, best_split
+from cachepilot.model.throughput import ops_of
 from cachepilot.quick_records import quickly_made
 
 WINDOW = 128
@@ -63,8 +64,7 @@ class Observation:
 
 def predicted_ops(demand: Demand, observation: Observation) -> float:
     """What the model says of an interval, from its miss ratio and its miss cost."""
-    waits = demand.accesses_per_op * observation.miss_ratio * observation.miss_cost_us
-    return US_PER_S * demand.concurrency / (demand.service_us + waits)
+    return ops_of(demand, observation.miss_cost_us, observation.miss_ratio)
 
 
 def _prior_weight(log_seen: FloatArray) -> float:

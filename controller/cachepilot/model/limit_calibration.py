@@ -107,7 +107,7 @@ class Anchor:
     @property
     def left(self) -> float:
         """The share that is left of what was known when it was last in force."""
-        found: float = 0.5 ** (self.aside_s / FORGOTTEN_S) if self.aside_s else 1.0
+        found: float = 0.5 ** (self.aside_s / FORGOTTEN_S)
         return found
 
     @property

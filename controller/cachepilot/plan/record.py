@@ -57,7 +57,7 @@ def to_bytes(record: Record) -> bytes:
     """
     arrays = Arrays()
     line = _adapter().dump_json(record, fallback=arrays.plain)
-    return line + b"\n" + arrays.joined()
+    return line + b"\n" + arrays.data
 
 
 def from_bytes(data: bytes, name: str) -> Record:

@@ -86,7 +86,7 @@ def grants(
     grow where they exceed it.
     """
     held = {cgroup: seen.held_bytes for cgroup, seen in collected.seen.items()}
-    free = collected.snapshot.node.shared_bytes - sum(held.values())
+    free = collected.free_bytes
     found: dict[str, int] = {}
     growing = []
     for cgroup, limit in wanted.items():

@@ -19,10 +19,9 @@ from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.planned import Plan
 from cachepilot.domain.units import US_PER_S
 from cachepilot.model.limit_calibration import NOTHING_DONE, Done
-from cachepilot.model.throughput import ops_at
 from cachepilot.node.deciding import before_pin, first_memory, policies, presence, yielded
 from cachepilot.node.deciding.before_pin import BeforePin
-from cachepilot.node.deciding.memory import MemoryCycle, interval
+from cachepilot.node.deciding.memory import MemoryCycle, did_ops, interval
 from cachepilot.node.deciding.policies import Cycle
 from cachepilot.node.deciding.policy_costs import PolicyCosts
 from cachepilot.node.deciding.presence import Away
@@ -251,7 +250,7 @@ class Decider:
             ),
             self.config,
         )
-        self._note_kept(look.plan, collected)
+        self._note_kept(cycle)
         moved = memory.step(memories, seen, self.config)
         for one in moved:
             if one.event is Event.TRIAL:
@@ -273,15 +272,10 @@ class Decider:
         trust = collected.seen[cgroup].tenant.trust
         return self.recents[cgroup].kept.least_ops(trust, self.config.least_gain)
 
-    def _note_kept(self, plan: Plan, collected: Collected) -> None:
-        device = collected.snapshot.device
-        for action in plan.actions:
-            seen, did_ops = collected.seen[action.cgroup], None
-            if seen.pages is not None and seen.pages.accesses > 0:
-                miss = min(1.0, seen.pages.misses / seen.pages.accesses)
-                did_ops = ops_at(seen.tenant.demand, device, plan.device_wait_us, miss)
-            kept = self.recents[action.cgroup].kept
-            kept.take(seen.tenant.trust, action.kept_ops, did_ops)
+    def _note_kept(self, cycle: Cycle) -> None:
+        for action in cycle.plan.actions:
+            seen, kept = cycle.collected.seen[action.cgroup], self.recents[action.cgroup].kept
+            kept.take(seen.tenant.trust, action.kept_ops, did_ops(seen, cycle.page_us))
 
     def _keep_ledger(self, plan: Plan, collected: Collected) -> None:
         """Time that each tenant lost against what it keeps by the plan, or gained."""

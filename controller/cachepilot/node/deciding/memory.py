@@ -13,7 +13,7 @@ from cachepilot.domain.decisions import Reading
 from cachepilot.domain.objectives.objective import Goal, Mode, Objective, Objectives, size_bytes
 from cachepilot.domain.planned import Action, Held, Plan, Setting
 from cachepilot.domain.units import US_PER_S
-from cachepilot.model.limit_calibration import corrected
+from cachepilot.model.limit_calibration import Shifts, corrected
 from cachepilot.model.throughput import ops_of
 from cachepilot.node.deciding.tenant_state import TenantState
 from cachepilot.plan.problem.problem import OPS_MIN
@@ -65,7 +65,7 @@ class MemoryCycle:
         return self.collected.snapshot.node.budget_bytes
 
 
-def miss_at(seen: Seen, limit_bytes: int, shifts: tuple[tuple[int, float], ...]) -> float | None:
+def miss_at(seen: Seen, limit_bytes: int, shifts: Shifts) -> float | None:
     """The miss ratio at a limit by the curve of the policy in force, corrected; None without.
 
     Where curves cannot be trusted, it is what is certain. See `LimitCalibration.shifts`.
@@ -104,7 +104,7 @@ class Worth:
         return self.weight * (ops if self._goal is Goal.TOTAL_THROUGHPUT else 1.0)
 
     @cached_property
-    def _shifts(self) -> tuple[tuple[int, float], ...]:
+    def _shifts(self) -> Shifts:
         return self._state.limits.shifts(self._seen.tenant.demand)
 
     def miss_at(self, limit_bytes: int) -> float:
@@ -217,8 +217,10 @@ def _tenant(
     has_slo = objective.has_slo
     aims = objective.aims if has_slo else objective
     below = _below(action, seen, now)
-    did_ops = _did_ops(worth, seen)
+    done_ops = did_ops(seen, cycle.read_us)
     stays = objective.mode is not Mode.AUTO or is_ordered or is_yielded
+    first_bytes = _first_bytes(cycle, objective, seen)
+    may_need = not stays and tenant.limit_bytes <= first_bytes - PAGE_BYTES
     undone = told.unconfirmed.epoch if told.unconfirmed.undone else None
     return MemoryTenant(
         cgroup_id=told.cgroup_id,
@@ -227,7 +229,7 @@ def _tenant(
         planned_bytes=then.limit_bytes,
         worth_now=worth.of(ops, now.limit_bytes),
         worth_planned=worth.of(then.throughput_ops, then.limit_bytes),
-        worth_measured=None if did_ops is None else worth.of(did_ops, seen.limit_bytes),
+        worth_measured=None if done_ops is None else worth.of(done_ops, seen.limit_bytes),
         worth_at=worth.at,
         whole=worth.whole(ops, now.limit_bytes),
         error=worth.error(action),
@@ -252,20 +254,23 @@ def _tenant(
         is_ordered=is_ordered,
         is_yielded=is_yielded,
         can_afford=action.kept_ops <= 0 or state.owed_s + LOSS_COSTS * reread_s <= budget_s,
-        needs=not stays and _needs(cycle, cgroup, seen, did_ops),
-        first_bytes=_first_bytes(cycle, objective, seen),
+        needs=may_need and _needs(cycle, cgroup, objective, done_ops),
+        first_bytes=first_bytes,
         is_filling=seen.is_filling,
         is_doubted=tenant.certain is None and not tenant.trust.trusted,
         undone=undone if undone in state.changes[-1:] else None,
     )
 
 
-def _did_ops(worth: Worth, seen: Seen) -> float | None:
-    """Operations per second by what was missed in the interval; None where nothing was accessed."""
+def did_ops(seen: Seen, read_us: float) -> float | None:
+    """Operations per second by what was missed in the interval; None where nothing was accessed.
+
+    A read of the device takes `read_us`.
+    """
     pages = seen.pages
     if pages is None or pages.accesses <= 0:
         return None
-    return worth.ops(min(1.0, pages.misses / pages.accesses))
+    return ops_of(seen.tenant.demand, read_us, min(1.0, pages.misses / pages.accesses))
 
 
 def _first_bytes(cycle: MemoryCycle, objective: Objective, seen: Seen) -> int:
@@ -274,25 +279,21 @@ def _first_bytes(cycle: MemoryCycle, objective: Objective, seen: Seen) -> int:
     return first if most is None else min(first, size_bytes(most, cycle.budget_bytes))
 
 
-def _needs(cycle: MemoryCycle, cgroup: str, seen: Seen, did_ops: float | None) -> bool:
-    objective = cycle.objectives.of(cgroup)
-    most = _first_bytes(cycle, objective, seen)
-    if cgroup in cycle.busy or seen.limit_bytes > most - PAGE_BYTES:
+def _needs(cycle: MemoryCycle, cgroup: str, objective: Objective, done_ops: float | None) -> bool:
+    if cgroup in cycle.busy:
         return False
     if objective.has_slo:
         return cgroup in cycle.fallen
-    if objective.keep <= 0:
+    if objective.keep <= 0 or done_ops is None:
         return False
-    return did_ops is not None and did_ops < cycle.least_ops(cgroup)
+    return done_ops < cycle.least_ops(cgroup)
 
 
 def _reached(objective: Objective, seen: Seen, setting: Action | Setting) -> float:
-    """The part of an SLO that a prediction reaches, above 0 to 1; 1 without one.
+    """The part of its SLO that a prediction reaches, above 0 to 1.
 
     The p99 is taken to stay in proportion to the time of an operation.
     """
-    if not objective.has_slo:
-        return 1.0
     found, readings, ops = 1.0, seen.tenant.indicators, setting.throughput_ops
     if objective.throughput_ops is not None:
         found = min(found, ops / objective.throughput_ops)

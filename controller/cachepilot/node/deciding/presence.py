@@ -38,8 +38,7 @@ def beside_away(collected: Collected, away: Mapping[str, Away]) -> Collected:
     if not away:
         return collected
     snapshot = collected.snapshot
-    held = sum(one.held_bytes for one in collected.seen.values())
-    room, kept = max(0, snapshot.node.budget_bytes - held), 0
+    room, kept = collected.free_bytes, 0
     for one in away.values():
         most = one.state.held_bytes if one.kept_bytes is None else one.kept_bytes
         one.kept_bytes = min(most, room - kept)

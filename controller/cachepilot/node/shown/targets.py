@@ -89,9 +89,9 @@ class Targets:
         for (cgroup, kind), error in self._errors.items():
             objective = found.get(cgroup) or objectives.of(cgroup)
             margin = max(objective.slo_margin, error.margin)
-            if objectives.goal is Goal.LEAST_MEMORY and kind == "throughput_ops":
-                margin = max(margin, error.half_way(objective.throughput_ops or 1.0))
             if kind == "throughput_ops" and objective.throughput_ops:
+                if objectives.goal is Goal.LEAST_MEMORY:
+                    margin = max(margin, error.half_way(objective.throughput_ops))
                 target = min(objective.throughput_ops / error.ratio, UPPER["throughput_ops"])
                 found[cgroup] = replace(
                     objective, pattern=cgroup, throughput_ops=target, slo_margin=margin
