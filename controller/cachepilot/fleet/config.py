@@ -117,6 +117,12 @@ class _Reader:
             raise ConfigError(f"{self._where}: {key}: {path} is not a file (allowed: {allowed})")
         return path
 
+    def folder(self, key: str, folder: Path, allowed: str) -> Path | None:
+        path = self.path(key, folder)
+        if path is not None and not path.is_dir():
+            raise ConfigError(f"{self._where}: {key}: {path} is not a folder (allowed: {allowed})")
+        return path
+
     def number(self, key: str, otherwise: float, low: float, high: float, whole: bool) -> float:
         value: float = self._table.get(key, otherwise)
         is_number = isinstance(value, int) or (isinstance(value, float) and not whole)
@@ -126,10 +132,12 @@ class _Reader:
         return value
 
 
-def _table(document: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]:
+def _table(
+    document: Mapping[str, Any], name: str, where: str, within: str = ""
+) -> Mapping[str, Any]:
     found = document.get(name, {})
     if not isinstance(found, dict):
-        raise ConfigError(f"{where}: {name}: must be a table, written [{name}]")
+        raise ConfigError(f"{where}: {name}: must be a table, written [{within}{name}]")
     return found
 
 
@@ -184,31 +192,24 @@ def _access(table: Mapping[str, Any], folder: Path, where: str) -> TokenFiles | 
     return None if viewer is None and operator is None else TokenFiles(viewer, operator)
 
 
-def _placement(table: Mapping[str, Any], where: str) -> Placement:
-    """Where tenants may go when nodes are consolidated."""
+def _consolidation(
+    table: Mapping[str, Any], folder: Path, where: str
+) -> tuple[Placement, Path | None]:
+    """Where tenants may go, and where the definitions are by which they are moved."""
     reader = _Reader(where, table, CONSOLIDATION)
-    labels = table.get("labels", {})
-    if not isinstance(labels, dict):
-        raise ConfigError(f"{where}: labels: must be a table, written [consolidation.labels]")
+    labels = _table(table, "labels", where, "consolidation.")
     for node, names in labels.items():
         fine = isinstance(names, list) and all(isinstance(one, str) and one for one in names)
         if not fine:
             raise reader.refuse(f"labels: {node}", names, "an array of texts that are not empty")
-    cpus = _table(table, "cpus", where)
+    cpus = _table(table, "cpus", where, "consolidation.")
     counts = _Reader(f"{where}: cpus", cpus, tuple(cpus))
-    return Placement(
+    placement = Placement(
         spare_nodes=int(reader.number("spare_nodes", 0, 0, SPARE_NODES_MAX, whole=True)),
         labels={node: tuple(names) for node, names in labels.items()},
         cpus={node: counts.number(node, 0, *CPUS, whole=False) for node in cpus},
     )
-
-
-def _folder(table: Mapping[str, Any], folder: Path, where: str) -> Path | None:
-    """Where the definitions of workloads are, by which they are moved."""
-    found = _Reader(where, table, CONSOLIDATION).path("folder", folder)
-    if found is not None and not found.is_dir():
-        raise ConfigError(f"{where}: folder: {found} is not a folder (allowed: one per node in it)")
-    return found
+    return placement, reader.folder("folder", folder, "one per node in it")
 
 
 def _addresses(top: _Reader, tls: Tls | None, access: TokenFiles | None) -> dict[str, str]:
@@ -242,6 +243,8 @@ def parse_config(text: str, name: str, folder: Path = Path()) -> ControllerConfi
     except InputError as error:
         raise ConfigError(f"{name}: [planner]: {error}") from None
     history = _Reader(f"{name}: [history]", _table(document, "history", name), ("keep_days",))
+    consolidation = _table(document, "consolidation", name)
+    placement, definitions = _consolidation(consolidation, folder, f"{name}: [consolidation]")
     return ControllerConfig(
         **_addresses(top, tls, access),
         tls=tls,
@@ -256,10 +259,8 @@ def parse_config(text: str, name: str, folder: Path = Path()) -> ControllerConfi
         decide=_section(DecideConfig, _table(document, "decide", name), f"{name}: [decide]"),
         keep_days=history.number("keep_days", 14.0, *KEEP_DAYS, whole=False),
         least_share=least_share,
-        placement=_placement(_table(document, "consolidation", name), f"{name}: [consolidation]"),
-        consolidation_folder=_folder(
-            _table(document, "consolidation", name), folder, f"{name}: [consolidation]"
-        ),
+        placement=placement,
+        consolidation_folder=definitions,
     )
 
 

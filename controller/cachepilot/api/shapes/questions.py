@@ -172,6 +172,11 @@ class Drain(Shape):
     freed_bytes: int
     """The memory of the node."""
 
+    @property
+    def cold_s(self) -> float:
+        """Seconds until all that moved is warm, one move after the other."""
+        return sum(move.cold_s for move in self.moves)
+
 
 class Consolidation(Shape):
     """Least memory per tenant, and nodes that the others could take over."""

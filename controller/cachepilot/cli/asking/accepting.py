@@ -14,6 +14,18 @@ YesOption = Annotated[
 ]
 
 
+def require_somebody(told: str) -> None:
+    """Raises ConflictAtControllerError, which says what is `told`, where nobody can be asked."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise ConflictAtControllerError(f"{told} (allowed: with --yes)")
+
+
+def require_agreed(question: str, otherwise: str) -> None:
+    """Asks; raises ConflictAtControllerError, which says what is `otherwise`, for a no."""
+    if not typer.confirm(question, err=True):
+        raise ConflictAtControllerError(otherwise)
+
+
 def ordered(controller: Controller, path: str, wanted: dict[str, Any], yes: bool) -> Any:
     """The answer to an order. One that will miss an SLO needs `yes`, or a person who agrees.
 
@@ -25,10 +37,9 @@ def ordered(controller: Controller, path: str, wanted: dict[str, Any], yes: bool
         if not str(error).endswith(ACCEPTABLE):
             raise
         cost = str(error).removesuffix(ACCEPTABLE)
-        if not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
-            allowed = "allowed: with --yes"
-            raise ConflictAtControllerError(f"{cost} ({allowed})") from None
+    if not yes:
+        require_somebody(cost)
     print(cost, file=sys.stderr)
-    if not yes and not typer.confirm("Do it all the same?", err=True):
-        raise ConflictAtControllerError("nothing was changed")
+    if not yes:
+        require_agreed("Do it all the same?", "nothing was changed")
     return controller.call("POST", path, {**wanted, "accept_missed_slos": True})

@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from cachepilot.api.shapes.questions import Consolidation, Drain, LeastMemory, Move
-from cachepilot.api.shapes.views import TenantView
 from cachepilot.cli.asking import completing
 from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import Controller, parsed
@@ -69,9 +68,8 @@ def _table(found: Consolidation) -> Table:
 
 def _story(order: int, drain: Drain) -> Iterator[RenderableType]:
     """What is to be told of one node: who goes where and why, what that costs, what it saves."""
-    cold_s = sum(move.cold_s for move in drain.moves)
     saves = f"frees {human_bytes(drain.freed_bytes)}"
-    costs = f"page caches are cold for {cold_s:.3g} s in all, predicted"
+    costs = f"page caches are cold for {drain.cold_s:.3g} s in all, predicted"
     yield Text(f"{order}. {drain.node} can be drained: {saves}; {costs}", style="bold")
     for move in drain.moves:
         yield Text(f"   {move.cgroup} goes to {move.to_node}: {_costs(move)}")
@@ -104,8 +102,7 @@ def _parts(found: Consolidation) -> Iterator[RenderableType]:
 def _export(remote: Controller, form: ExportForm) -> None:
     """Prints the plan in the form of who carries it out."""
     found = parsed(Consolidation, remote.call("GET", "consolidation"))
-    tenants = parsed(list[TenantView], remote.call("GET", "tenants"))
-    typer.echo(EXPORTS[form](found, tenants), nl=False)
+    typer.echo(EXPORTS[form](found, remote.tenants()), nl=False)
 
 
 @asking

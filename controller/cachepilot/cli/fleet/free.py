@@ -11,8 +11,8 @@ from cachepilot.api.serving.free_files import line_of
 from cachepilot.api.shapes.views import NodeView
 from cachepilot.cli.asking import completing
 from cachepilot.cli.asking.asking import asking
-from cachepilot.cli.asking.client import Controller, ControllerError, near, parsed
-from cachepilot.cli.terminal import tables
+from cachepilot.cli.asking.client import Controller, ControllerError, near
+from cachepilot.cli.terminal import formats, tables
 from cachepilot.cli.terminal.options import JsonOption
 from cachepilot.sizes import human_bytes
 
@@ -41,7 +41,7 @@ def command(
     `sure` was free all the time for so long. The confidence is the chance that as much is free
     all through the next minute.
     """
-    views = parsed(list[NodeView], remote.call("GET", "nodes"))
+    views = remote.nodes()
     if node is not None and node not in {one.name for one in views}:
         raise ControllerError(f"no node {node} ({near(node, [one.name for one in views])})")
     found = [one for one in views if node in (None, one.name)]
@@ -56,7 +56,7 @@ def command(
         for one in found:
             minutes = f"{one.free_for_s / MINUTE_S:.0f} min"
             told = human_bytes(one.free_bytes), human_bytes(one.sure_free_bytes), minutes
-            table.add_row(one.name, *told, f"{100 * one.free_confidence:.0f}%")
+            table.add_row(one.name, *told, formats.share(one.free_confidence, 0))
         tables.console().print(table)
 
 

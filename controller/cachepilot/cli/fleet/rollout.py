@@ -4,18 +4,17 @@
 import sys
 from collections.abc import Iterator
 
-import typer
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from cachepilot.api.shapes.questions import Consolidation, Drain
 from cachepilot.api.shapes.rollout import CheckView, MovedView, RolloutView
-from cachepilot.cli.asking.client import ConflictAtControllerError, Controller, parsed
-from cachepilot.cli.terminal import tables
+from cachepilot.cli.asking.accepting import require_agreed, require_somebody
+from cachepilot.cli.asking.client import Controller, parsed
+from cachepilot.cli.terminal import formats, tables
 from cachepilot.domain.moving import KEEP
 from cachepilot.errors import InputError
-from cachepilot.readable import number
 from cachepilot.sizes import PAGE_BYTES, human_bytes
 
 
@@ -33,11 +32,10 @@ def costs(drains: list[Drain]) -> Iterator[str]:
     """What is going to happen, predicted: who moves, what that costs, and what it saves."""
     for drain in drains:
         cold = sum(one.cold_pages for one in drain.moves) * PAGE_BYTES
-        seconds = sum(one.cold_s for one in drain.moves)
         yield (
             f"{drain.node}: {len(drain.moves)} tenants move, which frees "
             f"{human_bytes(drain.freed_bytes)}; {human_bytes(cold)} are read again, "
-            f"in {seconds:.3g} s (predicted)"
+            f"in {drain.cold_s:.3g} s (predicted)"
         )
         for move in drain.moves:
             yield f"  {move.cgroup} goes to {move.to_node}"
@@ -49,12 +47,8 @@ def apply(remote: Controller, node: str | None, yes: bool, as_json: bool) -> Non
     for line in costs(drains):
         print(line, file=sys.stderr)
     if not yes:
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise ConflictAtControllerError(
-                "consolidate: nobody can be asked (allowed: with --yes)"
-            )
-        if not typer.confirm("Move these tenants now?", err=True):
-            raise ConflictAtControllerError("nothing was moved")
+        require_somebody("consolidate: nobody can be asked")
+        require_agreed("Move these tenants now?", "nothing was moved")
     wanted = {"drains": [one.model_dump(mode="json") for one in drains]}
     begun = remote.call("POST", "consolidation/apply", wanted)
     if as_json:
@@ -106,17 +100,13 @@ def _table(found: RolloutView) -> Table:
             one.move.from_node,
             one.move.to_node,
             str(one.state),
-            _ops(None if own is None else own.before_ops),
-            _ops(None if own is None else own.after_ops),
-            _ops(one.move.predicted_ops or None),
+            formats.count(None if own is None else own.before_ops),
+            formats.count(None if own is None else own.after_ops),
+            formats.count(one.move.predicted_ops or None),
             _seconds(one),
             _judged(one.checks),
         )
     return table
-
-
-def _ops(value: float | None) -> str:
-    return "-" if value is None else number(value)
 
 
 def _seconds(one: MovedView) -> str:

@@ -26,7 +26,13 @@ from cachepilot.store.failures import StoreFailedError
 
 LOG = logging.getLogger(__name__)
 MOVES_MAX = 100_000
-COLD_S_MAX = 86_400.0
+MOST = {
+    "limit_bytes": BYTES_MAX,
+    "cold_pages": BYTES_MAX,
+    "cold_s": 86_400.0,
+    "predicted_ops": BYTES_MAX,
+}
+"""Of the numbers of a move."""
 NO_PROVIDER = (
     "consolidation: nobody moves tenants (allowed: with [consolidation] folder in the controller's"
     " configuration)"
@@ -35,9 +41,7 @@ NO_PROVIDER = (
 
 def _require_in_range(move: Move) -> None:
     """Raises InputError for numbers that no plan has."""
-    told = {"limit_bytes": BYTES_MAX, "cold_pages": BYTES_MAX, "cold_s": COLD_S_MAX}
-    told["predicted_ops"] = BYTES_MAX
-    for key, most in told.items():
+    for key, most in MOST.items():
         value = getattr(move, key)
         if not 0 <= value <= most:
             where = f"consolidation: {move.cgroup}: {key}"

@@ -2,7 +2,7 @@
 """What a rollout is shown at one time, and what it orders; values alone."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from cachepilot.domain.moving import Rollout
 
@@ -50,10 +50,10 @@ class Observation:
     """
 
     now_s: float
-    where: str | None = None
-    unknown: str = ""
-    refused: str = ""
-    nodes: Mapping[str, NodeSeen] = field(default_factory=dict)
+    where: str | None
+    unknown: str
+    refused: str
+    nodes: Mapping[str, NodeSeen]
 
 
 @dataclass(frozen=True)

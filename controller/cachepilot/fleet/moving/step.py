@@ -25,7 +25,6 @@ QUIET_S = 2.0
 QUIET_SHARE = 0.01
 """It counts as warm once it grew by less than this share of its limit per second, for so long."""
 BY_OPERATOR = "stopped by an operator"
-NOWHERE = NodeSeen(0.0, {}, "was never seen")
 
 
 def warm_after_s(moved: Moved) -> float:
@@ -62,7 +61,7 @@ def _return(rollout: Rollout, moved: Moved, seen: Observation, why: str) -> Step
     move = moved.move
     going = replace(moved, state=MoveState.RETURNING, why=why)
     # One whose home is lost runs on where it is until that is back: see `_returning`.
-    is_home = not seen.nodes.get(move.from_node, NOWHERE).lost
+    is_home = not seen.nodes[move.from_node].lost
     order = Order(move.cgroup, move.to_node, move.from_node) if is_home else None
     told = f"{move.cgroup} goes back to {move.from_node}: {why}"
     return Step(_with(rollout, going, since_s=seen.now_s, why=why), order, (told,))
@@ -99,7 +98,7 @@ def _waiting(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
         return _ended(rollout, moved, seen, stop, f"{move.cgroup} is on {seen.where} already")
     is_late = seen.now_s - rollout.since_s > LOST_S
     for node in (move.from_node, move.to_node):
-        lost = seen.nodes.get(node, NOWHERE).lost
+        lost = seen.nodes[node].lost
         if lost:
             why = f"node {node}: {lost}"
             return _ended(rollout, moved, seen, stop, why) if is_late else _held(rollout, why)
@@ -162,7 +161,7 @@ def _arriving(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     move = moved.move
     if rollout.is_stopping:
         return _return(rollout, moved, seen, BY_OPERATOR)
-    target = seen.nodes.get(move.to_node, NOWHERE)
+    target = seen.nodes[move.to_node]
     # A snapshot of before the order, from when another of this name was there, says nothing.
     if not target.lost and move.cgroup in target.tenants and target.time_s != moved.measured_s:
         warming = replace(
@@ -187,7 +186,7 @@ def _warming(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
         return _ended(rollout, back, seen, RolloutState.STOPPED, why)
     if rollout.is_stopping:
         return _return(rollout, moved, seen, BY_OPERATOR)
-    target = seen.nodes.get(move.to_node, NOWHERE)
+    target = seen.nodes[move.to_node]
     tenant = target.tenants.get(move.cgroup)
     if not target.lost and tenant is not None and target.time_s != moved.measured_s:
         return _measured(rollout, moved, seen, target, tenant)
@@ -255,7 +254,7 @@ def _returning(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
         strayed = _strayed(rollout, moved, seen, RETURN_S)
         if strayed is not None:
             return strayed
-    lost = seen.nodes.get(move.from_node, NOWHERE).lost
+    lost = seen.nodes[move.from_node].lost
     if seen.now_s - rollout.since_s > RETURN_S:
         why = seen.refused or (
             f"node {move.from_node}: {lost}" if lost else "nobody carries the order out"

@@ -105,7 +105,7 @@ def _to(node: int, guests: Sequence[int], packed: Packed, config: Config) -> lis
     at = packed.packing.loads.roomiest(node)
 
     def seat(tenant: int) -> _Seat:
-        home = needs.home(tenant)
+        home = int(needs.homes[tenant])
         row = tenant - int(needs.start[home])
         size, policy = int(needs.size_bytes[at, tenant]), int(needs.policy[at, tenant])
         return _Seat(needs.places[home], row, size, policy)

@@ -36,12 +36,11 @@ class BestFit:
         self._needs, self._loads, self._rules = needs, loads, rules
         self._spare_nodes = spare_nodes
         self._iops = np.where(needs.kept, needs.device_iops, np.inf)
-        self._homes = [needs.home(tenant) for tenant in range(needs.count)]
         self._share = self._shares()
 
     def _shares(self) -> FloatArray:
         """The largest share of what its node has that each tenant needs, (I,)."""
-        needs, loads, homes = self._needs, self._loads, np.array(self._homes, dtype=np.int64)
+        needs, loads, homes = self._needs, self._loads, self._needs.homes
         if not homes.size:
             return np.zeros(0)
         first = loads.runs.argmax(axis=1)[homes], np.arange(homes.size)
@@ -104,12 +103,7 @@ class BestFit:
     def _roomy(self, nodes: Sequence[int], loads: Loads) -> IntArray:
         """Nodes, those with most to spare first."""
         found = np.array(sorted(nodes), dtype=np.int64)
-        return found[np.argsort(-self._spare(found, loads), kind="stable")]
-
-    def _spare(self, nodes: IntArray, loads: Loads) -> FloatArray:
-        """What nodes have to spare as they are."""
-        nothing = np.zeros(self._needs.read_us.size)
-        return loads.spare(nodes, nothing.astype(np.int64), nothing, 0.0)[0]
+        return found[np.argsort(-loads.spare_now(found)[0], kind="stable")]
 
     def into_others(self, drained: Sequence[int]) -> Packing | None:
         """Where the tenants of some nodes would go; None where there is no room."""
@@ -133,7 +127,7 @@ class BestFit:
     def holds(self, packing: Packing) -> bool:
         """Whether every node that takes tenants in has room for them, also after a loss."""
         nodes = np.array(sorted(set(packing.to.values())), dtype=np.int64)
-        has_room = bool((self._spare(nodes, packing.loads) >= 0).all())
+        has_room = bool((packing.loads.spare_now(nodes)[0] >= 0).all())
         return has_room and (self._spare_nodes == 0 or self._survives(packing))
 
     @cached_property
@@ -191,7 +185,7 @@ class BestFit:
             if node in takes_in or self._rules.pinned[tenants].any():
                 continue
             others = last_first[~np.isin(last_first, [*drained, node])]
-            others = others[self._spare(others, loads) >= FULL]
+            others = others[loads.spare_now(others)[0] >= FULL]
             before, come = loads.copy(), dict[int, int]()
             if others.size and self.place(loads, tenants, others, come, to):
                 drained.append(node)

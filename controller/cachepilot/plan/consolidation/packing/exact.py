@@ -61,10 +61,8 @@ class _Program:
     def __init__(self, needs: FleetNeeds, loads: Loads, rules: Rules) -> None:
         self._needs, self._loads, self._rules = needs, loads, rules
         self._nodes, self._times = len(needs.places), needs.read_us.size
-        self._homes = [needs.home(tenant) for tenant in range(needs.count)]
-        nothing = np.zeros(self._times)
-        everywhere = np.arange(self._nodes)
-        self._takes_in = loads.spare(everywhere, nothing.astype(np.int64), nothing, 0.0)[0] >= 0
+        self._homes = needs.homes.tolist()
+        self._takes_in = loads.spare_now(np.arange(self._nodes))[0] >= 0
         self._on: dict[tuple[int, int, int], int] = {}
         self._count = self._nodes * (1 + self._times)
         for tenant, node, at in product(range(needs.count), range(self._nodes), range(self._times)):

@@ -9,6 +9,7 @@ A share as `memory_min` or `memory_max` counts as that of the node where the ten
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -79,6 +80,7 @@ class FleetNeeds:
         """The tenants of a node."""
         return range(int(self.start[node]), int(self.start[node + 1]))
 
-    def home(self, tenant: int) -> int:
-        """The node where a tenant is now."""
-        return int(np.searchsorted(self.start, tenant, side="right")) - 1
+    @cached_property
+    def homes(self) -> IntArray:
+        """The node where each tenant is now, (I,)."""
+        return np.repeat(np.arange(len(self.places)), np.diff(self.start))

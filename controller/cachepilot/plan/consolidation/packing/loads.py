@@ -70,10 +70,14 @@ class Loads:
         cpus = 1 - (self.used_cpus[nodes] + more_cpus) / self.cpus[nodes]
         return np.minimum(most, cpus), at
 
+    def spare_now(self, nodes: IntArray) -> tuple[FloatArray, IntArray]:
+        """`spare` of nodes as they are."""
+        nothing = np.zeros(self.size_bytes.shape[1])
+        return self.spare(nodes, nothing.astype(np.int64), nothing, 0.0)
+
     def roomiest(self, node: int) -> int:
         """The read time at which a node has most to spare, by index."""
-        nothing = np.zeros(self.size_bytes.shape[1])
-        return int(self.spare(np.array([node]), nothing.astype(np.int64), nothing, 0.0)[1][0])
+        return int(self.spare_now(np.array([node]))[1][0])
 
     def add(self, node: int, more_bytes: IntArray, more_iops: FloatArray, more_cpus: float) -> None:
         """A tenant comes to a node."""
