@@ -64,6 +64,12 @@ def fleet_of(seed: int, nodes: int, capacity: float) -> list[Snapshot]:
     return found
 
 
+def busy(seen: Snapshot, share: float) -> Snapshot:
+    """The same node with a device that serves a share of what it would be asked for now."""
+    reads = plan(seen, EVERYBODY, STATIC).device_share * seen.device.capacity_iops
+    return replace(seen, device=replace(seen.device, capacity_iops=max(1.0, share * reads)))
+
+
 def moves_of(found: Consolidation) -> dict[str, dict[str, str]]:
     """Of each node that can be drained, where each of its cgroups goes."""
     return {one.node: {move.cgroup: move.to_node for move in one.moves} for one in found.drains}

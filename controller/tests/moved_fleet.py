@@ -20,8 +20,8 @@ LIMIT_BYTES = 4 << 20
 FILLS_BYTES_PER_S = 400 * 4096
 
 
-def move(cgroup: str, from_node: str = "a", to_node: str = "b") -> Move:
-    return Move(cgroup, from_node, to_node, 4096, "default", 100.0, 1000, COLD_S)
+def move(cgroup: str) -> Move:
+    return Move(cgroup, "a", "b", 4096, "default", 100.0, 1000, COLD_S)
 
 
 def drain(*cgroups: str) -> Drain:
@@ -94,9 +94,9 @@ class MovedFleet:
             self.where[order.cgroup] = order.to_node
             self.arrived_s[order.cgroup] = self.now_s
 
-    def play(self, ticks: int = 2000) -> Rollout:
+    def play(self) -> Rollout:
         """Until it is over; AssertionError where that takes too long."""
-        for _ in range(ticks):
+        for _ in range(2000):
             if self.rollout.is_over:
                 return self.rollout
             self.tick()

@@ -2,9 +2,8 @@
 """What is said of a row of consolidation never contradicts its numbers, nor what the node does."""
 
 import re
-from dataclasses import replace
 
-from drained_fleets import EVERYBODY, STATIC
+from drained_fleets import EVERYBODY, busy
 from experiments.control_loop.instances import snapshot
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -12,18 +11,9 @@ from hypothesis import strategies as st
 from cachepilot.api.shapes.questions import LeastMemory
 from cachepilot.cli.fleet.consolidate import _saved, _slos
 from cachepilot.domain.objectives.objective import Objective, Objectives
-from cachepilot.domain.snapshot import Snapshot
 from cachepilot.plan.consolidation.consolidate import consolidate
-from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.config import Config
 from cachepilot.sizes import human_bytes
-
-
-def _busy(seed: int, tenants: int, share: float) -> Snapshot:
-    """A node whose device serves a share of what it would be asked for if nothing waited."""
-    seen = snapshot(seed, tenants, policies=2)
-    reads = plan(seen, EVERYBODY, STATIC).device_share * seen.device.capacity_iops
-    return replace(seen, device=replace(seen.device, capacity_iops=max(1.0, share * reads)))
 
 
 def _check(row: LeastMemory) -> None:
@@ -47,7 +37,7 @@ def _check(row: LeastMemory) -> None:
 @example(2, 5, 0.9, 0.05)
 @example(52, 5, 0.9, 0.05)
 def test_no_row_contradicts_its_numbers(seed: int, tenants: int, share: float, hits: float) -> None:
-    seen = _busy(seed, tenants, share)
+    seen = busy(snapshot(seed, tenants, policies=2), share)
     asked = Objectives((Objective("/t00001", hit_ratio=hits), Objective("*")))
     for row in consolidate([seen], asked, Config()).tenants:
         _check(LeastMemory.of(row))
@@ -58,7 +48,7 @@ def test_no_row_contradicts_its_numbers(seed: int, tenants: int, share: float, h
 def test_a_busy_device_still_lets_memory_go() -> None:
     saved = 0
     for seed in range(12):
-        seen = _busy(seed, 4, 0.5)
+        seen = busy(snapshot(seed, 4, policies=2), 0.5)
         rows = consolidate([seen], EVERYBODY, Config()).tenants
         assert all(row.kept for row in rows)
         saved += sum(row.limit_bytes > row.least_bytes for row in rows)

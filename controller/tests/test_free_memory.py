@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from experiments.control_loop.plant import Plant, PlantTenant, scan
 from experiments.control_loop.world import World
+from fake_service import FakeService
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,23 +92,24 @@ def test_what_is_free_is_told_by_the_api_and_a_file(freed: World, tmp_path: Path
 
 
 def test_a_folder_that_cannot_be_written_is_told_once(
-    freed: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("", "utf-8")
     files = FreeFiles(tmp_path / "file")
-    files.write(freed.service.nodes())
-    files.write(freed.service.nodes())
+    files.write(FakeService().nodes())
+    files.write(FakeService().nodes())
     assert caplog.text.count("free memory cannot be written") == 1
 
 
-def test_a_stale_node_has_nothing_free(freed: World) -> None:
-    [node] = freed.service.nodes()
+def test_a_stale_node_has_nothing_free() -> None:
+    free = {"free_bytes": 9, "sure_free_bytes": 8, "free_confidence": 0.5}
+    node = FakeService().nodes()[0].model_copy(update=free)
     found = stale_node(node, "no snapshot")
     assert (found.free_bytes, found.sure_free_bytes, found.free_confidence) == (0, 0, 0.0)
 
 
-def test_kubectl_annotates_and_patches_the_capacity(freed: World) -> None:
-    [node] = freed.service.nodes()
+def test_kubectl_annotates_and_patches_the_capacity() -> None:
+    node = FakeService().nodes()[0]
     annotate, patch = (shlex.split(line) for line in kubectl(_sure(node)))
     assert annotate[-2:] == [
         "cachepilot.dev/free-memory=4096",

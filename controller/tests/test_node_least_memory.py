@@ -25,6 +25,16 @@ def world(path: Path, *stated: Objective, **curves: Curve) -> tuple[World, Plant
     return here, plant
 
 
+def _needing_more(here: World, plant: Plant) -> PlantTenant:
+    """The one that gave its memory needs more than it has, as its node shows by misses alone."""
+    web = plant.of("/web")
+    web.change({"default": scan(110 * MIB)})
+    web.told, web.distrust = {"default": flat(1.0)}, "predicts 1, measured less"
+    web.phase += 1
+    here.run(2)
+    return web
+
+
 @pytest.mark.parametrize("keep", [0.95, 0.7])
 def test_a_tenant_keeps_the_share_that_is_stated_and_gives_the_rest(
     tmp_path: Path, keep: float
@@ -55,10 +65,7 @@ def test_who_reads_more_has_its_first_memory_after_the_interval_that_shows_it(
     here.run(60)
     web = plant.of("/web")
     assert web.limit_bytes <= 40 * MIB
-    web.change({"default": scan(110 * MIB)})
-    web.told, web.distrust = {"default": flat(1.0)}, "predicts 1, measured less"
-    web.phase += 1
-    here.run(2)
+    _needing_more(here, plant)
     assert web.limit_bytes == FIRST
 
 
@@ -70,10 +77,7 @@ def test_a_missed_slo_takes_back_what_is_free_at_once_though_its_curves_are_doub
     here.run(70)
     web = plant.of("/web")
     assert web.limit_bytes <= 40 * MIB
-    web.change({"default": scan(110 * MIB)})
-    web.told, web.distrust = {"default": flat(1.0)}, "predicts 1, measured less"
-    web.phase += 1
-    here.run(2)
+    _needing_more(here, plant)
     assert web.limit_bytes == FIRST
     assert any("which it had and needs again" in one.why for one in here.service.history(limit=9))
 
@@ -84,10 +88,7 @@ def test_what_others_have_got_meanwhile_is_not_given_twice(tmp_path: Path) -> No
     plant.budget_bytes = sum(one.limit_bytes for one in plant.tenants) + 16 * MIB
     web = plant.of("/web")
     before = web.limit_bytes
-    web.change({"default": scan(110 * MIB)})
-    web.told, web.distrust = {"default": flat(1.0)}, "predicts 1, measured less"
-    web.phase += 1
-    here.run(2)
+    _needing_more(here, plant)
     assert before + 15 * MIB <= web.limit_bytes <= before + 16 * MIB
 
 
@@ -104,16 +105,6 @@ def test_what_was_too_little_is_tried_again_ever_more_rarely(tmp_path: Path) -> 
     waits = [after - before for before, after in pairwise(raised)]
     assert all(two >= 1.5 * one for one, two in pairwise(waits))
     assert web.limit_bytes <= 40 * MIB
-
-
-def _needing_more(here: World, plant: Plant) -> PlantTenant:
-    """The one that gave its memory needs more than it has, as its node shows by misses alone."""
-    web = plant.of("/web")
-    web.change({"default": scan(110 * MIB)})
-    web.told, web.distrust = {"default": flat(1.0)}, "predicts 1, measured less"
-    web.phase += 1
-    here.run(2)
-    return web
 
 
 def test_nobody_gets_back_more_than_an_operator_lets_it_have(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from itertools import combinations, product
 from drained_fleets import (
     CAPACITIES,
     EVERYBODY,
-    STATIC,
     after,
+    busy,
     fits,
     fleet_of,
     moves_of,
@@ -22,7 +22,6 @@ from cachepilot.domain.consolidation import Consolidation
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.snapshot import Snapshot
 from cachepilot.plan.consolidation.consolidate import consolidate
-from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.config import Config
 from cachepilot.sizes import PAGE_BYTES
 
@@ -132,19 +131,13 @@ def test_nearly_as_many_nodes_are_drained_as_can_be() -> None:
     assert short <= 0.25 * 12
 
 
-def _busy(seen: Snapshot) -> Snapshot:
-    """The same node with a device that has hardly more to give than what is read now."""
-    reads = plan(seen, EVERYBODY, STATIC).device_share * seen.device.capacity_iops
-    return replace(seen, device=replace(seen.device, capacity_iops=1.05 * reads))
-
-
 def test_the_device_keeps_a_node_from_being_drained_where_memory_would_not() -> None:
     fleet = fleet_of(7, 2, 1e12)
     free = consolidate(fleet, EVERYBODY, Config())
-    busy = consolidate([_busy(seen) for seen in fleet], EVERYBODY, Config())
-    assert (len(free.drains), len(busy.drains)) == (1, 0)
-    for less, more in zip(busy.tenants, free.tenants, strict=True):
+    loaded = consolidate([busy(seen, 1.05) for seen in fleet], EVERYBODY, Config())
+    assert (len(free.drains), len(loaded.drains)) == (1, 0)
+    for less, more in zip(loaded.tenants, free.tenants, strict=True):
         assert less.more_of_this_kind <= more.more_of_this_kind
-    assert sum(row.more_of_this_kind for row in busy.tenants) < sum(
+    assert sum(row.more_of_this_kind for row in loaded.tenants) < sum(
         row.more_of_this_kind for row in free.tenants
     )

@@ -10,7 +10,6 @@ from drained_fleets import CAPACITIES, EVERYBODY, fleet_of, moves_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cachepilot.domain.consolidation import Consolidation
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.snapshot import Snapshot
 from cachepilot.errors import InputError
@@ -92,11 +91,6 @@ def _roomy(nodes: int, room: float = 3.0) -> list[Snapshot]:
     ]
 
 
-def _asked(**keys: object) -> Objectives:
-    """What is asked of the tenants of the first node, and nothing of all others."""
-    return Objectives((Objective("/n0/*", **keys), Objective("*")))  # type: ignore[arg-type]
-
-
 def _drained(
     fleet: Sequence[Snapshot], asked: Objectives, options: Options | None = None
 ) -> dict[str, dict[str, str]]:
@@ -106,7 +100,8 @@ def _drained(
 def test_who_is_not_movable_stays() -> None:
     fleet = _roomy(3)
     assert len(_drained(fleet, EVERYBODY)) == 2
-    assert "n0" not in _drained(fleet, _asked(movable=False))
+    asked = Objectives((Objective("/n0/*", movable=False), Objective("*")))
+    assert "n0" not in _drained(fleet, asked)
 
 
 def test_an_affinity_names_nodes_or_labels() -> None:
@@ -161,11 +156,6 @@ def test_cpus_bound_what_a_node_takes_in() -> None:
         assert len(found) == drained
 
 
-def _need(found: Consolidation, cgroups: Sequence[str]) -> int:
-    rows = {row.cgroup: row.least_bytes for row in found.tenants}
-    return sum(rows[cgroup] for cgroup in cgroups)
-
-
 @pytest.mark.parametrize("nodes", [3, 5])
 def test_with_a_spare_node_all_fits_on_the_others_whichever_fails(nodes: int) -> None:
     fleet = _roomy(nodes, room=1.6)
@@ -173,7 +163,7 @@ def test_with_a_spare_node_all_fits_on_the_others_whichever_fails(nodes: int) ->
     spare = consolidate(fleet, EVERYBODY, Config(), options=Options(spare_nodes=1))
     assert 0 <= len(spare.drains) < len(plain.drains)
     left = [seen for seen in fleet if seen.node.name not in moves_of(spare)]
-    total = _need(spare, [row.cgroup for row in spare.tenants])
+    total = sum(row.least_bytes for row in spare.tenants)
     for failed in left:
         rest = sum(seen.node.budget_bytes for seen in left if seen is not failed)
         assert total <= rest

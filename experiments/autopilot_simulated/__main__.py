@@ -10,7 +10,7 @@ from pathlib import Path
 from experiments.autopilot_simulated import memory, never_worse, phase, qos
 from experiments.autopilot_simulated.tenants import further_traces
 from experiments.shared import table
-from experiments.shared.rows import ROOT, Row, commit, machine, merge
+from experiments.shared.rows import ROOT, Row
 
 EXPERIMENT = Path(__file__).resolve().parent
 COMMAND = "experiments/autopilot_simulated/run"
@@ -74,13 +74,10 @@ def main() -> int:
     folder = arguments.traces or further_traces()
     sizes = Sizes(arguments.traces, 4, 60.0, 1) if arguments.quick else Sizes(folder)
     out = ROOT / "build" / "autopilot-simulated" / "quick" if arguments.quick else EXPERIMENT
-    out.mkdir(parents=True, exist_ok=True)
     parts = [PARTS[name] for name in arguments.names or PARTS]
     rows = [row for part in parts for row in part.measure(sizes, sizes.seeds or part.seeds)]
-    origin = {"command": COMMAND, "commit": commit(), "machine": machine()}
     measured = tuple(part.metrics for part in parts)
-    results = merge(out / "results.json", rows, origin, lambda old: old.startswith(measured))
-    table.write(out / "table.md", HEAD, results)
+    table.publish(out, HEAD, rows, COMMAND, lambda old: old.startswith(measured))
     if arguments.json:
         print(json.dumps([asdict(row) for row in rows]))
     return 0

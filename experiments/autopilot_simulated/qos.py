@@ -6,11 +6,10 @@ The SLOs and sizes are those that are measured in the virtual machine.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from statistics import fmean, median
 
 from experiments.autopilot.measured import qos as measured
-from experiments.autopilot_simulated.rig import Run, Setup, SloTold, Tenant, play
+from experiments.autopilot_simulated.rig import Run, Setup, SloTold, Tenant, play, windows
 from experiments.kernel_guest.guest_run import say
 from experiments.shared.rows import Row
 from experiments.shared.side_by_side import side_by_side
@@ -27,7 +26,6 @@ READ_US = 1000.0
 SECONDS = 160.0
 """Of which the last `STEADY_SECONDS` count: curves take a minute at some 60 accesses per second."""
 STEADY_SECONDS = 40.0
-WINDOW_SECONDS_MIN = 0.5
 
 
 @dataclass(frozen=True)
@@ -40,11 +38,7 @@ class Played:
     def seconds(self, cgroup: str) -> list[float]:
         """Operations per second of each steady second."""
         looks = [one for one in self.run.looks[cgroup] if one.time_s >= SECONDS - STEADY_SECONDS]
-        return [
-            (later.ops_total - one.ops_total) / (later.time_s - one.time_s)
-            for one, later in pairwise(looks)
-            if later.time_s - one.time_s >= WINDOW_SECONDS_MIN
-        ]
+        return windows(looks)
 
     def told(self, cgroup: str) -> Iterator[SloTold]:
         """What the controller told of the SLO in each steady second."""

@@ -11,6 +11,7 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from cachepilot.v1 import session_pb2 as wire
 
 NODE = "node"
 STALLED_SECONDS = 120.0
+WINDOW_SECONDS_MIN = 0.5
 
 Law = Callable[[wire.Snapshot, wire.Plan], wire.Plan]
 """Makes another plan of a snapshot than the controller's."""
@@ -84,6 +86,15 @@ class SloTold:
     state: str
     predicted: float | None
     attainable_ops: float | None
+
+
+def windows(looks: Sequence[Look]) -> list[float]:
+    """Operations per second of each interval."""
+    return [
+        (later.ops_total - one.ops_total) / (later.time_s - one.time_s)
+        for one, later in pairwise(looks)
+        if later.time_s - one.time_s >= WINDOW_SECONDS_MIN
+    ]
 
 
 @dataclass

@@ -10,7 +10,7 @@ from pathlib import Path
 from experiments.consolidation import one, recovery
 from experiments.consolidation.moving import proof
 from experiments.shared import table
-from experiments.shared.rows import ROOT, Row, commit, machine, merge
+from experiments.shared.rows import ROOT, Row
 
 EXPERIMENT = Path(__file__).resolve().parent
 COMMAND = "experiments/consolidation/run"
@@ -69,13 +69,10 @@ def main() -> int:
     quick = Sizes(arguments.traces, 120.0, 1, 1, proof.Scale(2, 20, 10, 10), 1)
     sizes = quick if arguments.quick else Sizes(arguments.traces)
     out = ROOT / "build" / "consolidation" / "quick" if arguments.quick else EXPERIMENT
-    out.mkdir(parents=True, exist_ok=True)
     parts = [PARTS[name] for name in arguments.names or PARTS]
     rows = [row for part in parts for row in part.measure(sizes)]
-    origin = {"command": COMMAND, "commit": commit(), "machine": machine()}
     measured = tuple(part.metrics for part in parts)
-    results = merge(out / "results.json", rows, origin, lambda old: old.startswith(measured))
-    table.write(out / "table.md", HEAD, results)
+    table.publish(out, HEAD, rows, COMMAND, lambda old: old.startswith(measured))
     if arguments.json:
         print(json.dumps([asdict(row) for row in rows]))
     return 0

@@ -6,14 +6,13 @@ throughput. What they did with all of their memory is measured first: the SLO is
 second that is slower than 99 of 100 others.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, quantiles
 from tempfile import TemporaryDirectory
 
-from experiments.autopilot_simulated.rig import Look, Run, Setup, play
+from experiments.autopilot_simulated.rig import Run, Setup, play, windows
 from experiments.consolidation.nodes import nodes, setup
 from experiments.consolidation.senpai import Senpai
 from experiments.kernel_guest.guest_run import say
@@ -28,7 +27,6 @@ SHARES = {"1pct": 0.99, "5pct": 0.95}
 STEADY_FROM = 0.6
 SENPAI_TIMES = 1.5
 """Times as long runs Senpai's law, which takes little at once."""
-WINDOW_S_MIN = 0.5
 WINDOWS_MET_PCT = 99.0
 ABOUT = "12 traces on three nodes, each tenant with memory for its peak"
 PUBLISHED = "other work: TMO (ASPLOS '22) 20 to 32% of hosts, PageFlex (ATC '25) 36% of a store"
@@ -94,15 +92,8 @@ def _found(job: Job, node: Setup, run: Run) -> Found:
         sum(one.limit_bytes for one in node.tenants),
         sum(fmean(look.limit_bytes for look in looks) for looks in steady.values()),
         {name: run.throughput_ops(name, from_s, job.seconds) for name in steady},
-        {name: list(windows(looks)) for name, looks in steady.items()},
+        {name: windows(looks) for name, looks in steady.items()},
     )
-
-
-def windows(looks: Sequence[Look]) -> Iterable[float]:
-    """Operations per second of each interval."""
-    for one, later in pairwise(looks):
-        if later.time_s - one.time_s >= WINDOW_S_MIN:
-            yield (later.ops_total - one.ops_total) / (later.time_s - one.time_s)
 
 
 def slos_of(reference: Found, share: float) -> dict[str, float]:

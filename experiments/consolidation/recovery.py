@@ -9,8 +9,8 @@ throughput is what it is with its first memory, less 5%. Its page cache is read 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from experiments.autopilot_simulated.rig import Run, Setup, Tenant, play
-from experiments.consolidation.one import SENPAI_TIMES, windows
+from experiments.autopilot_simulated.rig import Run, Setup, Tenant, play, windows
+from experiments.consolidation.one import SENPAI_TIMES
 from experiments.consolidation.senpai import Senpai
 from experiments.kernel_guest.guest_run import say
 from experiments.shared.rows import Row

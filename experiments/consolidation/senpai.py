@@ -6,8 +6,7 @@ In every period a container is asked to give up
     memory x ratio x max(0, 1 - pressure / threshold)
 
 where the pressure is the share of the period in which some task of it waited: for memory (PSI
-`some` of pages that were evicted and read again), and for reads, each against a threshold of its
-own. At or above a threshold nothing is taken.
+`some` of pages that were evicted and read again). At or above the threshold nothing is taken.
 
 The original asks the kernel to reclaim and sets no limit, so that a container grows again by what
 it reads. The limit of a simulated tenant stands for what it holds: it rises by the pages that were
@@ -22,8 +21,6 @@ from cachepilot.v1 import session_pb2 as wire
 PERIOD_S = 6.0
 MEMORY_THRESHOLD = 0.001
 """Of the time, for memory, as published."""
-READ_THRESHOLD = 0.001
-"""The same for reads, where that is asked for."""
 RATIO = 0.01
 """Of the memory in a period: the most that is published, 20 times the usual.
 
@@ -35,16 +32,13 @@ class _Known:
     first_bytes: int
     time_us: int
     memory_us: int
-    read_us: int
     misses: int
 
 
 class Senpai:
     """The law for all tenants of one node; `plan` is what `rig.play` takes."""
 
-    def __init__(self, with_reads: bool = False) -> None:
-        """`with_reads`: the pressure of reads counts, too, whoever caused them."""
-        self._with_reads = with_reads
+    def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
 
     def plan(self, seen: wire.Snapshot, plan: wire.Plan) -> wire.Plan:
@@ -67,8 +61,6 @@ class Senpai:
     def _next(self, one: wire.Tenant, before: _Known, now: _Known) -> int:
         passed_us = now.time_us - before.time_us
         rest = 1 - (now.memory_us - before.memory_us) / passed_us / MEMORY_THRESHOLD
-        if self._with_reads:
-            rest = min(rest, 1 - (now.read_us - before.read_us) / passed_us / READ_THRESHOLD)
         # Before its page cache is full nothing is evicted: what it misses fits into its limit.
         room = max(0, one.limit_bytes - one.current_bytes)
         grown = one.limit_bytes + max(0, (now.misses - before.misses) * PAGE_BYTES - room)
@@ -82,6 +74,5 @@ def _read(one: wire.Tenant, time_us: int, first_bytes: int) -> _Known:
         first_bytes,
         time_us,
         counters.memory_stall_us_total,
-        counters.io_stall_us_total,
         counters.misses_total,
     )

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """One load under the autopilot, and under what it is compared with."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import log
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from experiments.autopilot_simulated.rig import Run, Setup, Tenant, play
+from experiments.autopilot_simulated.rig import Look, Run, Setup, Tenant, play
 from experiments.harvest import pinned
 from experiments.harvest.loads import Load
 from experiments.harvest.pinned import KERNEL_DEFAULT, Misses, attachable, may_choose
@@ -71,6 +72,11 @@ def steered(load: Load, seconds: float, seed: int) -> Run:
         return play(setup, Objectives((stays,)))
 
 
+def changes(looks: Sequence[Look]) -> int:
+    """How often another policy was in force."""
+    return sum(now.policy != before.policy for before, now in pairwise(looks))
+
+
 def compare(load: Load, seconds: float, seed: int) -> Outcome:
     """Plays a load under the autopilot, its memory fixed, and simulates all it is held against."""
     run = steered(load, seconds, seed)
@@ -78,7 +84,6 @@ def compare(load: Load, seconds: float, seed: int) -> Outcome:
     ops = {name: pinned.throughput_ops(one.get, seconds) for name, one in misses.items()}
     best = max(ops, key=lambda name: ops[name])
     candidates = {name: misses[name] for name in (KERNEL_DEFAULT, *may_choose())}
-    looks = pairwise(run.looks[CGROUP])
     return Outcome(
         name=load.name,
         seed=seed,
@@ -88,5 +93,5 @@ def compare(load: Load, seconds: float, seed: int) -> Outcome:
         sequence_ops=pinned.throughput_ops(pinned.best_sequence(misses), seconds),
         naive_ops=pinned.throughput_ops(pinned.naive(candidates, KERNEL_DEFAULT), seconds),
         autopilot_ops=run.throughput_ops(CGROUP, seconds / 2, seconds),
-        changes=sum(now.policy != before.policy for before, now in looks),
+        changes=changes(run.looks[CGROUP]),
     )

@@ -6,14 +6,13 @@ by the time that they take for the same requests.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from math import log
 
 import numpy as np
 from experiments.harvest import pinned
-from experiments.harvest.compare import CGROUP, steered
+from experiments.harvest.compare import CGROUP, changes, steered
 from experiments.harvest.kinds import workloads
 from experiments.harvest.loads import PAGES_MIN, Load
 from experiments.harvest.pinned import KERNEL_DEFAULT, Misses, attachable
@@ -42,7 +41,7 @@ def loads(seed: int, memory_share: float) -> list[Load]:
     for one in workloads(seed):
         size_pages = int(memory_share * one.size_pages)
         if size_pages >= PAGES_MIN:
-            found.append(Load(one.name, one.keys, size_pages, one.pace))
+            found.append(replace(one, size_pages=size_pages))
     return found
 
 
@@ -63,7 +62,7 @@ def compare(load: Load, seconds: float, seed: int) -> Compared:
         best_policy=best,
         best=time_s[KERNEL_DEFAULT] / time_s[best],
         ratio=time_s[KERNEL_DEFAULT] / ours_s,
-        changes=sum(now.policy != before.policy for before, now in pairwise(looks)),
+        changes=changes(looks),
     )
 
 

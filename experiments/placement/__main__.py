@@ -4,14 +4,12 @@
 import argparse
 import json
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from statistics import median
 
 from experiments.placement.fleets import fleet_of
 from experiments.shared import table
-from experiments.shared.rows import ROOT, Row, commit, machine, merge
+from experiments.shared.rows import ROOT, Row
 
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.plan.consolidation.consolidate import consolidate, places_of
@@ -57,12 +55,8 @@ def small(seeds: int) -> list[Row]:
     return [
         Row(f"{name}.heuristic_share", drained / max(best, 1), "ratio", "higher", 0.9, runs=seeds),
         Row(f"{name}.not_proven", gap / max(best, 1), "ratio", runs=seeds),
-        Row(f"{name}.program_s", median(seconds), "s", runs=seeds, spread=_spread(seconds)),
+        Row.of_runs(f"{name}.program_s", seconds, "s"),
     ]
-
-
-def _spread(values: Sequence[float]) -> tuple[float, float]:
-    return (min(values), max(values))
 
 
 def _answer(seed: int, nodes: int, tenants: int, capacity_iops: float) -> tuple[float, float]:
@@ -96,11 +90,8 @@ def main() -> int:
     arguments = parser.parse_args()
     quick = arguments.quick
     out = ROOT / "build" / "placement" / "quick" if quick else EXPERIMENT
-    out.mkdir(parents=True, exist_ok=True)
     rows = [*small(4 if quick else 40), *large(100 if quick else 1000, 20, 1 if quick else 3)]
-    origin = {"command": COMMAND, "commit": commit(), "machine": machine()}
-    results = merge(out / "results.json", rows, origin, lambda _: True)
-    table.write(out / "table.md", HEAD, results)
+    table.publish(out, HEAD, rows, COMMAND, lambda _: True)
     if arguments.json:
         print(json.dumps([asdict(row) for row in rows]))
     return 0

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of results.json as lines of a Markdown table."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+
+from experiments.shared.rows import Row, commit, machine, merge
 
 from cachepilot.results import Result
 
@@ -46,6 +48,22 @@ def section(title: str, results: Sequence[Result]) -> str:
 def write(path: Path, head: str, results: Sequence[Result]) -> None:
     """The file beside results.json: a head, where the rows come from, and one table of them."""
     path.write_text("\n".join([head, origins(results), section("Results", results)]), "utf-8")
+
+
+def publish(
+    folder: Path,
+    head: str,
+    rows: Sequence[Row],
+    command: str,
+    is_stale: Callable[[str], bool],
+) -> None:
+    """Merges what was measured now into results.json of a folder, and writes table.md beside it.
+
+    See `rows.merge` for `is_stale`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    origin = {"command": command, "commit": commit(), "machine": machine()}
+    write(folder / "table.md", head, merge(folder / "results.json", rows, origin, is_stale))
 
 
 def origins(results: Iterable[Result]) -> str:

@@ -5,7 +5,7 @@
 use super::config::TenantConfig;
 use super::validate::{self, MAX_TENANTS};
 use crate::error::{Error, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -66,14 +66,14 @@ impl Definitions {
         };
         self.problems.retain(|name, _| names.contains(name));
         let gone: Vec<String> =
-            self.in_force.keys().filter(|name| !names.contains(name)).cloned().collect();
+            self.in_force.keys().filter(|name| !names.contains(*name)).cloned().collect();
         self.in_force.retain(|name, _| names.contains(name));
         let wanted = names.into_iter().filter_map(|name| self.wanted(name)).collect();
         Look { gone, wanted }
     }
 
-    fn names(&self) -> std::result::Result<Vec<String>, String> {
-        let mut names = Vec::new();
+    fn names(&self) -> std::result::Result<BTreeSet<String>, String> {
+        let mut names = BTreeSet::new();
         for entry in fs::read_dir(&self.folder).map_err(|e| e.to_string())? {
             let name = entry.map_err(|e| e.to_string())?.file_name();
             // One that begins with a dot is still being written, by the habit of editors.
@@ -83,7 +83,6 @@ impl Definitions {
                 return Err(format!("more than {MAX_TENANTS} files"));
             }
         }
-        names.sort();
         Ok(names)
     }
 
