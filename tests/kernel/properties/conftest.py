@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernel under test: every case of the guest program is a test of its own.
 
-The program of `tests/kernel/guest` runs in virtual machines, many cases in each, and prints a line
-of JSON for every case. A machine is started when the first of its cases is asked for.
+The program of `tests/kernel/guest` runs in virtual machines, one for each set of cases, and prints
+a line of JSON for every case. A machine is started when the first of its cases is asked for.
 """
 
 import json
@@ -28,14 +28,6 @@ DEBUG_ARGUMENTS = ("--tolerance", "0.1")
 
 
 @dataclass(frozen=True)
-class Boot:
-    """A machine and the sets of cases that run in it."""
-
-    machine: Machine
-    sets: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Report:
     """What the program said of a case."""
 
@@ -52,14 +44,18 @@ class Finished:
     ending: str
 
 
-_BASE = Machine(cpus=2, memory_bytes=1024 * MIB, disk_bytes=1024 * MIB, timeout_seconds=900)
-BOOTS = {
-    "ext4": Boot(_BASE, ("ext4", "ext4-mglru")),
-    "xfs": Boot(replace(_BASE, filesystem="xfs"), ("xfs", "xfs-mglru")),
-    "nodes": Boot(
-        replace(_BASE, memory_bytes=192 * MIB, append="numa=fake=2"), ("nodes", "nodes-mglru")
-    ),
+_BASE = Machine(cpus=2, memory_bytes=1024 * MIB, disk_bytes=1024 * MIB, timeout_seconds=1800)
+_XFS = replace(_BASE, filesystem="xfs")
+_NODES = replace(_BASE, memory_bytes=192 * MIB, append="numa=fake=2")
+MACHINES = {
+    "ext4": _BASE,
+    "ext4-mglru": _BASE,
+    "xfs": _XFS,
+    "xfs-mglru": _XFS,
+    "nodes": _NODES,
+    "nodes-mglru": _NODES,
 }
+"""By the set of cases that runs in it."""
 
 RunGuest = Callable[[Machine, Sequence[str]], Finished]
 Finish = Callable[[str], Finished]
@@ -86,28 +82,21 @@ def run_program(trouble: Trouble, machine: Machine, arguments: Sequence[str]) ->
     return Finished(reports, trouble(log), ending)
 
 
-def listed_cases() -> list[tuple[str, str, str]]:
-    """Boot, set and name of every case that runs by default; none when nothing is built."""
+def listed_cases(group: str) -> list[str]:
+    """The cases of a set; none when nothing is built."""
     if not PROGRAM.exists():
         return []
     done = subprocess.run([PROGRAM, "--list"], check=True, capture_output=True, text=True)
-    listed = [(case["set"], case["case"]) for case in json.loads(done.stdout)]
-    return [
-        (name, group, case)
-        for name, boot in BOOTS.items()
-        for group, case in listed
-        if group in boot.sets
-    ]
+    return [case["case"] for case in json.loads(done.stdout) if case["set"] == group]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Gives every test that asks for a case, or for a boot, all there are."""
-    if "guest_case" in metafunc.fixturenames:
-        cases = listed_cases()
-        names = [f"{group}-{case}" for _, group, case in cases]
-        metafunc.parametrize("guest_case", cases or [None], ids=names or ["not-built"])
-    if "boot" in metafunc.fixturenames:
-        metafunc.parametrize("boot", list(BOOTS))
+    """Every case of its class's set for a test of a case; every set for a test of a set."""
+    if "case" in metafunc.fixturenames:
+        cases = listed_cases(metafunc.cls.group)
+        metafunc.parametrize("case", cases or [None], ids=cases or ["not-built"])
+    elif "group" in metafunc.fixturenames:
+        metafunc.parametrize("group", list(MACHINES))
 
 
 @pytest.fixture(scope="session")
@@ -120,16 +109,13 @@ def run_guest(patched_kernel: Path, trouble: Trouble) -> RunGuest:
 
 @pytest.fixture(scope="session")
 def finish(run_guest: RunGuest) -> Finish:
-    """What became of a boot's cases, which run when they are asked for the first time."""
+    """What became of a set's cases, which run when they are asked for the first time."""
     done: dict[str, Finished] = {}
 
-    def get(name: str) -> Finished:
-        if name not in done:
-            boot = BOOTS[name]
-            done[name] = run_guest(
-                boot.machine, [word for group in boot.sets for word in ("--set", group)]
-            )
-        return done[name]
+    def get(group: str) -> Finished:
+        if group not in done:
+            done[group] = run_guest(MACHINES[group], ["--set", group])
+        return done[group]
 
     return get
 
@@ -139,14 +125,13 @@ def finish_debug(run_guest: RunGuest, debug_kernel: Path) -> Finish:
     """The same on the kernel with every check switched on; slower, and it needs more memory."""
     assert debug_kernel.is_dir()
 
-    def get(name: str) -> Finished:
-        boot = BOOTS[name]
+    def get(group: str) -> Finished:
         machine = replace(
-            boot.machine,
+            MACHINES[group],
             kernel="debug",
-            memory_bytes=max(boot.machine.memory_bytes, 768 * MIB),
+            memory_bytes=max(MACHINES[group].memory_bytes, 768 * MIB),
             timeout_seconds=7200,
         )
-        return run_guest(machine, [word for group in boot.sets for word in ("--set", group)])
+        return run_guest(machine, ["--set", group])
 
     return get

@@ -1,23 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of the patched kernel, each a case of the program in `guest`, in every machine."""
+"""Properties of the patched kernel, each a case of the program in `guest`, in every machine.
+
+A class is a set of cases, which share a machine: `--dist loadscope` keeps them in one process.
+"""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
-GuestCase = tuple[str, str, str] | None
 Finish = Callable[[str], Any]
 
 
-def test_property(guest_case: GuestCase, finish: Finish) -> None:
-    assert guest_case is not None, "the program of tests/kernel/guest is not built"
-    boot, group, case = guest_case
-    outcome = finish(boot)
-    report = outcome.reports.get((group, case))
-    assert report is not None, f"the machine ended before this case: {outcome.ending}"
-    assert report.ok, report.detail
+class Cases:
+    """Every case of the set is a test, and the kernel's log is another."""
+
+    group: ClassVar[str]
+
+    def test_property(self, case: str | None, finish: Finish) -> None:
+        assert case is not None, "the program of tests/kernel/guest is not built"
+        outcome = finish(self.group)
+        report = outcome.reports.get((self.group, case))
+        assert report is not None, f"the machine ended before this case: {outcome.ending}"
+        assert report.ok, report.detail
+
+    def test_kernel_log_is_clean(self, finish: Finish) -> None:
+        outcome = finish(self.group)
+        assert outcome.reports, outcome.ending
+        assert not outcome.trouble
 
 
-def test_kernel_log_is_clean(boot: str, finish: Finish) -> None:
-    outcome = finish(boot)
-    assert outcome.reports, outcome.ending
-    assert not outcome.trouble
+class TestExt4(Cases):
+    group = "ext4"
+
+
+class TestExt4Mglru(Cases):
+    group = "ext4-mglru"
+
+
+class TestXfs(Cases):
+    group = "xfs"
+
+
+class TestXfsMglru(Cases):
+    group = "xfs-mglru"
+
+
+class TestNodes(Cases):
+    group = "nodes"
+
+
+class TestNodesMglru(Cases):
+    group = "nodes-mglru"

@@ -57,8 +57,8 @@ def test_ten_minutes_of_zipf_reads_with_each_published_policy(
     print(run_long(run_guest, MACHINE, "published_policies_hit_like_ours", seconds(600)))
 
 
-def test_every_case_on_the_debug_kernel(boot: str, finish_debug: Finish) -> None:
-    outcome = finish_debug(boot)
+def test_every_case_on_the_debug_kernel(group: str, finish_debug: Finish) -> None:
+    outcome = finish_debug(group)
     failed = {case: report.detail for case, report in outcome.reports.items() if not report.ok}
     assert not outcome.ending
     assert outcome.reports
