@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-kernel-long lint format kernel kernel-debug kernel-deb
+.PHONY: help build run test test-host test-kernel-long lint format kernel kernel-debug kernel-deb
 .PHONY: bench-models bench-kernel scorecard clean
 
 export VIRTUAL_ENV := $(CURDIR)/.venv
@@ -26,7 +26,17 @@ build: ## Install what is missing and build .venv/bin/cachepilot, the agent and 
 run: build ## Show the autopilot: NODE=vm on a real kernel, CONSOLIDATE=1 on nodes that are emptied: build/run
 	@NODE="$(NODE)" CONSOLIDATE="$(CONSOLIDATE)" scripts/run $(ARGS)
 
-test: build kernel ## Lint, then the tests of every language
+test: ## Lint, then the tests of every language
+	@scripts/setup kernel
+	@mkdir -p build
+	@echo "==> what the virtual machine needs is built beside the rest: build/kernel.log"
+	@scripts/beside build/kernel.log $(MAKE) --no-print-directory kernel -- \
+		$(MAKE) --no-print-directory test-host
+	@echo "==> pytest: the kernel, in three virtual machines at a time, as each waits for half of it"
+	@.venv/bin/python -m pytest tests/kernel --numprocesses 3 --dist loadscope
+
+# All tests but those in a virtual machine, and the program that these run.
+test-host: build
 	@scripts/lint
 	@echo "==> cargo test"
 	@cargo test --locked --workspace
@@ -38,8 +48,6 @@ test: build kernel ## Lint, then the tests of every language
 	@.venv/bin/python -m pytest controller/tests --numprocesses auto --dist worksteal
 	@echo "==> pytest: what crosses components, on all processors"
 	@.venv/bin/python -m pytest tests --ignore tests/kernel --numprocesses auto --dist worksteal
-	@echo "==> pytest: the kernel; a virtual machine is not to wait for other tests"
-	@.venv/bin/python -m pytest tests/kernel
 
 test-kernel-long: build kernel ## The tests in the virtual machine that take minutes
 	@cargo build --release --locked -p cachepilot-kernel-tests
