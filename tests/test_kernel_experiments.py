@@ -5,10 +5,11 @@ import json
 from pathlib import Path
 
 import pytest
-from experiments.conformance import readahead, replay, report
+from experiments.conformance import plays, readahead, replay, report
 from experiments.conformance.cells import merge_cells
-from experiments.conformance.plays import Play
+from experiments.conformance.plays import PAGE_BYTES, Play, Size
 from experiments.kernel_guest import streams
+from experiments.kernel_guest.guest_run import Lines
 from experiments.kernel_overhead import hits, measure
 from experiments.kernel_policies import swap
 from experiments.kernel_scaling import locks
@@ -49,12 +50,53 @@ def test_cells_of_a_later_run_replace_those_of_the_same_play(tmp_path: Path) -> 
     assert [(c.stream, c.kernel) for c in merged] == [("loop", 1.0), ("zipf", 0.3)]
 
 
+def play(policy: str, stream: str, accesses: int, *sizes: Size) -> Play:
+    return Play(policy, stream, accesses, 0, 0.0, list(sizes), 1000.0)
+
+
 def test_the_replay_counts_what_comes_after_the_warm_up() -> None:
     keys = streams.zipf(streams.Shape(pages=400, accesses=3000))
-    play = Play("lru", "zipf", 2000, 0, 0.0, 84.0, 1000.0, 0.0)
     hits = _models.simulate_hits(keys, "lru", 100, 32)
     expected = 1 - float(hits[1000:].mean())
-    assert replay.miss_ratio(play, keys) == pytest.approx(expected)
+    one, parts = [Size(0, 100)], [Size(0, 100), Size(500, 100), Size(2100, 100)]
+    assert replay.miss_ratio(play("lru", "zipf", 2000, *one), keys) == pytest.approx(expected)
+    assert replay.miss_ratio(play("lru", "zipf", 2000, *parts), keys) == pytest.approx(expected)
+
+
+def test_the_replay_follows_the_size() -> None:
+    keys = streams.loop(streams.Shape(pages=2048, accesses=6400))
+    # The loop has 640 pages and fits in the second half alone, where 128 of them are left to read.
+    sizes = [Size(0, 512), Size(3200, 700)]
+    missed = replay.miss_ratio(play("lru", "loop", 6400, *sizes), keys)
+    assert missed == pytest.approx((3200 + 128) / 6400)
+    # 639 pages are a page too few: a request takes more than that one.
+    lost = replay.miss_ratio(play("lru", "loop", 640, Size(0, 700), Size(5760, 639)), keys)
+    assert lost == 1.0
+
+
+def looked_at(access: int, charged_pages: int, file_pages: int) -> dict[str, object]:
+    return {
+        "accesses": access,
+        "memory.current": charged_pages * PAGE_BYTES,
+        "memory.cache_ext": {"resident_pages": file_pages},
+        "memory.stat": {"file": file_pages * PAGE_BYTES},
+    }
+
+
+def test_the_size_is_the_limit_without_what_else_is_charged() -> None:
+    lines = Lines(
+        start={},
+        # 40 pages of other memory, 63 while some of them are in stock, and 45 at the end.
+        ticks=[looked_at(256, 319, 256), looked_at(768, 1000, 960)],
+        warm=looked_at(512, 552, 512),
+        end=looked_at(1024, 995, 950),
+        result={},
+    )
+    room = [Size(0, 937), Size(256, 960), Size(512, 960), Size(768, 960)]
+    assert plays.sizes(lines, 1000 * PAGE_BYTES) == room
+    # Of the pages of a policy that keeps no records, the kernel tells only how much is charged.
+    lines.end["memory.cache_ext"]["resident_pages"] = 0
+    assert plays.sizes(lines, 1000 * PAGE_BYTES) == [Size(0, 1000 - 45 + 16)]
 
 
 def ahead_cell(policy: str, stream: str, kernel: float, wasted: float) -> readahead.Cell:
@@ -92,22 +134,20 @@ def test_readahead_is_replayed_after_the_warm_up() -> None:
     assert compared.simulated == pytest.approx(model.misses / 2000)
 
 
-def test_refused_candidates_are_replayed_too() -> None:
-    keys = streams.loop(streams.Shape(pages=8192, accesses=20_000))
-    none, few = (
-        replay.miss_ratio(Play("wtinylfu", "loop", 15_000, 0, 0.0, 2000.0, 1000.0, share), keys)
-        for share in (0.0, 0.01)
-    )
+def misses_of_a_loop(policy: str, pages: int, size_pages: int, refused_per_million: int) -> float:
+    keys = streams.loop(streams.Shape(pages=pages, accesses=20_000))
+    hits = _models.simulate_hits(keys, policy, size_pages, refused_per_million=refused_per_million)
+    return 1 - float(hits[5000:].mean())
+
+
+def test_refused_candidates_change_what_wtinylfu_misses() -> None:
+    none, few = (misses_of_a_loop("wtinylfu", 8192, 2016, share) for share in (0, 10_000))
     assert few > none + 0.01
 
 
 def test_lirs_keeps_its_pages_when_what_is_left_of_a_request_asks_for_few() -> None:
     # A candidate that is refused leaves a request for one page.
-    keys = streams.loop(streams.Shape(pages=2048, accesses=20_000))
-    none, few = (
-        replay.miss_ratio(Play("lirs", "loop", 15_000, 0, 0.0, 480.0, 1000.0, share), keys)
-        for share in (0.0, 0.01)
-    )
+    none, few = (misses_of_a_loop("lirs", 2048, 496, share) for share in (0, 10_000))
     assert few < none + 0.03
 
 

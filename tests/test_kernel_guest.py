@@ -103,6 +103,28 @@ def test_the_player_begins_anew_until_its_time_is_over(played: Path, threads: in
     assert "--seconds needs --every-ms" in refused.stderr
 
 
+def test_the_player_tells_of_each_step_of_the_warm_up_and_of_the_rest(played: Path) -> None:
+    done = play(played, "--warmup", "1000", "--step", "600")
+    assert done.returncode == 0, done.stderr
+    lines = Lines.parse(done.stdout, "zipf")
+    assert [tick["accesses"] for tick in lines.ticks] == [600, 1600, 2200, 2800]
+    assert (lines.warm["accesses"], lines.end["accesses"]) == (1000, 3000)
+
+
+def test_another_process_prints_and_ends_with_the_player(played: Path) -> None:
+    command = [str(program("play_stream")), "--file", str(played / "pages")]
+    options = ["--stream", str(played / "zipf.u64"), "--seconds", "60", "--every-ms", "20"]
+    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as player:
+        assert player.stdout is not None
+        printed = [player.stdout.readline() for _ in range(4)]
+        counts = Path(f"/proc/{player.pid}/io").read_text("ascii")
+        player.kill()
+        # The end of the pipe is the end of whoever has it.
+        player.stdout.read()
+    assert all(line.startswith('{"at":') for line in printed)
+    assert "wchar: 0\n" in counts
+
+
 def test_the_player_refuses_a_warm_up_as_long_as_the_stream(played: Path) -> None:
     done = play(played, "--warmup", "3000")
     assert done.returncode == 1

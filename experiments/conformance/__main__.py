@@ -109,7 +109,7 @@ def _evict(run: Run) -> bool:
             play.stream,
             round(play.miss_ratio, 6),
             round(replay.miss_ratio(play, run.streams[play.stream]), 6),
-            replay.capacity_pages(play.resident_pages),
+            replay.mean_pages(play),
             play.accesses,
             int(play.block_read_pages),
         )

@@ -3,6 +3,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from statistics import mean
 from typing import TypeVar
@@ -20,7 +22,11 @@ from experiments.kernel_guest.guest_run import (
 
 NATIVE = ("default", "mglru.native")
 PAGE_BYTES = 4096
+BATCH = 32
+MOST_REFUSED = 0.001
 FILE = "/mnt/scratch/pages"
+# Accesses between two looks at the size of the cgroup.
+STEP = 256
 Of = TypeVar("Of")
 """A play, of whichever kind of policy."""
 
@@ -36,6 +42,14 @@ class Setup:
 
 
 @dataclass(frozen=True)
+class Size:
+    """So many pages have room from an access on."""
+
+    access: int
+    pages: int
+
+
+@dataclass(frozen=True)
 class Play:
     """What the kernel did with one stream under one policy, after the warm-up."""
 
@@ -44,9 +58,8 @@ class Play:
     accesses: int
     misses: int
     block_read_pages: float
-    resident_pages: float
+    sizes: list[Size]
     accesses_per_second: float
-    refused_share: float  # of the candidates, as something else held them
 
     @property
     def miss_ratio(self) -> float:
@@ -60,7 +73,7 @@ def _step(policy: str, stream: str, setup: Setup) -> Step:
 	fresh_cgroup {setup.cgroup_bytes}
 	policy {policy}
 	taskset --cpu-list 0 {player} --file {FILE} --stream {setup.streams[stream]} --cgroup $BENCH \\
-		--warmup {setup.warmup}
+		--warmup {setup.warmup} --step {STEP}
 	[ ! -e $BENCH/memory.cache_ext ] || cat $BENCH/memory.cache_ext >&2
 """
     return Step(f"{policy}.{stream}", command)
@@ -73,8 +86,39 @@ def resident_pages(lines: Lines) -> float:
     the end, when both are read.
     """
     others: int = lines.end["memory.current"] - lines.end["memory.stat"]["file"]
-    current = mean(int(tick["memory.current"]) for tick in lines.ticks)
+    measured = [tick for tick in lines.ticks if tick["accesses"] > lines.warm["accesses"]]
+    current = mean(int(tick["memory.current"]) for tick in measured)
     return (current - others) / PAGE_BYTES
+
+
+def capacity_pages(resident: float) -> int:
+    """The size with that mean: pages fall by a batch when reclaim runs, and grow one by one."""
+    return round(resident + BATCH / 2)
+
+
+def sizes(lines: Lines, limit_bytes: int) -> list[Size]:
+    """Room for pages of the file: the limit without what else is charged to the cgroup.
+
+    Where the policy's registry does not count all of its pages, there is one size, by the mean.
+
+    Until the cgroup is full, what is charged has pages in stock that the next ones are taken from.
+    So a size is the larger one of those at both ends of its step.
+    """
+    end = lines.end.get("memory.cache_ext", {}).get("resident_pages", 0) * PAGE_BYTES
+    if abs(end - lines.end["memory.stat"]["file"]) > BATCH * PAGE_BYTES:
+        return [Size(0, capacity_pages(resident_pages(lines)))]
+    room = [
+        Size(
+            line["accesses"],
+            (limit_bytes - line["memory.current"]) // PAGE_BYTES
+            + line["memory.cache_ext"]["resident_pages"],
+        )
+        for line in sorted([*lines.ticks, lines.warm, lines.end], key=lambda line: line["accesses"])
+    ]
+    begin = Size(0, room[0].pages)
+    return [
+        Size(now.access, max(now.pages, later.pages)) for now, later in pairwise([begin, *room])
+    ]
 
 
 def was_ejected(lines: Lines) -> str | None:
@@ -85,25 +129,30 @@ def was_ejected(lines: Lines) -> str | None:
     return None
 
 
-def _play(policy: str, stream: str, lines: Lines) -> Play:
+def _check_refused(policy: str, stream: str, lines: Lines) -> None:
+    """Nothing but the player holds pages: what is refused all the same is no part of the model."""
+    refused = lines.measured(lambda line: line["memory.cache_ext"]["rejected_busy"])
+    proposed = lines.measured(lambda line: line["memory.cache_ext"]["proposed_pages"])
+    if refused > MOST_REFUSED * proposed:
+        say(f"{policy}.{stream}: {refused:.0f} of {proposed:.0f} candidates were refused as busy")
+
+
+def _play(limit_bytes: int, policy: str, stream: str, lines: Lines) -> Play:
     reason = was_ejected(lines)
     if reason is not None:
         raise GuestError(f"{policy}.{stream}: the kernel ejected the policy: {reason}")
-    misses, refused_share = lines.block_read_pages, 0.0
+    misses = lines.block_read_pages
     if policy not in NATIVE:
         misses = lines.measured(lambda line: line["memory.cache_ext"]["added"])
-        refused = lines.measured(lambda line: line["memory.cache_ext"]["rejected_busy"])
-        proposed = lines.measured(lambda line: line["memory.cache_ext"]["proposed_pages"])
-        refused_share = refused / max(proposed, 1)
+        _check_refused(policy, stream, lines)
     return Play(
         policy=policy,
         stream=stream,
         accesses=int(lines.measured(lambda line: line["accesses"])),
         misses=int(misses),
         block_read_pages=lines.block_read_pages,
-        resident_pages=resident_pages(lines),
+        sizes=sizes(lines, limit_bytes),
         accesses_per_second=lines.accesses_per_second,
-        refused_share=refused_share,
     )
 
 
@@ -139,4 +188,4 @@ def play_all(
     guest: Guest, policies: Sequence[str], setup: Setup, play_now: bool = True
 ) -> list[Play]:
     """`played` of eviction policies."""
-    return played(guest, policies, setup, _step, _play, play_now)
+    return played(guest, policies, setup, _step, partial(_play, setup.cgroup_bytes), play_now)

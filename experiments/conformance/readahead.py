@@ -14,8 +14,7 @@ from experiments.shared.rows import Row
 from cachepilot import _models
 
 from .cells import complete
-from .plays import FILE, Setup, played, resident_pages, was_ejected
-from .replay import capacity_pages
+from .plays import FILE, Setup, capacity_pages, played, resident_pages, was_ejected
 
 PREFIX = "readahead."
 KERNEL = "none"

@@ -1,21 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same streams through the simulator, at the size that was measured in the kernel."""
+"""The same streams through the simulator, at the sizes that were measured in the kernel."""
+
+from itertools import pairwise
+from statistics import mean
 
 import numpy as np
 
 from cachepilot import _models, manifest
 
-from .plays import Play
+from .plays import BATCH, STEP, Play, Size
 
-BATCH = 32
 # The kernel brings the statistics that its default LRU decides by up to date every two seconds.
 STATISTICS_SECONDS = 2.0
 MODELS = {"default": "kernel_lru", "mglru.native": "mglru"}
-
-
-def capacity_pages(resident_pages: float) -> int:
-    """The simulated size: pages fall by a batch when reclaim runs, and grow back one by one."""
-    return round(resident_pages + BATCH / 2)
 
 
 def _interval_tunable(policy: str) -> str | None:
@@ -26,6 +23,13 @@ def _interval_tunable(policy: str) -> str | None:
     return None if known is None or known.evicts else "kernel_lru.stats_interval"
 
 
+def _resize(cache: _models.Cache, pages: int) -> None:
+    """What other memory takes from a full cgroup is reclaimed by a whole request, as for a miss."""
+    if len(cache) > pages:
+        cache.resize(len(cache) - BATCH)
+    cache.resize(pages)
+
+
 def miss_ratio(play: Play, keys: "np.ndarray[tuple[int], np.dtype[np.uint64]]") -> float:
     """Simulated miss ratio of the accesses after the warm-up."""
     tunables = None
@@ -33,13 +37,15 @@ def miss_ratio(play: Play, keys: "np.ndarray[tuple[int], np.dtype[np.uint64]]") 
     if name is not None:
         tunables = {name: round(STATISTICS_SECONDS * play.accesses_per_second)}
     policy = MODELS.get(play.policy, play.policy)
-    hits = _models.simulate_hits(
-        keys,
-        policy,
-        capacity_pages(play.resident_pages),
-        BATCH,
-        tunables=tunables,
-        refused_per_million=round(play.refused_share * 1e6),
-    )
-    measured = hits[len(keys) - play.accesses :]
+    cache = _models.Cache(policy, play.sizes[0].pages, batch=BATCH, tunables=tunables)
+    hits = []
+    for size, following in pairwise([*play.sizes, Size(len(keys), 0)]):
+        _resize(cache, size.pages)
+        hits.append(cache.run(keys[size.access : following.access]))
+    measured = np.concatenate(hits)[len(keys) - play.accesses :]
     return 1.0 - float(np.count_nonzero(measured)) / len(measured)
+
+
+def mean_pages(play: Play) -> int:
+    """The mean size of the measured part."""
+    return round(mean(size.pages for size in play.sizes[-(1 + play.accesses // STEP) :]))

@@ -1,17 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
 #include "counters.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
 #define FILE_BYTES 16384
+
+/* In memory that both processes have. */
+struct counters_printer {
+	sem_t asked, done;
+	char at[16];
+	uint64_t accesses, uncached_reads;
+	bool whole;
+};
 
 void fail(const char *format, ...)
 {
@@ -112,13 +125,14 @@ static void print_device(const struct counters *counters)
 		printf(",\"block_reads\":%llu,\"block_sectors\":%llu", reads, sectors);
 }
 
-void counters_print(const struct counters *counters, const char *at, uint64_t accesses, bool whole)
+static void print_line(const struct counters *counters, const char *at, uint64_t accesses,
+		       uint64_t uncached_reads, bool whole)
 {
 	printf("{\"at\":\"%s\",\"ns\":%llu,\"accesses\":%llu", at,
 	       (unsigned long long)monotonic_ns(), (unsigned long long)accesses);
 	print_device(counters);
 	if (counters->uncached_reads)
-		printf(",\"uncached_reads\":%llu", atomic_load(counters->uncached_reads));
+		printf(",\"uncached_reads\":%llu", (unsigned long long)uncached_reads);
 	if (counters->cgroup[0]) {
 		printf(",\"memory.current\":%llu",
 		       (unsigned long long)read_number(counters->cgroup, "memory.current"));
@@ -130,4 +144,62 @@ void counters_print(const struct counters *counters, const char *at, uint64_t ac
 	}
 	printf("}\n");
 	fflush(stdout);
+}
+
+static void wait_for(sem_t *semaphore)
+{
+	while (sem_wait(semaphore))
+		if (errno != EINTR)
+			fail("sem_wait");
+}
+
+static void print_when_asked(const struct counters *counters)
+{
+	struct counters_printer *printer = counters->printer;
+
+	for (;;) {
+		wait_for(&printer->asked);
+		print_line(counters, printer->at, printer->accesses, printer->uncached_reads,
+			   printer->whole);
+		sem_post(&printer->done);
+	}
+}
+
+void counters_outside(struct counters *counters)
+{
+	struct counters_printer *printer = mmap(NULL, sizeof(*printer), PROT_READ | PROT_WRITE,
+						MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t parent = getpid(), child;
+
+	if (printer == MAP_FAILED || sem_init(&printer->asked, 1, 0) ||
+	    sem_init(&printer->done, 1, 0))
+		fail("memory of two processes");
+	counters->printer = printer;
+	child = fork();
+	if (child < 0)
+		fail("fork");
+	if (child)
+		return;
+	/* Without the parent, which may be killed, nobody asks. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
+		_exit(1);
+	print_when_asked(counters);
+}
+
+void counters_print(const struct counters *counters, const char *at, uint64_t accesses, bool whole)
+{
+	struct counters_printer *printer = counters->printer;
+	uint64_t uncached =
+		counters->uncached_reads ? atomic_load(counters->uncached_reads) : 0;
+
+	if (!printer) {
+		print_line(counters, at, accesses, uncached, whole);
+		return;
+	}
+	snprintf(printer->at, sizeof(printer->at), "%s", at);
+	printer->accesses = accesses;
+	printer->uncached_reads = uncached;
+	printer->whole = whole;
+	sem_post(&printer->asked);
+	wait_for(&printer->done);
 }

@@ -13,10 +13,19 @@ struct counters {
 	char cgroup[256];
 	char device_stat[128];
 	const atomic_ullong *uncached_reads; /* NULL: not counted */
+	struct counters_printer *printer;    /* NULL: this process prints */
 };
 
 /* Finds the disk that `file_device` is, for its reads and sectors. */
 void counters_of(struct counters *counters, const char *cgroup, dev_t file_device);
+
+/*
+ * From now on another process prints the lines, which ends with this one. Call it before
+ * join_cgroup(), with all else that `counters` has: what it takes to read the counters and to write
+ * the lines is then not charged to the cgroup, whose size it would change, and whose policy would be
+ * asked to evict the dirty pages of the lines.
+ */
+void counters_outside(struct counters *counters);
 
 /*
  * Prints the line `at`. memory.stat is left out unless `whole`: reading it makes the kernel bring

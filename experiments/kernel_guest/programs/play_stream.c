@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Plays a recorded stream of pages as 4 KiB reads of one file, readahead off, and prints what the
- * kernel counted: at the start, after the warm-up, at equal shares of the rest, and at the end. With
+ * kernel counted: at the start, after the warm-up, at equal shares of the rest, and at the end; with
+ * --step at each so many accesses of the warm-up and of the rest instead of equal shares. With
  * --seconds the stream is played over and over for so long, and lines are by time. With --readahead
  * it is on, and reads that find some page not cached are counted, which the kernel does not count apart.
  * With --read-pages each read has so many pages; the stream has the first of each.
  *
- * The stream is in memory before this process joins the cgroup, so that the cgroup holds the pages
- * of the file and next to nothing else. One thread plays the stream in its order; several take the
- * next page in turn.
+ * The stream is in memory before this process joins the cgroup, and another process, outside, reads
+ * the counters and prints, so that the cgroup holds the pages of the file and next to nothing else.
+ * One thread plays the stream in its order; several take the next page in turn.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -41,6 +42,7 @@ struct options {
 	const char *cgroup;
 	uint64_t warmup;   /* accesses */
 	uint64_t ticks;	   /* lines between warm-up and end */
+	uint64_t step;	   /* when set: a line after so many accesses instead, the warm-up's too */
 	uint64_t every_ms; /* when set: lines by time instead, for as long as it plays */
 	uint64_t seconds;  /* when set: so long after the warm-up, the stream over and over */
 	uint64_t pause_us; /* after every access */
@@ -66,6 +68,7 @@ static void parse(int argc, char **argv)
 		{"cgroup", required_argument, NULL, 'c'},
 		{"warmup", required_argument, NULL, 'w'},
 		{"ticks", required_argument, NULL, 'n'},
+		{"step", required_argument, NULL, 'k'},
 		{"every-ms", required_argument, NULL, 'e'},
 		{"seconds", required_argument, NULL, 'd'},
 		{"threads", required_argument, NULL, 't'},
@@ -91,6 +94,9 @@ static void parse(int argc, char **argv)
 			break;
 		case 'n':
 			options.ticks = option_number(optarg, "ticks", UINT64_MAX);
+			break;
+		case 'k':
+			options.step = option_number(optarg, "step", UINT64_MAX);
 			break;
 		case 'e':
 			options.every_ms = option_number(optarg, "every-ms", UINT64_MAX);
@@ -216,6 +222,17 @@ static void play_until(const int *fds, uint64_t end)
 	atomic_fetch_sub(&next_access, options.threads);
 }
 
+/* With a line after each step of the way. */
+static void play_steps(const int *fds, uint64_t begin, uint64_t end)
+{
+	for (uint64_t at = begin; options.step && end - at > options.step;) {
+		at += options.step;
+		play_until(fds, at);
+		counters_print(&counters, "tick", atomic_load(&next_access), false);
+	}
+	play_until(fds, end);
+}
+
 static void play_measured(const int *fds)
 {
 	uint64_t rest = page_count - options.warmup;
@@ -232,11 +249,11 @@ static void play_measured(const int *fds)
 		pthread_join(timer, NULL);
 		return;
 	}
-	for (uint64_t tick = 1; tick <= options.ticks; tick++) {
+	for (uint64_t tick = 1; !options.step && tick <= options.ticks; tick++) {
 		play_until(fds, options.warmup + rest * tick / (options.ticks + 1));
 		counters_print(&counters, "tick", atomic_load(&next_access), false);
 	}
-	play_until(fds, page_count);
+	play_steps(fds, atomic_load(&next_access), page_count);
 }
 
 int main(int argc, char **argv)
@@ -247,13 +264,14 @@ int main(int argc, char **argv)
 	load_stream();
 	for (unsigned i = 0; i < options.threads; i++)
 		fds[i] = open_file();
+	counters_outside(&counters);
 	/* What this program needs itself is resident, and not the cgroup's. */
 	if (mlockall(MCL_CURRENT))
 		fail("mlockall");
 	if (options.cgroup[0])
 		join_cgroup(options.cgroup);
 	counters_print(&counters, "start", 0, true);
-	play_until(fds, options.warmup);
+	play_steps(fds, 0, options.warmup);
 	counters_print(&counters, "warm", options.warmup, true);
 	play_measured(fds);
 	counters_print(&counters, "end", atomic_load(&next_access), true);
