@@ -38,9 +38,10 @@ def children(tmp_path: Path) -> Iterator[Children]:
         yield found
 
 
-def _drain(cgroup: str, from_node: str, to_node: str, pages: int) -> Drain:
+def _drain(cgroup: str, from_node: str, to_node: str, pages: int, limit_mib: int = 2) -> Drain:
     move = Move(
-        cgroup=cgroup, from_node=from_node, to_node=to_node, limit_bytes=2 * MIB, policy="default",
+        cgroup=cgroup, from_node=from_node, to_node=to_node, limit_bytes=limit_mib * MIB,
+        policy="default",
         predicted_ops=0.0, cold_pages=pages, cold_s=1.0,
     )  # fmt: skip
     return Drain(node=from_node, moves=(move,), freed_bytes=16 * MIB)
@@ -84,7 +85,7 @@ def test_a_move_is_kept_one_that_misses_its_slo_is_undone_and_a_kill_changes_not
     assert [one.kind for one in kept.moves[0].checks] == ["throughput_ops", "keep"]
     client.until("the tenant", lambda: _where(client)["/t/kv"] == "b", WITHIN_S)
 
-    client.apply([_drain("/t/large", "a", "b", 100)])
+    client.apply([_drain("/t/large", "a", "b", 100, 3)])
     back = client.ended(WITHIN_S, _ignore)
     assert back.state is RolloutState.TURNED_BACK
     assert back.moves[0].state is MoveState.RETURNED and "/t/large meets" in back.why

@@ -5,7 +5,16 @@ from dataclasses import replace
 
 from cachepilot.api.shapes.rollout import Consolidate, RolloutView
 from cachepilot.domain.consolidation import Move
-from cachepilot.domain.moving import Check, Moved, MoveState, Rollout, RolloutState, Verdict
+from cachepilot.domain.moving import (
+    Check,
+    Moved,
+    MoveState,
+    Rehearsal,
+    Rehearsed,
+    Rollout,
+    RolloutState,
+    Verdict,
+)
 from cachepilot.errors import ConflictError, InputError
 
 BEGUN_S = 1_790_000_000.0
@@ -46,6 +55,7 @@ class FakeMoving:
             arrived_s=BEGUN_S + 12,
             warm_s=BEGUN_S + 14,
             ended_s=BEGUN_S + 29.5,
+            rehearsal=Rehearsal((Rehearsed("beta", checks=checks[:1]),), BEGUN_S, BEGUN_S + 3),
         )
         moves = (kept, *self.last.moves[1:])
         self.last = replace(
@@ -55,6 +65,7 @@ class FakeMoving:
             state=RolloutState.DONE,
             ended_s=BEGUN_S + 29.5,
             why="all moves were kept",
+            changes=("/web goes to alpha, not to gamma",),
         )
         return shown
 

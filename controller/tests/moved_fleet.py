@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from cachepilot.domain.consolidation import Drain, Move
 from cachepilot.domain.moving import Moved, Rollout
+from cachepilot.fleet.moving.holding import pins, reserves
 from cachepilot.fleet.moving.observation import (
     NodeSeen,
     Observation,
@@ -45,6 +46,8 @@ class MovedFleet:
     where: dict[str, str | None]
     there: dict[str, dict[str, TenantSeen]]
     """By node what each tenant does there, should it be there."""
+    squeezed: dict[str, TenantSeen] = field(default_factory=dict)
+    """What tenants do instead while a rehearsal takes memory from them."""
     fills_up_to: int = LIMIT_BYTES
     now_s: float = 1000.0
     arrived_s: dict[str, float] = field(default_factory=dict)
@@ -66,7 +69,13 @@ class MovedFleet:
             if where == name:
                 here_s = self.now_s - self.arrived_s.get(cgroup, 0.0)
                 held = min(self.fills_up_to, int(FILLS_BYTES_PER_S * here_s))
-                seen[cgroup] = replace(self.there[name][cgroup], held_bytes=held)
+                told = self.there[name][cgroup]
+                if (cgroup, name) in pins(self.rollout) and name == "a":
+                    limit = pins(self.rollout)[cgroup, name].limit_bytes
+                    told = replace(self.squeezed.get(cgroup, told), limit_bytes=limit)
+                elif reserves(self.rollout).get(name) and cgroup in self.squeezed:
+                    told = self.squeezed[cgroup]
+                seen[cgroup] = replace(told, held_bytes=held)
         return NodeSeen(self.now_s, seen)
 
     def observation(self) -> Observation:

@@ -42,6 +42,8 @@ def test_a_rollout_is_shown_with_what_was_measured(run: Run, own: str) -> None:
     _, out, _ = run(own, "consolidate", "--rollout", columns=160)
     assert "15 of 15 windows met, 1 of 1 keep" in out and "19.5" in out and "980" in out
     assert "rollout 1: done; nodes drained: beta" in out
+    assert "/web goes to alpha, not to gamma" in out
+    assert "beta: in the rehearsal 15 of 15 windows met" in out
     status, out, _ = run(own, "consolidate", "--rollout", "--json")
     assert status == 0 and json.loads(out)["moves"][0]["state"] == "kept"
 

@@ -208,7 +208,7 @@ def test_many_nodes_are_packed_by_the_heuristic_and_the_gap_is_told() -> None:
         assert said[0].endswith("too large for an exact one")
     else:
         assert said == ["no other packing drains more nodes"]
-    needed = sum(row.least_bytes for row in found.tenants)
+    needed = int(packed.needs.size_bytes.min(axis=0).sum())
     left = [seen.node.budget_bytes for seen in fleet if seen.node.name not in moves_of(found)]
     bound = np.cumsum(sorted((seen.node.budget_bytes for seen in fleet), reverse=True))
     fewest = int(np.searchsorted(bound, needed)) + 1
@@ -216,3 +216,41 @@ def test_many_nodes_are_packed_by_the_heuristic_and_the_gap_is_told() -> None:
     assert fewest <= len(left) <= 1.25 * fewest
     spare = consolidate(fleet, EVERYBODY, Config(), options=Options(spare_nodes=1))
     assert 0 < len(spare.drains) <= len(found.drains)
+
+
+def test_a_node_that_is_closed_takes_nobody_in_and_only_those_asked_are_drained() -> None:
+    fleet = _roomy(4)
+    first = _drained(fleet, EVERYBODY)
+    closed = next(iter(next(iter(first.values())).values()))
+    found = _drained(fleet, EVERYBODY, Options(closed=frozenset([closed])))
+    assert found and closed not in {to for moves in found.values() for to in moves.values()}
+    (node,) = {seen.node.name for seen in fleet[:1]}
+    only = _drained(fleet, EVERYBODY, Options(drainable=frozenset([node])))
+    assert set(only) == {node}
+    assert not _drained(fleet, EVERYBODY, Options(drainable=frozenset()))
+
+
+def test_tenants_count_with_the_policies_that_they_have() -> None:
+    places = places_of(fleet_of(3, 4, 1e12), EVERYBODY, Config())
+    needs = FleetNeeds.of(places)
+    targets = [place.targets for place in places]
+    present = np.concatenate([one.present for one in targets])
+    follows = np.concatenate([one.follows for one in targets])
+    best = np.concatenate([place.table.least.policy for place in places])
+    assert follows.any() and (best != present)[follows].any()
+    assert (needs.policy[:, follows] == present[follows]).all()
+
+
+def test_a_tenant_that_missed_its_slo_with_less_needs_what_was_refuted() -> None:
+    fleet = fleet_of(3, 2, 1e12)
+    before = {
+        row.cgroup: row.least_bytes for row in consolidate(fleet, EVERYBODY, Config()).tenants
+    }
+    cgroup, least = min(before.items(), key=lambda one: one[1])
+    wanted = least + (1 << 22)
+    found = consolidate(fleet, EVERYBODY, Config(), refuted={cgroup: wanted})
+    after = {row.cgroup: row.least_bytes for row in found.tenants}
+    assert after[cgroup] >= wanted
+    assert {c: b for c, b in after.items() if c != cgroup} == {
+        c: b for c, b in before.items() if c != cgroup
+    }

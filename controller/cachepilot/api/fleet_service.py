@@ -20,6 +20,8 @@ from cachepilot.api.shapes.questions import (
 from cachepilot.api.shapes.views import DecisionView, NodeView, TenantView
 from cachepilot.api.stale import stale_detail, stale_tenant
 from cachepilot.api.views import node_view, tenant_detail, tenant_view
+from cachepilot.domain import consolidation as domain
+from cachepilot.domain.moving import Rollout
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.past.change import SETTINGS, ChangeRow
 from cachepilot.domain.recorded import RecordedDecision
@@ -27,10 +29,13 @@ from cachepilot.domain.what_if import WhatIf as Question
 from cachepilot.errors import InputError
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.moving.mover import Mover
+from cachepilot.fleet.moving.replan import left
 from cachepilot.node.shown.changes import Changes
 from cachepilot.node.shown.in_force import changed, is_in_force, why_not
 from cachepilot.node.shown.report import Report
 from cachepilot.plan.consolidation.consolidate import consolidate
+from cachepilot.plan.consolidation.least.uncorrected import sure_snapshot
+from cachepilot.plan.consolidation.packing.options import Options
 from cachepilot.plan.what_if import what_if
 from cachepilot.sense.conditions import workloads_of
 
@@ -48,7 +53,8 @@ class ControlService:
 
     def __init__(self, fleet: Fleet, mover: Mover | None = None) -> None:
         self._fleet = fleet
-        mover = Mover(fleet, None) if mover is None else mover
+        self._mover = mover = Mover(fleet, None) if mover is None else mover
+        mover.plan = self._left
         self.moving = Consolidating(mover, self.consolidation)
         self.past = LookingBack(fleet)
         self._orders = Orders(fleet)
@@ -263,13 +269,25 @@ class ControlService:
     def consolidation(self) -> Consolidation:
         """Least memory per tenant, how many more fit, and which nodes can be drained."""
         stale, known = self._stale(), self._reports()
-        reports = [report for name, report in known.items() if name not in stale]
-        snapshots = [report.collected.snapshot for report in reports]
+        found = self._consolidated(self._fleet.config.placement)
+        left_out = [f"{name}: left out, {stale[name]}" for name in known if name in stale]
+        return Consolidation.of(replace(found, notes=[*left_out, *found.notes]))
+
+    def _consolidated(self, options: Options) -> domain.Consolidation:
+        stale = self._stale()
+        reports = [one for name, one in self._reports().items() if name not in stale]
+        snapshots = [sure_snapshot(report.collected) for report in reports]
         told = (one.wire for report in reports for one in report.collected.seen.values())
         asked, planner = self._fleet.asked(), self._fleet.config.planner
         objectives = asked.objectives.among(workloads_of(told))
-        found = consolidate(
-            snapshots, objectives, planner, asked.pins, self._fleet.config.placement
+        refuted = self._mover.refuted
+        return consolidate(snapshots, objectives, planner, asked.pins, options, refuted)
+
+    def _left(self, rollout: Rollout) -> list[domain.Drain]:
+        """What is left of a rollout, planned by what is measured now; no node fills up again."""
+        options = replace(
+            self._fleet.config.placement,
+            drainable=frozenset(left(rollout)),
+            closed=frozenset(one.drain for one in rollout.moves),
         )
-        left_out = [f"{name}: left out, {stale[name]}" for name in known if name in stale]
-        return Consolidation.of(replace(found, notes=[*left_out, *found.notes]))
+        return self._consolidated(options).drains

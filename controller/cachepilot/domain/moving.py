@@ -21,9 +21,15 @@ class RolloutState(StrEnum):
 
 
 class MoveState(StrEnum):
-    """Where a move stands; `returned` is one that was undone, `failed` one whose end is unknown."""
+    """Where a move stands.
+
+    `skipped` is one that was not made since it did not fit, `returned` one that was undone,
+    `failed` one whose end is unknown.
+    """
 
     WAITING = "waiting"
+    REHEARSING = "rehearsing"
+    SKIPPED = "skipped"
     MOVING = "moving"
     WARMING = "warming"
     KEPT = "kept"
@@ -81,12 +87,59 @@ class Before:
 
 
 @dataclass(frozen=True)
+class Rehearsed:
+    """One node in a rehearsal: what its tenants did before, and had, and how they do since.
+
+    `measured_s` is the time of its last snapshot that was counted, `looks` how many were judged.
+    """
+
+    node: str
+    before: tuple[Before, ...] = ()
+    had_bytes: tuple[tuple[str, int], ...] = ()
+    checks: tuple[Check, ...] = ()
+    measured_s: float = 0.0
+    looks: int = 0
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """A drain with nobody moved yet: tenants have the memory that they will have after it.
+
+    That is so since `begun_s`; they are judged since `ready_s`, and all was met at `met_s`.
+    """
+
+    nodes: tuple[Rehearsed, ...]
+    begun_s: float | None = None
+    ready_s: float | None = None
+    met_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Refuted:
+    """A tenant that missed what it must keep with `limit_bytes`, where it had `had_bytes` before.
+
+    It counts with the middle of both from then on.
+    """
+
+    cgroup: str
+    limit_bytes: int
+    had_bytes: int
+    time_s: float
+
+    @property
+    def least_bytes(self) -> int:
+        """What it is to have at least."""
+        return (self.limit_bytes + self.had_bytes) // 2
+
+
+@dataclass(frozen=True)
 class Moved:
     """A move of a rollout. Times are the controller's, seconds since 1970; None: not yet.
 
     `before` is what is measured until the order is given. `measured_s` is the time of the node's
     last snapshot that was counted, `looks` how many were since the page cache is warm;
-    `held_bytes` is what the tenant held then, which has hardly grown for `quiet_s`.
+    `held_bytes` is what the tenant held then, which has hardly grown for `quiet_s`. The first move
+    of a node that is drained has the `rehearsal` of all of them.
     """
 
     move: Move
@@ -103,13 +156,17 @@ class Moved:
     warm_s: float | None = None
     ended_s: float | None = None
     why: str = ""
+    rehearsal: Rehearsal | None = None
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """Moves in their order. `at` is the present one; before it all are kept.
+    """Moves in their order. `at` is the present one; before it all are over.
 
-    `why` says how it ended, or what holds it up now. Who began it is `by`.
+    `why` says how it ended, or what holds it up now. Who began it is `by`. Each drain is rehearsed
+    first if it `rehearses`; what that refuted is `refuted`, and what came to be other than it was
+    ordered is told in `changes`. Before the next node is drained it is planned again, unless it
+    `is_planned`.
     """
 
     id: int
@@ -122,6 +179,10 @@ class Rollout:
     since_s: float = 0.0
     ended_s: float | None = None
     why: str = ""
+    rehearses: bool = False
+    is_planned: bool = True
+    refuted: tuple[Refuted, ...] = ()
+    changes: tuple[str, ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -132,6 +193,15 @@ class Rollout:
     def present(self) -> Moved | None:
         """The move that is under way or comes next."""
         return self.moves[self.at] if self.at < len(self.moves) else None
+
+    def of_drain(self, node: str) -> list[Moved]:
+        """The moves by which a node is drained."""
+        return [one for one in self.moves if one.drain == node]
+
+    def rehearsal_of(self, node: str) -> Rehearsal | None:
+        """That of draining a node; None where there was none."""
+        found = (one.rehearsal for one in self.of_drain(node))
+        return next((one for one in found if one is not None), None)
 
     @property
     def emptied(self) -> list[str]:

@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -26,7 +26,7 @@ from cachepilot.node.collector import Collector
 from cachepilot.node.deciding.calibrated import calibrated, certain, first_misses
 from cachepilot.node.deciding.config import NodeConfig
 from cachepilot.node.deciding.decider import Decider, Look
-from cachepilot.node.deciding.presence import beside_away
+from cachepilot.node.deciding.presence import beside_away, beside_reserved
 from cachepilot.node.deciding.wish import pinned
 from cachepilot.node.epochs import Epochs
 from cachepilot.node.freshness import Clock, Freshness
@@ -78,6 +78,8 @@ class NodeLoop:
         lost = SERIES_LOST.labels(row.name).inc
         self.series = NodeSeries(config.interval_ms / 1000, lost)
         self.acks_dropped_total = 0
+        self.reserved: Mapping[str, int] = {}
+        """Memory kept for tenants that are to come, bytes by cgroup."""
         self._changes = Changes() if changes is None else changes
         self._config, self._store = config, store
         self._asked = AskedOfNode(row.name, asked)
@@ -232,6 +234,7 @@ class NodeLoop:
         curves = calibrated(collected, states, recents)
         missed = first_misses(states, recents)
         beside = beside_away(collected, self._decider.state.away)
+        beside = beside_reserved(beside, self.reserved)
         return protected(beside, objectives, share, first_bytes, curves, sure, missed)
 
     def _wait_us(self) -> float:

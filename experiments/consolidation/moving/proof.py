@@ -26,6 +26,7 @@ from cachepilot.domain.consolidation import Drain, Move
 from cachepilot.domain.moving import MoveState, Rollout, RolloutState
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.slos import GOAL
+from cachepilot.fleet.moving import rehearsing
 
 PER_NODE = 3
 MOVED_S_MAX = 1200
@@ -60,6 +61,7 @@ class Found:
     windows: int = 0
     met: int = 0
     undone: int = 0
+    refuted: int = 0
     broken: int = 0
     errors: list[float] = field(default_factory=list)
     move_s: list[float] = field(default_factory=list)
@@ -187,6 +189,8 @@ def _judge(
 def _judge_moves(found: Found, rollout: Rollout) -> None:
     for one in rollout.moves:
         found.undone += one.state is MoveState.RETURNED
+        if one.rehearsal is not None:
+            found.refuted += bool(rehearsing.missed(one.rehearsal))
         if one.state is not MoveState.KEPT or one.begun_s is None or one.ended_s is None:
             continue
         found.move_s.append(one.ended_s - one.begun_s)
@@ -265,6 +269,8 @@ def rows_of(found: Sequence[Found]) -> list[Row]:
     rows += [
         Row(f"{prefix}false_predictions", sum(one.undone + one.broken for one in found), "tenants",
             goal=0.0, runs=len(found)),
+        Row(f"{prefix}rehearsals_missed", sum(one.refuted for one in found), "drains",
+            runs=len(found)),
         Row(f"{prefix}throughput_error.median", float(np.median(errors or [0.0])), "ratio",
             goal=0.10, runs=len(found)),
         Row(f"{prefix}throughput_error.worst", max(errors, default=0.0), "ratio",

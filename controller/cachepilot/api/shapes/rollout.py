@@ -31,6 +31,28 @@ class CheckView(View):
     verdict: Verdict
 
 
+class RehearsedView(View):
+    """What was measured of one node with the memory of afterwards, nobody moved yet."""
+
+    node: str
+    checks: list[CheckView]
+
+
+class RehearsalView(View):
+    """A rehearsal of draining a node: the node itself, then those that its tenants go to.
+
+    What is not so yet has no time.
+    """
+
+    nodes: list[RehearsedView]
+    begun_s: float | None
+    """Since then tenants have the memory of afterwards."""
+    ready_s: float | None
+    """Since then they are judged."""
+    met_s: float | None
+    """Then all was met."""
+
+
 class MovedView(View):
     """A move of a rollout; what is not over yet has no time."""
 
@@ -44,7 +66,9 @@ class MovedView(View):
     warm_s: float | None
     ended_s: float | None
     why: str
-    """Why it was undone or failed."""
+    """Why it was undone, skipped, or failed."""
+    rehearsal: RehearsalView | None
+    """Of the node that is drained; the first of its moves has it."""
 
 
 class RolloutView(View):
@@ -57,9 +81,11 @@ class RolloutView(View):
     ended_s: float | None
     is_stopping: bool
     at: int
-    """Index of the present move; those before it are kept."""
+    """Index of the present move; those before it are over."""
     emptied: list[str]
     """Nodes all of whose moves were kept."""
     moves: list[MovedView]
     why: str
     """How it ended, or what holds it up."""
+    changes: list[str]
+    """What came to be other than it was ordered, by what was measured meanwhile."""

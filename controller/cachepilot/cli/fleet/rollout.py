@@ -86,6 +86,16 @@ def parts(found: RolloutView) -> Iterator[RenderableType]:
     yield Text(f"rollout {found.id}: {found.state}; nodes drained: {emptied}", style="bold")
     if found.why:
         yield Text(found.why)
+    for line in (*found.changes, *rehearsals(found)):
+        yield Text(line)
+
+
+def rehearsals(found: RolloutView) -> Iterator[str]:
+    """What was measured of each drain before anybody moved."""
+    for one in found.moves:
+        if one.rehearsal is not None and one.rehearsal.ready_s is not None:
+            checks = [check for node in one.rehearsal.nodes for check in node.checks]
+            yield f"{one.drain}: in the rehearsal {_judged(checks)}"
 
 
 def _table(found: RolloutView) -> Table:

@@ -11,13 +11,16 @@ from cachepilot.domain.moving import Moved, MoveState, Rollout
 from cachepilot.domain.objectives.objective import Mode
 from cachepilot.domain.objectives.pins import Pin
 from cachepilot.domain.past.actor import acting
-from cachepilot.domain.units import BYTES_MAX
+from cachepilot.domain.units import BYTES_MAX, DAY_S
 from cachepilot.errors import ConflictError, InputError
 from cachepilot.fleet.fleet import Fleet
+from cachepilot.fleet.moving import holding
 from cachepilot.fleet.moving.checks import LOOKS_MAX
 from cachepilot.fleet.moving.looking import node_seen
 from cachepilot.fleet.moving.observation import Observation, Order, Step
 from cachepilot.fleet.moving.provider import MoveError, Provider
+from cachepilot.fleet.moving.rehearsing import going, nodes_of
+from cachepilot.fleet.moving.replan import replanned
 from cachepilot.fleet.moving.step import LOST_S, step, warm_after_s
 from cachepilot.node.shown.changes import Topic
 from cachepilot.sense.counterfactuals import DEFAULT
@@ -25,7 +28,10 @@ from cachepilot.sizes import PAGE_BYTES, pages_up
 from cachepilot.store.failures import StoreFailedError
 
 LOG = logging.getLogger(__name__)
+LEFT = "rollout: %s: its limit and policy are left to the planner: %s"
 MOVES_MAX = 100_000
+REFUTED_MAX = 10_000
+"""So many of what rehearsals refuted are passed on to the next rollout."""
 MOST = {
     "limit_bytes": BYTES_MAX,
     "cold_pages": BYTES_MAX,
@@ -51,8 +57,7 @@ def _require_in_range(move: Move) -> None:
 class Mover:
     """The last rollout, and whoever moves tenants; safe to call from any thread.
 
-    While a tenant is judged its limit and its policy on the target are pinned to what the plan
-    counted with: it has no curves there yet by which it could be given them.
+    While tenants are judged their limits and policies are pinned to what the plan counted with.
     """
 
     def __init__(
@@ -64,7 +69,19 @@ class Mover:
         self._refused = ""
         self._ticked_s: float | None = None
         self._is_unstored = False
+        self.plan: Callable[[Rollout], Sequence[Drain]] | None = None
+        """Plans what is left of a rollout; None where it goes on as it began."""
         self._rollout = fleet.store.last_rollout()
+
+    @property
+    def refuted(self) -> dict[str, int]:
+        """By cgroup, the bytes that tenants need at least by what rehearsals of a day refuted."""
+        known = () if self._rollout is None else self._rollout.refuted
+        since_s, found = self._now_s() - DAY_S, dict[str, int]()
+        for one in known:
+            if one.time_s >= since_s:
+                found[one.cgroup] = max(found.get(one.cgroup, 0), one.least_bytes)
+        return found
 
     @property
     def rollout(self) -> Rollout | None:
@@ -83,7 +100,11 @@ class Mover:
         with self._lock:
             self._require_possible(moves)
             number = 1 if self._rollout is None else self._rollout.id + 1
-            begun = Rollout(number, self._now_s(), acting().name, moves)
+            known = () if self._rollout is None else self._rollout.refuted
+            begun = Rollout(
+                number, self._now_s(), acting().name, moves, rehearses=True,
+                refuted=known[-REFUTED_MAX:],
+            )  # fmt: skip
             self._fleet.store.save_rollout(begun)
             self._rollout, self._refused = begun, ""
         LOG.info("rollout %d: %d moves, by %s", number, len(moves), begun.by)
@@ -131,6 +152,7 @@ class Mover:
 
     def tick(self) -> None:
         """Takes one step, if a rollout runs; raises nothing that a node or a disk does."""
+        self._plan_again()
         with self._lock:
             if self._is_unstored and self._rollout is not None:
                 self._save(self._rollout)
@@ -138,14 +160,15 @@ class Mover:
             moved = None if rollout is None or rollout.is_over else rollout.present
             if rollout is None or moved is None:
                 return
-            found = step(rollout, self._look(moved))
+            # A controller that starts again holds what the one before did.
+            self._reserve(rollout)
+            found = step(rollout, self._look(rollout, moved))
             if found.rollout == rollout and found.order is None:
                 return
             if not self._store(rollout, found):
                 return
             self._rollout = found.rollout
-            after = found.rollout.moves[rollout.at]
-            self._pin(moved, after)
+            self._hold(rollout, found.rollout)
             self._order(found.order)
         for event in found.events:
             LOG.info("rollout %d: %s", found.rollout.id, event)
@@ -164,7 +187,24 @@ class Mover:
             self._rollout = replace(self._rollout, since_s=now_s)
         return self._rollout
 
-    def _look(self, moved: Moved) -> Observation:
+    def _plan_again(self) -> None:
+        """Plans what is left of a rollout by what was measured since, before its next drain."""
+        running, plan = self._rollout, self.plan
+        if running is None or running.is_over or running.is_planned or plan is None:
+            return
+        try:
+            found = replanned(running, plan(running), self._now_s())
+        except InputError as error:
+            LOG.warning("rollout %d: goes on as it was planned: %s", running.id, error)
+            found = replace(running, is_planned=True)
+        with self._lock:
+            # It may have been stopped meanwhile.
+            if self._rollout is running and self._save(found):
+                self._rollout = found
+        for change in found.changes[len(running.changes) :]:
+            LOG.info("rollout %d: %s", found.id, change)
+
+    def _look(self, rollout: Rollout, moved: Moved) -> Observation:
         move, loops = moved.move, self._fleet.loops()
         where, unknown = None, ""
         try:
@@ -173,7 +213,10 @@ class Mover:
             where = self._provider.where(move.cgroup)
         except MoveError as error:
             unknown = str(error)
-        nodes = {name: node_seen(name, loops) for name in (move.from_node, move.to_node)}
+        names = {move.from_node, move.to_node}
+        if moved.state is MoveState.REHEARSING:
+            names.update(nodes_of(going(rollout, moved.drain)))
+        nodes = {name: node_seen(name, loops) for name in sorted(names)}
         return Observation(self._now_s(), where, unknown, self._refused, nodes)
 
     def _store(self, before: Rollout, found: Step) -> bool:
@@ -211,38 +254,56 @@ class Mover:
             self._refused = str(error)
             LOG.error("rollout: %s", error)
 
-    def _pin(self, before: Moved, after: Moved) -> None:
-        """Pins limit and policy of a tenant that goes, and unpins it once it is judged."""
-        move, is_going = after.move, after.state is MoveState.MOVING
-        under_way = (MoveState.MOVING, MoveState.WARMING)
+    def _hold(self, before: Rollout, after: Rollout) -> None:
+        """Pins limits and policies of those who go, and unpins them once they are judged."""
+        was, now = holding.pins(before), holding.pins(after)
+        for (cgroup, node), move in now.items():
+            if (cgroup, node) not in was:
+                self._pin(move, node, after)
+        for cgroup, node in was.keys() - now.keys():
+            self._unpin(cgroup, node)
+        self._reserve(after)
+
+    def _reserve(self, rollout: Rollout | None) -> None:
+        """Keeps memory for who is to come; for nobody once that is over."""
+        kept = holding.reserves(rollout)
+        for name, loop in self._fleet.loops().items():
+            loop.reserved = kept.get(name, {})
+
+    def _pin(self, move: Move, node: str, rollout: Rollout) -> None:
+        if not self._may_pin(move, node):
+            return
+        left = [one for one in rollout.moves if one.ended_s is None and one.drain == move.from_node]
+        looks_s = 2 * LOOKS_MAX * self._fleet.config.interval_ms / 1000
+        each_s = (2 * LOST_S + warm_after_s(one) + looks_s for one in left)
+        until_s = self._fleet.store.now_s() + looks_s + sum(each_s)
+        limit = max(PAGE_BYTES, pages_up(move.limit_bytes))
+        pin = Pin(move.cgroup, node, self._attachable(move, node), limit, until_s)
         try:
-            if is_going and before.state is MoveState.WAITING and self._may_pin(move):
-                looks_s = LOOKS_MAX * self._fleet.config.interval_ms / 1000
-                until_s = self._fleet.store.now_s() + 2 * LOST_S + warm_after_s(after) + looks_s
-                policy = self._attachable(move)
-                limit = max(PAGE_BYTES, pages_up(move.limit_bytes))
-                pin = Pin(move.cgroup, move.to_node, policy, limit, until_s)
-                self._fleet.set_pin(pin, can_undo=False)
-            elif before.state in under_way and after.state not in under_way:
-                own = [one for one in self._pins(move.cgroup) if one.until_s is not None]
-                if any(one.node == move.to_node for one in own):
-                    self._fleet.delete_pin(move.cgroup, move.to_node, can_undo=False)
+            self._fleet.set_pin(pin, can_undo=False)
         except (InputError, StoreFailedError) as error:
-            LOG.warning(
-                "rollout: %s: its limit and policy are left to the planner: %s", move.cgroup, error
-            )
+            LOG.warning(LEFT, move.cgroup, error)
+
+    def _unpin(self, cgroup: str, node: str) -> None:
+        own = [one for one in self._pins(cgroup) if one.until_s is not None]
+        if not any(one.node == node for one in own):
+            return
+        try:
+            self._fleet.delete_pin(cgroup, node, can_undo=False)
+        except (InputError, StoreFailedError) as error:
+            LOG.warning(LEFT, cgroup, error)
 
     def _pins(self, cgroup: str) -> list[Pin]:
         return [one for one in self._fleet.asked().pins if one.cgroup == cgroup]
 
-    def _attachable(self, move: Move) -> str | None:
-        """The policy that the plan counted with; None where the target cannot attach it."""
-        loop = self._fleet.loops().get(move.to_node)
+    def _attachable(self, move: Move, node: str) -> str | None:
+        """The policy that the plan counted with; None where the node cannot attach it."""
+        loop = self._fleet.loops().get(node)
         can = (DEFAULT, *(() if loop is None else loop.hello.policies))
         return move.policy if move.policy in can else None
 
-    def _may_pin(self, move: Move) -> bool:
+    def _may_pin(self, move: Move, node: str) -> bool:
         """Whether the autopilot decides its limit there: not an operator, by a pin or a mode."""
         mode = self._fleet.asked().objectives.of(move.cgroup).mode
-        there = (None, move.to_node)
+        there = (None, node)
         return mode is Mode.AUTO and not any(one.node in there for one in self._pins(move.cgroup))

@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """One step of a rollout, a pure function: move by move, each kept or undone.
 
-A move waits until what was is measured, is ordered, arrives, warms its page cache, and is then
-judged. The first that is missed is undone, and the rollout ends there. What is under way is known
-from the state and from where the provider says that the tenant is: a controller that starts again
-goes on from there.
+Before the first move of a drain all of it is rehearsed, where that is asked. A move waits until
+what was is measured, is ordered, arrives, warms its page cache, and is then judged. The first that
+is missed is undone, and the rollout ends there. What is under way is known from the state and from
+where the provider says that the tenant is: a controller that starts again goes on from there.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from cachepilot.domain.moving import Moved, MoveState, Rollout, RolloutState, Verdict
-from cachepilot.fleet.moving import checks
+from cachepilot.domain.moving import (
+    Moved,
+    MoveState,
+    Rehearsal,
+    Rollout,
+    RolloutState,
+    Verdict,
+)
+from cachepilot.fleet.moving import checks, rehearsing
 from cachepilot.fleet.moving.observation import NodeSeen, Observation, Order, Step, TenantSeen
+from cachepilot.fleet.moving.replan import onward, skipped
 
 LOST_S = 30.0
 """So long nothing may be measured, or a tenant take to appear, before a move is given up."""
@@ -102,7 +110,82 @@ def _waiting(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
         if lost:
             why = f"node {node}: {lost}"
             return _ended(rollout, moved, seen, stop, why) if is_late else _held(rollout, why)
+    if rollout.rehearses and rollout.rehearsal_of(moved.drain) is None:
+        rehearsal = rehearsing.begun(rehearsing.going(rollout, moved.drain))
+        begun = replace(moved, state=MoveState.REHEARSING, rehearsal=rehearsal)
+        return Step(_with(rollout, begun, since_s=seen.now_s))
     return _measured_before(rollout, moved, seen, is_late)
+
+
+def _rehearsing(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
+    """The whole drain as it will be, with nobody moved yet."""
+    rehearsal, stop = moved.rehearsal, RolloutState.STOPPED
+    waiting = replace(moved, state=MoveState.WAITING)
+    if rollout.is_stopping or rehearsal is None:
+        return _ended(rollout, waiting, seen, stop, BY_OPERATOR)
+    is_late = seen.now_s - rollout.since_s > LOST_S
+    lost = [f"node {name}: {one.lost}" for name, one in seen.nodes.items() if one.lost]
+    if lost:
+        return _ended(rollout, waiting, seen, stop, lost[0]) if is_late else _held(rollout, lost[0])
+    if rehearsal.begun_s is None:
+        return _before_rehearsal(rollout, moved, rehearsal, seen, is_late)
+    if rehearsal.ready_s is not None:
+        return _judged_rehearsal(rollout, waiting, rehearsal, seen)
+    drain = rehearsing.going(rollout, moved.drain)
+    if rehearsing.is_ready(drain, rehearsal, seen):
+        rehearsal = rehearsing.with_checks(drain, rehearsal, seen)
+    return Step(_with(rollout, replace(moved, rehearsal=rehearsal), since_s=seen.now_s))
+
+
+def _before_rehearsal(
+    rollout: Rollout, moved: Moved, rehearsal: Rehearsal, seen: Observation, is_late: bool
+) -> Step:
+    """Measures what is, and takes memory once that is known."""
+    drain = rehearsing.going(rollout, moved.drain)
+    found = rehearsing.before(drain, rehearsal, seen)
+    if not is_late and not rehearsing.is_known(found):
+        return Step(_with(rollout, replace(moved, rehearsal=found)))
+    why = rehearsing.missed_before(found)
+    if why:
+        waiting = replace(moved, state=MoveState.WAITING, rehearsal=found)
+        return _skipped(rollout, waiting, seen, why)
+    begun = replace(moved, rehearsal=replace(found, begun_s=seen.now_s))
+    told = f"{moved.drain}: rehearsed with {len(drain)} tenants at the limits of afterwards"
+    return Step(_with(rollout, begun, since_s=seen.now_s, why=""), events=(told,))
+
+
+def _judged_rehearsal(
+    rollout: Rollout, waiting: Moved, rehearsal: Rehearsal, seen: Observation
+) -> Step:
+    """One more look at a drain that is rehearsed; its first move once all was met."""
+    drain = rehearsing.going(rollout, waiting.drain)
+    found = rehearsing.judged(rehearsal, seen)
+    if rehearsing.missed(found):
+        refuted = rehearsing.refuted(drain, found, seen.nodes, seen.now_s)
+        known = replace(rollout, refuted=(*rollout.refuted, *refuted))
+        return _skipped(known, replace(waiting, rehearsal=found), seen, rehearsing.told(found))
+    if not rehearsing.is_met(found):
+        going = replace(waiting, state=MoveState.REHEARSING, rehearsal=found)
+        return Step(_with(rollout, going, since_s=seen.now_s))
+    met = replace(waiting, rehearsal=replace(found, met_s=seen.now_s))
+    move = waiting.move
+    if seen.unknown or seen.where != move.from_node:
+        return Step(_with(rollout, met, since_s=seen.now_s))
+    there = checks.tenants_of(move.cgroup, seen.nodes[move.from_node], seen.nodes[move.to_node])
+    rehearsed = _with(rollout, met)
+    known_before = rehearsing.baseline(rehearsed, met)
+    told = checks.checks_of(known_before.values(), there)
+    measured_s = seen.nodes[move.to_node].time_s
+    return _order(rehearsed, replace(met, checks=told, measured_s=measured_s), seen)
+
+
+def _skipped(rollout: Rollout, moved: Moved, seen: Observation, why: str) -> Step:
+    """Goes on with the next drain, or ends."""
+    after = skipped(_with(rollout, moved), moved.drain, why, seen.now_s)
+    events = [f"{moved.drain} is not drained: {why}"]
+    if after.is_over:
+        events.append(f"{after.state}: {after.why}")
+    return Step(after, events=tuple(events))
 
 
 def _measured_before(rollout: Rollout, moved: Moved, seen: Observation, is_late: bool) -> Step:
@@ -125,7 +208,8 @@ def _measured_before(rollout: Rollout, moved: Moved, seen: Observation, is_late:
     if missed:
         why = f"an SLO of {missed[0]} on {move.to_node} is missed as it is"
         return _ended(rollout, measured, seen, stop, why)
-    found = checks.checks_of(before, there)
+    known = {one.cgroup: one for one in before} | rehearsing.baseline(rollout, moved)
+    found = checks.checks_of(known.values(), there)
     return _order(rollout, replace(measured, before=(), checks=found), seen)
 
 
@@ -232,15 +316,15 @@ def _judged(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     if any(one.verdict is Verdict.OPEN for one in moved.checks):
         return Step(_with(rollout, moved, since_s=seen.now_s))
     kept = replace(moved, state=MoveState.KEPT, ended_s=seen.now_s)
-    after = replace(_with(rollout, kept, since_s=0.0), at=rollout.at + 1)
+    after = onward(_with(rollout, kept), seen.now_s)
     told = [f"{moved.move.cgroup} stays on {moved.move.to_node}"]
     if kept.drain in after.emptied:
         told.append(f"node {kept.drain} is empty")
-    if after.present is None:
-        after = replace(
-            after, state=RolloutState.DONE, ended_s=seen.now_s, why="all moves were kept"
-        )
-        told.append("done: all moves were kept")
+    if after.is_over:
+        told.append(f"{after.state}: {after.why}")
+    elif after.present is not None and after.present.drain != kept.drain:
+        # What was measured on the way counts for the next node.
+        after = replace(after, is_planned=not after.rehearses)
     return Step(after, events=tuple(told))
 
 
@@ -268,6 +352,7 @@ def _returning(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
 
 _STEPS: dict[MoveState, Callable[[Rollout, Moved, Observation], Step]] = {
     MoveState.WAITING: _waiting,
+    MoveState.REHEARSING: _rehearsing,
     MoveState.MOVING: _moving,
     MoveState.WARMING: _warming,
     MoveState.RETURNING: _returning,

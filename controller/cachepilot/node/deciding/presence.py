@@ -47,6 +47,17 @@ def beside_away(collected: Collected, away: Mapping[str, Away]) -> Collected:
     return replace(collected, snapshot=replace(snapshot, node=node))
 
 
+def beside_reserved(collected: Collected, reserved: Mapping[str, int]) -> Collected:
+    """With memory kept for tenants that are to come, bytes by cgroup; not for who is there."""
+    more = sum(size for cgroup, size in reserved.items() if cgroup not in collected.seen)
+    if not more:
+        return collected
+    node = collected.snapshot.node
+    away = min(node.away_bytes + more, node.budget_bytes)
+    snapshot = replace(collected.snapshot, node=replace(node, away_bytes=away))
+    return replace(collected, snapshot=snapshot)
+
+
 def _ended(cgroup: str, state: TenantState, time_s: float) -> list[Decision]:
     trial = state.policy.trial
     if trial is None:

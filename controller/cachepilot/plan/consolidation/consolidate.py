@@ -5,7 +5,8 @@ Everything is predicted, and for a fleet in which every tenant has its least mem
 known for sure counts against it; see `cachepilot.plan.consolidation.least.needs`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from cachepilot.domain.consolidation import Consolidation, LeastMemory
 from cachepilot.domain.objectives.objective import Objective, Objectives
@@ -36,6 +37,8 @@ ASSUMED = (
     "SLOs of throughput and latency are met even if the model errs as it did on average, "
     f"up to {100 * MODEL_ERROR_MAX:g}%",
     "a drained node's tenants go where policies and curves are taken to be the same",
+    "nodes are drained with the policy that each tenant has; how much intervals vary with less "
+    "memory is not predicted: --apply measures that before anybody moves, with 95% confidence",
 )
 
 
@@ -135,8 +138,12 @@ def places_of(
     objectives: Objectives,
     config: Config,
     pins: Sequence[Pin] = (),
+    refuted: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Place]:
-    """The nodes by name, with what their tenants need; InputError for two snapshots of a node."""
+    """The nodes by name, with what their tenants need; InputError for two snapshots of a node.
+
+    Those in `refuted` need more than they would by their curves; see `Needs.of`.
+    """
     names = [snapshot.node.name for snapshot in snapshots]
     for name in names:
         if names.count(name) > 1:
@@ -146,7 +153,7 @@ def places_of(
     for one in ordered:
         stated = with_pins(objectives, pins, one.node.name)
         targets = Targets.of(one, Asked.of(one, stated), config)
-        needs.append(Needs.of(targets, one, config))
+        needs.append(Needs.of(targets, one, config, refuted))
     tables = WaitTable.of_all(needs, ordered)
     return [Place(*parts) for parts in zip(ordered, needs, tables, strict=True)]
 
@@ -157,13 +164,14 @@ def consolidate(
     config: Config,
     pins: Sequence[Pin] = (),
     options: Options | None = None,
+    refuted: Mapping[str, int] = MappingProxyType({}),
 ) -> Consolidation:
     """What the fleet needs at least, a snapshot per node; pure, and conservative where it can be.
 
     Each of `pins` counts on its node, or on all when it names none. Raises InputError when two
     snapshots are of one node.
     """
-    places = places_of(snapshots, objectives, config, pins)
+    places = places_of(snapshots, objectives, config, pins, refuted)
     packed = pack(places, options or Options())
     return Consolidation(
         nodes=len(places),

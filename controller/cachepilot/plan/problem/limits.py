@@ -61,7 +61,9 @@ def _shared(node: Node) -> str:
     """The memory that tenants share, in words."""
     told = f"the budget of {human_bytes(node.budget_bytes)}"
     if node.away_bytes:
-        told += f", of which tenants that are missing hold {human_bytes(node.away_bytes)}"
+        told += (
+            f", of which tenants that are missing or to come hold {human_bytes(node.away_bytes)}"
+        )
     return told
 
 

@@ -6,9 +6,10 @@ of the throughput model. A tenant without an SLO keeps its predicted throughput 
 `TOLERANCE`; if its curves are too uncertain for that, what it has now is what it needs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from types import MappingProxyType
 
 import numpy as np
 
@@ -181,10 +182,22 @@ class Needs:
     idle_us: float
 
     @classmethod
-    def of(cls, targets: Targets, snapshot: Snapshot, config: Config) -> "Needs":
-        """The needs on the node of a snapshot, whose own tenants do not count here."""
+    def of(
+        cls,
+        targets: Targets,
+        snapshot: Snapshot,
+        config: Config,
+        refuted: Mapping[str, int] = MappingProxyType({}),
+    ) -> "Needs":
+        """The needs on the node of a snapshot, whose own tenants do not count here.
+
+        Tenants that missed what they must keep with less have at least what is `refuted`, bytes.
+        """
         asked = targets.asked
         least, most, _ = bounds(asked, FREE, snapshot.node.budget_bytes)
+        floors = [pages_up(refuted.get(one.cgroup, 0)) for one in asked.tenants]
+        least = np.maximum(least, np.array(floors, dtype=np.int64))
+        most = np.maximum(most, least)
         curves = [
             between(pessimistic(one), low, high) if follows else NO_CURVES
             for one, follows, low, high in zip(
@@ -228,6 +241,20 @@ class Needs:
             most_bytes=np.concatenate([one.most_bytes for one in parts]),
             idle_us=0.0,
         )
+
+    def in_force(self) -> "Needs":
+        """Those under the policies that tenants have, which alone are sure.
+
+        Of any other nothing was measured of the tenant yet: it is simulated, and attached once that
+        is worth it. Of one whose present policy is not allowed, all that are count.
+        """
+        if self.usable.size == 0:
+            return self
+        kept = np.zeros_like(self.usable)
+        rows = np.arange(self.targets.present.size)
+        kept[rows, self.targets.present] = self.usable[rows, self.targets.present]
+        has_own = kept.sum(axis=1) > 0
+        return replace(self, usable=np.where(has_own[:, None], kept, self.usable))
 
     def allowed_miss(self, wait_us: float | FloatArray) -> FloatArray:
         """The greatest miss ratio that keeps what must be at a wait, (N,); negative when none."""

@@ -39,8 +39,9 @@ def read_times(places: Sequence[Place]) -> FloatArray:
 class FleetNeeds:
     """I tenants of N nodes at G read times; arrays of shape (G, I) but for those said otherwise.
 
-    `start`, (N + 1,), is where the tenants of each node begin. `kept` is whether what they must
-    keep is kept, and `must`, (I,), whether it is where they are now.
+    `start`, (N + 1,), is where the tenants of each node begin. All is under the policies that they
+    have. `kept` is whether what they must keep is kept, and `must`, (I,), whether it is where they
+    are now.
     """
 
     places: tuple[Place, ...]
@@ -58,8 +59,9 @@ class FleetNeeds:
         counts = [one.count for one in places]
         start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
         times = read_times(places)
-        needs = Needs.joined([one.needs for one in places])
+        needs = Needs.joined([one.needs for one in places]).in_force()
         points = [needs.at(float(time)) for time in times]
+        kept = np.array([one.kept for one in points])
         return cls(
             places=tuple(places),
             start=start,
@@ -67,8 +69,8 @@ class FleetNeeds:
             size_bytes=np.array([one.size_bytes for one in points]),
             device_iops=np.array([one.device_iops for one in points]),
             policy=np.array([one.policy for one in points]),
-            kept=np.array([one.kept for one in points]),
-            must=np.concatenate([one.table.least.kept for one in places]),
+            kept=kept,
+            must=np.concatenate([one.table.least.kept for one in places]) & kept.any(axis=0),
         )
 
     @property

@@ -18,6 +18,7 @@ class Options:
     `spare_nodes`: so many nodes may fail after it, and their tenants still fit on the others.
     `labels`: labels of the nodes whose names match a glob, which affinities may name.
     `cpus`: CPUs of the nodes whose names match a glob, the first that does; else no bound.
+    `drainable`: no others are drained; None for all. `closed`: nodes that take nobody in.
     """
 
     spare_nodes: int = 0
@@ -25,10 +26,18 @@ class Options:
 
     cpus: Mapping[str, float] = field(default_factory=dict)
 
+    drainable: frozenset[str] | None = None
+
+    closed: frozenset[str] = frozenset()
+
     def __post_init__(self) -> None:
         if not 0 <= self.spare_nodes <= SPARE_NODES_MAX:
             allowed = f"allowed: 0 to {SPARE_NODES_MAX}"
             raise InputError(f"spare_nodes: {self.spare_nodes} is out of range ({allowed})")
+
+    def may_drain(self, node: str) -> bool:
+        """Whether a node may be drained."""
+        return self.drainable is None or node in self.drainable
 
     def cpus_of(self, node: str) -> float:
         """The CPUs of a node; inf where nobody says."""

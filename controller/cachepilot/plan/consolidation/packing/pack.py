@@ -53,6 +53,11 @@ def pack(places: Sequence[Place], options: Options) -> Packed | None:
     needs = FleetNeeds.of(places)
     own = [needs.rows(node) for node in range(len(places))]
     rules = Rules.of(places, own, [options.labels_of(one.name) for one in places])
+    names = [one.name for one in places]
+    rules = rules.within(
+        closed=[node for node, name in enumerate(names) if name in options.closed],
+        staying=[node for node, name in enumerate(names) if not options.may_drain(name)],
+    )
     loads = loads_of(needs, rules, options)
     best_fit = BestFit(needs, loads, rules, options.spare_nodes)
     found = best_fit.pack()

@@ -5,7 +5,7 @@ A node cannot have two tenants of one path, so a tenant goes to none that has on
 """
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -57,6 +57,14 @@ class Rules:
             own=own,
             apart=_apart([one.cgroup for one in tenants], stated),
         )
+
+    def within(self, closed: Sequence[int], staying: Sequence[int]) -> "Rules":
+        """The same where some nodes take nobody in, and the tenants of some stay."""
+        may_go, pinned = self.may_go.copy(), self.pinned.copy()
+        may_go[:, list(closed)] = False
+        for node in staying:
+            pinned[list(self.own[node])] = True
+        return replace(self, may_go=may_go, pinned=pinned)
 
     def allowed(self, tenant: int, nodes: IntArray, come: Mapping[int, Sequence[int]]) -> IntArray:
         """Which of the nodes may take a tenant in beside those they have and those that `come`."""

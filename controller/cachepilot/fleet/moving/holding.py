@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a rollout holds fast meanwhile: limits and policies of who goes, memory of where they go."""
+
+from collections.abc import Iterator
+
+from cachepilot.domain.consolidation import Move
+from cachepilot.domain.moving import Moved, MoveState, Rollout
+from cachepilot.fleet.moving.rehearsing import going
+
+ON_TARGET = (MoveState.MOVING, MoveState.WARMING)
+
+
+def _rehearsed(rollout: Rollout) -> Iterator[Moved]:
+    """The moves that wait with the memory of afterwards."""
+    present = rollout.present
+    if rollout.is_over or present is None:
+        return
+    rehearsal = rollout.rehearsal_of(present.drain)
+    if rehearsal is not None and rehearsal.begun_s is not None:
+        yield from going(rollout, present.drain)
+
+
+def pins(rollout: Rollout | None) -> dict[tuple[str, str], Move]:
+    """By cgroup and node, the moves whose limit and policy hold there.
+
+    On the target while the tenant is judged: it has no curves there yet by which it could be given
+    them. At home from the rehearsal on.
+    """
+    if rollout is None:
+        return {}
+    found = {(one.move.cgroup, one.move.from_node): one.move for one in _rehearsed(rollout)}
+    present = rollout.present
+    if not rollout.is_over and present is not None and present.state in ON_TARGET:
+        found[present.move.cgroup, present.move.to_node] = present.move
+    return found
+
+
+def reserves(rollout: Rollout | None) -> dict[str, dict[str, int]]:
+    """By node and cgroup, the memory that is kept for who is to come."""
+    found: dict[str, dict[str, int]] = {}
+    if rollout is None:
+        return found
+    coming = [one.move for one in _rehearsed(rollout)]
+    present = rollout.present
+    if coming and present is not None and present.state is MoveState.MOVING:
+        coming.append(present.move)
+    for move in coming:
+        found.setdefault(move.to_node, {})[move.cgroup] = move.limit_bytes
+    return found

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A drain before anybody moves: everybody has the memory of afterwards, and is judged with it.
+
+Curves are means: by how much single intervals scatter with less memory they do not tell. So it is
+measured where it costs little. Those who are to go get, at home, the limit and the policy that the
+plan counted with, and the nodes that they go to keep as much memory free. Nobody has to read
+anything again on another node if that is too little.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from cachepilot.domain.moving import (
+    Before,
+    Check,
+    Moved,
+    MoveState,
+    Refuted,
+    Rehearsal,
+    Rehearsed,
+    Rollout,
+    Verdict,
+)
+from cachepilot.fleet.moving import checks
+from cachepilot.fleet.moving.judging import POOR
+from cachepilot.fleet.moving.observation import NodeSeen, Observation, TenantSeen
+
+SETTLED_S = 2.0
+"""A page cache has what it keeps so long after it was cut, and after it could be read once."""
+LATE_S = 30.0
+"""So long limits are waited for."""
+
+
+def nodes_of(drain: Sequence[Moved]) -> list[str]:
+    """The nodes of a drain: that which is drained first, then those that take its tenants in."""
+    return list(dict.fromkeys([drain[0].drain, *(one.move.to_node for one in drain)]))
+
+
+def begun(drain: Sequence[Moved]) -> Rehearsal:
+    """A rehearsal of which nothing was measured yet."""
+    return Rehearsal(tuple(Rehearsed(node) for node in nodes_of(drain)))
+
+
+def going(rollout: Rollout, drain: str) -> list[Moved]:
+    """The moves of a drain that are still to be made."""
+    waiting = (MoveState.WAITING, MoveState.REHEARSING)
+    return [one for one in rollout.of_drain(drain) if one.state in waiting]
+
+
+def _judged(node: str, drain: Sequence[Moved], there: NodeSeen) -> dict[str, TenantSeen]:
+    """Who is judged on a node: at home those who go, elsewhere everybody."""
+    if node != drain[0].drain:
+        return dict(there.tenants)
+    names = {one.move.cgroup for one in drain}
+    return {cgroup: one for cgroup, one in there.tenants.items() if cgroup in names}
+
+
+def before(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation) -> Rehearsal:
+    """With one more window of every node as it is."""
+    found = []
+    for one in rehearsal.nodes:
+        there = seen.nodes[one.node]
+        if not there.lost and there.time_s != one.measured_s:
+            judged = _judged(one.node, drain, there)
+            had = tuple((cgroup, told.limit_bytes) for cgroup, told in sorted(judged.items()))
+            more = checks.more_before(one.before, judged)
+            found.append(replace(one, before=more, had_bytes=had, measured_s=there.time_s))
+        else:
+            found.append(one)
+    return replace(rehearsal, nodes=tuple(found))
+
+
+def is_known(rehearsal: Rehearsal) -> bool:
+    """Whether enough windows of everybody were measured as it is."""
+    windows = [one.windows for node in rehearsal.nodes for one in node.before]
+    return min(windows, default=0) >= checks.BEFORE_WINDOWS
+
+
+def missed_before(rehearsal: Rehearsal) -> str:
+    """Whose SLO is missed as it is on a node that takes others in, in words; empty if nobody's."""
+    for one in rehearsal.nodes[1:]:
+        for cgroup in checks.missed_before(one.before):
+            return f"an SLO of {cgroup} on {one.node} is missed as it is"
+    return ""
+
+
+def is_ready(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation) -> bool:
+    """Whether those who go have the limits of afterwards, and their page caches what they keep."""
+    elapsed_s = seen.now_s - (rehearsal.begun_s or seen.now_s)
+    cold_s = max(one.move.cold_s for one in drain)
+    if elapsed_s < cold_s + SETTLED_S:
+        return False
+    home = seen.nodes[drain[0].drain]
+    for one in drain:
+        there = home.tenants.get(one.move.cgroup)
+        has_limit = there is None or there.limit_bytes <= one.move.limit_bytes
+        if not has_limit and elapsed_s < cold_s + LATE_S:
+            return False
+    return True
+
+
+def with_checks(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation) -> Rehearsal:
+    """With what is to be judged on every node; not what was missed at home before."""
+    found = []
+    for one in rehearsal.nodes:
+        there = seen.nodes[one.node]
+        told = checks.checks_of(one.before, _judged(one.node, drain, there))
+        poor = {known.cgroup for known in one.before if known.met < POOR * known.windows}
+        kept = tuple(check for check in told if check.cgroup not in poor)
+        found.append(replace(one, checks=kept, measured_s=there.time_s))
+    return replace(rehearsal, nodes=tuple(found), ready_s=seen.now_s)
+
+
+def judged(rehearsal: Rehearsal, seen: Observation) -> Rehearsal:
+    """With one more window of every node."""
+    found = []
+    for one in rehearsal.nodes:
+        there = seen.nodes[one.node]
+        if not there.lost and there.time_s != one.measured_s:
+            taken = checks.taken(one.checks, there.tenants)
+            if one.looks + 1 >= checks.LOOKS_MAX:
+                taken = checks.without_doubt(taken)
+            looks = one.looks + 1
+            found.append(replace(one, checks=taken, measured_s=there.time_s, looks=looks))
+        else:
+            found.append(one)
+    return replace(rehearsal, nodes=tuple(found))
+
+
+def missed(rehearsal: Rehearsal) -> list[tuple[Rehearsed, Check]]:
+    """What was missed, and where."""
+    return [(one, check) for one in rehearsal.nodes for check in checks.missed(one.checks)]
+
+
+def is_met(rehearsal: Rehearsal) -> bool:
+    """Whether all was met."""
+    told = [check.verdict for one in rehearsal.nodes for check in one.checks]
+    return all(one is Verdict.MET for one in told)
+
+
+def refuted(
+    drain: Sequence[Moved], rehearsal: Rehearsal, nodes: Mapping[str, NodeSeen], now_s: float
+) -> tuple[Refuted, ...]:
+    """Which tenants need more than they had: those that had less than before."""
+    found = []
+    for one, check in missed(rehearsal):
+        there = nodes[one.node].tenants.get(check.cgroup)
+        had = dict(one.had_bytes).get(check.cgroup)
+        if there is not None and had is not None and there.limit_bytes < had:
+            found.append(Refuted(check.cgroup, there.limit_bytes, had, now_s))
+    return tuple(found)
+
+
+def told(rehearsal: Rehearsal) -> str:
+    """What was missed, in words."""
+    return "; ".join(
+        f"in the rehearsal on {one.node} {checks.told(check)}" for one, check in missed(rehearsal)
+    )
+
+
+def baseline(rollout: Rollout, moved: Moved) -> dict[str, Before]:
+    """What those around a move did before its drain was rehearsed, by cgroup."""
+    rehearsal = rollout.rehearsal_of(moved.drain)
+    if rehearsal is None:
+        return {}
+    found = {}
+    for one in rehearsal.nodes:
+        for known in one.before:
+            is_guest = one.node == moved.drain and known.cgroup == moved.move.cgroup
+            if one.node == moved.move.to_node or is_guest:
+                found[known.cgroup] = known
+    return found

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A drain is rehearsed before anybody moves, and planned again before the next one."""
+
+from dataclasses import replace
+
+import pytest
+from moved_fleet import COLD_S, LIMIT_BYTES, MovedFleet, fleet, move, tenant
+
+from cachepilot.domain.consolidation import Drain
+from cachepilot.domain.moving import Moved, MoveState, Refuted, Rollout, RolloutState
+from cachepilot.fleet.moving.checks import BEFORE_WINDOWS
+from cachepilot.fleet.moving.holding import pins, reserves
+from cachepilot.fleet.moving.judging import WINDOWS
+from cachepilot.fleet.moving.replan import NO_ROOM, left, replanned
+from cachepilot.fleet.moving.step import LOST_S
+
+MISSES = replace(tenant(met=False), limit_bytes=LIMIT_BYTES // 2)
+
+
+def rehearsed(*cgroups: str) -> MovedFleet:
+    here = fleet(*cgroups)
+    here.rollout = replace(here.rollout, rehearses=True)
+    return here
+
+
+def test_nobody_moves_before_everybody_was_measured_with_the_memory_of_afterwards() -> None:
+    here = rehearsed("/kv", "/web")
+    held: set[tuple[str, str]] = set()
+    while not here.orders:
+        here.tick()
+        held.update(pins(here.rollout))
+    first = here.rollout.moves[0]
+    assert held == {("/kv", "a"), ("/web", "a"), ("/kv", "b")}
+    assert first.rehearsal is not None and first.rehearsal.met_s == here.now_s
+    told = [(one.node, c.cgroup, c.windows) for one in first.rehearsal.nodes for c in one.checks]
+    assert told == [("a", "/kv", WINDOWS), ("a", "/web", WINDOWS), ("b", "/own", WINDOWS)]
+    assert here.now_s - 1000.0 >= BEFORE_WINDOWS + COLD_S + WINDOWS
+    assert reserves(here.rollout) == {"b": {"/kv": 4096, "/web": 4096}}
+    over = here.play()
+    assert (over.state, over.why) == (RolloutState.DONE, "all moves were kept")
+    assert not pins(over) and not reserves(over)
+
+
+@pytest.mark.parametrize("who", ["/web", "/own"])
+def test_one_that_misses_its_slo_in_the_rehearsal_lets_nobody_move(who: str) -> None:
+    here = rehearsed("/kv", "/web")
+    here.squeezed[who] = MISSES
+    over = here.play()
+    assert (over.state, over.emptied, here.orders) == (RolloutState.STOPPED, [], [])
+    assert [one.state for one in over.moves] == [MoveState.SKIPPED, MoveState.SKIPPED]
+    node = "b" if who == "/own" else "a"
+    assert f"in the rehearsal on {node} {who} meets throughput_ops 90 in 0 of 2" in over.why
+    assert over.changes == (f"a is not drained: {over.moves[0].why}",)
+    (found,) = over.refuted
+    had = 4096 if who == "/web" else LIMIT_BYTES // 2
+    assert (found.cgroup, found.limit_bytes, found.had_bytes) == (who, had, LIMIT_BYTES)
+    assert found.least_bytes == (had + LIMIT_BYTES) // 2
+    assert not pins(over) and not reserves(over)
+
+
+def test_what_was_kept_before_the_rehearsal_is_kept_after_the_move() -> None:
+    """A tenant without an SLO is held against what it did with all of its memory."""
+    here = rehearsed("/kv")
+    here.there["a"]["/kv"] = here.there["b"]["/kv"] = tenant(100.0, slo=False)
+    here.squeezed["/kv"] = tenant(92.0, slo=False)
+    here.there["b"]["/kv"] = tenant(85.0, slo=False)
+    over = here.play()
+    assert over.state is RolloutState.TURNED_BACK
+    assert "/kv does 85 op/s, is to keep 90" in over.why
+
+
+def test_who_misses_its_slo_at_home_may_be_rehearsed_and_go() -> None:
+    here = rehearsed("/kv")
+    here.there["a"]["/kv"] = tenant(met=False)
+    assert here.play().state is RolloutState.DONE
+
+
+def test_an_slo_that_is_missed_on_the_target_as_it_is_takes_no_memory() -> None:
+    here = rehearsed("/kv")
+    here.there["b"]["/own"] = tenant(met=False)
+    held = []
+    while not here.rollout.is_over:
+        here.tick()
+        held.append(pins(here.rollout))
+    assert here.rollout.state is RolloutState.STOPPED and not any(held)
+    assert "an SLO of /own on b is missed as it is" in here.rollout.why
+
+
+@pytest.mark.parametrize("after_s", [3, BEFORE_WINDOWS + 2, BEFORE_WINDOWS + COLD_S + 8])
+@pytest.mark.parametrize("how", ["stop", "lost"])
+def test_a_rehearsal_that_ends_early_leaves_everybody_where_it_was(
+    after_s: float, how: str
+) -> None:
+    here = rehearsed("/kv")
+    while here.now_s < 1000.0 + after_s:
+        here.tick()
+    assert here.rollout.moves[0].state is MoveState.REHEARSING
+    if how == "stop":
+        here.rollout = replace(here.rollout, is_stopping=True)
+    else:
+        here.lost = {"b"}
+    begun_s = here.now_s
+    over = here.play()
+    assert over.state is RolloutState.STOPPED and here.where["/kv"] == "a"
+    assert (here.now_s - begun_s <= 1) == (how == "stop")
+    assert here.now_s - begun_s <= LOST_S + 2 and not pins(over)
+
+
+def _two(at: int = 0) -> Rollout:
+    """`/kv` leaves `a`, then `/db` and `/web` leave `c`."""
+    others = [Moved(replace(move(one), from_node="c"), "c") for one in ("/db", "/web")]
+    return Rollout(1, 0.0, "alice", (Moved(move("/kv"), "a"), *others), at=at, rehearses=True)
+
+
+def _after_the_first() -> Rollout:
+    running = _two(1)
+    kept = replace(running.moves[0], state=MoveState.KEPT)
+    return replace(running, moves=(kept, *running.moves[1:]), is_planned=False)
+
+
+def test_what_is_left_is_planned_again_after_each_node() -> None:
+    here = rehearsed("/kv")
+    here.rollout = replace(here.rollout, moves=_two().moves)
+    while len(here.rollout.emptied) < 1:
+        here.tick()
+    assert not here.rollout.is_planned and left(here.rollout) == ["c"]
+
+
+def test_a_plan_that_changed_meanwhile_is_followed_and_told() -> None:
+    moves = (
+        replace(move("/db"), from_node="c", to_node="d", limit_bytes=8192),
+        replace(move("/web"), from_node="c"),
+    )
+    found = replanned(_after_the_first(), [Drain("c", moves, 0)], 9.0)
+    assert [one.move for one in found.moves[1:]] == list(moves)
+    assert (found.at, found.is_planned, found.is_over) == (1, True, False)
+    assert found.changes == ("/db goes to d, not to b",)
+
+
+def test_a_node_whose_tenants_fit_no_more_is_not_drained() -> None:
+    found = replanned(_after_the_first(), [], 9.0)
+    assert [one.state for one in found.moves] == ["kept", "skipped", "skipped"]
+    assert (found.state, found.ended_s, found.emptied) == (RolloutState.DONE, 9.0, ["a"])
+    assert found.why == f"c is not drained: {NO_ROOM}" and found.changes == (found.why,)
+
+
+def test_a_plan_that_says_the_same_changes_nothing_else() -> None:
+    before = _after_the_first()
+    moves = tuple(one.move for one in before.moves[1:])
+    found = replanned(before, [Drain("c", moves, 0), Drain("z", (move("/z"),), 0)], 9.0)
+    assert found == replace(before, is_planned=True)
+
+
+def test_a_tenant_that_was_refuted_counts_with_the_middle() -> None:
+    assert Refuted("/kv", 10, 30, 0.0).least_bytes == 20
