@@ -3,7 +3,7 @@
 
 use super::nodes::stay_on_node;
 use super::splits::split;
-use super::{Case, Lab, Nodes, Outcome, Xfs, case};
+use super::{Case, Ext4, Lab, Nodes, Outcome, Xfs, case};
 use crate::cgroup::Cgroup;
 use crate::child;
 use crate::ensure;
@@ -16,6 +16,7 @@ use std::os::unix::fs::FileExt;
 pub const CASES: &[Case] = &[
     case("a_hit_before_a_migration_moves_the_folio_in_time", &[Nodes], migrated),
     case("a_hit_before_a_split_moves_every_part_in_time", &[Xfs], split_after_hit),
+    case("a_page_that_comes_after_hits_is_newer_than_they_are", &[Ext4], added_after_hits),
 ];
 
 /// Pages on the list before the folios of a case, so that a request does not come across those.
@@ -103,4 +104,27 @@ fn split_after_hit(_: &Lab) -> Outcome {
     })?;
     split(&file)?;
     others.check_oldest(&cgroup, &file)
+}
+
+/// Fewer hits than fill half of a processor's ring, from where on they are moved anyway.
+fn added_after_hits(_: &Lab) -> Outcome {
+    const HIT: u64 = 96;
+    const ADDED: u64 = 64;
+    let (hit, added) = (TestFile::sparse("hit", HIT)?, TestFile::sparse("added", ADDED)?);
+    let cgroup = Cgroup::create("later", None)?;
+    let _attached = policy::attach("mru", &cgroup)?;
+    child::run(&cgroup, || {
+        // The request drains the batch of this processor alone: what is in others stays.
+        child::stay_on_one_cpu()?;
+        hit.skim(0..HIT)?;
+        hit.skim(0..HIT)?;
+        added.skim(0..ADDED)?;
+        cgroup.write("memory.reclaim", &(ADDED * PAGE as u64).to_string())
+    })?;
+    let (left, others) = (hit.cached_pages()?, added.cached_pages()?);
+    ensure!(
+        left >= HIT * 7 / 8 && others <= ADDED / 8,
+        "{left} of {HIT} pages that were hit are left, {others} of {ADDED} that came later"
+    );
+    Ok(format!("{left} of {HIT} pages that were hit are left, {others} of those that came later"))
 }
