@@ -32,8 +32,8 @@ test: ## Lint, then the tests of every language
 	@echo "==> what the virtual machine needs is built beside the rest: build/kernel.log"
 	@scripts/beside build/kernel.log $(MAKE) --no-print-directory kernel -- \
 		$(MAKE) --no-print-directory test-host
-	@echo "==> pytest: the kernel, in three virtual machines at a time, as each waits for half of it"
-	@.venv/bin/python -m pytest tests/kernel --numprocesses 3 --dist loadscope
+	@echo "==> pytest: the kernel, in two virtual machines at a time, as each waits for half of it"
+	@.venv/bin/python -m pytest tests/kernel --numprocesses 2 --dist loadscope
 
 # All tests but those in a virtual machine, and the program that these run.
 test-host: build
