@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One tenant under the decider: what its policies miss, and what is predicted of them."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -22,7 +23,10 @@ RATE = 0.1
 
 
 def counterfactual(
-    misses: Mapping[str, float], in_force: str, noise: np.random.Generator | None = None
+    misses: Mapping[str, float],
+    in_force: str,
+    noise: np.random.Generator | None = None,
+    cache_pages: float = CACHE_PAGES,
 ) -> Counterfactual:
     """Predicted misses of an interval, by policy; each group scatters as a sample does."""
     names = tuple(misses)
@@ -30,8 +34,9 @@ def counterfactual(
     found = np.repeat(means, GROUPS, axis=1)
     if noise is not None:
         found = noise.poisson(found * RATE) / RATE
-    reread = np.array([0.0 if name == in_force else COST for name in names])
-    return Counterfactual(names, found, reread, CACHE_PAGES, RATE)
+    cost = COST / CACHE_PAGES * cache_pages
+    reread = np.array([0.0 if name == in_force else cost for name in names])
+    return Counterfactual(names, found, reread, cache_pages, RATE)
 
 
 @dataclass
@@ -39,7 +44,7 @@ class World:
     """`truth` are miss ratios as measured, `told` as predicted where that differs.
 
     An order takes effect in the next interval, unless the policy is one of `refusing`, which the
-    node refuses, or of `ignoring`, of which nothing is heard; a swap reads `COST` pages anew.
+    node refuses, or of `ignoring`, of which nothing is heard; a swap reads `anew` pages anew.
     """
 
     truth: dict[str, float]
@@ -54,12 +59,19 @@ class World:
     is_held: bool = False
     regime: int = 0
     miss_time_share: float = 1.0
+    cache_pages: float = CACHE_PAGES
+    anew: float = COST
+    anew_s: float = 0.0
+    """A swap reads its pages anew at once, or so that they fall by a factor e in this time."""
+    load: float = 1.0
+    """Times `ACCESSES`."""
     time_s: float = 0.0
     lost: float = 0.0
     """Pages read more than the default would have read."""
     swaps: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self._owed = 0.0
         self._pages = None if self.seed is None else np.random.default_rng(self.seed)
         self._allowed = frozenset(self.truth)
 
@@ -70,30 +82,33 @@ class World:
     def interval(self) -> Interval:
         """The next interval; an order takes effect at its beginning."""
         wanted, refused = self.state.wanted, None
-        misses = self.truth[self.in_force] * ACCESSES
         if wanted is not None and wanted in self.refusing:
             refused = f"{wanted} does not load"
         elif wanted is not None and wanted not in {self.in_force, *self.ignoring}:
             self.in_force = wanted
             self.swaps.append(wanted)
-            misses = self.truth[wanted] * ACCESSES + COST
+            self._owed = self.anew
         self.time_s += 1.0
-        self.lost += misses - self.truth[DEFAULT] * ACCESSES
-        told = {name: one * ACCESSES for name, one in (self.truth | self.told).items()}
+        anew = self._owed * (1.0 - math.exp(-1.0 / self.anew_s) if self.anew_s else 1.0)
+        self._owed -= anew
+        accesses = self.load * ACCESSES
+        misses = self.truth[self.in_force] * accesses + anew
+        self.lost += misses - self.truth[DEFAULT] * accesses
+        told = {name: one * accesses for name, one in (self.truth | self.told).items()}
         return Interval(
             time_s=self.time_s,
             elapsed_s=1.0,
             in_force=self.in_force,
-            limit_bytes=int(CACHE_PAGES) * 4096,
+            limit_bytes=int(self.cache_pages) * 4096,
             allowed=self._allowed,
             may_change=self.may_change,
             is_held=self.is_held,
             regime=self.regime,
-            ops=ACCESSES,
-            accesses=ACCESSES,
+            ops=accesses,
+            accesses=accesses,
             misses=misses,
             miss_time_share=self.miss_time_share,
-            counterfactual=counterfactual(told, self.in_force, self._pages),
+            counterfactual=counterfactual(told, self.in_force, self._pages, self.cache_pages),
             refused=refused,
         )
 

@@ -16,6 +16,8 @@ from cachepilot.decide.trial import Trial
 from cachepilot.sense.counterfactuals import Floats
 
 Flags = NDArray[np.bool_]
+ROUNDING = 1e-9
+"""Of what is computed in two ways."""
 RETURNED = 1.5
 """For more intervals a policy must have gained before it counts as the best again."""
 
@@ -23,10 +25,10 @@ RETURNED = 1.5
 def hurdles(states: Sequence[PolicyState], known: Evidence) -> Floats:
     """What each policy must save before it is chosen, pages, shape (tenants, policies).
 
-    It is what the change costs at worst, and what earlier changes to it lost: that it is off, or
+    It is what the change may lose at worst, and what earlier changes to it lost: that it is off, or
     that its time is too short to fill the page cache, is known only as well as it was measured.
     """
-    found = WORST * known.cost
+    found = WORST * known.asked
     for row, state in zip(found, states, strict=True):
         for name, pages in state.lost.items():
             if name in state.policies:
@@ -63,7 +65,7 @@ def ready(
     share = np.minimum(np.maximum(known.saved_ratio * time_share[:, None], 0.0), 0.999)
     may = share >= config.least_gain / (1 + config.least_gain)
     # What is measured of less would tell of the calibration, and not of the change.
-    may &= known.is_told & (WORST * known.cost <= known.left[:, None])
+    may &= known.is_told & (WORST * known.stake <= known.left[:, None] * (1 + ROUNDING))
     # The default is always open.
     may[:, 0] = True
     # What alternates with the passes of a loop has not returned. A change on trial is judged by
@@ -104,7 +106,7 @@ def _change(
         before, earlier, profile = trial.from_policy, trial.origin_factor, trial.profile
         origin_factor = float(known.factors[0]) if earlier is None else earlier
         why = f"{policy} costs less by {max(known.lead[best], known.returns[best]):.0f} pages"
-        rollback_cost = float(known.cost[best]) if best == 0 or policy == before else 0.0
+        rollback_cost = float(known.stake[best]) if best == 0 or policy == before else 0.0
         found.append(end(state, trial, What.ABANDONED, why, seen, rollback_cost))
     # What is saved of CPU time is saved of no miss.
     of_cpu = float(known.cpu[known.index] - known.cpu[best]) / max(seen.accesses, 1.0)
@@ -122,7 +124,7 @@ def _change(
         reread=cost,
         cpu_us=seen.cpu_us_of(policy) - seen.cpu_us_of(before),
         excess=state.excess,
-        may_lose=most_lost(float(known.left), cost),
+        may_lose=most_lost(float(known.left), cost, float(known.stake[best])),
         origin_error=float(known.error),
     )
     order(state, policy, cost)

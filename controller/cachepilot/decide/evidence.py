@@ -27,7 +27,9 @@ SURE = 2.0
 SETTLING = 2.0
 """Times its cost a change may read more than it will: not compared with its calibration."""
 WORST = 2.25
-"""Times its cost: what an undone change reads again there and back, and a quarter until judged."""
+"""Times its stake: what an undone change loses there and back, and a quarter until judged."""
+LEAST_STAKE_S = 4.0
+"""Of the default's misses. What may lose less is undone by the noise of an interval or two."""
 
 
 @quickly_made
@@ -37,9 +39,10 @@ class Evidence:
 
     Of one tenant, or of many with as many policies, with an axis of tenants first.
 
-    `index` is the policy in force. `lead` over it, `cost` of changing to each, misses of the
-    interval as predicted by group of pages (`raw`), sampled at `rate`, their calibration
-    (`factors`), and the CPU time of programs (`cpu`); `saved_ratio` is what each would have saved
+    `index` is the policy in force. `lead` over it, `cost` of changing to each, what that may lose
+    (`stake`, and `asked` at the load of the lead), misses of the interval as predicted by group of
+    pages (`raw`), sampled at `rate`, their calibration (`factors`), and the CPU time of programs
+    (`cpu`); `saved_ratio` is what each would have saved
     of all accesses since it began to gain on the policy in force, `since_s` ago, `returns` what it
     is known to save yet, and `is_told` whether it saves more than the calibration may be off, which
     has the relative `error`. Changes may cost the tenant what is `left`.
@@ -48,6 +51,8 @@ class Evidence:
     index: Any
     lead: Floats
     cost: Floats
+    stake: Floats
+    asked: Floats
     raw: Floats
     rate: Any
     factors: Floats
@@ -104,11 +109,17 @@ def take_all(
     cost, default_rate = _cost(told, config), calibrations.rate[:, 0] * factors[:, 0]
     variances = climbs.variances()
     looks = _looks(states, climbs.looks(variances), elapsed_s)
-    sure = _sure(climbs, variances, looks, cost, config.false_loss_s * default_rate)
     of_default = np.minimum(factors[:, 0], calibrations.of_default_alone()) * predicted[:, 0]
     of_default = np.where(index == 0, missed - anew, of_default)
     excess, default_cost = _keep_ledger(states, missed + cpu[rows, index], of_default)
-    risen, since_s, counted = climbs.saved.sum(axis=2), climbs.seconds, _counted(states, sure)
+    granted = config.loss_share * config.reserve_s * default_rate
+    left = granted + config.loss_share * default_cost - excess
+    accesses = np.array([seen.accesses for seen in intervals])
+    is_tried = np.array([one.trial is not None for one in states])
+    stake = _stakes(cost, default_rate, index, is_tried, config)
+    asked = _at_load_of(climbs, stake, cost, accesses / elapsed_s)
+    sure = _sure(climbs, variances, looks, asked, config.false_loss_s * default_rate)
+    risen, since_s, counted = climbs.saved.sum(axis=2), climbs.seconds, _counted(sure, is_tried)
     error = _errors(states, calibrations.errors()[rows, index])
     in_force_rate = (calibrations.rate * factors)[rows, index]
     left_s = np.maximum(0.0, _mean_leads_s(states, since_s.shape) - since_s)
@@ -116,6 +127,8 @@ def take_all(
         index=index,
         lead=np.where(np.arange(risen.shape[1]) == index[:, None], 0.0, risen * counted),
         cost=cost,
+        stake=stake,
+        asked=asked,
         raw=raw,
         rate=rate,
         factors=factors,
@@ -125,7 +138,7 @@ def take_all(
         since_s=since_s,
         is_told=risen > SURE * (error * in_force_rate)[:, None] * since_s,
         error=error,
-        left=config.loss_share * (default_cost + config.reserve_s * default_rate) - excess,
+        left=left,
     )
 
 
@@ -172,6 +185,43 @@ def _cost(told: Sequence[Counterfactual], config: DecideConfig) -> Floats:
     """Pages that changing to each policy reads again, shape (tenants, policies)."""
     least = config.switch_share * np.array([one.cache_pages for one in told])
     return np.asarray(np.maximum([one.reread for one in told], least[:, None]))
+
+
+def _stakes(
+    cost: Floats,
+    default_rate: Floats,
+    index: Ints,
+    is_tried: NDArray[np.bool_],
+    config: DecideConfig,
+) -> Floats:
+    """Pages that changing to each policy may lose, shape (tenants, policies).
+
+    A page cache that is large for what the tenant misses takes long to be read again. From the
+    default, and back to it from a change on trial, no more may be lost than fits into what is
+    granted beforehand: the change is undone before. What another policy filled the page cache with
+    is given up by a change: that has its whole cost. So has every change where hardly anything is
+    granted. `default_rate` are the default's misses per second.
+    """
+    fits_s = config.loss_share * config.reserve_s / WORST
+    if fits_s < LEAST_STAKE_S:
+        return cost
+    found = np.minimum(cost, fits_s * default_rate[:, None])
+    away = index != 0
+    found[away, 1:] = cost[away, 1:]
+    found[away & ~is_tried, 0] = cost[away & ~is_tried, 0]
+    return found
+
+
+def _at_load_of(climbs: Climbs, stake: Floats, cost: Floats, accesses_per_s: Floats) -> Floats:
+    """Stakes at the load of the time over which leads are sums, which are compared with them.
+
+    Else a lead would exceed its stake by nothing but a load that falls.
+    """
+    now, mean = accesses_per_s[:, None], climbs.accesses / np.maximum(climbs.seconds, 1e-9)
+    load = np.divide(mean, now, out=np.full(mean.shape, np.inf), where=now > 0)
+    # As a load of infinity has no stake of 0.
+    more = np.where(stake > 0, stake, 1e-300) * np.maximum(load, 1.0)
+    return np.asarray(np.minimum(cost, more))
 
 
 def _thin(
@@ -237,7 +287,9 @@ def _calibrate(
 
 
 def _may_read_anew(state: PolicyState) -> float:
-    is_new = state.wanted is None and state.in_force_s <= SETTLED_S
+    """Pages that may yet be read again; for as long as that takes where it is read slowly."""
+    is_settling = state.in_force_s <= SETTLED_S or state.turnover > 0
+    is_new = state.wanted is None and is_settling
     return state.adapting if is_new else 0.0
 
 
@@ -291,13 +343,12 @@ def _mean_leads_s(states: Sequence[PolicyState], shape: tuple[int, ...]) -> Floa
     return found
 
 
-def _counted(states: Sequence[PolicyState], sure: Floats) -> Floats:
+def _counted(sure: Floats, is_tried: NDArray[np.bool_]) -> Floats:
     """The share of what each policy saved that counts, shape (tenants, policies).
 
     It is the share that is sure. Of the rollback to the default from what is not confirmed all
     counts: noise alone begins no change, and may well end one.
     """
     counted = sure.copy()
-    is_tried = [one.trial is not None for one in states]
     counted[is_tried, 0] = 1.0
     return counted

@@ -2,7 +2,7 @@
 """The rollout of changes of policy: ordered, live, confirmed, undone."""
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.evidence import SETTLING, Evidence
+from cachepilot.decide.evidence import SETTLING, WORST, Evidence
 from cachepilot.decide.gain import IDLE_S
 from cachepilot.decide.outcome import Outcome, What, of_trial
 from cachepilot.decide.state import Interval, PolicyState, is_rollback
@@ -120,13 +120,19 @@ def end(
 
 
 def _undo(
-    state: PolicyState, trial: Trial, what: What, why: str, seen: Interval, cost: float
+    state: PolicyState,
+    trial: Trial,
+    what: What,
+    why: str,
+    seen: Interval,
+    cost: float,
+    stake: float,
 ) -> Outcome:
-    """Back to where it came from, which reads so many pages again."""
+    """Back to where it came from: may read `cost` pages again, `stake` of which it is charged."""
     state.lead_s = 0.0
     state.leads.pop(trial.to_policy, None)
     order(state, trial.from_policy, cost)
-    return end(state, trial, what, why, seen, cost)
+    return end(state, trial, what, why, seen, stake)
 
 
 def order(state: PolicyState, policy: str, cost: float) -> None:
@@ -135,9 +141,9 @@ def order(state: PolicyState, policy: str, cost: float) -> None:
     state.adapting, state.turnover = SETTLING * cost, cost
 
 
-def most_lost(left: float, cost: float) -> float:
-    """What a change may lose before it is undone: the budget but for the rollback, or as much."""
-    return max(cost, left - cost)
+def most_lost(left: float, cost: float, stake: float) -> float:
+    """What a change may lose before it is undone: the budget but for the rollback, or its part."""
+    return max(stake, left - cost, left / WORST)
 
 
 def is_on_trial(state: PolicyState) -> bool:
@@ -155,28 +161,28 @@ def judge(
     if trial.from_policy not in state.policies:
         trial.from_policy, trial.origin_factor = DEFAULT, None
     origin = state.policies.index(trial.from_policy)
-    rollback_cost = float(known.cost[origin])
+    cost, stake = float(known.cost[origin]), float(known.stake[origin])
     if trial.origin_factor is None:
         own = state.calibration.of_default_alone() if origin == 0 else known.factors[origin]
         trial.origin_factor = float(min(known.factors[origin], own))
         trial.origin_error = state.calibration.error_of(origin)
     if trial.may_lose is None:
-        trial.may_lose = most_lost(float(known.left), rollback_cost)
+        trial.may_lose = most_lost(float(known.left), cost, stake)
     raw = float(known.raw[known.index].sum())
     cpu = float(known.cpu[known.index] - known.cpu[origin]), seen.pages_per_us * trial.cpu_us
     would_cost = trial.origin_factor * known.raw[origin]
     trial.take(would_cost, seen.waited, raw, float(known.rate), cpu, seen.elapsed_s)
-    cost = trial.reread = max(trial.reread, float(known.cost[known.index]))
+    reread = trial.reread = max(trial.reread, float(known.cost[known.index]))
     errors = trial.errors()
     if trial.is_confirmed(trial.sure_bound(config.alpha, errors)):
         why = f"it saved {trial.gained:.0f} pages in {trial.intervals} intervals{trial.told_cpu()}"
         return end(state, trial, What.CONFIRMED, why, seen)
-    due = config.undo_times * (cost + min(max(errors), cost)) - trial.expected
+    due = config.undo_times * (reread + min(max(errors), reread)) - trial.expected
     pace = max(trial.expected / trial.intervals, 1e-9) / seen.elapsed_s
     trial.ends_s = seen.time_s + min(3600.0, max(0.0, due) / pace)
     error = trial.bound(config.alpha, errors)
-    why_undone, what = trial.why_undone(cost, error, config.undo_times), What.UNDONE
-    is_less = why_undone is not None and trial.saved_nothing(cost, error, config.undo_times)
+    why_undone, what = trial.why_undone(reread, error, config.undo_times), What.UNDONE
+    is_less = why_undone is not None and trial.saved_nothing(reread, error, config.undo_times)
     lost = state.excess - trial.excess
     if why_undone is None and lost > trial.may_lose:
         why_undone = f"it read {lost:.0f} pages more than the default would have{trial.told_cpu()}"
@@ -184,7 +190,7 @@ def judge(
         what, why_undone = What.ABANDONED, "nothing is missed by which it could be judged"
     if why_undone is None:
         return None
-    found = _undo(state, trial, what, why_undone, seen, rollback_cost)
+    found = _undo(state, trial, what, why_undone, seen, cost, stake)
     if trial.raw > 0 and is_less:
         state.calibration.raise_to(known.index, trial.would_cost / trial.raw, origin)
     return found
@@ -199,4 +205,5 @@ def wait(state: PolicyState, seen: Interval) -> list[Outcome]:
     if trial.idle_s <= IDLE_S:
         return []
     why = "it cannot be judged: the node tells of no accesses"
-    return [_undo(state, trial, What.ABANDONED, why, seen, trial.reread)]
+    lost = trial.reread if trial.may_lose is None else min(trial.reread, trial.may_lose)
+    return [_undo(state, trial, What.ABANDONED, why, seen, trial.reread, lost)]

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Page caches that are read slowly: what a change may lose is what fits into the budget."""
+
+import pytest
+from deciding import ACCESSES, World, kinds
+
+from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.evidence import WORST
+from cachepilot.decide.outcome import What
+
+
+def pages_of(turnovers_s: float) -> float:
+    """A page cache that the default takes so long to miss once, at a miss ratio of 0.5."""
+    return turnovers_s * 0.5 * ACCESSES
+
+
+def slow(turnovers_s: float, seed: int | None = None, **truth: float) -> World:
+    """A swap reads nothing anew."""
+    return World(truth, seed=seed, cache_pages=pages_of(turnovers_s), anew=0.0)
+
+
+def granted(world: World) -> float:
+    """Pages that changes may cost beforehand."""
+    return world.config.loss_share * world.config.reserve_s * world.truth["default"] * ACCESSES
+
+
+@pytest.mark.parametrize("turnovers_s", [30.0, 300.0, 3000.0])
+def test_a_page_cache_that_is_read_slowly_gets_the_policy_that_saves_within_seconds(
+    turnovers_s: float,
+) -> None:
+    """In so many seconds the default misses as many pages as it has."""
+    world = World({"default": 0.5, "lru": 0.3}, cache_pages=pages_of(turnovers_s), anew=0.0)
+    intervals = int(granted(world) / (0.2 * ACCESSES))
+    assert world.run(intervals) == [] and kinds(world.run(1)) == [What.LIVE]
+    assert world.until(What.CONFIRMED, 40).after == "lru"
+    assert world.run(300) == [] and world.swaps == ["lru"]
+
+
+@pytest.mark.parametrize("truth", [0.52, 0.6, 0.8, 1.0])
+@pytest.mark.parametrize("turnovers_s", [30.0, 300.0, 3000.0])
+def test_a_change_of_a_page_cache_that_is_read_slowly_is_undone_within_the_budget(
+    turnovers_s: float, truth: float
+) -> None:
+    """But for three intervals; what the rollback may read again is left."""
+    world = slow(turnovers_s, default=0.5, lru=truth)
+    world.told["lru"] = 0.3
+    world.learn()
+    assert kinds(world.run(1)) == [What.LIVE]
+    assert world.until(What.UNDONE).after == "lru"
+    world.run(300)
+    assert world.swaps == ["lru", "default"]
+    assert world.lost <= granted(world) / WORST + 3 * (truth - 0.5) * ACCESSES
+
+
+def test_what_a_page_cache_that_is_read_slowly_was_filled_with_is_given_up_for_as_much() -> None:
+    world = slow(300.0, default=0.5, lru=0.3, mru=0.3)
+    assert world.until(What.LIVE).after == "lru"
+    world.run(10)
+    world.told["mru"] = 0.2
+    intervals = int(WORST * world.config.switch_share * world.cache_pages / (0.1 * ACCESSES))
+    assert What.LIVE not in kinds(world.run(intervals))
+    assert world.until(What.LIVE, 2).after == "mru"
+
+
+@pytest.mark.parametrize("hours", [0, 1, 12])
+def test_who_was_left_alone_for_long_is_changed_no_later(hours: int) -> None:
+    world = slow(3000.0, default=0.5, lru=0.475)
+    world.state.default_cost = 3600 * hours * 0.5 * ACCESSES
+    world.until(What.LIVE)
+    assert world.time_s == pytest.approx(granted(world) / (0.025 * ACCESSES), abs=2)
+
+
+@pytest.mark.parametrize("reserve_s", [0.0, 10.0, 60.0, 600.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_who_may_lose_hardly_anything_changes_nothing_by_noise(reserve_s: float, seed: int) -> None:
+    world = slow(3000.0, seed=seed, default=0.5, lru=0.5)
+    world.config = DecideConfig(reserve_s=reserve_s)
+    assert world.run(1500) == []
+
+
+@pytest.mark.parametrize("load", [0.05, 0.3])
+def test_a_load_that_falls_begins_no_change_sooner(load: float) -> None:
+    world = slow(3000.0, default=0.5, lru=0.48)
+    assert world.run(60) == []
+    world.load = load
+    assert world.until(What.LIVE).after == "lru"
+    assert world.time_s == pytest.approx(granted(world) / (0.02 * ACCESSES), rel=0.02)
+
+
+@pytest.mark.parametrize("turn_s", [60, 120, 300])
+@pytest.mark.parametrize("turnovers_s", [60.0, 300.0])
+def test_policies_that_are_best_in_turn_lose_no_more_than_the_budget(
+    turnovers_s: float, turn_s: int
+) -> None:
+    """But for rollbacks; what these read is read over a third of the time for the page cache."""
+    world = slow(turnovers_s, default=0.5, lru=0.5)
+    world.anew, world.anew_s = 0.05 * turnovers_s * 0.5 * ACCESSES, turnovers_s / 3
+    for i in range(7200 // turn_s):
+        world.truth = {"default": 0.5, "lru": 0.7} if i % 2 else {"default": 0.7, "lru": 0.5}
+        world.run(turn_s)
+    budget = world.config.loss_share * (7200 + world.config.reserve_s) * 0.6 * ACCESSES
+    assert world.lost <= budget + world.swaps.count("default") * world.anew
