@@ -2,8 +2,9 @@
 """Measures the parts that are named; merges their rows into results.json.
 
 A part is a share of memory in percent, what policies make of pages that were left to them, or, not
-by default, workloads that nobody saw, or the kernel's own page cache in the virtual machine; or,
-when it is named with the checkout that has it, the guard that decided before.
+by default, workloads that nobody saw, what it costs to undo a change early, or the kernel's own
+page cache in the virtual machine; or, when it is named with the checkout that has it, the guard
+that decided before.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from statistics import geometric_mean, median
 
 from experiments.autopilot.children import ChildError
 from experiments.autopilot_simulated.tenants import further_traces, traces
-from experiments.harvest import adoption, guard, unseen
+from experiments.harvest import adoption, guard, stops, unseen
 from experiments.harvest.compare import Outcome, compare
 from experiments.harvest.loads import loads
 from experiments.harvest.machine.measure import measure as measure_in_machine
@@ -39,6 +40,7 @@ QUICK_SECONDS = 60.0
 ADOPTION = "adoption"
 GUARD = "guard"
 MACHINE = "vm"
+STOPS = "stops"
 UNSEEN = "unseen"
 QUICK_PARTS = ("10", ADOPTION)
 HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
@@ -173,6 +175,9 @@ def _measured(arguments: argparse.Namespace) -> Iterator[tuple[list[Row], dict[s
             of = {"command": f"{COMMAND} {UNSEEN}"}
             for share_pct in SHARES_PCT:
                 yield unseen.measure(share_pct, seconds, numbers), origin | of
+        elif part == STOPS:
+            numbers = range(arguments.first, arguments.first + seeds)
+            yield stops.measure(SHARES_PCT, numbers), origin | {"command": f"{COMMAND} {STOPS}"}
         elif part == GUARD:
             checkout = arguments.checkout.resolve()
             of = {"command": f"{COMMAND} {GUARD} --checkout DIR", "commit": commit(checkout)}
@@ -184,14 +189,14 @@ def _measured(arguments: argparse.Namespace) -> Iterator[tuple[list[Row], dict[s
 
 
 def _arguments() -> argparse.Namespace:
-    parts = (*map(str, SHARES_PCT), ADOPTION, UNSEEN, MACHINE, GUARD)
+    parts = (*map(str, SHARES_PCT), ADOPTION, UNSEEN, STOPS, MACHINE, GUARD)
     parser = argparse.ArgumentParser(prog="run", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(parts))
     parser.add_argument("--traces", type=Path, help="a folder of further traces, *.u64.zst")
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"default: {SEEDS}")
     parser.add_argument("--checkout", type=Path, help="a checkout with the guard, built")
     parser.add_argument("--runs", type=int, default=1, help="of vm; 0 only collects (1)")
-    parser.add_argument("--first", type=int, default=1, help="run of vm, seed of unseen (1)")
+    parser.add_argument("--first", type=int, default=1, help="run of vm, first seed of others (1)")
     parser.add_argument("--quick", action="store_true", help="small; written to build/")
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     arguments = parser.parse_args()
