@@ -230,15 +230,21 @@ def test_a_node_that_is_closed_takes_nobody_in_and_only_those_asked_are_drained(
     assert not _drained(fleet, EVERYBODY, Options(drainable=frozenset()))
 
 
-def test_tenants_count_with_the_policies_that_they_have() -> None:
-    places = places_of(fleet_of(3, 4, 1e12), EVERYBODY, Config())
+def test_tenants_with_an_slo_count_with_the_policies_that_they_have() -> None:
+    slo = Objective("/n[01]/*", hit_ratio=0.05)
+    places = places_of(fleet_of(3, 4, 1e12), Objectives((slo, Objective("*"))), Config())
     needs = FleetNeeds.of(places)
     targets = [place.targets for place in places]
     present = np.concatenate([one.present for one in targets])
     follows = np.concatenate([one.follows for one in targets])
+    has_slo = np.concatenate([one.has_slo for one in targets])
     best = np.concatenate([place.table.least.policy for place in places])
-    assert follows.any() and (best != present)[follows].any()
-    assert (needs.policy[:, follows] == present[follows]).all()
+    for some in (follows & has_slo, follows & ~has_slo):
+        assert (best != present)[some].any()
+    some = follows & has_slo
+    assert (needs.policy[:, some] == present[some]).all()
+    some = follows & ~has_slo
+    assert (needs.policy[:, some] != present[some]).any()
 
 
 def test_a_tenant_that_missed_its_slo_with_less_needs_what_was_refuted() -> None:

@@ -37,7 +37,7 @@ ASSUMED = (
     "SLOs of throughput and latency are met even if the model errs as it did on average, "
     f"up to {100 * MODEL_ERROR_MAX:g}%",
     "a drained node's tenants go where policies and curves are taken to be the same",
-    "nodes are drained with the policy that each tenant has; how much intervals vary with less "
+    "SLOs of drained nodes count with the policy in force; how much intervals vary with less "
     "memory is not predicted: --apply measures that before anybody moves, with 95% confidence",
 )
 

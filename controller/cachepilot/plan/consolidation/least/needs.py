@@ -243,10 +243,12 @@ class Needs:
         )
 
     def in_force(self) -> "Needs":
-        """Those under the policies that tenants have, which alone are sure.
+        """Those of tenants with an SLO under the policies that they have, which alone are sure.
 
         Of any other nothing was measured of the tenant yet: it is simulated, and attached once that
-        is worth it. Of one whose present policy is not allowed, all that are count.
+        is worth it. Of one whose present policy is not allowed, all that are count. A tenant
+        without an SLO is owed what it does now, not a measurement beforehand; on a device that is a
+        little slower it has that only with a better policy.
         """
         if self.usable.size == 0:
             return self
@@ -254,7 +256,8 @@ class Needs:
         rows = np.arange(self.targets.present.size)
         kept[rows, self.targets.present] = self.usable[rows, self.targets.present]
         has_own = kept.sum(axis=1) > 0
-        return replace(self, usable=np.where(has_own[:, None], kept, self.usable))
+        is_sure = has_own & self.targets.has_slo
+        return replace(self, usable=np.where(is_sure[:, None], kept, self.usable))
 
     def allowed_miss(self, wait_us: float | FloatArray) -> FloatArray:
         """The greatest miss ratio that keeps what must be at a wait, (N,); negative when none."""
