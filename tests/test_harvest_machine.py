@@ -159,7 +159,7 @@ def test_runs_that_are_kept_are_collected(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--help"], "3, 10, 30, adoption, unseen, vm"),
+        (["--help"], "3, 10, 30, adoption, unseen, stops, vm"),
         (["--quick", "vn"], "unknown part 'vn'"),
         (["vm", "--runs", "-1"], "--runs -1: must be 0 to 999"),
     ],
