@@ -189,8 +189,7 @@ void counters_outside(struct counters *counters)
 void counters_print(const struct counters *counters, const char *at, uint64_t accesses, bool whole)
 {
 	struct counters_printer *printer = counters->printer;
-	uint64_t uncached =
-		counters->uncached_reads ? atomic_load(counters->uncached_reads) : 0;
+	uint64_t uncached = counters->uncached_reads ? atomic_load(counters->uncached_reads) : 0;
 
 	if (!printer) {
 		print_line(counters, at, accesses, uncached, whole);
