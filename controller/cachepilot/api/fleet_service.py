@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be asked of the controller: implements `cachepilot.api.service.Service`."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cachepilot.api.looking_back import LookingBack
@@ -269,13 +270,12 @@ class ControlService:
     def consolidation(self) -> Consolidation:
         """Least memory per tenant, how many more fit, and which nodes can be drained."""
         stale, known = self._stale(), self._reports()
-        found = self._consolidated(self._fleet.config.placement)
+        fresh = [report for name, report in known.items() if name not in stale]
+        found = self._consolidated(fresh, self._fleet.config.placement)
         left_out = [f"{name}: left out, {stale[name]}" for name in known if name in stale]
         return Consolidation.of(replace(found, notes=[*left_out, *found.notes]))
 
-    def _consolidated(self, options: Options) -> domain.Consolidation:
-        stale = self._stale()
-        reports = [one for name, one in self._reports().items() if name not in stale]
+    def _consolidated(self, reports: Sequence[Report], options: Options) -> domain.Consolidation:
         snapshots = [sure_snapshot(report.collected) for report in reports]
         told = (one.wire for report in reports for one in report.collected.seen.values())
         asked, planner = self._fleet.asked(), self._fleet.config.planner
@@ -290,4 +290,6 @@ class ControlService:
             drainable=frozenset(left(rollout)),
             closed=frozenset(one.drain for one in rollout.moves),
         )
-        return self._consolidated(options).drains
+        stale = self._stale()
+        fresh = [report for name, report in self._reports().items() if name not in stale]
+        return self._consolidated(fresh, options).drains

@@ -7,7 +7,7 @@ plan counted with, and the nodes that they go to keep as much memory free. Nobod
 anything again on another node if that is too little.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from cachepilot.domain.moving import (
@@ -22,7 +22,6 @@ from cachepilot.domain.moving import (
     Verdict,
 )
 from cachepilot.fleet.moving import checks
-from cachepilot.fleet.moving.judging import POOR
 from cachepilot.fleet.moving.observation import NodeSeen, Observation, TenantSeen
 
 SETTLED_S = 2.0
@@ -55,19 +54,29 @@ def _judged(node: str, drain: Sequence[Moved], there: NodeSeen) -> dict[str, Ten
     return {cgroup: one for cgroup, one in there.tenants.items() if cgroup in names}
 
 
-def before(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation) -> Rehearsal:
-    """With one more window of every node as it is."""
+def _with_window(
+    rehearsal: Rehearsal, seen: Observation, take: Callable[[Rehearsed, NodeSeen], Rehearsed]
+) -> Rehearsal:
+    """With what is taken of every node that told something new."""
     found = []
     for one in rehearsal.nodes:
         there = seen.nodes[one.node]
         if not there.lost and there.time_s != one.measured_s:
-            judged = _judged(one.node, drain, there)
-            had = tuple((cgroup, told.limit_bytes) for cgroup, told in sorted(judged.items()))
-            more = checks.more_before(one.before, judged)
-            found.append(replace(one, before=more, had_bytes=had, measured_s=there.time_s))
+            found.append(replace(take(one, there), measured_s=there.time_s))
         else:
             found.append(one)
     return replace(rehearsal, nodes=tuple(found))
+
+
+def before(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation) -> Rehearsal:
+    """With one more window of every node as it is."""
+
+    def take(one: Rehearsed, there: NodeSeen) -> Rehearsed:
+        judged = _judged(one.node, drain, there)
+        had = tuple((cgroup, told.limit_bytes) for cgroup, told in sorted(judged.items()))
+        return replace(one, before=checks.more_before(one.before, judged), had_bytes=had)
+
+    return _with_window(rehearsal, seen, take)
 
 
 def is_known(rehearsal: Rehearsal) -> bool:
@@ -105,7 +114,7 @@ def with_checks(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation)
     for one in rehearsal.nodes:
         there = seen.nodes[one.node]
         told = checks.checks_of(one.before, _judged(one.node, drain, there))
-        poor = {known.cgroup for known in one.before if known.met < POOR * known.windows}
+        poor = checks.missed_before(one.before)
         kept = tuple(check for check in told if check.cgroup not in poor)
         found.append(replace(one, checks=kept, measured_s=there.time_s))
     return replace(rehearsal, nodes=tuple(found), ready_s=seen.now_s)
@@ -113,18 +122,14 @@ def with_checks(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation)
 
 def judged(rehearsal: Rehearsal, seen: Observation) -> Rehearsal:
     """With one more window of every node."""
-    found = []
-    for one in rehearsal.nodes:
-        there = seen.nodes[one.node]
-        if not there.lost and there.time_s != one.measured_s:
-            taken = checks.taken(one.checks, there.tenants)
-            if one.looks + 1 >= checks.LOOKS_MAX:
-                taken = checks.without_doubt(taken)
-            looks = one.looks + 1
-            found.append(replace(one, checks=taken, measured_s=there.time_s, looks=looks))
-        else:
-            found.append(one)
-    return replace(rehearsal, nodes=tuple(found))
+
+    def take(one: Rehearsed, there: NodeSeen) -> Rehearsed:
+        looks, taken = one.looks + 1, checks.taken(one.checks, there.tenants)
+        if looks >= checks.LOOKS_MAX:
+            taken = checks.without_doubt(taken)
+        return replace(one, checks=taken, looks=looks)
+
+    return _with_window(rehearsal, seen, take)
 
 
 def missed(rehearsal: Rehearsal) -> list[tuple[Rehearsed, Check]]:

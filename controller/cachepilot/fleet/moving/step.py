@@ -182,7 +182,7 @@ def _judged_rehearsal(
 def _skipped(rollout: Rollout, moved: Moved, seen: Observation, why: str) -> Step:
     """Goes on with the next drain, or ends."""
     after = skipped(_with(rollout, moved), moved.drain, why, seen.now_s)
-    events = [f"{moved.drain} is not drained: {why}"]
+    events = [after.changes[-1]]
     if after.is_over:
         events.append(f"{after.state}: {after.why}")
     return Step(after, events=tuple(events))

@@ -39,9 +39,9 @@ def read_times(places: Sequence[Place]) -> FloatArray:
 class FleetNeeds:
     """I tenants of N nodes at G read times; arrays of shape (G, I) but for those said otherwise.
 
-    `start`, (N + 1,), is where the tenants of each node begin. All is under the policies that they
-    have. `kept` is whether what they must keep is kept, and `must`, (I,), whether it is where they
-    are now.
+    `start`, (N + 1,), is where the tenants of each node begin. Those with an SLO are under the
+    policies that they have, see `Needs.in_force`. `kept` is whether what they must keep is kept,
+    and `must`, (I,), whether it is where they are now.
     """
 
     places: tuple[Place, ...]
