@@ -13,10 +13,9 @@ from scipy import stats
 
 from cachepilot.decide import evidence
 from cachepilot.decide.config import RANGES, DecideConfig
-from cachepilot.decide.evidence import Evidence
+from cachepilot.decide.evidence import COLLECTED, Evidence
 from cachepilot.decide.outcome import What
 from cachepilot.decide.state import Interval, PolicyState
-from cachepilot.decide.trial import Trial
 from cachepilot.errors import InputError
 from cachepilot.model.calibration import SECONDS, SHOWN_S
 from cachepilot.model.climb import BESIDE, WHITE, Climb, Climbs
@@ -198,13 +197,24 @@ def test_what_few_pages_told_stays_unsure_when_all_are_sampled() -> None:
     assert 0.9 < climbs.unseen()[0, 0] < 0.99
 
 
-@pytest.mark.parametrize("is_tried", [True, False])
-def test_the_way_back_to_the_default_counts_whole_while_a_change_is_tried(is_tried: bool) -> None:
-    seen, state = plain(), PolicyState()
-    seen.misses[0, 0] -= 90.0
-    if is_tried:
-        state.trial = Trial("default", "lru", 0.0, 1, 1.0, (1.0, 0.5), (1.0, 0.4), is_live=True)
-    assert take(state, seen, in_force="lru").lead[0] == pytest.approx(90.0 * is_tried)
+@pytest.mark.parametrize(
+    ("told", "in_force", "share"),
+    [
+        (0.0, "default", 0.1),
+        (0.3, "default", 0.3),
+        (0.0, "lru", COLLECTED),
+        (0.6, "lru", 0.6),
+    ],
+)
+def test_a_change_costs_more_where_a_policy_has_pages_of_its_own(
+    told: float, in_force: str, share: float
+) -> None:
+    """The default has none, and may be had again for as much as from it."""
+    seen = plain()
+    seen = seen._replace(reread=np.full(len(seen.policies), told * seen.cache_pages))
+    cost = take(PolicyState(), seen, in_force=in_force).cost / seen.cache_pages
+    assert cost[1:] == pytest.approx(share)
+    assert cost[0] == pytest.approx(max(told, 0.1))
 
 
 def test_differences_that_last_are_told_from_noise() -> None:

@@ -48,6 +48,18 @@ def test_a_change_that_reads_more_is_undone_after_the_least_intervals() -> None:
     assert world.in_force == "default"
 
 
+@pytest.mark.parametrize("loses", [0.0, 0.35])
+def test_a_loss_of_a_moment_ends_no_change_that_gained_more_before(loses: float) -> None:
+    """The default misses less for some seconds, and a change of this cost may lose as much."""
+    world = saving()
+    world.run(4)
+    world.truth |= {"default": 0.3, "lru": 0.3 + loses}
+    world.run(1)
+    assert world.state.trial is not None and world.in_force == "lru"
+    world.truth |= {"default": 0.5, "lru": 0.3}
+    assert kinds(world.run(20)) == [What.CONFIRMED] and world.swaps == ["lru"]
+
+
 def test_an_undone_change_goes_back_to_where_it_came_from() -> None:
     world = in_lru()
     world.told["mru"] = 0.2

@@ -78,7 +78,8 @@ def test_before_is_what_was_measured_first_and_survives_a_restart(tmp_path: Path
     again = compared(here)["/scan"]
     assert again.before == first
     assert again.versus_before is not None and again.versus_before.source is Source.MEASURED
-    assert again.versus_before.low > 2
+    # The policy changed within seconds: what was measured before is known by few intervals.
+    assert again.versus_before.low < 2 < again.versus_before.ratio < again.versus_before.high
 
 
 def test_before_is_bounded_and_forgotten_with_its_tenant(tmp_path: Path) -> None:

@@ -66,11 +66,11 @@ def ready(
     may = share >= config.least_gain / (1 + config.least_gain)
     # What is measured of less would tell of the calibration, and not of the change.
     may &= known.is_told & (WORST * known.stake <= known.left[:, None] * (1 + ROUNDING))
-    # The default is always open.
-    may[:, 0] = True
-    # What alternates with the passes of a loop has not returned. A change on trial is judged by
-    # that, not by what it replaced.
+    # The default is always open but to a change on trial. That is judged by what it lost in all: a
+    # sum that rises for a while is no loss of a policy that gains in another.
     is_tried = np.array([one.trial is not None for one in states])[:, None]
+    may[:, :1] = ~is_tried
+    # What alternates with the passes of a loop has not returned.
     lasts = known.since_s > RETURNED * intervals[0].elapsed_s
     returns = np.where(lasts, known.returns, 0.0)
     most = np.where(is_tried, known.lead, np.maximum(known.lead, returns))
@@ -106,7 +106,7 @@ def _change(
         before, earlier, profile = trial.from_policy, trial.origin_factor, trial.profile
         origin_factor = float(known.factors[0]) if earlier is None else earlier
         why = f"{policy} costs less by {max(known.lead[best], known.returns[best]):.0f} pages"
-        rollback_cost = float(known.stake[best]) if best == 0 or policy == before else 0.0
+        rollback_cost = float(known.stake[best]) if policy == before else 0.0
         found.append(end(state, trial, What.ABANDONED, why, seen, rollback_cost))
     # What is saved of CPU time is saved of no miss.
     of_cpu = float(known.cpu[known.index] - known.cpu[best]) / max(seen.accesses, 1.0)

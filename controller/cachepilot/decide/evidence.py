@@ -30,6 +30,8 @@ WORST = 2.25
 """Times its stake: what an undone change loses there and back, and a quarter until judged."""
 LEAST_STAKE_S = 4.0
 """Of the default's misses. What may lose less is undone by the noise of an interval or two."""
+COLLECTED = 0.35
+"""Of the page cache: what a policy keeps of its own, and has to collect after a change to it."""
 
 
 @quickly_made
@@ -106,7 +108,7 @@ def take_all(
     # The same for each group: what is measured of programs is no part of a sample's error.
     saved += ((cpu[rows, index][:, None] - cpu) / groups)[:, :, None]
     climbs = _climbed(states, intervals, saved, rate)
-    cost, default_rate = _cost(told, config), calibrations.rate[:, 0] * factors[:, 0]
+    cost, default_rate = _cost(told, index, config), calibrations.rate[:, 0] * factors[:, 0]
     variances = climbs.variances()
     looks = _looks(states, climbs.looks(variances), elapsed_s)
     of_default = np.minimum(factors[:, 0], calibrations.of_default_alone()) * predicted[:, 0]
@@ -115,17 +117,16 @@ def take_all(
     granted = config.loss_share * config.reserve_s * default_rate
     left = granted + config.loss_share * default_cost - excess
     accesses = np.array([seen.accesses for seen in intervals])
-    is_tried = np.array([one.trial is not None for one in states])
-    stake = _stakes(cost, default_rate, index, is_tried, config)
+    stake = _stakes(cost, default_rate, index, config)
     asked = _at_load_of(climbs, stake, cost, accesses / elapsed_s)
     sure = _sure(climbs, variances, looks, asked, config.false_loss_s * default_rate)
-    risen, since_s, counted = climbs.saved.sum(axis=2), climbs.seconds, _counted(sure, is_tried)
+    risen, since_s = climbs.saved.sum(axis=2), climbs.seconds
     error = _errors(states, calibrations.errors()[rows, index])
     in_force_rate = (calibrations.rate * factors)[rows, index]
     left_s = np.maximum(0.0, _mean_leads_s(states, since_s.shape) - since_s)
     return Evidence(
         index=index,
-        lead=np.where(np.arange(risen.shape[1]) == index[:, None], 0.0, risen * counted),
+        lead=np.where(np.arange(risen.shape[1]) == index[:, None], 0.0, risen * sure),
         cost=cost,
         stake=stake,
         asked=asked,
@@ -181,34 +182,40 @@ def _climbed(
     return found
 
 
-def _cost(told: Sequence[Counterfactual], config: DecideConfig) -> Floats:
-    """Pages that changing to each policy reads again, shape (tenants, policies)."""
-    least = config.switch_share * np.array([one.cache_pages for one in told])
-    return np.asarray(np.maximum([one.reread for one in told], least[:, None]))
+def _cost(told: Sequence[Counterfactual], index: Ints, config: DecideConfig) -> Floats:
+    """Pages that changing to each policy reads again, shape (tenants, policies).
+
+    Of the policy in force it is what that may yet have to read.
+    """
+    pages = np.array([one.cache_pages for one in told])[:, None]
+    reread = np.array([one.reread for one in told])
+    # The default keeps hardly anything of its own. Who leaves another policy gives that up, which
+    # is guessed where the node does not tell it.
+    own = np.full(reread.shape, COLLECTED)
+    own[index == 0] = own[:, 0] = 0.0
+    found = np.where(reread.any(axis=1, keepdims=True), reread, own * pages)
+    return np.asarray(np.maximum(found, config.switch_share * pages))
 
 
 def _stakes(
     cost: Floats,
     default_rate: Floats,
     index: Ints,
-    is_tried: NDArray[np.bool_],
     config: DecideConfig,
 ) -> Floats:
     """Pages that changing to each policy may lose, shape (tenants, policies).
 
     A page cache that is large for what the tenant misses takes long to be read again. From the
-    default, and back to it from a change on trial, no more may be lost than fits into what is
-    granted beforehand: the change is undone before. What another policy filled the page cache with
-    is given up by a change: that has its whole cost. So has every change where hardly anything is
-    granted. `default_rate` are the default's misses per second.
+    default no more may be lost than fits into what is granted beforehand: the change is undone
+    before. What another policy filled the page cache with is given up by a change: that has its
+    whole cost. So has every change where hardly anything is granted. `default_rate` are the
+    default's misses per second.
     """
     fits_s = config.loss_share * config.reserve_s / WORST
     if fits_s < LEAST_STAKE_S:
         return cost
     found = np.minimum(cost, fits_s * default_rate[:, None])
-    away = index != 0
-    found[away, 1:] = cost[away, 1:]
-    found[away & ~is_tried, 0] = cost[away & ~is_tried, 0]
+    found[index != 0] = cost[index != 0]
     return found
 
 
@@ -341,14 +348,3 @@ def _mean_leads_s(states: Sequence[PolicyState], shape: tuple[int, ...]) -> Floa
         if state.leads:
             row[:] = state.mean_leads_s()
     return found
-
-
-def _counted(sure: Floats, is_tried: NDArray[np.bool_]) -> Floats:
-    """The share of what each policy saved that counts, shape (tenants, policies).
-
-    It is the share that is sure. Of the rollback to the default from what is not confirmed all
-    counts: noise alone begins no change, and may well end one.
-    """
-    counted = sure.copy()
-    counted[is_tried, 0] = 1.0
-    return counted

@@ -3,7 +3,7 @@
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.evidence import SETTLING, WORST, Evidence
-from cachepilot.decide.gain import IDLE_S
+from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS
 from cachepilot.decide.outcome import Outcome, What, of_trial
 from cachepilot.decide.state import Interval, PolicyState, is_rollback
 from cachepilot.decide.trial import Trial
@@ -184,7 +184,10 @@ def judge(
     why_undone, what = trial.why_undone(reread, error, config.undo_times), What.UNDONE
     is_less = why_undone is not None and trial.saved_nothing(reread, error, config.undo_times)
     lost = state.excess - trial.excess
-    if why_undone is None and lost > trial.may_lose:
+    # More than had to be saved for the change to begin, as far as that is no matter of a moment.
+    is_lost = trial.intervals >= LEAST_INTERVALS and lost > max(stake, WORST * cost)
+    if why_undone is None and (is_lost or lost > trial.may_lose):
+        is_less = is_lost
         why_undone = f"it read {lost:.0f} pages more than the default would have{trial.told_cpu()}"
     if why_undone is None and trial.idle_s > IDLE_S:
         what, why_undone = What.ABANDONED, "nothing is missed by which it could be judged"

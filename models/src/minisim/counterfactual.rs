@@ -6,7 +6,6 @@ use super::online::rate_of;
 use crate::error::{Error, Result};
 use crate::hash::page_hash;
 use crate::policy::{Candidate, Requests};
-use std::collections::HashSet;
 
 /// Caches that begin are believed once they have evicted this share of their pages: from then on
 /// what they miss is the work of their policies.
@@ -273,22 +272,6 @@ impl Counterfactuals {
             accesses: self.accesses.to_vec(),
             misses: self.misses.concat(),
         }
-    }
-
-    /// Pages that each policy holds now and `in_force` does not, divided by the rate: what a swap
-    /// has to read anew. All pages that it holds where `in_force` is not simulated.
-    #[must_use]
-    pub fn reread_pages(&self, in_force: &str) -> Vec<f64> {
-        let held: HashSet<u64> = match self.index_of(in_force) {
-            Some(index) => self.present.cells[index].resident_keys().into_iter().collect(),
-            None => HashSet::new(),
-        };
-        let rate = self.rate();
-        let new = |cell: &Cell| {
-            let keys = cell.resident_keys();
-            keys.iter().filter(|key| !held.contains(key)).count() as f64 / rate
-        };
-        self.present.cells.iter().map(new).collect()
     }
 
     /// The size simulated now, pages.
