@@ -129,7 +129,7 @@ impl TenantCounterfactuals {
             policies: caches.policies().map(|name| self.config.name_of(name)).collect(),
             accesses_total: totals.accesses,
             misses_total: totals.misses,
-            // Not known: which pages a policy holds and the one in force does not says little of that.
+            // Not known: what a policy holds and the one in force does not says little of it.
             reread_pages: vec![0.0; caches.policies().count()],
             size_bytes,
             rate: caches.rate(),
