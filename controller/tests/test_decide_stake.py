@@ -2,10 +2,10 @@
 """Page caches that are read slowly: what a change may lose is what fits into the budget."""
 
 import pytest
-from deciding import ACCESSES, World, kinds
+from deciding import ACCESSES, CACHE_PAGES, COST, World, kinds
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.evidence import COLLECTED, WORST
+from cachepilot.decide.evidence import WORST
 from cachepilot.decide.outcome import What
 
 
@@ -57,7 +57,7 @@ def test_what_a_page_cache_that_is_read_slowly_was_filled_with_is_given_up_for_a
     assert world.until(What.LIVE).after == "lru"
     world.run(10)
     world.told["mru"] = 0.2
-    intervals = int(WORST * COLLECTED * world.cache_pages / (0.1 * ACCESSES))
+    intervals = int(WORST * COST / CACHE_PAGES * world.cache_pages / (0.1 * ACCESSES))
     assert What.LIVE not in kinds(world.run(intervals))
     assert world.until(What.LIVE, 2).after == "mru"
 
