@@ -44,6 +44,17 @@ def test_what_is_undone_had_read_more_than_its_stop_allows(latest: Load) -> None
         assert one.excess.size <= stops.TURNOVERS * stops.LOOKS
 
 
+def test_a_policy_has_of_its_own_what_the_default_does_not_hold(latest: Load) -> None:
+    default = stops._Default(latest)
+    held = []
+    for policy in (KERNEL_DEFAULT, "lirs"):
+        cache = _models.Cache(policy, SIZE_PAGES)
+        cache.run(latest.keys[: default.begin])
+        held.append(set(cache.resident().tolist()))
+    assert default.own("lirs") == len(held[1] - held[0]) / SIZE_PAGES > 0
+    assert default.own(KERNEL_DEFAULT) == 0
+
+
 def test_pages_read_more_are_those_of_the_same_requests(latest: Load) -> None:
     default = stops._Default(latest)
     found = default.after([("lirs", default.begin)])
@@ -81,11 +92,12 @@ def test_a_load_that_is_too_short_or_never_misses_has_no_changes() -> None:
 def test_rows_count_what_gains_and_is_undone_all_the_same() -> None:
     early, late = np.array([0.03, -0.1]), np.array([0.0, -0.1])
     some = [
-        stops.Change(early, 0.05, {2: 0.4}),
-        stops.Change(late, 0.05, {}),
-        stops.Change(np.array([0.5, 0.9]), -0.4, {2: 0.2, 5: 0.2, 10: 0.2, 20: 0.2}),
+        stops.Change(early, 0.05, 0.1, {2: 0.4}),
+        stops.Change(late, 0.05, 0.3, {}),
+        stops.Change(np.array([0.5, 0.9]), -0.4, 0.6, {2: 0.2, 5: 0.2, 10: 0.2, 20: 0.2}),
     ]
     found = {one.metric.removeprefix("autopilot.harvest.stops."): one for one in stops.rows([some])}
     assert found["gaining_pct.2"].value == 50.0 and found["gaining_pct.5"].value == 0.0
     assert found["rollback_pct.2.median"].value == pytest.approx(30.0)
     assert found["rollback_pct.20.most"].value == pytest.approx(20.0)
+    assert found["own_pct"].value == pytest.approx(30.0)

@@ -13,7 +13,7 @@ from scipy import stats
 
 from cachepilot.decide import evidence
 from cachepilot.decide.config import RANGES, DecideConfig
-from cachepilot.decide.evidence import COLLECTED, Evidence
+from cachepilot.decide.evidence import Evidence
 from cachepilot.decide.outcome import What
 from cachepilot.decide.state import Interval, PolicyState
 from cachepilot.errors import InputError
@@ -195,26 +195,6 @@ def test_what_few_pages_told_stays_unsure_when_all_are_sampled() -> None:
     assert climbs.unseen()[0, 0] == pytest.approx(0.99)
     climbs = climb_on(climb, 1.0 + random.standard_normal((1, GROUPS)), rate=1.0)
     assert 0.9 < climbs.unseen()[0, 0] < 0.99
-
-
-@pytest.mark.parametrize(
-    ("told", "in_force", "share"),
-    [
-        (0.0, "default", 0.1),
-        (0.3, "default", 0.3),
-        (0.0, "lru", COLLECTED),
-        (0.6, "lru", 0.6),
-    ],
-)
-def test_a_change_costs_more_where_a_policy_has_pages_of_its_own(
-    told: float, in_force: str, share: float
-) -> None:
-    """The default has none, and may be had again for as much as from it."""
-    seen = plain()
-    seen = seen._replace(reread=np.full(len(seen.policies), told * seen.cache_pages))
-    cost = take(PolicyState(), seen, in_force=in_force).cost / seen.cache_pages
-    assert cost[1:] == pytest.approx(share)
-    assert cost[0] == pytest.approx(max(told, 0.1))
 
 
 def test_differences_that_last_are_told_from_noise() -> None:

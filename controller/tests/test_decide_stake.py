@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Page caches that are read slowly: what a change may lose is what fits into the budget."""
 
+import numpy as np
 import pytest
 from deciding import ACCESSES, CACHE_PAGES, COST, World, kinds
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.evidence import WORST
+from cachepilot.decide.evidence import COLLECTED, WORST, take_all
 from cachepilot.decide.outcome import What
+from cachepilot.decide.state import PolicyState
 
 
 def pages_of(turnovers_s: float) -> float:
@@ -17,6 +19,24 @@ def pages_of(turnovers_s: float) -> float:
 def slow(turnovers_s: float, seed: int | None = None, **truth: float) -> World:
     """A swap reads nothing anew."""
     return World(truth, seed=seed, cache_pages=pages_of(turnovers_s), anew=0.0)
+
+
+@pytest.mark.parametrize(
+    ("told", "in_force", "share"),
+    [(0.0, "default", 0.1), (0.3, "default", 0.3), (0.0, "lru", COLLECTED), (0.6, "lru", 0.6)],
+)
+def test_a_change_costs_more_where_a_policy_has_pages_of_its_own(
+    told: float, in_force: str, share: float
+) -> None:
+    """The default has none, and may be had again for as much as from it."""
+    world = World({"default": 0.5, "lru": 0.4, "mru": 0.3}, in_force=in_force)
+    seen = world.interval()
+    assert seen.counterfactual is not None
+    found = seen.counterfactual._replace(reread=np.full(3, told * CACHE_PAGES))
+    known = take_all([PolicyState()], [seen], [found], world.config).of(0)
+    cost = known.cost / CACHE_PAGES
+    assert cost[1:] == pytest.approx(share)
+    assert cost[0] == pytest.approx(max(told, 0.1))
 
 
 def granted(world: World) -> float:

@@ -24,6 +24,7 @@ from cachepilot.domain.past.comparison import (
     summed,
 )
 from cachepilot.sense.counters import WINDOW
+from cachepilot.sizes import PAGE_BYTES
 
 
 def compared(here: World) -> dict[str, TenantComparison]:
@@ -66,7 +67,10 @@ def test_who_gives_memory_that_it_needed_pays(tmp_path: Path) -> None:
 
 
 def test_before_is_what_was_measured_first_and_survives_a_restart(tmp_path: Path) -> None:
-    here = world(tmp_path, looping())
+    tenant = looping()
+    # A change that costs a quarter of the page cache comes after intervals enough to compare with.
+    tenant.reread_pages = 32 * MIB / PAGE_BYTES
+    here = world(tmp_path, tenant)
     until(here, lambda: here.plant.swaps)
     here.run(40)
     first = compared(here)["/scan"].before
@@ -78,8 +82,7 @@ def test_before_is_what_was_measured_first_and_survives_a_restart(tmp_path: Path
     again = compared(here)["/scan"]
     assert again.before == first
     assert again.versus_before is not None and again.versus_before.source is Source.MEASURED
-    # The policy changed within seconds: what was measured before is known by few intervals.
-    assert again.versus_before.low < 2 < again.versus_before.ratio < again.versus_before.high
+    assert again.versus_before.low > 2
 
 
 def test_before_is_bounded_and_forgotten_with_its_tenant(tmp_path: Path) -> None:

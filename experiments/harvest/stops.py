@@ -35,11 +35,13 @@ class Change:
     """One change from the default. `excess` are pages read more than by it, after each look.
 
     These are shares of the page cache, as are `rollbacks`: what was read more, at most, after the
-    change was undone at a stop. `saved` is a share of the default's misses.
+    change was undone at a stop. `saved` is a share of the default's misses. `own` is the share of
+    the page cache that the policy would keep by then, in force all along, and the default has not.
     """
 
     excess: NDArray[np.float64]
     saved: float
+    own: float
     rollbacks: dict[int, float]
 
 
@@ -49,9 +51,22 @@ class _Default:
     def __init__(self, load: Load) -> None:
         requests = min(load.keys.size, REQUESTS_MAX)
         self.load, self.begin = load, requests // 3
-        missed = ~_models.Cache(KERNEL_DEFAULT, load.size_pages).run(load.chunk(0, requests))
-        self.missed: Counts = np.cumsum(missed[self.begin :])
+        cache = self._before(KERNEL_DEFAULT)
+        self.held = cache.resident()
+        missed = ~cache.run(load.chunk(self.begin, requests - self.begin))
+        self.missed: Counts = np.cumsum(missed)
         self.look = max(16, self._look())
+
+    def _before(self, policy: str) -> _models.Cache:
+        """What a policy holds that was in force until changes begin."""
+        cache = _models.Cache(policy, self.load.size_pages)
+        cache.run(self.load.chunk(0, self.begin))
+        return cache
+
+    def own(self, policy: str) -> float:
+        """The share of the page cache that a policy would hold then and the default does not."""
+        kept = self._before(policy).resident()
+        return np.setdiff1d(kept, self.held).size / self.load.size_pages
 
     def _look(self) -> int:
         """Requests in which a share of the page cache is missed."""
@@ -88,7 +103,8 @@ def _change(default: _Default, policy: str) -> Change:
                 again = default.after([(policy, default.begin), (KERNEL_DEFAULT, end)])
                 rollbacks[stop] = max(0.0, float(again.max())) / size
     missed = float(default.missed[excess.size * look - 1])
-    return Change(excess, -float(excess[-1]) * size / max(1.0, missed), rollbacks)
+    saved = -float(excess[-1]) * size / max(1.0, missed)
+    return Change(excess, saved, default.own(policy), rollbacks)
 
 
 def changes(load: Load) -> list[Change]:
@@ -106,7 +122,9 @@ def _loads(seed: int, shares_pct: Sequence[int]) -> Iterator[Load]:
 
 def rows(by_seed: Sequence[Sequence[Change]]) -> list[Row]:
     """`autopilot.harvest.stops.*`, a value per seed."""
-    found = []
+    own = [100 * float(np.median([one.own for one in some])) for some in by_seed]
+    about = f"page cache, median of {sum(map(len, by_seed))} changes"
+    found = [Row.of_runs("autopilot.harvest.stops.own_pct", own, "%", reference=about)]
     for stop in STOPS_PCT:
         gaining = [[one for one in some if one.saved >= GAINS] for some in by_seed]
         stopped = [

@@ -214,9 +214,8 @@ def _stakes(
     fits_s = config.loss_share * config.reserve_s / WORST
     if fits_s < LEAST_STAKE_S:
         return cost
-    found = np.minimum(cost, fits_s * default_rate[:, None])
-    found[index != 0] = cost[index != 0]
-    return found
+    fits = np.where(index == 0, fits_s * default_rate, np.inf)
+    return np.asarray(np.minimum(cost, fits[:, None]))
 
 
 def _at_load_of(climbs: Climbs, stake: Floats, cost: Floats, accesses_per_s: Floats) -> Floats:

@@ -23,7 +23,7 @@ class Counterfactual(NamedTuple):
     """One interval of one tenant, in pages.
 
     `misses` has the shape (policies, groups); `reread` are the pages that a swap to each policy
-    has to read again; pages are sampled at `rate`.
+    has to read again, all 0 where that is not known; pages are sampled at `rate`.
     """
 
     policies: tuple[str, ...]
