@@ -27,6 +27,7 @@ def counterfactual(
     in_force: str,
     noise: np.random.Generator | None = None,
     cache_pages: float = CACHE_PAGES,
+    tells_cost: bool = True,
 ) -> Counterfactual:
     """Predicted misses of an interval, by policy; each group scatters as a sample does."""
     names = tuple(misses)
@@ -34,7 +35,7 @@ def counterfactual(
     found = np.repeat(means, GROUPS, axis=1)
     if noise is not None:
         found = noise.poisson(found * RATE) / RATE
-    cost = COST / CACHE_PAGES * cache_pages
+    cost = COST / CACHE_PAGES * cache_pages if tells_cost else 0.0
     reread = np.array([0.0 if name == in_force else cost for name in names])
     return Counterfactual(names, found, reread, cache_pages, RATE)
 
@@ -63,6 +64,7 @@ class World:
     anew: float = COST
     anew_s: float = 0.0
     """A swap reads its pages anew at once, or so that they fall by a factor e in this time."""
+    tells_cost: bool = True
     load: float = 1.0
     """Times `ACCESSES`."""
     time_s: float = 0.0
@@ -108,7 +110,9 @@ class World:
             accesses=accesses,
             misses=misses,
             miss_time_share=self.miss_time_share,
-            counterfactual=counterfactual(told, self.in_force, self._pages, self.cache_pages),
+            counterfactual=counterfactual(
+                told, self.in_force, self._pages, self.cache_pages, self.tells_cost
+            ),
             refused=refused,
         )
 

@@ -70,6 +70,17 @@ def test_a_policy_whose_cpu_time_is_learnt_on_trial_is_undone_and_not_tried_agai
     assert world.state.calibration.factors(0) == pytest.approx([1.0, 1.0], abs=1e-3)
 
 
+@pytest.mark.parametrize("turnovers_s", [10.0, 20.0])
+def test_what_only_its_cpu_time_lost_says_nothing_of_its_misses(turnovers_s: float) -> None:
+    """A fifth of the misses is saved, as told, and twice as much CPU time spent."""
+    world = World({"default": 0.5, "lru": 0.4}, anew=0.0, tells_cost=False)
+    world.cache_pages = turnovers_s * 0.5 * ACCESSES
+    world.learn()
+    world.learnt["lru"] = 20.0
+    assert "CPU time counted as" in world.until(What.UNDONE).why
+    assert world.state.calibration.factors(0) == pytest.approx([1.0, 1.0], abs=1e-3)
+
+
 def test_a_policy_that_saves_more_than_its_cpu_time_is_chosen_and_kept() -> None:
     world = saving(2000.0, DecideConfig(), lru=5.0)
     world.learnt["lru"] = 6.0

@@ -46,7 +46,8 @@ def power(scale_bytes: int, exponent: float) -> Curve:
 class PlantTenant:
     """One workload: `curves` are the truth by policy, `told` what the agent says of them.
 
-    With `sampling` counterfactuals scatter. A swap of the policy reads `reread_pages` anew. Of the
+    With `sampling` counterfactuals scatter. A swap of the policy reads `reread_pages` anew, of
+    which an agent `tells_reread` or not. Of the
     pages that an operation misses it waits for as many as `waits` says of a size, 1 for each.
     """
 
@@ -80,6 +81,7 @@ class PlantTenant:
     accessed: float = 0.0
     sampling: Sampling | None = None
     reread_pages: float = 0.0
+    tells_reread: bool = True
     room_bytes: float = 0.0
     """Of a cold page cache: what is not read yet. A limit that rises is full at once."""
     owed_pages: float = 0.0
@@ -247,6 +249,7 @@ class Plant:
         pages = (one.limit_bytes - one.other_bytes) / PAGE_BYTES
         none = np.zeros(GROUPS)
         reread = one.reread_pages or TOLD_REREAD_SHARE * pages
+        reread = reread if one.tells_reread else 0.0
         return wire.Counterfactuals(
             generation=1,
             policies=names,

@@ -135,6 +135,7 @@ def tenant(drawn: Drawn, kind: Kind, index: int) -> PlantTenant:
         cgroup_id=index + 1,
         sampling=sampling,
         reread_pages=REREAD_SHARE * drawn.pages,
+        tells_reread=False,
     )
 
 

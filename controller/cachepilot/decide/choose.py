@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.evidence import WORST, Evidence
+from cachepilot.decide.evidence import COLLECTED, WORST, Evidence
 from cachepilot.decide.outcome import Outcome, What
 from cachepilot.decide.rollout import end, most_lost, order
 from cachepilot.decide.state import Interval, PolicyState
@@ -122,12 +122,13 @@ def _change(
         origin_factor,
         list(profile),
         reread=cost,
+        rollback=cost,
         cpu_us=seen.cpu_us_of(policy) - seen.cpu_us_of(before),
         excess=state.excess,
         may_lose=most_lost(float(known.left), cost, float(known.stake[best])),
         origin_error=float(known.error),
     )
-    order(state, policy, cost)
+    order(state, policy, cost if best == 0 else max(cost, _collected(seen)))
     saves, since = max((known.lead[best], "lately"), (known.returns[best], "yet, as before"))
     why = f"{saves:.0f} pages fewer to read {since}, {cost:.0f} to read again"
     if known.cpu.any():
@@ -136,3 +137,9 @@ def _change(
     state.trial = None if returns else begun
     what = What.CONFIRMED if returns else What.LIVE
     return [*found, Outcome(what, seen.in_force, policy, why, begun.baseline, begun.predicted)]
+
+
+def _collected(seen: Interval) -> float:
+    """Pages that a policy may have to collect before what is measured is its own."""
+    told = seen.counterfactual
+    return 0.0 if told is None else COLLECTED * told.cache_pages

@@ -20,7 +20,7 @@ from cachepilot.model.calibration import Calibrations, Ints
 from cachepilot.model.climb import Climbs
 from cachepilot.model.pages_table import stacked, unstack
 from cachepilot.quick_records import quickly_made
-from cachepilot.sense.counterfactuals import Counterfactual, Floats
+from cachepilot.sense.counterfactuals import DEFAULT, Counterfactual, Floats
 
 SURE = 2.0
 """Standard errors of a calibration: by so much it may be off."""
@@ -32,6 +32,12 @@ LEAST_STAKE_S = 4.0
 """Of the default's misses. What may lose less is undone by the noise of an interval or two."""
 COLLECTED = 0.35
 """Of the page cache: what a policy keeps of its own, and has to collect after a change to it."""
+
+
+def cost_share(before: str, after: str, config: DecideConfig) -> float:
+    """Of the page cache: what a change of policy is taken to read more than no change."""
+    is_between = before != after and DEFAULT not in (before, after)
+    return max(COLLECTED, config.switch_share) if is_between else config.switch_share
 
 
 @quickly_made
@@ -189,8 +195,8 @@ def _cost(told: Sequence[Counterfactual], index: Ints, config: DecideConfig) -> 
     """
     pages = np.array([one.cache_pages for one in told])[:, None]
     reread = np.array([one.reread for one in told])
-    # The default keeps hardly anything of its own. Who leaves another policy gives that up, which
-    # is guessed where the node does not tell it.
+    # Coming from the default or going back to it reads about the tenth that is measured of it. What
+    # giving up another policy reads is guessed by what that keeps of its own, where nobody tells.
     own = np.full(reread.shape, COLLECTED)
     own[index == 0] = own[:, 0] = 0.0
     found = np.where(reread.any(axis=1, keepdims=True), reread, own * pages)

@@ -119,20 +119,13 @@ def end(
     return of_trial(trial, what, why, seen)
 
 
-def _undo(
-    state: PolicyState,
-    trial: Trial,
-    what: What,
-    why: str,
-    seen: Interval,
-    cost: float,
-    stake: float,
-) -> Outcome:
-    """Back to where it came from: may read `cost` pages again, `stake` of which it is charged."""
+def _undo(state: PolicyState, trial: Trial, what: What, why: str, seen: Interval) -> Outcome:
+    """Back to where it came from; of what that reads again it is charged what it might lose."""
     state.lead_s = 0.0
     state.leads.pop(trial.to_policy, None)
-    order(state, trial.from_policy, cost)
-    return end(state, trial, what, why, seen, stake)
+    order(state, trial.from_policy, trial.rollback)
+    most = trial.rollback if trial.may_lose is None else trial.may_lose
+    return end(state, trial, what, why, seen, min(trial.rollback, most))
 
 
 def order(state: PolicyState, policy: str, cost: float) -> None:
@@ -151,6 +144,17 @@ def is_on_trial(state: PolicyState) -> bool:
     return state.trial is not None and state.trial.is_live and state.wanted is None
 
 
+def _is_beyond_cost(trial: Trial, lost: float) -> bool:
+    """Whether more was lost than going there and back may read, and not in a moment."""
+    return trial.intervals >= LEAST_INTERVALS and lost > WORST * trial.rollback
+
+
+def _is_lost(state: PolicyState, trial: Trial) -> bool:
+    """Whether a change lost more against the default than it is worth, or than it may."""
+    lost = state.excess - trial.excess
+    return _is_beyond_cost(trial, lost) or (trial.may_lose is not None and lost > trial.may_lose)
+
+
 def judge(
     state: PolicyState, seen: Interval, known: Evidence, config: DecideConfig
 ) -> Outcome | None:
@@ -161,13 +165,13 @@ def judge(
     if trial.from_policy not in state.policies:
         trial.from_policy, trial.origin_factor = DEFAULT, None
     origin = state.policies.index(trial.from_policy)
-    cost, stake = float(known.cost[origin]), float(known.stake[origin])
+    trial.rollback = cost = float(known.cost[origin])
     if trial.origin_factor is None:
         own = state.calibration.of_default_alone() if origin == 0 else known.factors[origin]
         trial.origin_factor = float(min(known.factors[origin], own))
         trial.origin_error = state.calibration.error_of(origin)
     if trial.may_lose is None:
-        trial.may_lose = most_lost(float(known.left), cost, stake)
+        trial.may_lose = most_lost(float(known.left), cost, float(known.stake[origin]))
     raw = float(known.raw[known.index].sum())
     cpu = float(known.cpu[known.index] - known.cpu[origin]), seen.pages_per_us * trial.cpu_us
     would_cost = trial.origin_factor * known.raw[origin]
@@ -183,17 +187,19 @@ def judge(
     error = trial.bound(config.alpha, errors)
     why_undone, what = trial.why_undone(reread, error, config.undo_times), What.UNDONE
     is_less = why_undone is not None and trial.saved_nothing(reread, error, config.undo_times)
-    lost = state.excess - trial.excess
-    # More than had to be saved for the change to begin, as far as that is no matter of a moment.
-    is_lost = trial.intervals >= LEAST_INTERVALS and lost > max(stake, WORST * cost)
-    if why_undone is None and (is_lost or lost > trial.may_lose):
-        is_less = is_lost
+    if why_undone is None and _is_lost(state, trial):
+        lost = state.excess - trial.excess
+        # What CPU time costs, or what was lost against a policy, says nothing of the misses.
+        is_less = origin == 0 and _is_beyond_cost(trial, lost - trial.cpu)
         why_undone = f"it read {lost:.0f} pages more than the default would have{trial.told_cpu()}"
+        if lost > -trial.gained:
+            # The default would have read less than the policy that was replaced.
+            trial.from_policy, trial.rollback = DEFAULT, float(known.cost[0])
     if why_undone is None and trial.idle_s > IDLE_S:
         what, why_undone = What.ABANDONED, "nothing is missed by which it could be judged"
     if why_undone is None:
         return None
-    found = _undo(state, trial, what, why_undone, seen, cost, stake)
+    found = _undo(state, trial, what, why_undone, seen)
     if trial.raw > 0 and is_less:
         state.calibration.raise_to(known.index, trial.would_cost / trial.raw, origin)
     return found
@@ -208,5 +214,4 @@ def wait(state: PolicyState, seen: Interval) -> list[Outcome]:
     if trial.idle_s <= IDLE_S:
         return []
     why = "it cannot be judged: the node tells of no accesses"
-    lost = trial.reread if trial.may_lose is None else min(trial.reread, trial.may_lose)
-    return [_undo(state, trial, What.ABANDONED, why, seen, trial.reread, lost)]
+    return [_undo(state, trial, What.ABANDONED, why, seen)]

@@ -109,6 +109,9 @@ class PolicyState:
         if self.in_force in self.policies and time_s - self.regime_s >= SHOWN_S:
             self.calibration.forget_all_but(self.policies.index(self.in_force))
             self.lost = {}
+            if self.trial is not None:
+                # What it saved of another workload is no credit for what it loses of this one.
+                self.trial.excess = self.excess
             self.climb.restart(len(self.policies), self.groups)
             self.climb.looked = 0
         self.regime, self.regime_s = regime, time_s

@@ -28,8 +28,9 @@ class Trial:
     CPU time of programs counts as the pages that could be read in it: `to_policy` was expected to
     cost `cpu_us` microseconds per access more than `from_policy`, and cost `cpu` pages more so far.
     For `idle_s` seconds neither missed anything, or nothing was told. The tenant had read `excess`
-    pages more than the default would have when it began, and by it may read `may_lose` more; None
-    is as known when the first interval is judged.
+    pages more than the default would have when it, or the present workload, began, and by it may
+    read `may_lose` more; None is as known when the first interval is judged. Going back may read
+    `rollback` pages again.
     `series` are gains after `READ_ANEW` intervals, of what `from_policy` would have missed. It is
     expected to end at `ends_s`.
     """
@@ -54,6 +55,7 @@ class Trial:
     raw: float = 0.0
     misses: float = 0.0
     reread: float = 0.0
+    rollback: float = 0.0
     ends_s: float = 0.0
     cpu_us: float = 0.0
     cpu: float = 0.0

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from cachepilot.decide.advice.law import AdviceState, Verdict, judge
 from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.evidence import cost_share
 from cachepilot.decide.memory_state import MemoryInterval
 from cachepilot.domain.decisions import Decision, Event, Reading, Setting
 from cachepilot.domain.objectives.objective import Mode, Objectives
@@ -182,7 +183,8 @@ def _against(look: _Look, rival: dict[str, tuple[str, int]]) -> Plan:
 def _reread_s(action: Action, seen: Seen, look: _Look, config: DecideConfig) -> float:
     """The time that it takes to read what another policy, or less memory, no longer has."""
     less = max(0, action.present.limit_bytes - action.limit_bytes)
-    pages = max(less, config.switch_share * action.limit_bytes) / PAGE_BYTES
+    share = cost_share(action.present.policy, action.policy, config)
+    pages = max(less, share * action.limit_bytes) / PAGE_BYTES
     cost_us = look.shadow.snapshot.device.miss_cost_us + look.planned.plan.device_wait_us
     return pages * cost_us / US_PER_S / seen.tenant.demand.concurrency
 

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of a node that does not tell what they cost, as the agent does not."""
+
+from dataclasses import replace
+
+import pytest
+from deciding import ACCESSES, CACHE_PAGES, World, kinds
+
+from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.evidence import COLLECTED, SETTLING, WORST, cost_share
+from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS
+from cachepilot.decide.outcome import What
+from cachepilot.decide.state import PolicyState
+from cachepilot.decide.step import step
+
+SWITCHED = DecideConfig().switch_share * CACHE_PAGES
+
+
+def saving(**more: float) -> World:
+    """`lru` truly saves two fifths of the misses; a swap reads nothing anew."""
+    return World({"default": 0.5, "lru": 0.3} | more, anew=0.0, tells_cost=False).learn()
+
+
+def on_trial(**more: float) -> World:
+    """`lru` is on trial, and stays so: what it is compared with is known badly."""
+    world = saving(**more)
+    world.until(What.LIVE)
+    world.run(1)
+    assert world.state.trial is not None
+    world.state.trial.origin_error = 10.0
+    return world
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "share"),
+    [
+        ("default", "lru", 0.1), ("lru", "default", 0.1), ("lru", "lru", 0.1),
+        ("lru", "mru", COLLECTED),
+    ],
+)  # fmt: skip
+def test_between_two_policies_a_change_counts_what_the_new_one_collects(
+    before: str, after: str, share: float
+) -> None:
+    assert cost_share(before, after, DecideConfig()) == share
+    assert cost_share(before, after, DecideConfig(switch_share=0.5)) == 0.5
+
+
+def test_a_change_that_saves_is_confirmed_and_its_page_cache_may_be_collected() -> None:
+    world = saving()
+    assert world.until(What.LIVE).after == "lru"
+    assert world.state.adapting == SETTLING * COLLECTED * CACHE_PAGES
+    assert world.until(What.CONFIRMED).after == "lru" and world.swaps == ["lru"]
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_what_was_saved_of_another_workload_is_no_credit(is_told: bool) -> None:
+    world = on_trial()
+    world.run(300)
+    assert world.state.trial is not None and world.lost < -100 * SWITCHED
+    world.regime += is_told
+    world.truth |= {"default": 0.3, "lru": 0.36}
+    before = world.lost
+    undone = kinds(world.run(60)) == [What.UNDONE]
+    assert undone == is_told
+    if is_told:
+        assert world.lost - before < WORST * SWITCHED + LEAST_INTERVALS * 0.06 * ACCESSES
+
+
+def in_lru() -> World:
+    """`lru` is in force and confirmed, and `mru` on trial in its place."""
+    world = World(
+        {"default": 0.5, "lru": 0.4, "mru": 0.37}, in_force="lru", anew=0.0, tells_cost=False,
+        state=PolicyState(in_force="lru"),
+    ).learn()  # fmt: skip
+    while world.in_force != "mru":
+        world.run(1)
+    assert world.state.trial is not None and world.state.trial.from_policy == "lru"
+    world.state.trial.origin_error = 10.0
+    return world
+
+
+def test_what_loses_against_the_default_goes_to_it_where_that_is_best() -> None:
+    world = in_lru()
+    world.run(5)
+    world.truth["default"] = 0.2
+    undone = world.until(What.UNDONE)
+    assert undone.before == "default" and "than the default would have" in undone.why
+    world.run(2)
+    assert world.swaps[-2:] == ["mru", "default"]
+    # It misses exactly what was told of it.
+    assert world.state.calibration.factors(0)[2] == pytest.approx(1.0, abs=0.02)
+
+
+def test_an_undone_change_of_a_large_page_cache_is_charged_what_it_might_lose() -> None:
+    """The default takes 3,000 s to miss so many pages; the rollback may read a tenth of them."""
+    pages = 3000 * 0.5 * ACCESSES
+    world = World({"default": 0.5, "lru": 0.7}, {"lru": 0.3}, anew=0.0, cache_pages=pages)
+    world.tells_cost = False
+    world.learn()
+    world.until(What.UNDONE)
+    granted = world.config.loss_share * world.config.reserve_s * 0.5 * ACCESSES
+    assert 0 < world.state.lost["lru"] <= 2 * granted < 0.1 * pages
+
+
+def test_what_is_given_up_is_charged_what_going_back_may_read() -> None:
+    world = on_trial()
+    state = world.state
+    for _ in range(int(IDLE_S) + 2):
+        step(state, replace(world.interval(), counterfactual=None), world.config)
+        if state.trial is None:
+            break
+    assert state.wanted == "default" and state.adapting == SETTLING * SWITCHED
