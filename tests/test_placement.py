@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The experiment of placement counts what it says, on small fleets."""
 
-from experiments.placement.__main__ import large, small
-from experiments.placement.fleets import fleet_of
+from experiments.placement.__main__ import large, small, with_a_day
+from experiments.placement.fleets import all_at_once, day_of, fleet_of
 
 
 def test_fleets_have_memory_to_spare_and_are_of_their_seed() -> None:
@@ -19,3 +19,14 @@ def test_rows_are_shares_of_what_can_be() -> None:
     assert rows["placement.small.not_proven"] >= 0
     assert 0 <= rows["placement.12x3.memory_unused"] < 1
     assert rows["placement.12x3.cpu_s.worst"] > 0
+
+
+def test_needs_of_a_day_take_no_more_nodes_than_all_peaks_at_once() -> None:
+    fleet = fleet_of(1, 3, 4, 1e12)
+    before = day_of(1, fleet)
+    assert before.keys() == {(one.node.name, t.cgroup) for one in fleet for t in one.tenants}
+    for key, past in all_at_once(before).items():
+        assert past.size_bytes.tolist() == [before[key].size_bytes.max()]
+    rows = {row.metric: row.value for row in with_a_day(12, 3, 1)}
+    assert rows["placement.12x3.day.nodes_against_peaks"] <= 1
+    assert rows["placement.12x3.day.cpu_s.worst"] > 0

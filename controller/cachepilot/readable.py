@@ -17,6 +17,11 @@ def moment(time_s: float) -> str:
     return f"{datetime.fromtimestamp(time_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
+def clock(time_s: float) -> str:
+    """The time of the day of seconds since 1970, as `03:15 UTC`."""
+    return f"{datetime.fromtimestamp(time_s, UTC):%H:%M} UTC"
+
+
 def printable(text: str) -> str:
     """Text in which what a terminal or a log would obey is written as an escape."""
     return text if text.isprintable() else "".join(map(_printable, text))

@@ -379,6 +379,8 @@ class FakeService(FakeOrders):
                             cold_pages=16384,
                             cold_s=8.0,
                             why="alpha has room: 20% of its memory stays free",
+                            peak_bytes=240 * MIB,
+                            peak_s=1.8e9,
                         ),
                     ),
                     freed_bytes=512 * MIB,

@@ -185,6 +185,8 @@ def test_a_node_whose_tenants_fit_nowhere_is_named_and_others_are_drained() -> N
 def test_options_out_of_range_are_refused() -> None:
     with pytest.raises(InputError, match="spare_nodes: 2 is out of range"):
         Options(spare_nodes=2)
+    with pytest.raises(InputError, match="headroom_hours: -1 is out of range"):
+        Options(headroom_hours=-1)
 
 
 def test_many_nodes_are_packed_by_the_heuristic_and_the_gap_is_told() -> None:

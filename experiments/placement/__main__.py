@@ -4,15 +4,18 @@
 import argparse
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from experiments.placement.fleets import fleet_of
+from experiments.placement.fleets import all_at_once, day_of, fleet_of
 from experiments.shared import table
 from experiments.shared.rows import ROOT, Row
 
 from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.snapshot import Snapshot
 from cachepilot.plan.consolidation.consolidate import consolidate, places_of
+from cachepilot.plan.consolidation.least.past import PastByTenant
 from cachepilot.plan.consolidation.packing import exact
 from cachepilot.plan.consolidation.packing.best_fit import BestFit
 from cachepilot.plan.consolidation.packing.fleet_needs import FleetNeeds
@@ -70,6 +73,31 @@ def _answer(seed: int, nodes: int, tenants: int, capacity_iops: float) -> tuple[
     return seconds, 1 - sum(row.least_bytes for row in found.tenants) / left
 
 
+def _seconds_and_left(fleet: Sequence[Snapshot], before: PastByTenant) -> tuple[float, int]:
+    """Processor seconds of the whole answer, and how many nodes stay."""
+    begun = time.process_time()
+    found = consolidate(fleet, EVERYBODY, Config(), before=before)
+    return time.process_time() - begun, len(fleet) - len(found.drains)
+
+
+def with_a_day(nodes: int, tenants: int, seeds: int) -> list[Row]:
+    """What room for the needs of a day costs: time, and nodes that stay."""
+    seconds, against_peaks, against_now = [], [], []
+    for seed in range(seeds):
+        fleet = fleet_of(seed, nodes, tenants, 1e12)
+        before = day_of(seed, fleet)
+        spent, left = _seconds_and_left(fleet, before)
+        seconds.append(spent)
+        against_peaks.append(left / _seconds_and_left(fleet, all_at_once(before))[1])
+        against_now.append(left / _seconds_and_left(fleet, {})[1])
+    name = f"placement.{nodes}x{tenants}.day"
+    return [
+        *Row.worst_of(f"{name}.cpu_s", seconds, "s", goal=SECONDS_MAX),
+        Row.of_runs(f"{name}.nodes_against_peaks", against_peaks, "ratio"),
+        Row.of_runs(f"{name}.nodes_against_now", against_now, "ratio"),
+    ]
+
+
 def large(nodes: int, tenants: int, seeds: int) -> list[Row]:
     """What a large fleet takes with busy devices, and what is left unused where memory decides."""
     busy = [_answer(seed, nodes, tenants, 20_000.0) for seed in range(seeds)]
@@ -90,7 +118,8 @@ def main() -> int:
     arguments = parser.parse_args()
     quick = arguments.quick
     out = ROOT / "build" / "placement" / "quick" if quick else EXPERIMENT
-    rows = [*small(4 if quick else 40), *large(100 if quick else 1000, 20, 1 if quick else 3)]
+    size = (100, 20, 1) if quick else (1000, 20, 3)
+    rows = [*small(4 if quick else 40), *large(*size), *with_a_day(*size)]
     table.publish(out, HEAD, rows, COMMAND, lambda _: True)
     if arguments.json:
         print(json.dumps([asdict(row) for row in rows]))

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fleets of random tenants, each node with memory to spare."""
+"""Fleets of random tenants, each node with memory to spare, and what they needed for a day."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 from experiments.control_loop.instances import snapshot
 
+from cachepilot.domain.past.need import SLOT_S, SLOTS, PastNeeds
 from cachepilot.domain.snapshot import Snapshot
+from cachepilot.plan.consolidation.least.past import PastByTenant
 from cachepilot.sizes import PAGE_BYTES
 
 POLICIES = 4
+HOURS = 24
 
 
 def fleet_of(seed: int, nodes: int, tenants: int, capacity_iops: float) -> list[Snapshot]:
@@ -30,3 +34,32 @@ def fleet_of(seed: int, nodes: int, tenants: int, capacity_iops: float) -> list[
             )
         )
     return found
+
+
+def day_of(seed: int, fleet: Sequence[Snapshot]) -> PastByTenant:
+    """What tenants needed: in two to eight hours of the day, its own, each needs most.
+
+    That is 0.6 to 1 times the memory that it has now, in other hours 0.1 to 0.5 times.
+    """
+    random = np.random.default_rng(seed)
+    slots = np.arange(SLOTS)
+    hours = slots * SLOT_S / 3600
+    found = {}
+    for seen in fleet:
+        for one in seen.tenants:
+            begin, length = random.uniform(0, HOURS), random.uniform(2, 8)
+            is_large = (hours - begin) % HOURS < length
+            share = np.where(is_large, random.uniform(0.6, 1.0), random.uniform(0.1, 0.5))
+            noise = random.uniform(0.98, 1.02, SLOTS)
+            iops = np.full(SLOTS, one.indicators.device_iops)
+            size = one.limit_bytes * share * noise
+            found[seen.node.name, one.cgroup] = PastNeeds(slots, size, iops)
+    return found
+
+
+def all_at_once(before: PastByTenant) -> PastByTenant:
+    """The same as if each needed its most at one time."""
+    return {
+        tenant: PastNeeds(past.slots[-1:], past.size_bytes.max(keepdims=True), past.device_iops[:1])
+        for tenant, past in before.items()
+    }

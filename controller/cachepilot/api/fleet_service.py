@@ -31,6 +31,7 @@ from cachepilot.errors import InputError
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.moving.mover import Mover
 from cachepilot.fleet.moving.replan import left
+from cachepilot.fleet.past_needs import past_needs
 from cachepilot.node.shown.changes import Changes
 from cachepilot.node.shown.in_force import changed, is_in_force, why_not
 from cachepilot.node.shown.report import Report
@@ -280,8 +281,11 @@ class ControlService:
         told = (one.wire for report in reports for one in report.collected.seen.values())
         asked, planner = self._fleet.asked(), self._fleet.config.planner
         objectives = asked.objectives.among(workloads_of(told))
+        there = {one.node.name: [tenant.cgroup for tenant in one.tenants] for one in snapshots}
+        loops, now_s = self._fleet.loops(), self._fleet.store.now_s()
+        before = past_needs(loops, there, now_s, options.headroom_hours)
         refuted = self._mover.refuted
-        return consolidate(snapshots, objectives, planner, asked.pins, options, refuted)
+        return consolidate(snapshots, objectives, planner, asked.pins, options, refuted, before)
 
     def _left(self, rollout: Rollout) -> list[domain.Drain]:
         """What is left of a rollout, planned by what is measured now; no node fills up again."""

@@ -186,6 +186,12 @@ CONTROL_LOOP = (
         "Decisions whose record was not kept, to bound the time that large nodes take.",
     ),
     Described(
+        "cachepilot_control_needs_lost_total",
+        "counter",
+        ("node",),
+        "Tenants whose past needs consolidation no longer knows, since too many came after them.",
+    ),
+    Described(
         "cachepilot_store_quarantined_total",
         "counter",
         ("kind",),

@@ -10,7 +10,8 @@ class LeastMemory:
 
     `has_slo`: it has an SLO. `known`: it is known what it needs, which it is not where curves or
     readings are missing. `kept`: what it needs can be had at all, if that is known.
-    `more_of_this_kind`: how many more like it fit on its node, by memory and by device.
+    `more_of_this_kind`: how many more like it fit on its node, by memory and by device. In the last
+    day it needed `peak_bytes` at most, since `peak_s`, seconds since 1970; None where that is now.
     """
 
     node: str
@@ -25,6 +26,8 @@ class LeastMemory:
     more_of_this_kind: int
     note: str = ""
     """What is said of the row, in words that follow from its numbers."""
+    peak_bytes: int = 0
+    peak_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class Move:
     `limit_bytes` is the memory that it needs there and `policy` the one that this counts with;
     `predicted_ops` are its operations/s there once its page cache is warm, 0 where not known. It
     has to read `cold_pages` again until then, which takes `cold_s` seconds on the target's device.
+    Room is left for the `peak_bytes` that it would have needed there since `peak_s`, seconds since
+    1970, the most of the last day; None where that is what it needs now.
     """
 
     cgroup: str
@@ -46,6 +51,8 @@ class Move:
     cold_s: float
     why: str = ""
     """Why it goes there, for a person."""
+    peak_bytes: int = 0
+    peak_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ from collections.abc import Collection, Sequence
 from cachepilot.domain.decisions import Decision
 from cachepilot.node import node_state
 from cachepilot.node.deciding.decider import NodeState
+from cachepilot.node.needs.node_needs import NodeNeeds
 from cachepilot.node.series.node_series import SERIES_CYCLES, NodeSeries
 from cachepilot.node.shown.baselines import Baselines
 from cachepilot.node.shown.change_log import ChangeLog
 from cachepilot.node.shown.slo_windows import SloWindows
 from cachepilot.node.shown.totals import DecisionTotals
-from cachepilot.node.timing import CYCLES_UNSTORED, DECISIONS_LOST
+from cachepilot.node.timing import CYCLES_UNSTORED, DECISIONS_LOST, NEEDS_LOST
 from cachepilot.store.failures import StoreFailedError
 from cachepilot.store.store import Store
 
@@ -41,6 +42,7 @@ class Keeper:
         self.totals = DecisionTotals(store.decision_totals(name))
         self.changes = ChangeLog(name, store.live_changes(name), DECISIONS_LOST.labels(name).inc)
         self.baselines = Baselines(store.baselines(name))
+        self.needs = NodeNeeds(name, store, NEEDS_LOST.labels(name).inc)
         self._stored = node_state.Stored()
         self._waiting: deque[Decision] = deque()
 

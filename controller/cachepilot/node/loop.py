@@ -40,6 +40,8 @@ from cachepilot.node.shown.evidence import Evidence
 from cachepilot.node.shown.report import Published, Report, slo_views, trial_views
 from cachepilot.node.shown.targets import Targets
 from cachepilot.node.timing import CYCLE_SECONDS, CYCLES_FAILED, SERIES_LOST, timed
+from cachepilot.plan.consolidation.least.past import needs_now
+from cachepilot.plan.consolidation.least.uncorrected import sure_snapshot
 from cachepilot.sense.collect import Collected, Scraped
 from cachepilot.sense.node_scrape import LOOPBACK, NodeScrape
 from cachepilot.sizes import pages_down
@@ -91,6 +93,7 @@ class NodeLoop:
         self._advisor = Advisor(config, self._decider)
         self._keeper = Keeper(row.name, store)
         self.baselines, self.windows = self._keeper.baselines, self._keeper.windows
+        self.needs = self._keeper.needs
         log, alpha = self._keeper.changes, config.decide.alpha
         self._evidence = Evidence(log, self.interval_s, alpha)
         self._applier = Applier(config)
@@ -334,6 +337,7 @@ class NodeLoop:
             self._collector.refit()
             if report is not None:
                 self.series.take(report)
+                self._take_needs(report)
             self._keeper.keep_series(self.series, self._cycles)
             self._cycles += 1
             self._records.store()
@@ -345,6 +349,16 @@ class NodeLoop:
             self.freshness.hear(self.heard_s)
         except Exception:
             LOG.exception("node %s: what follows a cycle failed", self.name)
+
+    def _take_needs(self, report: Report) -> None:
+        """What tenants need now is kept, for when they need less."""
+        if report.plan is None or self._decider.is_gap or not self.needs.is_due(self.heard_s):
+            return
+        seen = report.collected.seen
+        stated = self._asked.among(one.wire for one in seen.values()).objectives
+        found = needs_now(sure_snapshot(report.collected), stated, self._config.planner)
+        regimes = {cgroup: one.wire.phase for cgroup, one in seen.items()}
+        self.needs.take(self.heard_s, found, regimes)
 
     def _save(self) -> None:
         report, state = self.report, self._decider.state
@@ -360,4 +374,5 @@ class NodeLoop:
             self.connected = False
             self._save()
             self._keeper.keep_series(self.series)
+            self.needs.save()
         self._changes.tell(Topic.NODE, self.name)

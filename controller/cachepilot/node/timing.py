@@ -45,9 +45,16 @@ SERIES_LOST = Counter(
     "Points of time series that could not be stored for so long that the store lacks them.",
     ("node",),
 )
+NEEDS_LOST = Counter(
+    "cachepilot_control_needs_lost",
+    "Tenants whose past needs consolidation no longer knows, since too many came after them.",
+    ("node",),
+)
 
 
-OF_NODES = (CYCLES_FAILED, CYCLES_UNSTORED, DECISIONS_LOST, RECORDS_SKIPPED, SERIES_LOST)
+OF_NODES = (
+    CYCLES_FAILED, CYCLES_UNSTORED, DECISIONS_LOST, RECORDS_SKIPPED, SERIES_LOST, NEEDS_LOST,
+)  # fmt: skip
 
 
 def forget_node(name: str) -> None:

@@ -70,6 +70,8 @@ CREATE TABLE IF NOT EXISTS series (
   UNIQUE (node, cgroup, step_s, begun_s));
 CREATE INDEX IF NOT EXISTS series_of_step ON series (step_s, stored_s);
 CREATE INDEX IF NOT EXISTS series_stored ON series (stored_s);
+CREATE TABLE IF NOT EXISTS needs (
+  node TEXT NOT NULL, slot INTEGER NOT NULL, tenants TEXT NOT NULL, PRIMARY KEY (node, slot));
 CREATE TABLE IF NOT EXISTS slo_windows (
   node TEXT NOT NULL, cgroup TEXT NOT NULL, kind TEXT NOT NULL, minute INTEGER NOT NULL,
   windows INTEGER NOT NULL, met INTEGER NOT NULL,
@@ -94,7 +96,7 @@ CREATE TABLE IF NOT EXISTS rollouts (id INTEGER PRIMARY KEY, document TEXT NOT N
 OF_NODES = (
     "heard", "guard_tenants", "decisions", "records", "slo_windows", "slo_totals",
     "decision_totals", "changes", "baselines", "slo_hours", "slo_targets",
-    "series",
+    "series", "needs",
 )  # fmt: skip
 """Tables whose rows are of one `node`, beside `nodes` itself."""
 

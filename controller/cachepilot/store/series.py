@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time series in the store: chunks of points, each step kept for its own time."""
+"""Time series in the store: chunks of points, each step kept for its own time; and past needs."""
 
 import logging
 import time
 from collections.abc import Iterable
 from dataclasses import astuple
 
+from cachepilot.domain.past.need import SLOTS, slot_of
 from cachepilot.domain.past.series import KEPT_S, SeriesChunk
 from cachepilot.store.database import Database
 from cachepilot.store.pruning import PAUSE_S, ROWS
@@ -59,3 +60,24 @@ class SeriesStore(Database):
         )
         with self._transaction() as db:
             return db.execute(query, (*values, most)).rowcount
+
+
+class NeedsStore(Database):
+    """What the tenants of nodes needed, a row per quarter of an hour; see `domain.past.need`."""
+
+    def save_needs(self, node: str, slot: int, tenants: str) -> None:
+        """Adds what is known of a slot, as JSON, or replaces it."""
+        with self._transaction() as db:
+            db.execute("INSERT OR REPLACE INTO needs VALUES (?, ?, ?)", (node, slot, tenants))
+
+    def needs(self, node: str, after: int) -> list[tuple[int, str]]:
+        """What is stored of slots after one, by slot."""
+        query = "SELECT slot, tenants FROM needs WHERE node = ? AND slot > ? ORDER BY slot"
+        return self._rows(query, node, after)
+
+    def _prune_needs(self) -> None:
+        """Drops slots that are older than a day, node by node: cycles wait for one of them."""
+        oldest = slot_of(self._clock()) - SLOTS
+        for (node,) in self._rows("SELECT DISTINCT node FROM needs WHERE slot <= ?", oldest):
+            with self._transaction() as db:
+                db.execute("DELETE FROM needs WHERE node = ? AND slot <= ?", (node, oldest))

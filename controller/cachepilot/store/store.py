@@ -19,14 +19,15 @@ from cachepilot.store.changes import ChangeHistory, Written
 from cachepilot.store.failures import StoreError, StoreFailedError
 from cachepilot.store.history import History
 from cachepilot.store.journal import Journal
-from cachepilot.store.series import SeriesStore
+from cachepilot.store.series import NeedsStore, SeriesStore
 from cachepilot.store.stated import Rollouts, Stated, StatedBefore
 from cachepilot.store.totals import Totals
 
 
 class Store(
-    Stated, StatedBefore, Journal, History, ChangeHistory, Baselines, SeriesStore, Totals, Rollouts
-):
+    Stated, StatedBefore, Journal, History, ChangeHistory, Baselines, SeriesStore, NeedsStore,
+    Totals, Rollouts,
+):  # fmt: skip
     """One SQLite file; safe to call from any thread."""
 
     def __init__(
@@ -48,6 +49,7 @@ class Store(
         self._prune_changes(self._clock() - self._keep_s)
         self._prune_windows()
         self._prune_series()
+        self._prune_needs()
 
     def save(
         self,

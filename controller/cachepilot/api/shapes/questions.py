@@ -141,6 +141,10 @@ class LeastMemory(Shape):
     """How many more tenants like this one fit on its node, by memory and by device."""
     note: str = ""
     """What is said of the row, in words that follow from its numbers."""
+    peak_bytes: int = 0
+    """The most that it needed in the last day; nodes are filled so far only that it has room."""
+    peak_s: float | None = None
+    """Since when, in seconds since 1970; null where it needs most now."""
 
 
 class Move(Shape):
@@ -161,6 +165,10 @@ class Move(Shape):
     """Seconds until they are read, on the target's device."""
     why: str = ""
     """Why it goes there, for a person."""
+    peak_bytes: int = 0
+    """The most that it needed in the last day, as it would be there; room is left for it."""
+    peak_s: float | None = None
+    """Since when, in seconds since 1970; null where it needs most now."""
 
 
 class Drain(Shape):

@@ -18,6 +18,7 @@ from cachepilot.cli.fleet import rollout
 from cachepilot.cli.terminal import formats, tables
 from cachepilot.cli.terminal.options import JsonOption
 from cachepilot.errors import InputError
+from cachepilot.readable import clock
 from cachepilot.sizes import PAGE_BYTES, human_bytes
 
 
@@ -82,6 +83,8 @@ def _costs(move: Move) -> str:
     cold = human_bytes(move.cold_pages * PAGE_BYTES)
     ops = f", then {move.predicted_ops:,.0f} operations/s" if move.predicted_ops else ""
     needs = f"needs {human_bytes(move.limit_bytes)} under {move.policy}"
+    if move.peak_s is not None:
+        needs += f" now and {human_bytes(move.peak_bytes)} at {clock(move.peak_s)}"
     return f"{needs}, reads {cold} again in {move.cold_s:.3g} s{ops}"
 
 

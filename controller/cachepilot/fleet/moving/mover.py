@@ -37,8 +37,10 @@ MOST = {
     "cold_pages": BYTES_MAX,
     "cold_s": 86_400.0,
     "predicted_ops": BYTES_MAX,
+    "peak_bytes": BYTES_MAX,
+    "peak_s": 1e11,
 }
-"""Of the numbers of a move."""
+"""Of the numbers of a move, those that are told."""
 NO_PROVIDER = (
     "consolidation: nobody moves tenants (allowed: with [consolidation] folder in the controller's"
     " configuration)"
@@ -49,7 +51,7 @@ def _require_in_range(move: Move) -> None:
     """Raises InputError for numbers that no plan has."""
     for key, most in MOST.items():
         value = getattr(move, key)
-        if not 0 <= value <= most:
+        if value is not None and not 0 <= value <= most:
             where = f"consolidation: {move.cgroup}: {key}"
             raise InputError(f"{where}: {value} (allowed: 0 to {most:g})")
 

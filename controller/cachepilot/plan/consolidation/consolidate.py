@@ -21,6 +21,7 @@ from cachepilot.plan.consolidation.least.needs import (
     Needs,
     Targets,
 )
+from cachepilot.plan.consolidation.least.past import NOW, Past, PastByTenant, slots_of
 from cachepilot.plan.consolidation.least.place import Place
 from cachepilot.plan.consolidation.least.wait_table import WaitTable
 from cachepilot.plan.consolidation.moves import drains
@@ -28,6 +29,7 @@ from cachepilot.plan.consolidation.packing.options import Options
 from cachepilot.plan.consolidation.packing.pack import Packed, pack
 from cachepilot.plan.problem.asked import Asked
 from cachepilot.plan.problem.config import Config
+from cachepilot.readable import clock
 from cachepilot.sizes import human_bytes
 
 KEPT = f"{100 * (1 - TOLERANCE):g}%"
@@ -46,6 +48,11 @@ def _is_known(tenant: Tenant, objective: Objective, follows: bool, kept: bool) -
     """Whether it is known what a tenant needs; without curves to follow only that it has enough."""
     has_p99 = objective.latency_p99_us is None or tenant.indicators.latency_p99_us is not None
     return has_p99 and (follows or kept)
+
+
+def peak_note(peak_bytes: int, peak_s: float | None) -> str:
+    """What a row says of the time when the tenant needed most; empty where that is now."""
+    return "" if peak_s is None else f"; {human_bytes(peak_bytes)} at {clock(peak_s)}"
 
 
 def row_note(limit_bytes: int, least_bytes: int, has_slo: bool, kept: bool, known: bool) -> str:
@@ -70,6 +77,7 @@ def row_note(limit_bytes: int, least_bytes: int, has_slo: bool, kept: bool, know
 def _rows(place: Place) -> list[LeastMemory]:
     """One row per tenant of a node; a node that is short of memory has no room for more."""
     point, asked = place.table.least, place.targets.asked
+    more_fit = place.table.more_like(place.past).tolist()
     rows = []
     for i, tenant in enumerate(asked.tenants):
         follows, kept = bool(place.targets.follows[i]), bool(point.kept[i])
@@ -77,6 +85,8 @@ def _rows(place: Place) -> list[LeastMemory]:
         policy = asked.curves[i].policies[int(point.policy[i])] if follows else tenant.policy
         known = _is_known(tenant, objective, follows, kept)
         least = int(point.size_bytes[i])
+        more, peak_s = place.past.peak(i)
+        note = row_note(tenant.limit_bytes, least, objective.has_slo, known and kept, known)
         rows.append(
             LeastMemory(
                 node=place.name,
@@ -88,8 +98,10 @@ def _rows(place: Place) -> list[LeastMemory]:
                 has_slo=objective.has_slo,
                 known=known,
                 kept=kept,
-                more_of_this_kind=place.table.more_like(i),
-                note=row_note(tenant.limit_bytes, least, objective.has_slo, known and kept, known),
+                more_of_this_kind=more_fit[i],
+                note=note + peak_note(least + more, peak_s),
+                peak_bytes=least + more,
+                peak_s=peak_s,
             )
         )
     return rows
@@ -114,10 +126,32 @@ def _doubts(places: Sequence[Place]) -> Iterator[str]:
         over = int(place.table.needed_bytes[0]) - place.table.budget_bytes
         if over > 0:
             yield f"{place.name}: even the least is {human_bytes(over)} more than its budget"
+        yield from _short_before(place, max(over, 0))
     if inexact:
         yield f"curves without error bars are taken as exact, on {', '.join(inexact)}"
     if unproven:
         yield f"models whose error is not known are taken as exact, on {', '.join(unproven)}"
+
+
+def _short_before(place: Place, over: int) -> Iterator[str]:
+    """When the tenants of a node needed more memory together than it has, beyond `over` of now."""
+    more = place.past.more_bytes.sum(axis=0)
+    at = int(more.argmax())
+    beyond = int(place.table.needed_bytes[0] + more[at]) - place.table.budget_bytes
+    if at != NOW and beyond > over:
+        since = clock(place.past.begin_s(at))
+        yield f"{place.name}: at {since} its tenants needed {human_bytes(beyond)} more than it has"
+
+
+def _horizon(places: Sequence[Place]) -> Iterator[str]:
+    """Over how many hours past needs are known."""
+    hours = places[0].past.hours if places else 0.0
+    if hours:
+        yield (
+            f"room is left for what tenants needed together at any time of the last {hours:.3g} h"
+        )
+    elif places:
+        yield "only what tenants need now counts: what they needed before is not known"
 
 
 def _best(packed: Packed | None) -> Iterator[str]:
@@ -139,10 +173,12 @@ def places_of(
     config: Config,
     pins: Sequence[Pin] = (),
     refuted: Mapping[str, int] = MappingProxyType({}),
+    before: PastByTenant = MappingProxyType({}),
 ) -> list[Place]:
     """The nodes by name, with what their tenants need; InputError for two snapshots of a node.
 
-    Those in `refuted` need more than they would by their curves; see `Needs.of`.
+    Those in `refuted` need more than they would by their curves; see `Needs.of`. `before` is
+    what tenants needed in the past.
     """
     names = [snapshot.node.name for snapshot in snapshots]
     for name in names:
@@ -155,7 +191,12 @@ def places_of(
         targets = Targets.of(one, Asked.of(one, stated), config)
         needs.append(Needs.of(targets, one, config, refuted))
     tables = WaitTable.of_all(needs, ordered)
-    return [Place(*parts) for parts in zip(ordered, needs, tables, strict=True)]
+    slots = slots_of(before.values())
+    past = [
+        Past.of(of_node, seen.node.name, before, slots)
+        for of_node, seen in zip(needs, ordered, strict=True)
+    ]
+    return [Place(*parts) for parts in zip(ordered, needs, tables, past, strict=True)]
 
 
 def consolidate(
@@ -165,17 +206,18 @@ def consolidate(
     pins: Sequence[Pin] = (),
     options: Options | None = None,
     refuted: Mapping[str, int] = MappingProxyType({}),
+    before: PastByTenant = MappingProxyType({}),
 ) -> Consolidation:
     """What the fleet needs at least, a snapshot per node; pure, and conservative where it can be.
 
     Each of `pins` counts on its node, or on all when it names none. Raises InputError when two
     snapshots are of one node.
     """
-    places = places_of(snapshots, objectives, config, pins, refuted)
+    places = places_of(snapshots, objectives, config, pins, refuted, before)
     packed = pack(places, options or Options())
     return Consolidation(
         nodes=len(places),
         tenants=[row for place in places for row in _rows(place)],
         drains=drains(packed, config) if packed else [],
-        notes=[*ASSUMED, *_best(packed), *_doubts(places)],
+        notes=[*ASSUMED, *_horizon(places), *_best(packed), *_doubts(places)],
     )

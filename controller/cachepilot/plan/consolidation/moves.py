@@ -20,9 +20,11 @@ from cachepilot.domain.snapshot import FloatArray, Tenant
 from cachepilot.model.throughput import Throughput, throughput_model
 from cachepilot.plan.consolidation.cold_start import ColdStart, cold_start
 from cachepilot.plan.consolidation.least.needs import Targets
+from cachepilot.plan.consolidation.least.past import NOW
 from cachepilot.plan.consolidation.least.place import Place
 from cachepilot.plan.consolidation.packing.pack import Packed
 from cachepilot.plan.problem.config import Config
+from cachepilot.readable import clock
 
 
 @dataclass(frozen=True)
@@ -90,13 +92,27 @@ class _Arrival:
         return cold_start(self._model, self._miss, row, *self._curves[row])
 
 
+def _free(node: int, at: int, then: int, packed: Packed) -> tuple[float, float]:
+    """The shares of memory and of reads that stay free on a node, at a read time, now or then."""
+    loads = packed.packing.loads
+    size = loads.size_bytes[node, at] + loads.more_bytes[node, then]
+    iops = loads.device_iops[node, at] + loads.more_iops[node, then]
+    reads = max(1 - iops / loads.capacity_iops[node], 0.0)
+    return 1 - size / loads.budget_bytes[node], reads
+
+
 def _why(node: int, at: int, packed: Packed) -> str:
     """Why tenants go to a node: what stays free there once all have come, at a read time."""
-    loads, name = packed.packing.loads, packed.needs.places[node].name
-    memory = 1 - loads.size_bytes[node, at] / loads.budget_bytes[node]
-    reads = 1 - loads.device_iops[node, at] / loads.capacity_iops[node]
-    free = f"{100 * memory:.0f}% of its memory and {100 * max(reads, 0.0):.0f}% of its reads/s"
-    return f"{name} has room: {free} stay free with all that come"
+    name, past = packed.needs.places[node].name, packed.needs.past
+    memory, reads = _free(node, at, NOW, packed)
+    free = f"{100 * memory:.0f}% of its memory and {100 * reads:.0f}% of its reads/s"
+    told = f"{name} has room: {free} stay free with all that come"
+    then = int(packed.packing.loads.more_bytes[node].argmax())
+    if then == NOW:
+        return told
+    memory, reads = _free(node, at, then, packed)
+    since = clock(past.begin_s(then))
+    return f"{told}, {100 * memory:.0f}% and {100 * reads:.0f}% by what they needed at {since}"
 
 
 def _to(node: int, guests: Sequence[int], packed: Packed, config: Config) -> list[Move]:
@@ -116,6 +132,7 @@ def _to(node: int, guests: Sequence[int], packed: Packed, config: Config) -> lis
     found = []
     for row, guest in enumerate(come, start=len(own)):
         cold = arrival.cold_start(row)
+        more_bytes, since_s = needs.past.peak(guests[row - len(own)])
         found.append(
             Move(
                 cgroup=guest.tenant.cgroup,
@@ -127,6 +144,8 @@ def _to(node: int, guests: Sequence[int], packed: Packed, config: Config) -> lis
                 cold_pages=cold.pages,
                 cold_s=cold.seconds,
                 why=why,
+                peak_bytes=guest.limit_bytes + more_bytes,
+                peak_s=since_s,
             )
         )
     return found

@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node, its tenants, and what they need there."""
+"""A node, its tenants, and what they need there, now and in the last day."""
 
 from dataclasses import dataclass
 
 from cachepilot.domain.snapshot import Snapshot
 from cachepilot.plan.consolidation.least.needs import Needs, Targets
+from cachepilot.plan.consolidation.least.past import Past
 from cachepilot.plan.consolidation.least.wait_table import WaitTable
 
 
 @dataclass(frozen=True)
 class Place:
-    """A node, the SLOs of its tenants, and what they need there."""
+    """A node, the SLOs of its tenants, what they need there, and what they needed before."""
 
     snapshot: Snapshot
     needs: Needs
     table: WaitTable
+    past: Past
 
     @property
     def name(self) -> str:

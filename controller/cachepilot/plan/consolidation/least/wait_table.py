@@ -13,6 +13,7 @@ import numpy as np
 
 from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray, Snapshot
 from cachepilot.plan.consolidation.least.needs import Needs, Point
+from cachepilot.plan.consolidation.least.past import Past
 from cachepilot.plan.consolidation.least.sharing_reads import SLACK, at_present_wait
 
 WAITS = 12
@@ -145,17 +146,22 @@ class WaitTable:
         """What is needed at the least wait: the least memory of every tenant."""
         return self.points[0]
 
-    def more_like(self, row: int) -> int:
-        """How many more tenants like that of a row fit: by memory, and by the device."""
-        most = 0
+    def more_like(self, past: Past) -> IntArray:
+        """How many more tenants like each fit, (N,), by memory and by the device.
+
+        They need more when it needed more, all at once.
+        """
+        most = np.zeros(past.more_bytes.shape[0], dtype=np.int64)
+        more_bytes, more_iops = past.more_bytes.sum(axis=0), past.more_iops.sum(axis=0)
         for at in np.flatnonzero(self.fine):
             point = self.points[at]
-            free = self.budget_bytes - int(self.needed_bytes[at])
-            reads = float(point.device_iops[row])
-            spare = self.capacity_iops * (1 + SLACK) - float(self.device_iops[at])
-            if not point.kept[row] or free < 0 or spare < 0:
+            free = self.budget_bytes - self.needed_bytes[at] - more_bytes
+            spare = self.capacity_iops * (1 + SLACK) - self.device_iops[at] - more_iops
+            if free.min() < 0 or spare.min() < 0:
                 continue
-            by_memory = free // int(point.size_bytes[row])
-            fit = by_memory if reads <= 0 else min(by_memory, int(spare / reads))
-            most = max(most, fit)
+            size = np.maximum(point.size_bytes[:, None] + past.more_bytes, 1)
+            reads = point.device_iops[:, None] + past.more_iops
+            by_device = np.divide(spare, reads, out=np.full(reads.shape, np.inf), where=reads > 0)
+            fit = np.minimum(free // size, np.floor(by_device)).min(axis=1)
+            most = np.maximum(most, np.where(point.kept, fit, 0).astype(np.int64))
         return most

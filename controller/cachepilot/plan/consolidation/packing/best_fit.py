@@ -3,11 +3,12 @@
 
 Nodes are drained smallest first, of those as small that with the least load. Tenants are packed by
 best fit decreasing (Johnson, 1974, for one dimension): the greatest first, by the largest of its
-shares of memory, device and CPUs, each to the node that it leaves with least to spare. Of the nodes
-that take tenants in only `OPEN_MAX` are looked at for each tenant, and where it fits on none of
-them, others (bounded-space best fit; Csirik and Johnson, 2001). A node is drained whole or not at
-all. In small fleets all tenants of nodes that are drained are packed again with each further node;
-in large ones they stay where they were packed, those nodes first that would be drained last.
+shares of memory, device and CPUs, each to the node that it leaves with least to spare, now or at
+any time of the past. Of the nodes that take tenants in only `OPEN_MAX` are looked at for each
+tenant, and where it fits on none of them, others (bounded-space best fit; Csirik and Johnson,
+2001). A node is drained whole or not at all. In small fleets all tenants of nodes that are drained
+are packed again with each further node; in large ones they stay where they were packed, those nodes
+first that would be drained last.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ import numpy as np
 
 from cachepilot.domain.snapshot import FloatArray, IntArray
 from cachepilot.plan.consolidation.packing.fleet_needs import FleetNeeds
-from cachepilot.plan.consolidation.packing.loads import Loads
+from cachepilot.plan.consolidation.packing.loads import Load, Loads
 from cachepilot.plan.consolidation.packing.packing import Packing
 from cachepilot.plan.consolidation.packing.rules import Rules
 
@@ -39,13 +40,14 @@ class BestFit:
         self._share = self._shares()
 
     def _shares(self) -> FloatArray:
-        """The largest share of what its node has that each tenant needs, (I,)."""
+        """The largest share of what its node has that each tenant needs, or needed, (I,)."""
         needs, loads, homes = self._needs, self._loads, self._needs.homes
         if not homes.size:
             return np.zeros(0)
         first = loads.runs.argmax(axis=1)[homes], np.arange(homes.size)
-        memory = needs.size_bytes[first] / loads.budget_bytes[homes]
-        reads = needs.device_iops[first] / loads.capacity_iops[homes]
+        size = needs.size_bytes[first] + needs.past.more_bytes.max(axis=1)
+        iops = needs.device_iops[first] + needs.past.more_iops.max(axis=1)
+        memory, reads = size / loads.budget_bytes[homes], iops / loads.capacity_iops[homes]
         cpus = self._rules.cpus / loads.cpus[homes]
         found: FloatArray = np.maximum(np.maximum(memory, reads), cpus)
         return found
@@ -54,19 +56,17 @@ class BestFit:
         """The node that a tenant leaves with least to spare; None where it fits on none."""
         if not nodes.size:
             return None
-        needs = self._needs
-        spare, _ = loads.spare(
-            nodes, needs.size_bytes[:, tenant], self._iops[:, tenant], self._rules.cpus[tenant]
-        )
+        spare, _ = loads.spare(nodes, self._load(tenant))
         fits = np.where(spare >= 0, spare, np.inf)
         at = int(fits.argmin())
         return int(nodes[at]) if np.isfinite(fits[at]) else None
 
-    def _add(self, loads: Loads, tenant: int, node: int) -> None:
-        needs = self._needs
-        loads.add(
-            node, needs.size_bytes[:, tenant], self._iops[:, tenant], self._rules.cpus[tenant]
-        )
+    def _load(self, tenant: int) -> Load:
+        past = self._needs.past
+        return Load(
+            self._needs.size_bytes[:, tenant], self._iops[:, tenant], self._rules.cpus[tenant],
+            past.more_bytes[tenant], past.more_iops[tenant],
+        )  # fmt: skip
 
     def place(
         self,
@@ -95,7 +95,7 @@ class BestFit:
                     break
             if best is None:
                 return False
-            self._add(loads, tenant, best)
+            loads.add(best, self._load(tenant))
             to[tenant] = best
             by_node.setdefault(best, []).append(tenant)
         return True
@@ -121,7 +121,7 @@ class BestFit:
         """The packing in which tenants go where they are said to."""
         loads = self._loads.copy()
         for tenant, node in to.items():
-            self._add(loads, tenant, node)
+            loads.add(node, self._load(tenant))
         return Packing(tuple(drained), dict(to), loads)
 
     def holds(self, packing: Packing) -> bool:

@@ -3,9 +3,10 @@
 
 Variables are 0 or 1: node n is drained; it runs at read time g; tenant i is on node n at g. Each
 tenant is on one node, at the read time at which that runs; memory, reads and CPUs of a node that
-runs at g are within what it has. Most nodes are drained, and among packings with as many the one
-that moves least memory. The loss of a node is not in the program: what it finds is checked for
-that.
+runs at g are within what it has. So they are at any time of the past: beyond the present
+needs a node keeps free the most by which its tenants needed more at once, a variable for memory and
+one for reads. Most nodes are drained, and among packings with as many the one that moves least
+memory. The loss of a node is not in the program: what it finds is checked for that.
 """
 
 from dataclasses import dataclass
@@ -63,12 +64,20 @@ class _Program:
         self._nodes, self._times = len(needs.places), needs.read_us.size
         self._homes = needs.homes.tolist()
         self._takes_in = loads.spare_now(np.arange(self._nodes))[0] >= 0
+        self._then = needs.past.worst()
         self._on: dict[tuple[int, int, int], int] = {}
+        self._at: dict[tuple[int, int], int] = {}
         self._count = self._nodes * (1 + self._times)
         for tenant, node, at in product(range(needs.count), range(self._nodes), range(self._times)):
             if self._may_be(tenant, node, at):
                 self._on[tenant, node, at] = self._count
                 self._count += 1
+        self._whole = self._count
+        if self._then.size:
+            for tenant, node in sorted({(tenant, node) for tenant, node, _ in self._on}):
+                self._at[tenant, node] = self._count
+                self._count += 1
+            self._count += 2 * self._nodes
 
     def _may_be(self, tenant: int, node: int, at: int) -> bool:
         if not self._takes_in[node]:
@@ -128,8 +137,35 @@ class _Program:
                         rows.add([*terms, (self._runs(node, at), -1.0)], -np.inf, 0.0)
                 for _, column in seats:
                     rows.add([(column, 1.0), (self._runs(node, at), -1.0)], -np.inf, 0.0)
+        if self._then.size:
+            self._keep_free(rows)
         self._keep_apart(rows)
         return rows.constraint(self._count)
+
+    def _keep_free(self, rows: _Rows) -> None:
+        """What the tenants of a node need, and the most by which they needed more, is there."""
+        needs, loads, past = self._needs, self._loads, self._needs.past
+        seats: dict[tuple[int, int], list[tuple[int, int]]] = {one: [] for one in self._at}
+        for (tenant, node, at), column in self._on.items():
+            seats[tenant, node].append((at, column))
+        for seat, column in self._at.items():
+            rows.add([(column, 1.0), *((one, -1.0) for _, one in seats[seat])], 0.0, 0.0)
+        for node in np.flatnonzero(self._takes_in).tolist():
+            own = [(tenant, column) for (tenant, on), column in self._at.items() if on == node]
+            kept = self._count - 2 * (self._nodes - node)
+            for free, uses, more, has in (
+                (kept, needs.size_bytes, past.more_bytes, float(loads.budget_bytes[node])),
+                (kept + 1, needs.device_iops, past.more_iops, float(loads.capacity_iops[node])),
+            ):
+                present = [
+                    (column, float(uses[at, tenant]) / has)
+                    for tenant, _ in own
+                    for at, column in seats[tenant, node]
+                ]
+                rows.add([*present, (free, 1.0), (node, 1.0)], -np.inf, 1.0)
+                for then in self._then.tolist():
+                    needed = [(column, float(more[tenant, then]) / has) for tenant, column in own]
+                    rows.add([*needed, (free, -1.0)], -np.inf, 0.0)
 
     def _keep_apart(self, rows: _Rows) -> None:
         """Tenants that must not be together are not on one node, unless both are there now."""
@@ -151,7 +187,7 @@ class _Program:
         """The best packing that was found in time; None where none was."""
         found = milp(
             self._costs(),
-            integrality=np.ones(self._count),
+            integrality=np.arange(self._count) < self._whole,
             bounds=Bounds(0, 1),
             constraints=self._constraint(),
             options={"time_limit": TIME_LIMIT_S},

@@ -15,6 +15,7 @@ import numpy as np
 
 from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray
 from cachepilot.plan.consolidation.least.needs import Needs
+from cachepilot.plan.consolidation.least.past import Past
 from cachepilot.plan.consolidation.least.place import Place
 
 POINTS = 12
@@ -41,7 +42,7 @@ class FleetNeeds:
 
     `start`, (N + 1,), is where the tenants of each node begin. Those with an SLO are under the
     policies that they have, see `Needs.in_force`. `kept` is whether what they must keep is kept,
-    and `must`, (I,), whether it is where they are now.
+    and `must`, (I,), whether it is where they are now. `past` is by how much they needed more.
     """
 
     places: tuple[Place, ...]
@@ -52,6 +53,7 @@ class FleetNeeds:
     policy: IntArray
     kept: BoolArray
     must: BoolArray
+    past: Past
 
     @classmethod
     def of(cls, places: Sequence[Place]) -> "FleetNeeds":
@@ -62,15 +64,19 @@ class FleetNeeds:
         needs = Needs.joined([one.needs for one in places]).in_force()
         points = [needs.at(float(time)) for time in times]
         kept = np.array([one.kept for one in points])
+        size = np.array([one.size_bytes for one in points])
+        iops = np.array([one.device_iops for one in points])
+        past = Past.joined([one.past for one in places])
         return cls(
             places=tuple(places),
             start=start,
             read_us=times,
-            size_bytes=np.array([one.size_bytes for one in points]),
-            device_iops=np.array([one.device_iops for one in points]),
+            size_bytes=size,
+            device_iops=iops,
             policy=np.array([one.policy for one in points]),
             kept=kept,
             must=np.concatenate([one.table.least.kept for one in places]) & kept.any(axis=0),
+            past=past.no_less_than(size.min(axis=0), iops.min(axis=0)),
         )
 
     @property

@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every node of a fleet carries, and which of them have room for one tenant more."""
+"""What every node of a fleet carries, and which of them have room for one tenant more.
 
-from dataclasses import dataclass
+A node has room if it has what its tenants need now and what they needed together at any time of
+the past: the sum of the present needs, and the most by which they needed more at once.
+"""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,11 +15,22 @@ from cachepilot.plan.consolidation.least.sharing_reads import SLACK
 from cachepilot.plan.consolidation.packing.fleet_needs import FleetNeeds
 
 
+class Load(NamedTuple):
+    """What one tenant needs at each read time, (G,), and by how much more in the past, (T,)."""
+
+    size_bytes: IntArray
+    device_iops: FloatArray
+    cpus: float
+    more_bytes: IntArray
+    more_iops: FloatArray
+
+
 @dataclass
 class Loads:
     """N nodes with what they have; memory and reads of their tenants at each read time, (N, G).
 
     `runs` is at which read times a node can run at all. CPUs, (N,), are inf where not known.
+    `more_*`, (N, T), is by how much its tenants needed more in the past, see `Past`.
     """
 
     budget_bytes: IntArray
@@ -24,6 +40,8 @@ class Loads:
     size_bytes: IntArray
     device_iops: FloatArray
     used_cpus: FloatArray
+    more_bytes: IntArray
+    more_iops: FloatArray
 
     @classmethod
     def of(cls, needs: FleetNeeds, cpus: FloatArray, used_cpus: FloatArray) -> "Loads":
@@ -31,7 +49,7 @@ class Loads:
 
         Of a tenant whose SLO cannot be met where it is nobody asks that it be met.
         """
-        places = needs.places
+        places, past = needs.places, needs.past
         own = [slice(*needs.start[node : node + 2]) for node in range(len(places))]
         devices = [one.snapshot.device for one in places]
         idle = np.array([one.miss_cost_us for one in devices])
@@ -44,43 +62,55 @@ class Loads:
             size_bytes=np.array([needs.size_bytes[:, rows].sum(axis=1) for rows in own]),
             device_iops=np.array([reads[:, rows].sum(axis=1) for rows in own]),
             used_cpus=np.array([float(used_cpus[rows].sum()) for rows in own]),
+            more_bytes=np.array([past.more_bytes[rows].sum(axis=0) for rows in own]),
+            more_iops=np.array([past.more_iops[rows].sum(axis=0) for rows in own]),
         )
 
     def copy(self) -> "Loads":
         """The same, to be changed."""
-        return Loads(
-            self.budget_bytes, self.capacity_iops, self.cpus, self.runs,
-            self.size_bytes.copy(), self.device_iops.copy(), self.used_cpus.copy(),
-        )  # fmt: skip
+        return replace(
+            self,
+            size_bytes=self.size_bytes.copy(),
+            device_iops=self.device_iops.copy(),
+            used_cpus=self.used_cpus.copy(),
+            more_bytes=self.more_bytes.copy(),
+            more_iops=self.more_iops.copy(),
+        )
 
-    def spare(
-        self, nodes: IntArray, more_bytes: IntArray, more_iops: FloatArray, more_cpus: float
-    ) -> tuple[FloatArray, IntArray]:
-        """Of K nodes with one tenant more, which needs `more_*` at each read time, (G,).
+    def _none(self) -> Load:
+        """A tenant that needs nothing."""
+        times, past = np.zeros(self.size_bytes.shape[1]), np.zeros(self.more_bytes.shape[1])
+        return Load(times.astype(np.int64), times, 0.0, past.astype(np.int64), past)
 
-        The least share of memory, device and CPUs that is left, (K,), negative where there is no
-        room, and the index of the read time at which most is.
+    def spare(self, nodes: IntArray, load: Load) -> tuple[FloatArray, IntArray]:
+        """Of K nodes with one tenant more.
+
+        The least share of memory, device and CPUs that is left at any time, (K,), negative where
+        there is no room, and the index of the read time at which most is.
         """
         budget, capacity = self.budget_bytes[nodes, None], self.capacity_iops[nodes, None]
-        memory = 1 - (self.size_bytes[nodes] + more_bytes) / budget
-        reads = 1 - (self.device_iops[nodes] + more_iops) / capacity
+        more_bytes = (self.more_bytes[nodes] + load.more_bytes).max(axis=1, keepdims=True)
+        more_iops = (self.more_iops[nodes] + load.more_iops).max(axis=1, keepdims=True)
+        memory = 1 - (self.size_bytes[nodes] + load.size_bytes + more_bytes) / budget
+        reads = 1 - (self.device_iops[nodes] + load.device_iops + more_iops) / capacity
         left = np.where(self.runs[nodes], np.minimum(memory, reads), -1.0)
         at = left.argmax(axis=1)
         most = left[np.arange(nodes.size), at]
-        cpus = 1 - (self.used_cpus[nodes] + more_cpus) / self.cpus[nodes]
+        cpus = 1 - (self.used_cpus[nodes] + load.cpus) / self.cpus[nodes]
         return np.minimum(most, cpus), at
 
     def spare_now(self, nodes: IntArray) -> tuple[FloatArray, IntArray]:
         """`spare` of nodes as they are."""
-        nothing = np.zeros(self.size_bytes.shape[1])
-        return self.spare(nodes, nothing.astype(np.int64), nothing, 0.0)
+        return self.spare(nodes, self._none())
 
     def roomiest(self, node: int) -> int:
         """The read time at which a node has most to spare, by index."""
         return int(self.spare_now(np.array([node]))[1][0])
 
-    def add(self, node: int, more_bytes: IntArray, more_iops: FloatArray, more_cpus: float) -> None:
+    def add(self, node: int, load: Load) -> None:
         """A tenant comes to a node."""
-        self.size_bytes[node] += more_bytes
-        self.device_iops[node] += more_iops
-        self.used_cpus[node] += more_cpus
+        self.size_bytes[node] += load.size_bytes
+        self.device_iops[node] += load.device_iops
+        self.used_cpus[node] += load.cpus
+        self.more_bytes[node] += load.more_bytes
+        self.more_iops[node] += load.more_iops

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from cachepilot.errors import InputError
 
 SPARE_NODES_MAX = 1
+HEADROOM_HOURS_MAX = 24
 
 
 @dataclass(frozen=True)
@@ -18,10 +19,12 @@ class Options:
     `spare_nodes`: so many nodes may fail after it, and their tenants still fit on the others.
     `labels`: labels of the nodes whose names match a glob, which affinities may name.
     `cpus`: CPUs of the nodes whose names match a glob, the first that does; else no bound.
+    `headroom_hours`: for so long a node keeps room for what its tenants needed.
     `drainable`: no others are drained; None for all. `closed`: nodes that take nobody in.
     """
 
     spare_nodes: int = 0
+    headroom_hours: float = HEADROOM_HOURS_MAX
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     cpus: Mapping[str, float] = field(default_factory=dict)
@@ -34,6 +37,9 @@ class Options:
         if not 0 <= self.spare_nodes <= SPARE_NODES_MAX:
             allowed = f"allowed: 0 to {SPARE_NODES_MAX}"
             raise InputError(f"spare_nodes: {self.spare_nodes} is out of range ({allowed})")
+        if not 0 <= self.headroom_hours <= HEADROOM_HOURS_MAX:
+            told = f"headroom_hours: {self.headroom_hours} is out of range"
+            raise InputError(f"{told} (allowed: 0 to {HEADROOM_HOURS_MAX})")
 
     def may_drain(self, node: str) -> bool:
         """Whether a node may be drained."""

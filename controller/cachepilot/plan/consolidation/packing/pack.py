@@ -75,9 +75,11 @@ def pack(places: Sequence[Place], options: Options) -> Packed | None:
 def most_by_memory(loads: Loads) -> int:
     """A bound of how many nodes can be drained: the largest of the others have all that is needed.
 
-    What a node needs beyond what it has is needed nowhere as long as it stays.
+    That is so at any time of the past, too. What a node needs beyond what it has is needed nowhere
+    as long as it stays.
     """
-    needed = np.minimum(loads.size_bytes.min(axis=1), loads.budget_bytes).sum()
+    needs = loads.size_bytes.min(axis=1)[:, None] + loads.more_bytes
+    needed = np.minimum(needs, loads.budget_bytes[:, None]).sum(axis=0).max()
     smallest_first = np.sort(loads.budget_bytes)
     left = smallest_first.sum() - np.cumsum(smallest_first)
     return int((left[:-1] >= needed).sum())

@@ -229,6 +229,10 @@ export interface Move {
   cold_pages: number;
   cold_s: number;
   why: string;
+  /** The most that it needed in the last day, as it would be there. */
+  peak_bytes: number;
+  /** Since when; null where it needs most now. */
+  peak_s: number | null;
 }
 
 export interface Drain {
@@ -253,6 +257,9 @@ export interface Consolidation {
     more_of_this_kind: number;
     /** What is said of the row. */
     note: string;
+    /** The most that it needed in the last day. */
+    peak_bytes: number;
+    peak_s: number | null;
   }[];
   drains: Drain[];
   notes: string[];

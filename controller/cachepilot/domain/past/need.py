@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tenants needed, by the quarter of an hour, so that it can be added up over tenants.
+
+A day is the shortest time that holds every part of the daily cycle that most workloads have: office
+hours, nightly batches, backups. A quarter of an hour is long beside the minutes that curves take to
+follow a new regime, and short beside the hours that regimes of such a cycle last.
+"""
+
+from dataclasses import dataclass
+
+from cachepilot.domain.snapshot import FloatArray, IntArray
+from cachepilot.domain.units import DAY_S
+
+SLOT_S = 900.0
+SLOTS = int(DAY_S // SLOT_S) + 1
+"""The present slot, and a whole day before it."""
+
+
+def slot_of(time_s: float) -> int:
+    """The number of the quarter of an hour of a time, seconds since 1970."""
+    return int(time_s // SLOT_S)
+
+
+@dataclass(frozen=True, eq=False)
+class PastNeeds:
+    """What one tenant needed, arrays of shape (K,): by rising `slots`, those that are known.
+
+    The need of a slot is that of the regime of it that needed most. `device_iops` are the reads per
+    second that were left with that memory.
+    """
+
+    slots: IntArray
+    size_bytes: FloatArray
+    device_iops: FloatArray

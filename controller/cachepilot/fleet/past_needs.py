@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tenants of a fleet needed in the last day, wherever they were.
+
+A tenant that moved needed what it did on the node that it left. That counts for slots in which
+nothing is known of it where it is now, if its path is on no other node: a path on several nodes is
+several tenants.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from cachepilot.domain.past.need import SLOT_S, PastNeeds
+from cachepilot.node.loop import NodeLoop
+from cachepilot.plan.consolidation.least.past import PastByTenant
+
+
+def past_needs(
+    loops: Mapping[str, NodeLoop], tenants: Mapping[str, Iterable[str]], now_s: float, hours: float
+) -> PastByTenant:
+    """By node and cgroup, what the `tenants` of nodes needed in the last hours; none of 0 hours."""
+    if hours <= 0:
+        return {}
+    slots = int(hours * 3600 // SLOT_S) + 1
+    told = {name: loop.needs.told(now_s, slots) for name, loop in loops.items()}
+    elsewhere: dict[str, list[PastNeeds]] = {}
+    for of_node in told.values():
+        for cgroup, past in of_node.items():
+            elsewhere.setdefault(cgroup, []).append(past)
+    here = {name: list(cgroups) for name, cgroups in tenants.items()}
+    count = Counter(cgroup for cgroups in here.values() for cgroup in cgroups)
+    found = {}
+    for name, cgroups in here.items():
+        for cgroup in cgroups:
+            own = told.get(name, {}).get(cgroup)
+            others = elsewhere.get(cgroup, []) if count[cgroup] == 1 else []
+            known = [one for one in others if one is not own]
+            if known:
+                found[name, cgroup] = _filled(own, known)
+            elif own is not None:
+                found[name, cgroup] = own
+    return found
+
+
+def _filled(own: PastNeeds | None, others: Sequence[PastNeeds]) -> PastNeeds:
+    """`own`, with slots that it lacks from the others: of each the most that one needed."""
+    found = dict[int, tuple[float, float]]()
+    for one in others:
+        for slot, size, iops in _rows(one):
+            size_then, iops_then = found.get(slot, (0.0, 0.0))
+            found[slot] = max(size, size_then), max(iops, iops_then)
+    if own is not None:
+        found |= {slot: (size, iops) for slot, size, iops in _rows(own)}
+    slots = sorted(found)
+    values = np.array([found[slot] for slot in slots])
+    return PastNeeds(np.array(slots, dtype=np.int64), values[:, 0], values[:, 1])
+
+
+def _rows(one: PastNeeds) -> Iterator[tuple[int, float, float]]:
+    return zip(one.slots.tolist(), one.size_bytes.tolist(), one.device_iops.tolist(), strict=True)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tenants of one node needed in the last day: sampled each minute, and kept in the store.
+
+Times are those of the controller's host, so that nodes can be added up. Pins count for nothing:
+they are what an operator wants now, not what the workload needs.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from math import inf
+
+from cachepilot.domain.past.need import SLOTS, PastNeeds, slot_of
+from cachepilot.domain.units import BYTES_MAX
+from cachepilot.node.needs.recent import RecentNeeds
+from cachepilot.store.failures import StoreFailedError
+from cachepilot.store.store import Store
+
+EVERY_S = 60.0
+TENANTS_MAX = 10_000
+"""Tenants whose needs are kept at most: those that were seen last."""
+Needs = Mapping[str, tuple[int, float]]
+"""Memory and reads per second, by cgroup."""
+
+
+def _readable(text: str) -> dict[str, tuple[float, float]]:
+    """What a row of the store holds; ValueError where it cannot be that."""
+    found = {}
+    for cgroup, need in json.loads(text).items():
+        size, iops = map(float, need)
+        if not (0 <= size <= BYTES_MAX and 0 <= iops < inf):
+            raise ValueError(f"{cgroup}: {size}, {iops}")
+        found[cgroup] = size, iops
+    return found
+
+
+class NodeNeeds:
+    """All tenants of one node, also those that are gone; safe to call from any thread."""
+
+    def __init__(
+        self, node: str, store: Store, lost: Callable[[int], None] = lambda _: None
+    ) -> None:
+        """`lost` is told of tenants that are forgotten since there are too many."""
+        self._node, self._store, self._lost = node, store, lost
+        self._lock = threading.Lock()
+        self._tenants: dict[str, RecentNeeds] = {}
+        self._unsaved: set[int] = set()
+        self._taken_s = -inf
+        oldest = slot_of(store.now_s()) - SLOTS
+        for slot, text in store.needs(node, oldest):
+            self._restore(slot, text)
+
+    def _restore(self, slot: int, text: str) -> None:
+        try:
+            told = _readable(text)
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            self._store.set_aside("needs", text.encode(), f"node {self._node}: {error}")
+            return
+        for cgroup, values in told.items():
+            self._tenants.setdefault(cgroup, RecentNeeds()).put(slot, *values)
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether needs are to be taken again; also where the clock went back."""
+        return not 0 <= now_s - self._taken_s < EVERY_S
+
+    def take(self, now_s: float, needs: Needs, regimes: Mapping[str, int]) -> None:
+        """Takes what tenants need in; slots that are over are stored, if that is possible."""
+        now, self._taken_s = slot_of(now_s), now_s
+        with self._lock:
+            for cgroup, need in needs.items():
+                one = self._tenants.setdefault(cgroup, RecentNeeds())
+                one.take(now, regimes.get(cgroup, 0), *need)
+            if needs and now not in self._unsaved:
+                self._unsaved.add(now)
+                self._forget(now)
+        self._save(slot for slot in self._unsaved.copy() if slot != now)
+
+    def _forget(self, now: int) -> None:
+        """Drops tenants that were not seen for a day, and of too many those seen first."""
+        last = {cgroup: one.newest(now) for cgroup, one in self._tenants.items()}
+        kept = sorted((name for name in last if last[name] > now - SLOTS), key=last.__getitem__)
+        lost = len(kept) - TENANTS_MAX
+        if lost > 0:
+            self._lost(lost)
+        self._tenants = {cgroup: self._tenants[cgroup] for cgroup in kept[-TENANTS_MAX:]}
+        self._unsaved = {slot for slot in self._unsaved if now - SLOTS < slot <= now}
+
+    def save(self) -> None:
+        """Stores all that is not stored yet, if that is possible."""
+        self._save(self._unsaved.copy())
+
+    def _save(self, slots: Iterable[int]) -> None:
+        for slot in sorted(slots):
+            with self._lock:
+                known = {cgroup: one.of(slot) for cgroup, one in self._tenants.items()}
+            told = {cgroup: need for cgroup, need in known.items() if need is not None}
+            try:
+                self._store.save_needs(self._node, slot, json.dumps(told))
+            except StoreFailedError:
+                # The store says so itself; they are stored once it can be written again.
+                return
+            self._unsaved.discard(slot)
+
+    def told(self, now_s: float, slots: int = SLOTS) -> dict[str, PastNeeds]:
+        """What every tenant needed in the last slots, the present one among them."""
+        now = slot_of(now_s)
+        with self._lock:
+            found = {cgroup: one.told(now, slots) for cgroup, one in self._tenants.items()}
+        return {cgroup: one for cgroup, one in found.items() if one.slots.size}

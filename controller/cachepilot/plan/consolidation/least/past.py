@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tenants needed in the last day, beside what they need now.
+
+A tenant that is small now may have been large an hour ago, and may be again. So what was needed is
+kept by the quarter of an hour (`cachepilot.domain.past.need`), and a node has to have what all of
+its tenants needed together in each of them: the maximum over time of the sum, not the sum of the
+maxima, as tenants whose regimes do not coincide can share what one of them needs at a time.
+
+Needs of the past are counted as the difference from the present need on the device where they were
+seen, which is added to what is needed on any other. Where nothing is known of a time, a tenant
+counts as it is now.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.domain.past.need import SLOT_S, PastNeeds
+from cachepilot.domain.snapshot import FloatArray, IntArray, Snapshot
+from cachepilot.plan.consolidation.least.needs import Needs, Point, Targets
+from cachepilot.plan.problem.asked import Asked
+from cachepilot.plan.problem.config import Config
+
+NOW = 0
+"""The index of the present among times."""
+PastByTenant = Mapping[tuple[str, str], PastNeeds]
+"""What tenants needed, by node and cgroup."""
+
+
+def needed_here(needs: Needs) -> Point:
+    """What the tenants of a node need at the present wait of its device, as they are placed by."""
+    return needs.in_force().at(needs.targets.wait_us)
+
+
+def needs_now(
+    snapshot: Snapshot, objectives: Objectives, config: Config
+) -> dict[str, tuple[int, float]]:
+    """Memory and device reads per second that the tenants of a node need, as far as is known.
+
+    Of a tenant without curves to follow, or whose SLO no memory meets, nothing is.
+    """
+    targets = Targets.of(snapshot, Asked.of(snapshot, objectives), config)
+    point = needed_here(Needs.of(targets, snapshot, config))
+    known = np.flatnonzero(point.kept & targets.follows).tolist()
+    names = [one.cgroup for one in targets.asked.tenants]
+    return {
+        names[row]: (int(point.size_bytes[row]), float(point.device_iops[row])) for row in known
+    }
+
+
+def slots_of(known: Iterable[PastNeeds]) -> IntArray:
+    """Every slot from the first to the last of which anything is known."""
+    ends = [(int(one.slots[0]), int(one.slots[-1])) for one in known if one.slots.size]
+    if not ends:
+        return np.zeros(0, dtype=np.int64)
+    return np.arange(min(first for first, _ in ends), max(last for _, last in ends) + 1)
+
+
+@dataclass(frozen=True)
+class Past:
+    """By how much I tenants needed more at each of T times than now, less where it is negative.
+
+    Arrays of shape (I, T). The first time is now; `slots`, (T - 1,), are the others.
+    """
+
+    slots: IntArray
+    more_bytes: IntArray
+    more_iops: FloatArray
+
+    @classmethod
+    def none(cls, tenants: int) -> "Past":
+        """That of tenants of which nothing is known."""
+        nothing = np.zeros((tenants, 1))
+        return cls(np.zeros(0, dtype=np.int64), nothing.astype(np.int64), nothing)
+
+    @classmethod
+    def of(cls, needs: Needs, node: str, before: PastByTenant, slots: IntArray) -> "Past":
+        """That of the tenants of a node; nobody needed more, or less, than it may have now."""
+        tenants = needs.targets.asked.tenants
+        if not slots.size:
+            return cls.none(len(tenants))
+        shape = (len(tenants), slots.size + 1)
+        more_bytes, more_iops = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+        told = [before.get((node, one.cgroup)) for one in tenants]
+        known = [(row, past) for row, past in enumerate(told) if past is not None]
+        if not known:
+            return cls(slots, more_bytes, more_iops)
+        now = needed_here(needs)
+        row = np.repeat([row for row, _ in known], [past.slots.size for _, past in known])
+        at = np.concatenate([past.slots for _, past in known]) - slots[0] + 1
+        size = np.ceil(np.concatenate([past.size_bytes for _, past in known])).astype(np.int64)
+        size = np.clip(size, needs.least_bytes[row], needs.most_bytes[row])
+        iops = np.concatenate([past.device_iops for _, past in known])
+        more_bytes[row, at] = size - now.size_bytes[row]
+        more_iops[row, at] = iops - now.device_iops[row]
+        return cls(slots, more_bytes, more_iops)
+
+    @classmethod
+    def joined(cls, parts: Sequence["Past"]) -> "Past":
+        """That of several nodes with the same times, one after another."""
+        return cls(
+            parts[0].slots,
+            np.concatenate([one.more_bytes for one in parts]),
+            np.concatenate([one.more_iops for one in parts]),
+        )
+
+    def no_less_than(self, least_bytes: IntArray, least_iops: FloatArray) -> "Past":
+        """The same where nobody needed less than nothing; what each needs now at least is (I,)."""
+        return Past(
+            self.slots,
+            np.maximum(self.more_bytes, -least_bytes[:, None]),
+            np.maximum(self.more_iops, -least_iops[:, None]),
+        )
+
+    def worst(self) -> IntArray:
+        """Times of the past without those at which nobody needed more than at another."""
+        needed = np.concatenate((self.more_bytes, self.more_iops))[:, 1:]
+        if not needed.size:
+            return np.zeros(0, dtype=np.int64)
+        no_more = (needed[:, :, None] <= needed[:, None, :]).all(axis=0)
+        later = np.tri(needed.shape[1], k=-1, dtype=np.bool_).T
+        # Of several alike the last stays.
+        covered = (no_more & (~no_more.T | later)).any(axis=1)
+        found: IntArray = np.flatnonzero(~covered) + 1
+        return found
+
+    @property
+    def hours(self) -> float:
+        """Over how many hours anything is known."""
+        return self.slots.size * SLOT_S / 3600
+
+    def begin_s(self, at: int) -> float:
+        """When a time that is not now began, seconds since 1970."""
+        return float(self.slots[at - 1]) * SLOT_S
+
+    def peak(self, row: int) -> tuple[int, float | None]:
+        """By how many bytes a tenant needed more than now at most, and since when; None for now."""
+        at = int(self.more_bytes[row].argmax())
+        more = int(self.more_bytes[row, at])
+        return (more, self.begin_s(at)) if more > 0 else (0, None)

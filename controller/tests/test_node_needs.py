@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tenants needed is kept by the quarter of an hour for a day, and outlives a restart."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from experiments.control_loop.plant import MIB, Plant, PlantTenant, scan
+from experiments.control_loop.world import World
+
+from cachepilot.domain.objectives.objective import Objective
+from cachepilot.domain.past.need import SLOT_S, SLOTS, slot_of
+from cachepilot.fleet.past_needs import past_needs
+from cachepilot.node.needs import node_needs
+from cachepilot.node.needs.node_needs import EVERY_S, NodeNeeds
+from cachepilot.node.needs.recent import RecentNeeds
+from cachepilot.sizes import parse_size
+from cachepilot.store.failures import StoreFailedError
+from cachepilot.store.store import Store
+
+NOW_S = 1.8e9
+NOW = slot_of(NOW_S)
+
+
+def _sizes(one: RecentNeeds, now: int, slots: int = SLOTS) -> dict[int, float]:
+    told = one.told(now, slots)
+    return dict(zip(told.slots.tolist(), told.size_bytes.tolist(), strict=True))
+
+
+def test_noise_of_one_regime_is_not_what_it_needs() -> None:
+    one = RecentNeeds()
+    for size in (100, 90, 500, 110, 105):
+        one.take(NOW, 7, size, 10.0)
+    assert _sizes(one, NOW) == {NOW: 105.0}
+
+
+def test_a_slot_has_the_regime_that_needed_most_of_each() -> None:
+    one = RecentNeeds()
+    for regime, size, iops in ((1, 100, 50.0), (1, 120, 50.0), (2, 300, 5.0), (3, 20, 9.0)):
+        one.take(NOW, regime, size, iops)
+    told = one.told(NOW)
+    assert (told.size_bytes.tolist(), told.device_iops.tolist()) == ([300.0], [50.0])
+
+
+def test_a_day_is_kept_whatever_the_clock_does() -> None:
+    one = RecentNeeds()
+    for slot in range(NOW, NOW + 2 * SLOTS):
+        one.take(slot, 1, slot - NOW, 0.0)
+    newest = NOW + 2 * SLOTS - 1
+    assert list(_sizes(one, newest)) == list(range(newest - SLOTS + 1, newest + 1))
+    assert list(_sizes(one, newest, 3)) == [newest - 2, newest - 1, newest]
+    back = newest - 10
+    one.take(back, 1, 7, 0.0)
+    assert list(_sizes(one, back)) == list(range(newest - SLOTS + 1, back + 1)), "none to come"
+    assert one.newest(back) == back
+    assert RecentNeeds().newest(NOW) < 0
+    assert RecentNeeds().told(NOW).slots.size == 0
+
+
+def test_needs_outlive_a_restart_and_a_slot_that_is_not_over_goes_on(tmp_path: Path) -> None:
+    store = Store(tmp_path / "c.db", clock=lambda: NOW_S)
+    needs = NodeNeeds("a", store)
+    assert needs.is_due(NOW_S)
+    needs.take(NOW_S - SLOT_S, {"/web": (300, 20.0), "/gone": (5, 1.0)}, {"/web": 1})
+    needs.take(NOW_S, {"/web": (40, 2.0)}, {"/web": 2})
+    assert not needs.is_due(NOW_S + EVERY_S - 1)
+    assert needs.is_due(NOW_S - 1), "a clock that went back keeps nothing from being taken"
+    needs.save()
+    store.close()
+    store = Store(tmp_path / "c.db", clock=lambda: NOW_S)
+    again = NodeNeeds("a", store)
+    again.take(NOW_S + 1, {"/web": (30, 1.0)}, {"/web": 0})
+    told = again.told(NOW_S + 1)
+    assert told["/web"].size_bytes.tolist() == [300.0, 40.0]
+    assert told["/web"].device_iops.tolist() == [20.0, 2.0]
+    assert told["/gone"].size_bytes.tolist() == [5.0]
+    assert not NodeNeeds("b", store).told(NOW_S)
+    store.close()
+
+
+def test_what_cannot_be_read_is_kept_aside_and_what_is_old_is_dropped(tmp_path: Path) -> None:
+    store = Store(tmp_path / "c.db", clock=lambda: NOW_S)
+    for slot, text in (
+        (NOW, '{"/web": [1, 2]}'),
+        (NOW - 1, '{"/web": [-1, 2]}'),
+        (NOW - 2, '{"/web": [1, Infinity]}'),
+        (NOW - 3, "[1]"),
+        (NOW - 4, "{"),
+        (NOW - SLOTS, '{"/web": [9, 9]}'),
+    ):
+        store.save_needs("a", slot, text)
+    store.prune()
+    told = NodeNeeds("a", store).told(NOW_S)
+    assert told["/web"].slots.tolist() == [NOW]
+    store.close()
+    db = sqlite3.connect(tmp_path / "c.db")
+    assert db.execute("SELECT count(*) FROM quarantine WHERE kind = 'needs'").fetchone() == (4,)
+    assert db.execute("SELECT min(slot) FROM needs").fetchone() == (NOW - 4,)
+
+
+def test_what_cannot_be_stored_now_is_stored_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path / "c.db", clock=lambda: NOW_S)
+    needs = NodeNeeds("a", store)
+    needs.take(NOW_S - 2 * SLOT_S, {"/web": (1, 1.0)}, {})
+
+    def full(*_: object) -> None:
+        raise StoreFailedError("store c.db: cannot be written: the disk is full", is_full=True)
+
+    with monkeypatch.context() as now:
+        now.setattr(store, "save_needs", full)
+        needs.take(NOW_S - SLOT_S, {"/web": (2, 1.0)}, {})
+    needs.take(NOW_S, {"/web": (3, 1.0)}, {})
+    assert [slot for slot, _ in store.needs("a", 0)] == [NOW - 2, NOW - 1]
+    store.close()
+
+
+def test_tenants_beyond_the_bound_are_forgotten_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_needs, "TENANTS_MAX", 2)
+    store = Store(tmp_path / "c.db", clock=lambda: NOW_S)
+    lost: list[int] = []
+    needs = NodeNeeds("many", store, lost.append)
+    for at in range(4):
+        needs.take(NOW_S + at * SLOT_S, {f"/t{at}": (1, 1.0)}, {})
+    assert set(needs.told(NOW_S + 3 * SLOT_S)) == {"/t2", "/t3"}
+    assert sum(lost) == 2
+    needs.take(NOW_S + 2 * SLOTS * SLOT_S, {"/new": (1, 1.0)}, {})
+    assert set(needs.told(NOW_S + 2 * SLOTS * SLOT_S)) == {"/new"}
+    store.close()
+
+
+def _world(path: Path, now: list[float], *tenants: PlantTenant) -> World:
+    plant = Plant(list(tenants), 512 * MIB, tuple(MIB * 2**i for i in range(3, 9)))
+    here = World(path, plant, (Objective("*", memory_min=parse_size("1MiB")),))
+    here.store.close()
+    here.store = Store(here.path, clock=lambda: now[0])
+    here.begin()
+    return here
+
+
+def _run(here: World, now: list[float], seconds: int) -> None:
+    """On the clock of the controller's host as well."""
+    for _ in range(seconds):
+        now[0] += 1
+        here.run(1)
+
+
+def test_a_controller_that_starts_again_knows_what_its_tenants_needed(tmp_path: Path) -> None:
+    now = [NOW_S]
+    large, small = {"default": scan(128 * MIB, 0.3)}, {"default": scan(16 * MIB, 0.3)}
+    web = PlantTenant("/web", large, 200 * MIB, error_bar=1e-4)
+    here = _world(tmp_path, now, web, PlantTenant("/db", small, 32 * MIB, error_bar=1e-4))
+    _run(here, now, 130)
+    web.change(small)
+    web.phase += 1
+    now[0] += SLOT_S
+    _run(here, now, 70)
+    here.store.close()
+    here.store = Store(here.path, clock=lambda: now[0])
+    here.begin()
+    here.run(5)
+    found = {row.cgroup: row for row in here.service.consolidation().tenants}
+    assert found["/web"].least_bytes <= 32 * MIB
+    assert found["/web"].peak_bytes >= 120 * MIB
+    assert found["/web"].peak_s == NOW * SLOT_S
+    assert found["/db"].peak_s is None or found["/db"].peak_bytes <= 32 * MIB
+
+
+def test_a_tenant_that_moved_needed_what_it_did_where_it_was(tmp_path: Path) -> None:
+    here = _world(tmp_path, [NOW_S], PlantTenant("/web", {"default": scan(MIB)}, 8 * MIB))
+    loops = {name: here.fleet.join(name) for name in ("a", "b")}
+    for slot, node, size in ((-3, "a", 300), (-2, "a", 200), (-2, "b", 50), (0, "b", 20)):
+        loops[node].needs.take(NOW_S + slot * SLOT_S, {"/web": (size, 1.0)}, {})
+    found = past_needs(loops, {"b": ["/web"], "a": []}, NOW_S, 24.0)
+    assert found["b", "/web"].slots.tolist() == [NOW - 3, NOW - 2, NOW]
+    assert found["b", "/web"].size_bytes.tolist() == [300.0, 50.0, 20.0]
+    both = past_needs(loops, {"b": ["/web"], "a": ["/web"]}, NOW_S, 24.0)
+    assert both["b", "/web"].size_bytes.tolist() == [50.0, 20.0]
+    assert both["a", "/web"].size_bytes.tolist() == [300.0, 200.0]
+    recent = past_needs(loops, {"b": ["/web"]}, NOW_S, 0.5)
+    assert recent["b", "/web"].size_bytes.tolist() == [50.0, 20.0]
+    assert past_needs(loops, {"b": ["/web"]}, NOW_S, 0.0) == {}

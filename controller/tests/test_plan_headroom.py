@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node is filled so far only that what its tenants needed at any time of the past fits."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from drained_fleets import CAPACITIES, EVERYBODY, fleet_of, moves_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_tenants import MIB, NOON, loop_of, node_of, past_of
+
+from cachepilot.domain.consolidation import Consolidation
+from cachepilot.domain.past.need import SLOT_S, PastNeeds
+from cachepilot.domain.snapshot import Snapshot
+from cachepilot.plan.consolidation.consolidate import consolidate, places_of
+from cachepilot.plan.consolidation.least.past import Past, PastByTenant
+from cachepilot.plan.consolidation.packing import exact, pack
+from cachepilot.plan.consolidation.packing.best_fit import BestFit
+from cachepilot.plan.consolidation.packing.fleet_needs import FleetNeeds
+from cachepilot.plan.consolidation.packing.options import Options
+from cachepilot.plan.consolidation.packing.packing import Packing
+from cachepilot.plan.consolidation.packing.rules import Rules
+from cachepilot.plan.problem.config import Config
+
+HOUR_AGO = -4
+"""Slots before noon."""
+
+
+def _found(fleet: Sequence[Snapshot], before: PastByTenant) -> Consolidation:
+    return consolidate(fleet, EVERYBODY, Config(), before=before)
+
+
+def _two(memory_mib: int) -> list[Snapshot]:
+    """A tenant that is small now, and a node with one of 188 MiB; the first is on the smaller."""
+    small = node_of("a", 256, loop_of("/web", 32, 64))
+    return [small, node_of("b", memory_mib, loop_of("/db", 188, 200))]
+
+
+def test_a_tenant_that_was_large_an_hour_ago_is_not_packed_onto_a_full_node() -> None:
+    fleet = _two(256)
+    assert moves_of(_found(fleet, {})) == {"a": {"/web": "b"}}
+    large = {("a", "/web"): past_of({HOUR_AGO: 200, 0: 32})}
+    found = _found(fleet, large)
+    assert found.drains == []
+    assert found.tenants[0].peak_bytes == 200 * MIB
+    assert found.tenants[0].note.endswith("; 200 MiB at 11:00 UTC")
+    assert moves_of(_found(_two(400), large)) == {"a": {"/web": "b"}}
+
+
+def test_neither_is_it_where_the_tenant_of_the_target_was_large() -> None:
+    fleet = _two(256)
+    assert _found(fleet, {("b", "/db"): past_of({HOUR_AGO: 240})}).drains == []
+    assert len(_found(fleet, {("b", "/db"): past_of({HOUR_AGO: 220})}).drains) == 1
+
+
+@pytest.mark.parametrize("heuristic", [True, False])
+def test_regimes_that_do_not_coincide_share_what_one_of_them_needs(
+    monkeypatch: pytest.MonkeyPatch, heuristic: bool
+) -> None:
+    if heuristic:
+        monkeypatch.setattr(pack, "solve", lambda *_: None)
+    else:
+        monkeypatch.setattr(BestFit, "pack", lambda self: Packing((), {}, self._loads))
+    fleet = [
+        node_of("a", 256, loop_of("/day", 32, 64)),
+        node_of("b", 300, loop_of("/night", 32, 64)),
+    ]
+    day, night = {-2: 200.0, -1: 40.0}, {-2: 40.0, -1: 200.0}
+    apart = {("a", "/day"): past_of(day), ("b", "/night"): past_of(night)}
+    assert len(_found(fleet, apart).drains) == 1
+    together = {("a", "/day"): past_of(day), ("b", "/night"): past_of(day)}
+    assert _found(fleet, together).drains == []
+
+
+def test_reads_of_the_past_count_as_memory_does() -> None:
+    fleet = [
+        replace(one, device=replace(one.device, capacity_iops=4000.0))
+        for one in (
+            node_of("a", 256, loop_of("/web", 32, 64)),
+            node_of("b", 300, loop_of("/db", 32, 64)),
+        )
+    ]
+    assert len(_found(fleet, {}).drains) == 1
+    for iops, drained in ((1500.0, 1), (2500.0, 0)):
+        before = {
+            ("a", "/web"): past_of({HOUR_AGO: 32}, iops),
+            ("b", "/db"): past_of({HOUR_AGO: 32}, iops),
+        }
+        assert len(_found(fleet, before).drains) == drained
+
+
+def test_what_was_needed_and_when_is_said() -> None:
+    before = {("a", "/web"): past_of({-35: 100, HOUR_AGO: 40}), ("b", "/db"): past_of({-2: 190})}
+    found = _found(_two(400), before)
+    (move,) = found.drains[0].moves
+    assert move.limit_bytes == 32 * MIB
+    assert (move.peak_bytes, move.peak_s) == (100 * MIB, (NOON - 35) * SLOT_S)
+    assert "45% of its memory" in move.why
+    assert move.why.endswith("28% and 100% by what they needed at 03:15 UTC")
+    assert any("at any time of the last 8.5 h" in note for note in found.notes)
+    nothing = _found(_two(400), {})
+    assert nothing.drains[0].moves[0].peak_s is None
+    assert nothing.tenants[0].peak_bytes == nothing.tenants[0].least_bytes
+    assert any("only what tenants need now counts" in note for note in nothing.notes)
+
+
+def test_a_node_whose_tenants_needed_more_than_it_has_is_named_and_takes_nobody_in() -> None:
+    full = node_of("b", 300, loop_of("/db", 32, 64), loop_of("/web", 32, 64))
+    fleet = [node_of("a", 256, loop_of("/cache", 32, 64)), full]
+    both = {("b", name): past_of({HOUR_AGO: 200}) for name in ("/db", "/web")}
+    found = _found(fleet, both)
+    told = "b: at 11:00 UTC its tenants needed 100 MiB more than it has"
+    assert told in found.notes
+    assert found.drains == []
+
+
+def test_so_many_more_fit_as_there_is_room_for_at_their_peaks() -> None:
+    fleet = [node_of("a", 320, loop_of("/web", 32, 64))]
+    assert _found(fleet, {}).tenants[0].more_of_this_kind == 9
+    before = {("a", "/web"): past_of({HOUR_AGO: 100})}
+    assert _found(fleet, before).tenants[0].more_of_this_kind == 2
+
+
+def test_nobody_needed_more_than_it_may_have_now() -> None:
+    fleet = [node_of("a", 256, loop_of("/web", 32, 64)), node_of("b", 300, loop_of("/db", 32, 64))]
+    before = {("a", "/web"): past_of({HOUR_AGO: 4000})}
+    assert _found(fleet, before).tenants[0].peak_bytes == 256 * MIB
+
+
+def _random_past(fleet: Sequence[Snapshot], seed: int, times: int, most: float) -> PastByTenant:
+    """Random needs of most tenants at some of the times."""
+    random = np.random.default_rng(seed)
+    found = {}
+    for seen in fleet:
+        for one in seen.tenants:
+            slots = np.flatnonzero(random.random(times) < 0.7) + NOON
+            size = one.limit_bytes * random.uniform(0.1, most, slots.size)
+            if slots.size:
+                iops = random.uniform(0, 500, slots.size)
+                found[seen.node.name, one.cgroup] = PastNeeds(slots, size, iops)
+    return found
+
+
+def _needed(needs: FleetNeeds, row: int, before: PastByTenant, at: int, slot: int) -> int:
+    """What a tenant needs at a read time, as it was in a slot: by the need here, then and now."""
+    home = needs.places[int(needs.homes[row])]
+    own = row - int(needs.start[int(needs.homes[row])])
+    past = before.get((home.name, home.targets.asked.tenants[own].cgroup))
+    now = int(needs.size_bytes[at, row])
+    if past is None or slot not in past.slots.tolist():
+        return now
+    here = home.needs.in_force().at(home.targets.wait_us).size_bytes[own]
+    then = float(past.size_bytes[past.slots.tolist().index(slot)])
+    bounded = min(max(then, home.needs.least_bytes[own]), home.needs.most_bytes[own])
+    return max(now + int(np.ceil(bounded)) - int(here), now - int(needs.size_bytes[:, row].min()))
+
+
+def _fits(needs: FleetNeeds, packing: Packing, before: PastByTenant, slots: range) -> bool:
+    """Whether each node that takes tenants in has what all of its needed at every time."""
+    come: dict[int, list[int]] = {}
+    for tenant, node in packing.to.items():
+        come.setdefault(node, []).append(tenant)
+    for node, guests in come.items():
+        there, budget = [*needs.rows(node), *guests], needs.places[node].table.budget_bytes
+        if not any(
+            all(sum(_needed(needs, one, before, at, slot) for one in there) <= budget
+                for slot in slots)
+            for at in range(needs.read_us.size)
+        ):  # fmt: skip
+            return False
+    return True
+
+
+@settings(max_examples=12)
+@given(
+    st.integers(0, 10_000),
+    st.integers(2, 5),
+    st.sampled_from(CAPACITIES),
+    st.integers(1, 5),
+    st.floats(0.3, 2.0),
+)
+def test_no_planned_node_ever_needed_more_than_it_has(
+    seed: int, nodes: int, capacity: float, times: int, most: float
+) -> None:
+    fleet = fleet_of(seed, nodes, capacity)
+    before, slots = _random_past(fleet, seed, times, most), range(NOON - 1, NOON + times)
+    places = places_of(fleet, EVERYBODY, Config(), before=before)
+    needs = FleetNeeds.of(places)
+    own = [needs.rows(node) for node in range(len(places))]
+    rules = Rules.of(places, own, [()] * len(places))
+    loads = pack.loads_of(needs, rules, Options())
+    found = BestFit(needs, loads, rules, 0).pack()
+    assert _fits(needs, found, before, slots)
+    best = exact.solve(needs, loads, rules)
+    packed = pack.pack(places, Options())
+    assert packed is not None
+    assert _fits(needs, packed.packing, before, slots)
+    if best is not None:
+        assert best.most >= len(found.drained)
+        assert len(best.drained) <= pack.most_by_memory(loads)
+        # The program's own tolerance is a millionth of a node.
+        roomy = replace(loads, budget_bytes=loads.budget_bytes + (1 << 12))
+        packing = BestFit(needs, roomy, rules, 0).packing(best.drained, best.to)
+        targets = np.array(sorted(set(best.to.values())), dtype=np.int64)
+        assert (packing.loads.spare_now(targets)[0] >= -1e-6).all()
+
+
+@given(st.integers(0, 10_000), st.integers(1, 4), st.integers(0, 8))
+def test_times_that_others_cover_decide_nothing(seed: int, tenants: int, times: int) -> None:
+    random = np.random.default_rng(seed)
+    more = random.integers(-2, 3, (tenants, times + 1))
+    more[:, 0] = 0
+    past = Past(np.arange(times), more, more.astype(np.float64))
+    kept = past.worst()
+    assert set(kept.tolist()) <= set(range(1, times + 1))
+    for group in range(1, 1 << tenants):
+        rows = [row for row in range(tenants) if group >> row & 1]
+        at_once = more[rows].sum(axis=0)
+        assert at_once[1:].max(initial=-99) == at_once[kept].max(initial=-99)
+
+
+def test_a_fleet_that_is_too_large_for_the_program_leaves_the_same_room() -> None:
+    """Eighty nodes, of which each pair has tenants that are large at the same time."""
+    fleet = [node_of(f"n{i:02}", 300, loop_of(f"/t{i}", 32, 64)) for i in range(80)]
+    before: Mapping[tuple[str, str], PastNeeds] = {
+        (f"n{i:02}", f"/t{i}"): past_of({-1 - i // 2: 200}) for i in range(80)
+    }
+    plain, found = _found(fleet, {}), _found(fleet, before)
+    at = {one.node.name: [f"/t{i}"] for i, one in enumerate(fleet)}
+    for drain in found.drains:
+        del at[drain.node]
+    for move in (move for drain in found.drains for move in drain.moves):
+        at[move.to_node].append(move.cgroup)
+    assert 0 < len(found.drains) < len(plain.drains)
+    for there in at.values():
+        of_pair = [int(cgroup[2:]) // 2 for cgroup in there]
+        assert len(set(of_pair)) == len(of_pair), "both of a pair are large at once"
+        assert 200 + 32 * (len(there) - 1) <= 300
