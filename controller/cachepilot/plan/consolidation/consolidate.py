@@ -5,7 +5,7 @@ Everything is predicted, and for a fleet in which every tenant has its least mem
 known for sure counts against it; see `cachepilot.plan.consolidation.least.needs`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from cachepilot.domain.consolidation import Consolidation, LeastMemory
@@ -139,10 +139,12 @@ def places_of(
     config: Config,
     pins: Sequence[Pin] = (),
     refuted: Mapping[str, int] = MappingProxyType({}),
+    proven: Collection[str] = (),
 ) -> list[Place]:
     """The nodes by name, with what their tenants need; InputError for two snapshots of a node.
 
-    Those in `refuted` need more than they would by their curves; see `Needs.of`.
+    Those in `refuted` need more than they would by their curves, see `Needs.of`; of those in
+    `proven` it was measured that what they have is enough, see `Targets.of`.
     """
     names = [snapshot.node.name for snapshot in snapshots]
     for name in names:
@@ -152,7 +154,7 @@ def places_of(
     needs = []
     for one in ordered:
         stated = with_pins(objectives, pins, one.node.name)
-        targets = Targets.of(one, Asked.of(one, stated), config)
+        targets = Targets.of(one, Asked.of(one, stated), config, proven)
         needs.append(Needs.of(targets, one, config, refuted))
     tables = WaitTable.of_all(needs, ordered)
     return [Place(*parts) for parts in zip(ordered, needs, tables, strict=True)]
