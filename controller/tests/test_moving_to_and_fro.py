@@ -56,7 +56,8 @@ def _any_drains(data: st.DataObject, here: MovedFleet) -> list[Drain]:
             )
             for cgroup in own
         )
-        if moves and data.draw(st.booleans()):
+        is_planned: bool = data.draw(st.booleans())
+        if moves and is_planned:
             found.append(Drain(node, moves, 0))
     return found
 

@@ -38,6 +38,23 @@ class MoveState(StrEnum):
     FAILED = "failed"
 
 
+class RehearsalState(StrEnum):
+    """Where a rehearsal stands.
+
+    `not begun` is one of a node that is still to be drained, `measuring` one in which everybody is
+    measured as it is, `settling` one in which page caches shrink, and `ended` one that was given up
+    before it was over.
+    """
+
+    NOT_BEGUN = "not begun"
+    MEASURING = "measuring"
+    SETTLING = "settling"
+    JUDGED = "judged"
+    PASSED = "passed"
+    MISSED = "missed"
+    ENDED = "ended"
+
+
 class Verdict(StrEnum):
     """What is made of the windows of a check."""
 

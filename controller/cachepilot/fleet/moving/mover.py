@@ -80,6 +80,16 @@ class Mover:
         return found
 
     @property
+    def now_s(self) -> float:
+        """The time by which rollouts are timed, seconds since 1970."""
+        return self._now_s()
+
+    @property
+    def interval_s(self) -> float:
+        """Seconds from one window to the next."""
+        return self._fleet.config.interval_ms / 1000
+
+    @property
     def rollout(self) -> Rollout | None:
         """The last rollout; None before the first."""
         return self._rollout
@@ -214,7 +224,7 @@ class Mover:
             self._fleet.changes.tell(Topic.DECISIONS)
 
     def _planned(self, running: Rollout, lost: Mapping[str, str]) -> Rollout:
-        windows_s = (BEFORE_WINDOWS + WINDOWS) * self._fleet.config.interval_ms / 1000
+        windows_s = (BEFORE_WINDOWS + WINDOWS) * self.interval_s
         as_it_is = replace(running, is_planned=True, since_s=0.0, why="")
         if self.plan is None:
             return as_it_is
