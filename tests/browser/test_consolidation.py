@@ -10,6 +10,7 @@ from playwright.sync_api import Page, Route, expect
 from cachepilot.plan.consolidation.consolidate import row_note
 
 from .conftest import Open
+from .test_accessibility import violations
 
 MIB = 1 << 20
 NONE = "\N{EN DASH}"
@@ -184,6 +185,7 @@ def test_a_rehearsal_that_is_going_on_tells_since_when_how_long_yet_and_what_eac
          "open"],
         ["/own", "stays on alpha", NONE, NONE, "1,000", "980", "keeps 900 op/s", "3 of 3", "open"],
     ]  # fmt: skip
+    assert violations(page) == []
     waits = page.get_by_role("article", name="Rehearsal of gamma")
     expect(waits.get_by_role("heading")).to_have_text("gamma not rehearsed yet")
 
