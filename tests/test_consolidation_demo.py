@@ -24,12 +24,12 @@ def _rollout() -> RolloutView:
     )  # fmt: skip
     moved = MovedView(
         move=move, drain="a", state=MoveState.KEPT, checks=[], begun_s=10.0, arrived_s=11.0,
-        warm_s=12.0, ended_s=14.5, why="", rehearsal=None,
+        warm_s=12.0, ended_s=14.5, why="",
     )  # fmt: skip
     return RolloutView(
         id=1, state=RolloutState.DONE, by="alice", begun_s=5.0, ended_s=15.0, is_stopping=False,
         at=1, emptied=["a"], moves=[moved], why="all moves were kept",
-        changes=[],
+        changes=[], rehearsals=[],
     )  # fmt: skip
 
 

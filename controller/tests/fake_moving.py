@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 
+from cachepilot.api.moving.rehearsals import rollout_view
 from cachepilot.api.shapes.rollout import Consolidate, RolloutView
 from cachepilot.domain.consolidation import Move
 from cachepilot.domain.moving import (
@@ -37,12 +38,12 @@ class FakeMoving:
             Moved(Move(**move.model_dump()), one.node) for one in asked.drains for move in one.moves
         )
         self.last = Rollout(1, BEGUN_S, "alice", moves)
-        return RolloutView.of(self.last)
+        return rollout_view(self.last, BEGUN_S, 1.0)
 
     def rollout(self) -> RolloutView | None:
         if self.last is None:
             return None
-        shown = RolloutView.of(self.last)
+        shown = rollout_view(self.last, BEGUN_S, 1.0)
         checks = (
             Check("/db", "throughput_ops", 5000.0, 5200.0, 5150.0, 15, 15, 0.0, Verdict.MET),
             Check("/web", "keep", 900.0, 1000.0, 980.0, 15, 15, 0.0, Verdict.MET),
@@ -55,7 +56,9 @@ class FakeMoving:
             arrived_s=BEGUN_S + 12,
             warm_s=BEGUN_S + 14,
             ended_s=BEGUN_S + 29.5,
-            rehearsal=Rehearsal((Rehearsed("beta", checks=checks[:1]),), BEGUN_S, BEGUN_S + 3),
+            rehearsal=Rehearsal(
+                (Rehearsed("beta", checks=checks[:1]),), BEGUN_S, BEGUN_S + 3, BEGUN_S + 18
+            ),
         )
         moves = (kept, *self.last.moves[1:])
         self.last = replace(
@@ -66,6 +69,7 @@ class FakeMoving:
             ended_s=BEGUN_S + 29.5,
             why="all moves were kept",
             changes=("/web goes to alpha, not to gamma",),
+            rehearses=True,
         )
         return shown
 
@@ -73,4 +77,4 @@ class FakeMoving:
         if self.last is None or self.last.is_over:
             raise ConflictError("consolidation: no rollout runs")
         self.last = replace(self.last, is_stopping=True)
-        return RolloutView.of(self.last)
+        return rollout_view(self.last, BEGUN_S, 1.0)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fleet of literals that carries out orders: one node `a` to be emptied into `b`."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from cachepilot.domain.consolidation import Drain, Move
+from cachepilot.domain.consolidation import Drain, Move, Plans, Rest
 from cachepilot.domain.moving import Moved, Rollout
 from cachepilot.fleet.moving.holding import pins, reserves
 from cachepilot.fleet.moving.observation import (
@@ -14,6 +15,7 @@ from cachepilot.fleet.moving.observation import (
     Step,
     TenantSeen,
 )
+from cachepilot.fleet.moving.replan import replanned, rest_of
 from cachepilot.fleet.moving.step import step
 
 COLD_S = 3.0
@@ -38,6 +40,11 @@ def tenant(ops: float = 100.0, met: bool | None = True, slo: bool = True) -> Ten
     return TenantSeen(ops, slos, 0.9, False, LIMIT_BYTES, 0)
 
 
+def as_ordered(rest: Rest) -> Plans:
+    """A plan that says what was ordered."""
+    return Plans(rest.drains, rest.drains)
+
+
 @dataclass
 class MovedFleet:
     """Two nodes; every `tick` is a second, and a snapshot of each that is not in `lost`."""
@@ -48,6 +55,10 @@ class MovedFleet:
     """By node what each tenant does there, should it be there."""
     squeezed: dict[str, TenantSeen] = field(default_factory=dict)
     """What tenants do instead while a rehearsal takes memory from them."""
+    plan: Callable[[Rest], Plans] = as_ordered
+    """Plans what is left of the rollout."""
+    rests: list[Rest] = field(default_factory=list)
+    """What it was asked."""
     fills_up_to: int = LIMIT_BYTES
     now_s: float = 1000.0
     arrived_s: dict[str, float] = field(default_factory=dict)
@@ -70,7 +81,7 @@ class MovedFleet:
                 here_s = self.now_s - self.arrived_s.get(cgroup, 0.0)
                 held = min(self.fills_up_to, int(FILLS_BYTES_PER_S * here_s))
                 told = self.there[name][cgroup]
-                if (cgroup, name) in pins(self.rollout) and name == "a":
+                if (cgroup, name) in pins(self.rollout) and name not in self.targets:
                     limit = pins(self.rollout)[cgroup, name].limit_bytes
                     told = replace(self.squeezed.get(cgroup, told), limit_bytes=limit)
                 elif reserves(self.rollout).get(name) and cgroup in self.squeezed:
@@ -78,14 +89,22 @@ class MovedFleet:
                 seen[cgroup] = replace(told, held_bytes=held)
         return NodeSeen(self.now_s, seen)
 
+    @property
+    def targets(self) -> set[str]:
+        """Nodes that take tenants in."""
+        return {one.move.to_node for one in self.rollout.moves}
+
     def observation(self) -> Observation:
         present = self.rollout.present
         where = self.where.get(present.move.cgroup) if present else None
-        nodes = {name: self._node(name) for name in ("a", "b")}
+        nodes = {name: self._node(name) for name in self.there}
         return Observation(self.now_s, where, "", self.refused, nodes)
 
     def tick(self) -> Step:
         self.now_s += 1.0
+        if not (self.rollout.is_planned or self.rollout.is_over or self.rollout.is_stopping):
+            self.rests.append(rest_of(self.rollout))
+            self.rollout = replanned(self.rollout, self.plan(self.rests[-1]), self.now_s)
         found = step(self.rollout, self.observation())
         self.rollout, self.refused = found.rollout, ""
         self.steps.append(found.rollout)

@@ -43,7 +43,7 @@ def test_a_rollout_is_shown_with_what_was_measured(run: Run, own: str) -> None:
     assert "15 of 15 windows met, 1 of 1 keep" in out and "19.5" in out and "980" in out
     assert "rollout 1: done; nodes drained: beta" in out
     assert "/web goes to alpha, not to gamma" in out
-    assert "beta: in the rehearsal 15 of 15 windows met" in out
+    assert "beta: the rehearsal was passed at 2026-09-21 14:13:38 UTC: 15 of 15 windows met" in out
     status, out, _ = run(own, "consolidate", "--rollout", "--json")
     assert status == 0 and json.loads(out)["moves"][0]["state"] == "kept"
 

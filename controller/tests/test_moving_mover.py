@@ -6,16 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from moved_fleet import drain, move
+from moved_fleet import drain, move, tenant
 
-from cachepilot.domain.consolidation import Drain
-from cachepilot.domain.moving import MoveState, RolloutState
+from cachepilot.domain.consolidation import Drain, Plans, Rest
+from cachepilot.domain.moving import Moved, MoveState, RolloutState
 from cachepilot.errors import ConflictError, InputError
 from cachepilot.fleet.config import ControllerConfig
 from cachepilot.fleet.fleet import Fleet
+from cachepilot.fleet.moving import mover as moving
 from cachepilot.fleet.moving.folder import FolderProvider
 from cachepilot.fleet.moving.mover import Mover
-from cachepilot.fleet.moving.step import RETURN_S
+from cachepilot.fleet.moving.observation import NodeSeen
+from cachepilot.fleet.moving.step import LOST_S, RETURN_S
 from cachepilot.sense.collect import not_scraped
 from cachepilot.store.failures import StoreFailedError
 from cachepilot.store.store import Store
@@ -49,6 +51,7 @@ def provider(tmp_path: Path) -> FolderProvider:
         ({"cold_pages": -1}, "cold_pages: -1"),
         ({"to_node": "c"}, "node c: unknown"),
         ({"to_node": "a"}, "moves once, to another node"),
+        ({"from_node": "b", "to_node": "a"}, "/kv: goes from b to a"),
         ({"cgroup": "/none"}, "/none is on no node, not on a"),
     ],
 )
@@ -89,6 +92,62 @@ def test_one_rollout_runs_at_a_time_outlives_its_controller_and_is_stopped(
     assert again.rollout.state is RolloutState.STOPPED
     assert provider.where("/kv") == "a"
     assert again.begin([drain("/kv")]).id == 2
+
+
+def test_a_node_does_not_take_tenants_in_and_is_drained(
+    fleet: Fleet, provider: FolderProvider, tmp_path: Path
+) -> None:
+    fleet.join("c")
+    (tmp_path / "nodes" / "b" / "db.toml").write_text('cgroup = "/db"\n')
+    other = replace(move("/db"), from_node="b", to_node="c")
+    with pytest.raises(InputError, match="/kv: goes from a to b "):
+        Mover(fleet, provider).begin([drain("/kv"), Drain("b", (other,), 0)])
+
+
+def _seen(ops: float | None = 100.0) -> dict[str, NodeSeen]:
+    there = {"/kv": replace(tenant(), ops=ops)}
+    return {"a": NodeSeen(1.0, there), "b": NodeSeen(1.0, {})}
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_controller_that_starts_between_two_moves_plans_once_it_saw_their_nodes(
+    fleet: Fleet, provider: FolderProvider, monkeypatch: pytest.MonkeyPatch, comes_back: bool
+) -> None:
+    now_s, asked = 1000.0, list[Rest]()
+    begun = Mover(fleet, provider, lambda: now_s).begin([drain("/kv")])
+    kept = Moved(move("/db"), "a", MoveState.KEPT)
+    fleet.store.save_rollout(replace(begun, moves=(kept, *begun.moves), at=1, is_planned=False))
+    again = Mover(fleet, provider, lambda: now_s)
+
+    def plan(rest: Rest) -> Plans:
+        asked.append(rest)
+        return Plans(rest.drains if comes_back else (), ())
+
+    again.plan = plan
+    for _ in range(3):
+        again.tick()
+        now_s += 1.0
+    running = again.rollout
+    assert running is not None and not running.is_planned and not asked
+    assert running.why == "node a: was never seen"
+    if comes_back:
+        shown = _seen(None)
+        monkeypatch.setattr(moving, "node_seen", lambda name, _: shown[name])
+        again.tick()
+        assert not asked and again.rollout is not None
+        assert again.rollout.why == "node a: nothing is measured of /kv"
+        shown = _seen()
+        now_s += 1.0
+        again.tick()
+        assert [one.drains[0].moves for one in asked] == [(move("/kv"),)]
+        assert again.rollout.is_planned and fleet.store.last_rollout() == again.rollout
+        return
+    while again.rollout is not None and not again.rollout.is_over:
+        now_s += 1.0
+        again.tick()
+        assert now_s < 1000.0 + 2 * LOST_S
+    assert again.rollout is not None and again.rollout.state is RolloutState.STOPPED
+    assert again.rollout.why.startswith("a is not drained: node a: was never seen (/db moved")
 
 
 @pytest.mark.parametrize("state", [MoveState.WARMING, MoveState.RETURNING])

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A drain is rehearsed before anybody moves, and planned again before the next one."""
+"""A drain is rehearsed before anybody moves."""
 
 from dataclasses import replace
 
 import pytest
-from moved_fleet import COLD_S, LIMIT_BYTES, MovedFleet, fleet, move, tenant
+from moved_fleet import COLD_S, LIMIT_BYTES, MovedFleet, fleet, tenant
 
-from cachepilot.domain.consolidation import Drain
-from cachepilot.domain.moving import Moved, MoveState, Refuted, Rollout, RolloutState
+from cachepilot.domain.moving import MoveState, Refuted, RolloutState
 from cachepilot.fleet.moving.checks import BEFORE_WINDOWS
 from cachepilot.fleet.moving.holding import pins, reserves
 from cachepilot.fleet.moving.judging import WINDOWS
-from cachepilot.fleet.moving.replan import NO_ROOM, left, replanned
 from cachepilot.fleet.moving.step import LOST_S
 
 MISSES = replace(tenant(met=False), limit_bytes=LIMIT_BYTES // 2)
@@ -104,51 +102,6 @@ def test_a_rehearsal_that_ends_early_leaves_everybody_where_it_was(
     assert over.state is RolloutState.STOPPED and here.where["/kv"] == "a"
     assert (here.now_s - begun_s <= 1) == (how == "stop")
     assert here.now_s - begun_s <= LOST_S + 2 and not pins(over)
-
-
-def _two(at: int = 0) -> Rollout:
-    """`/kv` leaves `a`, then `/db` and `/web` leave `c`."""
-    others = [Moved(replace(move(one), from_node="c"), "c") for one in ("/db", "/web")]
-    return Rollout(1, 0.0, "alice", (Moved(move("/kv"), "a"), *others), at=at, rehearses=True)
-
-
-def _after_the_first() -> Rollout:
-    running = _two(1)
-    kept = replace(running.moves[0], state=MoveState.KEPT)
-    return replace(running, moves=(kept, *running.moves[1:]), is_planned=False)
-
-
-def test_what_is_left_is_planned_again_after_each_node() -> None:
-    here = rehearsed("/kv")
-    here.rollout = replace(here.rollout, moves=_two().moves)
-    while len(here.rollout.emptied) < 1:
-        here.tick()
-    assert not here.rollout.is_planned and left(here.rollout) == ["c"]
-
-
-def test_a_plan_that_changed_meanwhile_is_followed_and_told() -> None:
-    moves = (
-        replace(move("/db"), from_node="c", to_node="d", limit_bytes=8192),
-        replace(move("/web"), from_node="c"),
-    )
-    found = replanned(_after_the_first(), [Drain("c", moves, 0)], 9.0)
-    assert [one.move for one in found.moves[1:]] == list(moves)
-    assert (found.at, found.is_planned, found.is_over) == (1, True, False)
-    assert found.changes == ("/db goes to d, not to b",)
-
-
-def test_a_node_whose_tenants_fit_no_more_is_not_drained() -> None:
-    found = replanned(_after_the_first(), [], 9.0)
-    assert [one.state for one in found.moves] == ["kept", "skipped", "skipped"]
-    assert (found.state, found.ended_s, found.emptied) == (RolloutState.DONE, 9.0, ["a"])
-    assert found.why == f"c is not drained: {NO_ROOM}" and found.changes == (found.why,)
-
-
-def test_a_plan_that_says_the_same_changes_nothing_else() -> None:
-    before = _after_the_first()
-    moves = tuple(one.move for one in before.moves[1:])
-    found = replanned(before, [Drain("c", moves, 0), Drain("z", (move("/z"),), 0)], 9.0)
-    assert found == replace(before, is_planned=True)
 
 
 def test_a_tenant_that_was_refuted_counts_with_the_middle() -> None:

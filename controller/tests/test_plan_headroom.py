@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_tenants import MIB, NOON, loop_of, node_of, past_of
 
-from cachepilot.domain.consolidation import Consolidation
+from cachepilot.domain.consolidation import Consolidation, Rest
 from cachepilot.domain.past.need import SLOT_S, PastNeeds
 from cachepilot.domain.snapshot import Snapshot
+from cachepilot.plan.consolidation.again import plan_again
 from cachepilot.plan.consolidation.consolidate import consolidate, places_of
 from cachepilot.plan.consolidation.least.past import Past, PastByTenant
 from cachepilot.plan.consolidation.packing import exact, pack
@@ -47,6 +48,16 @@ def test_a_tenant_that_was_large_an_hour_ago_is_not_packed_onto_a_full_node() ->
     assert found.tenants[0].peak_bytes == 200 * MIB
     assert found.tenants[0].note.endswith("; 200 MiB at 11:00 UTC")
     assert moves_of(_found(_two(400), large)) == {"a": {"/web": "b"}}
+
+
+def test_what_is_left_of_a_rollout_leaves_as_much_room() -> None:
+    fleet = _two(256)
+    drains = _found(fleet, {}).drains
+    rest = Rest(tuple(drains), frozenset({"a"}), frozenset(), {}, frozenset())
+    large = {("a", "/web"): past_of({HOUR_AGO: 200, 0: 32})}
+    for before, drained in (({}, 1), (large, 0)):
+        plans = plan_again(rest, fleet, EVERYBODY, Config(), (), Options(), {}, before)
+        assert len(plans.as_ordered) == len(plans.anew) == drained
 
 
 def test_neither_is_it_where_the_tenant_of_the_target_was_large() -> None:

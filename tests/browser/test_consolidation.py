@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from autopilot_processes import Autopilot
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from cachepilot.plan.consolidation.consolidate import row_note
 
 from .conftest import Open
+from .test_accessibility import violations
 
 MIB = 1 << 20
 NONE = "\N{EN DASH}"
@@ -95,8 +96,9 @@ def test_a_drain_tells_who_moves_why_there_at_what_cost(shared: Autopilot, open_
     expect(page.get_by_role("article", name="Drain gamma")).to_contain_text("It has no tenants.")
 
 
-ROLLOUT = {
-    "id": 1, "state": "turned back", "why": "/db missed its SLO",
+ROLLOUT: dict[str, Any] = {
+    "id": 1, "state": "turned back", "why": "/db missed its SLO", "rehearsals": [],
+    "changes": ["/web goes to alpha, not to gamma"],
     "moves": [
         {
             "move": DRAINS[0]["moves"][0], "state": "returned",
@@ -123,6 +125,125 @@ def test_what_a_rollout_measured_is_told_apart_from_what_is_predicted(
     assert told == [
         "/web to alpha", "returned", "throughput_ops", "5,000", "3,100", "2 of 15", "missed",
     ]  # fmt: skip
+    expect(panel.get_by_role("listitem")).to_have_text("/web goes to alpha, not to gamma")
+    expect(page.locator("section[aria-labelledby=rehearsals-title]")).to_have_count(0)
+
+
+def _rehearsed(cgroup: str, **more: Any) -> dict[str, Any]:
+    found = {
+        "cgroup": cgroup, "node": "beta", "to_node": "alpha", "limit_bytes": 96 * MIB,
+        "predicted_ops": 4200.0, "before_ops": 5000.0, "kind": "throughput_ops", "target": 4000.0,
+        "after_ops": 4100.0, "windows": 3, "met": 3, "verdict": "open", "short": None,
+        "least_bytes": None, "until_s": None,
+    }  # fmt: skip
+    return found | more
+
+
+def _rehearsal(node: str, state: str, **more: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "node": node, "state": state, "since_s": None, "begun_s": None, "ready_s": None,
+        "over_s": None, "left_s": None, "why": "", "tenants": [],
+    }  # fmt: skip
+    return found | more
+
+
+STAYS = {"node": "alpha", "to_node": None, "limit_bytes": None, "predicted_ops": None}
+BEGUN_S = 1_790_000_000.0
+
+
+def _rehearsals(shared: Autopilot, open_page: Open, *found: dict[str, Any]) -> Page:
+    """The page while a rollout runs, with what is answered of its rehearsals."""
+    page = open_page(shared.address)
+    running = ROLLOUT | {"state": "running", "moves": [], "why": "", "rehearsals": list(found)}
+    page.route("**/api/v1/consolidation/rollout", lambda route: route.fulfill(json=running))
+    page.evaluate("location.hash = '#/consolidation'")
+    expect(page.get_by_role("heading", name="Rehearsals")).to_be_visible()
+    return page
+
+
+def _cells(page: Page, node: str) -> list[list[str]]:
+    story = page.get_by_role("article", name=f"Rehearsal of {node}")
+    rows = story.locator("tbody tr").all()
+    return [[cell.strip() for cell in row.locator("th, td").all_inner_texts()] for row in rows]
+
+
+def test_a_rehearsal_that_is_going_on_tells_since_when_how_long_yet_and_what_each_does(
+    shared: Autopilot, open_page: Open
+) -> None:
+    own = _rehearsed("/own", **STAYS, kind="keep", target=900.0, before_ops=1000.0, after_ops=980.0)
+    slow = _rehearsed("/slow", kind="latency_p99_us", target=2000.0, predicted_ops=None)
+    judged = _rehearsal(
+        "beta", "judged", since_s=BEGUN_S, left_s=12.0, tenants=[_rehearsed("/web"), slow, own]
+    )
+    page = _rehearsals(shared, open_page, judged, _rehearsal("gamma", "not begun"))
+    heading = page.get_by_role("article", name="Rehearsal of beta").get_by_role("heading")
+    expect(heading).to_contain_text("beta since 2026-")
+    expect(heading).to_contain_text("SLOs are judged with the memory of afterwards")
+    expect(heading).to_contain_text("12 s to go if all is met, predicted")
+    assert _cells(page, "beta") == [
+        ["/web", "alpha", "96 MiB", "4,200", "5,000", "4,100", "throughput 4,000 op/s", "3 of 3",
+         "open"],
+        ["/slow", "alpha", "96 MiB", NONE, "5,000", "4,100", "p99 latency 2.0 ms", "3 of 3",
+         "open"],
+        ["/own", "stays on alpha", NONE, NONE, "1,000", "980", "keeps 900 op/s", "3 of 3", "open"],
+    ]  # fmt: skip
+    assert violations(page) == []
+    waits = page.get_by_role("article", name="Rehearsal of gamma")
+    expect(waits.get_by_role("heading")).to_have_text("gamma not rehearsed yet")
+
+
+def test_before_memory_is_taken_only_what_is_measured_as_it_is_is_told(
+    shared: Autopilot, open_page: Open
+) -> None:
+    none = {"kind": None, "target": None, "after_ops": None, "windows": 0, "met": 0}
+    told = _rehearsal("beta", "measuring", left_s=75.0, tenants=[_rehearsed("/web", **none)])
+    page = _rehearsals(shared, open_page, told)
+    heading = page.get_by_role("article", name="Rehearsal of beta").get_by_role("heading")
+    expect(heading).to_contain_text("everybody is measured as it is")
+    expect(heading).to_contain_text("1 min 15 s to go")
+    assert _cells(page, "beta") == [
+        ["/web", "alpha", "96 MiB", "4,200", "5,000", NONE, NONE, NONE, NONE]
+    ]
+
+
+def test_a_rehearsal_that_was_missed_tells_by_whom_by_how_much_and_until_when(
+    shared: Autopilot, open_page: Open
+) -> None:
+    web = _rehearsed(
+        "/web", after_ops=3600.0, windows=2, met=0, verdict="missed", short=0.1,
+        least_bytes=112 * MIB, until_s=BEGUN_S + 86_400,
+    )  # fmt: skip
+    own = _rehearsed("/own", **STAYS, windows=5, met=3, verdict="missed")
+    why = "in the rehearsal on beta /web meets throughput_ops 4000 in 0 of 2 windows"
+    told = _rehearsal("beta", "missed", over_s=BEGUN_S, why=why, tenants=[web, own])
+    page = _rehearsals(shared, open_page, told)
+    story = page.get_by_role("article", name="Rehearsal of beta")
+    expect(story.get_by_role("heading")).to_contain_text("missed at 2026-")
+    expect(story.get_by_role("heading")).to_contain_text(why)
+    lines = story.get_by_role("paragraph")
+    expect(lines).to_have_count(2)
+    expect(lines.first).to_contain_text("/web: 10.0% below its target, 0 of 2 intervals met; not")
+    expect(lines.first).to_contain_text("tried with less than 112 MiB until 2026-")
+    expect(lines.last).to_have_text("/own: 3 of 5 intervals met")
+    assert [row[-1] for row in _cells(page, "beta")] == ["missed", "missed"]
+
+
+def test_a_rehearsal_goes_on_while_it_is_looked_at_and_is_passed(
+    shared: Autopilot, open_page: Open
+) -> None:
+    page = open_page(shared.address)
+    going = _rehearsal("beta", "judged", since_s=BEGUN_S, left_s=2.0)
+    passed = _rehearsal("beta", "passed", since_s=BEGUN_S, over_s=BEGUN_S + 30)
+    answers = [going, going, passed]
+
+    def answer(route: Route) -> None:
+        one = answers.pop(0) if len(answers) > 1 else answers[0]
+        route.fulfill(json=ROLLOUT | {"state": "running", "moves": [], "rehearsals": [one]})
+
+    page.route("**/api/v1/consolidation/rollout", answer)
+    page.evaluate("location.hash = '#/consolidation'")
+    heading = page.get_by_role("article", name="Rehearsal of beta").get_by_role("heading")
+    expect(heading).to_contain_text("passed at 2026-", timeout=9_000)
 
 
 def test_where_there_is_one_node_no_other_can_be_short(shared: Autopilot, open_page: Open) -> None:

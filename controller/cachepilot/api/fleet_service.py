@@ -22,20 +22,21 @@ from cachepilot.api.shapes.views import DecisionView, NodeView, TenantView
 from cachepilot.api.stale import stale_detail, stale_tenant
 from cachepilot.api.views import node_view, tenant_detail, tenant_view
 from cachepilot.domain import consolidation as domain
-from cachepilot.domain.moving import Rollout
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.past.change import SETTINGS, ChangeRow
 from cachepilot.domain.recorded import RecordedDecision
+from cachepilot.domain.snapshot import Snapshot
 from cachepilot.domain.what_if import WhatIf as Question
 from cachepilot.errors import InputError
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.moving.mover import Mover
-from cachepilot.fleet.moving.replan import left
 from cachepilot.fleet.past_needs import past_needs
 from cachepilot.node.shown.changes import Changes
 from cachepilot.node.shown.in_force import changed, is_in_force, why_not
 from cachepilot.node.shown.report import Report
+from cachepilot.plan.consolidation.again import plan_again
 from cachepilot.plan.consolidation.consolidate import consolidate
+from cachepilot.plan.consolidation.least.past import PastByTenant
 from cachepilot.plan.consolidation.least.uncorrected import sure_snapshot
 from cachepilot.plan.consolidation.packing.options import Options
 from cachepilot.plan.what_if import what_if
@@ -277,23 +278,32 @@ class ControlService:
         return Consolidation.of(replace(found, notes=[*left_out, *found.notes]))
 
     def _consolidated(self, reports: Sequence[Report], options: Options) -> domain.Consolidation:
+        snapshots, objectives = self._planned_with(reports)
+        pins, planner = self._fleet.asked().pins, self._fleet.config.planner
+        refuted = self._mover.refuted
+        before = self._before(snapshots)
+        return consolidate(snapshots, objectives, planner, pins, options, refuted, before)
+
+    def _planned_with(self, reports: Sequence[Report]) -> tuple[list[Snapshot], Objectives]:
+        """What is known of nodes, and what is asked of their tenants."""
         snapshots = [sure_snapshot(report.collected) for report in reports]
         told = (one.wire for report in reports for one in report.collected.seen.values())
-        asked, planner = self._fleet.asked(), self._fleet.config.planner
-        objectives = asked.objectives.among(workloads_of(told))
-        there = {one.node.name: [tenant.cgroup for tenant in one.tenants] for one in snapshots}
-        loops, now_s = self._fleet.loops(), self._fleet.store.now_s()
-        before = past_needs(loops, there, now_s, options.headroom_hours)
-        refuted = self._mover.refuted
-        return consolidate(snapshots, objectives, planner, asked.pins, options, refuted, before)
+        return snapshots, self._fleet.asked().objectives.among(workloads_of(told))
 
-    def _left(self, rollout: Rollout) -> list[domain.Drain]:
-        """What is left of a rollout, planned by what is measured now; no node fills up again."""
-        options = replace(
-            self._fleet.config.placement,
-            drainable=frozenset(left(rollout)),
-            closed=frozenset(one.drain for one in rollout.moves),
-        )
+    def _before(self, snapshots: Sequence[Snapshot]) -> PastByTenant:
+        """What the tenants of nodes needed in the last hours, as many as are configured."""
+        there = {one.node.name: [tenant.cgroup for tenant in one.tenants] for one in snapshots}
+        hours = self._fleet.config.placement.headroom_hours
+        return past_needs(self._fleet.loops(), there, self._fleet.store.now_s(), hours)
+
+    def _left(self, rest: domain.Rest) -> domain.Plans:
+        """What is left of a rollout, planned by what is measured now."""
         stale = self._stale()
         fresh = [report for name, report in self._reports().items() if name not in stale]
-        return self._consolidated(fresh, options).drains
+        snapshots, objectives = self._planned_with(fresh)
+        config, pins = self._fleet.config, self._fleet.asked().pins
+        refuted = self._mover.refuted
+        return plan_again(
+            rest, snapshots, objectives, config.planner, pins, config.placement, refuted,
+            self._before(snapshots),
+        )  # fmt: skip

@@ -35,7 +35,7 @@ class DecideConfig:
     least_gain: float = 0.01
     switch_share: float = 0.1
     calibration_half_life_s: float = 40.0
-    false_loss_s: float = 0.035
+    false_loss_s: float = 0.014
     alpha: float = 0.01
     undo_times: float = 4.0
 

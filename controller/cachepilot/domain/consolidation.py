@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a fleet needs at least, and which of its nodes the others could take over."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -80,3 +81,31 @@ class Consolidation:
     tenants: list[LeastMemory]
     drains: list[Drain]
     notes: list[str]
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What is left of a rollout: `drains` as they were ordered, without what was done of them.
+
+    Only those that are `drainable` may be drained, and nodes that are `closed` take nobody in.
+    `proven` is, by cgroup, the memory with which tenants met what they must keep in a rehearsal.
+    `held` are the tenants that are pinned for the rollout alone, on which node to which limit.
+    """
+
+    drains: tuple[Drain, ...]
+    drainable: frozenset[str]
+    closed: frozenset[str]
+    proven: Mapping[str, int]
+    held: frozenset[tuple[str, str, int]]
+
+
+@dataclass(frozen=True)
+class Plans:
+    """What is left, planned by what is measured now.
+
+    `as_ordered` are the drains, tenant by tenant, for which there still is room where they were
+    ordered to go; `anew` are the best ones, whatever was ordered.
+    """
+
+    as_ordered: Sequence[Drain]
+    anew: Sequence[Drain]

@@ -38,6 +38,23 @@ class MoveState(StrEnum):
     FAILED = "failed"
 
 
+class RehearsalState(StrEnum):
+    """Where a rehearsal stands.
+
+    `not begun` is one of a node that is still to be drained, `measuring` one in which everybody is
+    measured as it is, `settling` one in which page caches shrink, and `ended` one that was given up
+    before it was over.
+    """
+
+    NOT_BEGUN = "not begun"
+    MEASURING = "measuring"
+    SETTLING = "settling"
+    JUDGED = "judged"
+    PASSED = "passed"
+    MISSED = "missed"
+    ENDED = "ended"
+
+
 class Verdict(StrEnum):
     """What is made of the windows of a check."""
 
@@ -103,15 +120,20 @@ class Rehearsed:
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """A drain with nobody moved yet: tenants have the memory that they will have after it.
+    """Moves of a drain before they are made: tenants have the memory that they will have then.
 
-    That is so since `begun_s`; they are judged since `ready_s`, and all was met at `met_s`.
+    It is of `moves`. Tenants are measured as they are since `since_s`, have the memory of
+    afterwards since `begun_s` and are judged since `ready_s`. All was met at `met_s`, or something
+    was missed at `missed_s`.
     """
 
     nodes: tuple[Rehearsed, ...]
     begun_s: float | None = None
     ready_s: float | None = None
     met_s: float | None = None
+    missed_s: float | None = None
+    since_s: float | None = None
+    moves: tuple[Move, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -138,8 +160,8 @@ class Moved:
 
     `before` is what is measured until the order is given. `measured_s` is the time of the node's
     last snapshot that was counted, `looks` how many were since the page cache is warm;
-    `held_bytes` is what the tenant held then, which has hardly grown for `quiet_s`. The first move
-    of a node that is drained has the `rehearsal` of all of them.
+    `held_bytes` is what the tenant held then, which has hardly grown for `quiet_s`. The first of
+    the moves that were rehearsed together has their `rehearsal`.
     """
 
     move: Move
@@ -165,8 +187,8 @@ class Rollout:
 
     `why` says how it ended, or what holds it up now. Who began it is `by`. Each drain is rehearsed
     first if it `rehearses`; what that refuted is `refuted`, and what came to be other than it was
-    ordered is told in `changes`. Before the next node is drained it is planned again, unless it
-    `is_planned`.
+    ordered is told in `changes`. Unless it `is_planned`, what is left of it is planned again
+    before anything of that begins.
     """
 
     id: int
@@ -199,9 +221,30 @@ class Rollout:
         return [one for one in self.moves if one.drain == node]
 
     def rehearsal_of(self, node: str) -> Rehearsal | None:
-        """That of draining a node; None where there was none."""
-        found = (one.rehearsal for one in self.of_drain(node))
-        return next((one for one in found if one is not None), None)
+        """The last one of draining a node; None where there was none."""
+        found = [one.rehearsal for one in self.of_drain(node) if one.rehearsal is not None]
+        return found[-1] if found else None
+
+    def going(self, node: str) -> list[Moved]:
+        """The moves by which a node is drained that are still to be made."""
+        waiting = (MoveState.WAITING, MoveState.REHEARSING)
+        return [one for one in self.of_drain(node) if one.state in waiting]
+
+    def is_rehearsed(self, node: str) -> bool:
+        """Whether the last rehearsal of draining a node is of all its moves that are to be made."""
+        found = self.rehearsal_of(node)
+        return found is not None and all(one.move in found.moves for one in self.going(node))
+
+    @property
+    def left(self) -> list[str]:
+        """Nodes that are still to be drained, in their order."""
+        waiting = [one.drain for one in self.moves if one.state is MoveState.WAITING]
+        return list(dict.fromkeys(waiting))
+
+    @property
+    def kept(self) -> list[Moved]:
+        """The moves that were made and kept."""
+        return [one for one in self.moves if one.state is MoveState.KEPT]
 
     @property
     def emptied(self) -> list[str]:

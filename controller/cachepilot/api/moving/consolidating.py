@@ -3,9 +3,11 @@
 
 from collections.abc import Callable
 
+from cachepilot.api.moving.rehearsals import rollout_view
 from cachepilot.api.shapes.questions import Consolidation
 from cachepilot.api.shapes.rollout import Consolidate, RolloutView
 from cachepilot.domain import consolidation as domain
+from cachepilot.domain.moving import Rollout
 from cachepilot.errors import InputError
 from cachepilot.fleet.moving.mover import Mover
 
@@ -32,13 +34,16 @@ class Consolidating:
             )
             for one in wanted
         ]
-        return RolloutView.of(self._mover.begin(told))
+        return self._shown(self._mover.begin(told))
 
     def rollout(self) -> RolloutView | None:
         """The last rollout; None before the first."""
         found = self._mover.rollout
-        return None if found is None else RolloutView.of(found)
+        return None if found is None else self._shown(found)
 
     def stop(self) -> RolloutView:
         """Stops the rollout that runs; ConflictError when none does."""
-        return RolloutView.of(self._mover.stop())
+        return self._shown(self._mover.stop())
+
+    def _shown(self, rollout: Rollout) -> RolloutView:
+        return rollout_view(rollout, self._mover.now_s, self._mover.interval_s)

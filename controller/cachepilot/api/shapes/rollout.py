@@ -3,7 +3,7 @@
 
 from cachepilot.api.shapes.questions import Drain, Move
 from cachepilot.api.shapes.shape import NodeName, Shape, View
-from cachepilot.domain.moving import MoveState, RolloutState, Verdict
+from cachepilot.domain.moving import MoveState, RehearsalState, RolloutState, Verdict
 
 
 class Consolidate(Shape):
@@ -32,25 +32,58 @@ class CheckView(View):
 
 
 class RehearsedView(View):
-    """What was measured of one node with the memory of afterwards, nobody moved yet."""
+    """One tenant in a rehearsal, and one of its SLOs, or what it keeps.
 
+    What is judged is known once the page caches have settled.
+    """
+
+    cgroup: str
     node: str
-    checks: list[CheckView]
+    """Where it is measured."""
+    to_node: str | None
+    """Where it is to go; null for one that stays."""
+    limit_bytes: int | None
+    """The memory that it is rehearsed with; null for one that stays."""
+    predicted_ops: float | None
+    """Of one that goes: predicted on its new node, operations per second; null if not known."""
+    before_ops: float | None
+    """Measured before memory was taken, operations per second."""
+    kind: str | None
+    """Of an SLO; `keep` of a tenant without one; null before it is judged."""
+    target: float | None
+    """Of the SLO in its own unit; of `keep` operations per second."""
+    after_ops: float | None
+    """Measured with the memory of afterwards, operations per second."""
+    windows: int
+    met: int
+    verdict: Verdict
+    short: float | None
+    """The share of its target by which its mean throughput is below it; null where it is not."""
+    least_bytes: int | None
+    """Of one that missed with less memory than before: it is planned with no less until then."""
+    until_s: float | None
+    """Until when that holds."""
 
 
 class RehearsalView(View):
-    """A rehearsal of draining a node: the node itself, then those that its tenants go to.
+    """The last rehearsal of draining a node; what is not so yet has no time."""
 
-    What is not so yet has no time.
-    """
-
-    nodes: list[RehearsedView]
+    node: str
+    state: RehearsalState
+    since_s: float | None
+    """Since then everybody is measured as it is."""
     begun_s: float | None
     """Since then tenants have the memory of afterwards."""
     ready_s: float | None
     """Since then they are judged."""
-    met_s: float | None
-    """Then all was met."""
+    over_s: float | None
+    """Then it was passed or missed."""
+    left_s: float | None
+    """Predicted: seconds until it is over if all is met from now on; null once it is."""
+    why: str
+    """What was missed, by whom; else why moves of the node were not made, or undone."""
+    tenants: list[RehearsedView]
+    """Those who go first, then those on the nodes that they go to."""
 
 
 class MovedView(View):
@@ -67,8 +100,6 @@ class MovedView(View):
     ended_s: float | None
     why: str
     """Why it was undone, skipped, or failed."""
-    rehearsal: RehearsalView | None
-    """Of the node that is drained; the first of its moves has it."""
 
 
 class RolloutView(View):
@@ -89,3 +120,5 @@ class RolloutView(View):
     """How it ended, or what holds it up."""
     changes: list[str]
     """What came to be other than it was ordered, by what was measured meanwhile."""
+    rehearsals: list[RehearsalView]
+    """One per node that is to be drained, in their order."""

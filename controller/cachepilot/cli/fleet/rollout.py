@@ -12,6 +12,7 @@ from cachepilot.api.shapes.questions import Consolidation, Drain
 from cachepilot.api.shapes.rollout import CheckView, MovedView, RolloutView
 from cachepilot.cli.asking.accepting import require_agreed, require_somebody
 from cachepilot.cli.asking.client import Controller, parsed
+from cachepilot.cli.fleet import rehearsals
 from cachepilot.cli.terminal import formats, tables
 from cachepilot.domain.moving import KEEP
 from cachepilot.errors import InputError
@@ -86,16 +87,10 @@ def parts(found: RolloutView) -> Iterator[RenderableType]:
     yield Text(f"rollout {found.id}: {found.state}; nodes drained: {emptied}", style="bold")
     if found.why:
         yield Text(found.why)
-    for line in (*found.changes, *rehearsals(found)):
-        yield Text(line)
-
-
-def rehearsals(found: RolloutView) -> Iterator[str]:
-    """What was measured of each drain before anybody moved."""
-    for one in found.moves:
-        if one.rehearsal is not None and one.rehearsal.ready_s is not None:
-            checks = [check for node in one.rehearsal.nodes for check in node.checks]
-            yield f"{one.drain}: in the rehearsal {_judged(checks)}"
+    for change in found.changes:
+        yield Text(change)
+    for one in found.rehearsals:
+        yield from map(Text, rehearsals.lines(one))
 
 
 def _table(found: RolloutView) -> Table:

@@ -15,13 +15,17 @@ LOOKS_MAX = 2 * WINDOWS_MAX
 
 
 def more_before(before: Iterable[Before], seen: Mapping[str, TenantSeen]) -> tuple[Before, ...]:
-    """With one more window of each tenant that was measured in it; of no one else."""
+    """With one more window of each tenant that was measured in it; of no one else.
+
+    Those of which enough is known stay as they are.
+    """
     known = {one.cgroup: one for one in before}
     found = []
     for cgroup, one in sorted(seen.items()):
         so_far = known.get(cgroup, Before(cgroup))
         told = [slo.met for slo in one.slos if slo.met is not None]
-        if one.ops is not None and len(told) == len(one.slos):
+        is_new = so_far.windows < BEFORE_WINDOWS
+        if is_new and one.ops is not None and len(told) == len(one.slos):
             so_far = Before(
                 cgroup, so_far.ops + one.ops, so_far.windows + 1, so_far.met + all(told)
             )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from cachepilot.domain.consolidation import Move
 from cachepilot.domain.moving import Moved, MoveState, Rollout
-from cachepilot.fleet.moving.rehearsing import going
+from cachepilot.sizes import PAGE_BYTES, pages_up
 
 ON_TARGET = (MoveState.MOVING, MoveState.WARMING)
 
@@ -16,8 +16,9 @@ def _rehearsed(rollout: Rollout) -> Iterator[Moved]:
     if rollout.is_over or present is None:
         return
     rehearsal = rollout.rehearsal_of(present.drain)
-    if rehearsal is not None and rehearsal.begun_s is not None:
-        yield from going(rollout, present.drain)
+    is_begun = rehearsal is not None and rehearsal.begun_s is not None
+    if is_begun and rollout.is_rehearsed(present.drain):
+        yield from rollout.going(present.drain)
 
 
 def pins(rollout: Rollout | None) -> dict[tuple[str, str], Move]:
@@ -33,6 +34,11 @@ def pins(rollout: Rollout | None) -> dict[tuple[str, str], Move]:
     if not rollout.is_over and present is not None and present.state in ON_TARGET:
         found[present.move.cgroup, present.move.to_node] = present.move
     return found
+
+
+def limit_of(move: Move) -> int:
+    """The limit that a tenant is pinned to, in whole pages."""
+    return max(PAGE_BYTES, pages_up(move.limit_bytes))
 
 
 def reserves(rollout: Rollout | None) -> dict[str, dict[str, int]]:

@@ -3,32 +3,28 @@
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from cachepilot.domain.consolidation import Drain, Move
+from cachepilot.domain.consolidation import Drain, Move, Plans, Rest
 from cachepilot.domain.moving import Moved, MoveState, Rollout
-from cachepilot.domain.objectives.objective import Mode
-from cachepilot.domain.objectives.pins import Pin
 from cachepilot.domain.past.actor import acting
 from cachepilot.domain.units import BYTES_MAX, DAY_S
 from cachepilot.errors import ConflictError, InputError
 from cachepilot.fleet.fleet import Fleet
-from cachepilot.fleet.moving import holding
-from cachepilot.fleet.moving.checks import LOOKS_MAX
+from cachepilot.fleet.moving.checks import BEFORE_WINDOWS
+from cachepilot.fleet.moving.judging import WINDOWS
 from cachepilot.fleet.moving.looking import node_seen
 from cachepilot.fleet.moving.observation import Observation, Order, Step
+from cachepilot.fleet.moving.pinning import Pins
 from cachepilot.fleet.moving.provider import MoveError, Provider
-from cachepilot.fleet.moving.rehearsing import going, nodes_of
-from cachepilot.fleet.moving.replan import replanned
-from cachepilot.fleet.moving.step import LOST_S, step, warm_after_s
+from cachepilot.fleet.moving.rehearsing import SETTLED_S, nodes_of
+from cachepilot.fleet.moving.replan import replanned, rest_of
+from cachepilot.fleet.moving.step import LOST_S, step
 from cachepilot.node.shown.changes import Topic
-from cachepilot.sense.counterfactuals import DEFAULT
-from cachepilot.sizes import PAGE_BYTES, pages_up
 from cachepilot.store.failures import StoreFailedError
 
 LOG = logging.getLogger(__name__)
-LEFT = "rollout: %s: its limit and policy are left to the planner: %s"
 MOVES_MAX = 100_000
 REFUTED_MAX = 10_000
 """So many of what rehearsals refuted are passed on to the next rollout."""
@@ -65,13 +61,13 @@ class Mover:
     def __init__(
         self, fleet: Fleet, provider: Provider | None, clock: Callable[[], float] | None = None
     ) -> None:
-        self._fleet, self._provider = fleet, provider
+        self._fleet, self._provider, self._pins = fleet, provider, Pins(fleet)
         self._now_s = fleet.store.now_s if clock is None else clock
         self._lock = threading.Lock()
         self._refused = ""
         self._ticked_s: float | None = None
         self._is_unstored = False
-        self.plan: Callable[[Rollout], Sequence[Drain]] | None = None
+        self.plan: Callable[[Rest], Plans] | None = None
         """Plans what is left of a rollout; None where it goes on as it began."""
         self._rollout = fleet.store.last_rollout()
 
@@ -84,6 +80,16 @@ class Mover:
             if one.time_s >= since_s:
                 found[one.cgroup] = max(found.get(one.cgroup, 0), one.least_bytes)
         return found
+
+    @property
+    def now_s(self) -> float:
+        """The time by which rollouts are timed, seconds since 1970."""
+        return self._now_s()
+
+    @property
+    def interval_s(self) -> float:
+        """Seconds from one window to the next."""
+        return self._fleet.config.interval_ms / 1000
 
     @property
     def rollout(self) -> Rollout | None:
@@ -123,7 +129,8 @@ class Mover:
             allowed = f"1 to {MOVES_MAX} moves"
             raise InputError(f"consolidation: {len(moves)} moves (allowed: {allowed})")
         loops, seen = self._fleet.loops(), set()
-        for one in (moved.move for moved in moves):
+        drained = {one.move.from_node for one in moves}
+        for drain, one in ((moved.drain, moved.move) for moved in moves):
             for node in (one.from_node, one.to_node):
                 if node not in loops:
                     raise InputError(f"consolidation: node {node}: unknown")
@@ -131,6 +138,10 @@ class Mover:
                 raise InputError(
                     f"consolidation: {one.cgroup}: a tenant moves once, to another node"
                 )
+            if one.from_node != drain or one.to_node in drained:
+                allowed = "allowed: from the node that is drained to one that is not"
+                told = f"{one.cgroup}: goes from {one.from_node} to {one.to_node}"
+                raise InputError(f"consolidation: {told} ({allowed})")
             seen.add(one.cgroup)
             _require_in_range(one)
             where = None if self._provider is None else self._provider.where(one.cgroup)
@@ -154,23 +165,25 @@ class Mover:
 
     def tick(self) -> None:
         """Takes one step, if a rollout runs; raises nothing that a node or a disk does."""
-        self._plan_again()
         with self._lock:
             if self._is_unstored and self._rollout is not None:
                 self._save(self._rollout)
-            rollout = self._watched()
+            watched = self._watched()
+        self._plan_again(watched)
+        with self._lock:
+            rollout = self._rollout
             moved = None if rollout is None or rollout.is_over else rollout.present
             if rollout is None or moved is None:
                 return
             # A controller that starts again holds what the one before did.
-            self._reserve(rollout)
+            self._pins.reserve(rollout)
             found = step(rollout, self._look(rollout, moved))
             if found.rollout == rollout and found.order is None:
                 return
             if not self._store(rollout, found):
                 return
             self._rollout = found.rollout
-            self._hold(rollout, found.rollout)
+            self._pins.hold(rollout, found.rollout)
             self._order(found.order)
         for event in found.events:
             LOG.info("rollout %d: %s", found.rollout.id, event)
@@ -189,22 +202,53 @@ class Mover:
             self._rollout = replace(self._rollout, since_s=now_s)
         return self._rollout
 
-    def _plan_again(self) -> None:
-        """Plans what is left of a rollout by what was measured since, before its next drain."""
-        running, plan = self._rollout, self.plan
-        if running is None or running.is_over or running.is_planned or plan is None:
+    def _plan_again(self, running: Rollout | None) -> None:
+        """Plans what is left of a rollout by what was measured since, before it goes on."""
+        if running is None or running.is_over or running.is_planned or running.is_stopping:
             return
-        try:
-            found = replanned(running, plan(running), self._now_s())
-        except InputError as error:
-            LOG.warning("rollout %d: goes on as it was planned: %s", running.id, error)
-            found = replace(running, is_planned=True)
+        lost = self._unseen(running)
+        now_s = self._now_s()
+        since_s = running.since_s or now_s
+        if lost and self.plan is not None and now_s - since_s <= LOST_S:
+            name, why = next(iter(lost.items()))
+            found = replace(running, since_s=since_s, why=f"node {name}: {why}")
+        else:
+            found = self._planned(running, lost)
         with self._lock:
             # It may have been stopped meanwhile.
-            if self._rollout is running and self._save(found):
-                self._rollout = found
+            if self._rollout is not running or found == running or not self._save(found):
+                return
+            self._rollout = found
+            self._pins.hold(running, found)
         for change in found.changes[len(running.changes) :]:
             LOG.info("rollout %d: %s", found.id, change)
+        if found.is_planned:
+            self._fleet.changes.tell(Topic.DECISIONS)
+
+    def _planned(self, running: Rollout, lost: Mapping[str, str]) -> Rollout:
+        windows_s = (BEFORE_WINDOWS + WINDOWS) * self.interval_s
+        as_it_is = replace(running, is_planned=True, since_s=0.0, why="")
+        if self.plan is None:
+            return as_it_is
+        try:
+            plans = self.plan(rest_of(running))
+        except InputError as error:
+            LOG.warning("rollout %d: goes on as it was planned: %s", running.id, error)
+            return as_it_is
+        return replanned(running, plans, self._now_s(), SETTLED_S + windows_s, lost)
+
+    def _unseen(self, rollout: Rollout) -> dict[str, str]:
+        """By node of what is left, why it cannot be planned with."""
+        loops, found = self._fleet.loops(), dict[str, str]()
+        for move in (one.move for one in rollout.moves if one.state is MoveState.WAITING):
+            for name in (move.from_node, move.to_node):
+                seen = node_seen(name, loops)
+                tenant = seen.tenants.get(move.cgroup)
+                if seen.lost:
+                    found[name] = seen.lost
+                elif tenant is not None and tenant.ops is None:
+                    found.setdefault(name, f"nothing is measured of {move.cgroup}")
+        return found
 
     def _look(self, rollout: Rollout, moved: Moved) -> Observation:
         move, loops = moved.move, self._fleet.loops()
@@ -216,8 +260,8 @@ class Mover:
         except MoveError as error:
             unknown = str(error)
         names = {move.from_node, move.to_node}
-        if moved.state is MoveState.REHEARSING:
-            names.update(nodes_of(going(rollout, moved.drain)))
+        if moved.state in (MoveState.WAITING, MoveState.REHEARSING):
+            names.update(nodes_of(rollout.going(moved.drain)))
         nodes = {name: node_seen(name, loops) for name in sorted(names)}
         return Observation(self._now_s(), where, unknown, self._refused, nodes)
 
@@ -255,57 +299,3 @@ class Mover:
         except MoveError as error:
             self._refused = str(error)
             LOG.error("rollout: %s", error)
-
-    def _hold(self, before: Rollout, after: Rollout) -> None:
-        """Pins limits and policies of those who go, and unpins them once they are judged."""
-        was, now = holding.pins(before), holding.pins(after)
-        for (cgroup, node), move in now.items():
-            if (cgroup, node) not in was:
-                self._pin(move, node, after)
-        for cgroup, node in was.keys() - now.keys():
-            self._unpin(cgroup, node)
-        self._reserve(after)
-
-    def _reserve(self, rollout: Rollout | None) -> None:
-        """Keeps memory for who is to come; for nobody once that is over."""
-        kept = holding.reserves(rollout)
-        for name, loop in self._fleet.loops().items():
-            loop.reserved = kept.get(name, {})
-
-    def _pin(self, move: Move, node: str, rollout: Rollout) -> None:
-        if not self._may_pin(move, node):
-            return
-        left = [one for one in rollout.moves if one.ended_s is None and one.drain == move.from_node]
-        looks_s = 2 * LOOKS_MAX * self._fleet.config.interval_ms / 1000
-        each_s = (2 * LOST_S + warm_after_s(one) + looks_s for one in left)
-        until_s = self._fleet.store.now_s() + looks_s + sum(each_s)
-        limit = max(PAGE_BYTES, pages_up(move.limit_bytes))
-        pin = Pin(move.cgroup, node, self._attachable(move, node), limit, until_s)
-        try:
-            self._fleet.set_pin(pin, can_undo=False)
-        except (InputError, StoreFailedError) as error:
-            LOG.warning(LEFT, move.cgroup, error)
-
-    def _unpin(self, cgroup: str, node: str) -> None:
-        own = [one for one in self._pins(cgroup) if one.until_s is not None]
-        if not any(one.node == node for one in own):
-            return
-        try:
-            self._fleet.delete_pin(cgroup, node, can_undo=False)
-        except (InputError, StoreFailedError) as error:
-            LOG.warning(LEFT, cgroup, error)
-
-    def _pins(self, cgroup: str) -> list[Pin]:
-        return [one for one in self._fleet.asked().pins if one.cgroup == cgroup]
-
-    def _attachable(self, move: Move, node: str) -> str | None:
-        """The policy that the plan counted with; None where the node cannot attach it."""
-        loop = self._fleet.loops().get(node)
-        can = (DEFAULT, *(() if loop is None else loop.hello.policies))
-        return move.policy if move.policy in can else None
-
-    def _may_pin(self, move: Move, node: str) -> bool:
-        """Whether the autopilot decides its limit there: not an operator, by a pin or a mode."""
-        mode = self._fleet.asked().objectives.of(move.cgroup).mode
-        there = (None, node)
-        return mode is Mode.AUTO and not any(one.node in there for one in self._pins(move.cgroup))

@@ -14,7 +14,6 @@ from cachepilot.domain.moving import (
     Before,
     Check,
     Moved,
-    MoveState,
     Refuted,
     Rehearsal,
     Rehearsed,
@@ -35,15 +34,24 @@ def nodes_of(drain: Sequence[Moved]) -> list[str]:
     return list(dict.fromkeys([drain[0].drain, *(one.move.to_node for one in drain)]))
 
 
-def begun(drain: Sequence[Moved]) -> Rehearsal:
-    """A rehearsal of which nothing was measured yet."""
-    return Rehearsal(tuple(Rehearsed(node) for node in nodes_of(drain)))
+def begun(rollout: Rollout, moved: Moved, seen: Observation) -> Rehearsal:
+    """A rehearsal of which nothing was measured yet.
 
-
-def going(rollout: Rollout, drain: str) -> list[Moved]:
-    """The moves of a drain that are still to be made."""
-    waiting = (MoveState.WAITING, MoveState.REHEARSING)
-    return [one for one in rollout.of_drain(drain) if one.state in waiting]
+    What tenants without an SLO did before the one before it of the same node is what they are to
+    keep a share of: they may have had less memory since.
+    """
+    drain, known = rollout.going(moved.drain), rollout.rehearsal_of(moved.drain)
+    did = {one.cgroup: one for node in known.nodes for one in node.before} if known else {}
+    had = dict(pair for node in known.nodes for pair in node.had_bytes) if known else {}
+    nodes = []
+    for name in nodes_of(drain):
+        there = seen.nodes.get(name)
+        judged = _judged(name, drain, there) if there is not None else {}
+        free = [cgroup for cgroup, one in sorted(judged.items()) if not one.slos and cgroup in did]
+        kept = tuple((cgroup, had[cgroup]) for cgroup in free if cgroup in had)
+        nodes.append(Rehearsed(name, tuple(did[cgroup] for cgroup in free), kept))
+    moves = tuple(one.move for one in drain)
+    return Rehearsal(tuple(nodes), since_s=seen.now_s, moves=moves)
 
 
 def _judged(node: str, drain: Sequence[Moved], there: NodeSeen) -> dict[str, TenantSeen]:
@@ -73,8 +81,12 @@ def before(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation) -> R
 
     def take(one: Rehearsed, there: NodeSeen) -> Rehearsed:
         judged = _judged(one.node, drain, there)
-        had = tuple((cgroup, told.limit_bytes) for cgroup, told in sorted(judged.items()))
-        return replace(one, before=checks.more_before(one.before, judged), had_bytes=had)
+        had = dict(one.had_bytes)
+        limits = {
+            cgroup: max(told.limit_bytes, had.get(cgroup, 0)) for cgroup, told in judged.items()
+        }
+        before = checks.more_before(one.before, judged)
+        return replace(one, before=before, had_bytes=tuple(sorted(limits.items())))
 
     return _with_window(rehearsal, seen, take)
 

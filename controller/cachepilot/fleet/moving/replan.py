@@ -1,16 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rollout that goes on with what was measured meanwhile: other moves, or fewer."""
+"""A rollout that goes on with what was measured meanwhile: other moves, or fewer.
 
-from collections.abc import Sequence
+What is left is planned again after each move that is kept and each node that is given up. It goes
+on as it was ordered as long as that still empties the same nodes. Another plan is taken where it
+empties more of them, or where page caches are cold for a shorter time, what has to be rehearsed
+again included. Whatever is planned, nobody goes to and fro: a tenant moves once, a node that
+tenants left takes nobody in, and a node that took tenants in is not drained.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
-from cachepilot.domain.consolidation import Drain
+from cachepilot.domain.consolidation import Drain, Plans, Rest
 from cachepilot.domain.moving import Moved, MoveState, Rollout, RolloutState
-from cachepilot.fleet.moving.rehearsing import going
+from cachepilot.fleet.moving import holding
 
 CHANGES_MAX = 100
 """So many of the last changes of a rollout are kept."""
 NO_ROOM = "its tenants have no room on the other nodes, by what was measured since"
+GONE = "its tenants are not there any more"
+MOVED = "a tenant that this rollout moved is on it"
+TOOK_IN = "this rollout moved tenants to it"
 
 
 def with_changes(rollout: Rollout, changes: Sequence[str]) -> Rollout:
@@ -18,15 +29,9 @@ def with_changes(rollout: Rollout, changes: Sequence[str]) -> Rollout:
     return replace(rollout, changes=(*rollout.changes, *changes)[-CHANGES_MAX:])
 
 
-def left(rollout: Rollout) -> list[str]:
-    """Nodes that are still to be drained, in their order."""
-    waiting = [one.drain for one in rollout.moves if one.state is MoveState.WAITING]
-    return list(dict.fromkeys(waiting))
-
-
 def skipped(rollout: Rollout, node: str, why: str, now_s: float) -> Rollout:
     """Without the moves of a drain that were not made yet; goes on with the next drain."""
-    skips = {one.move.cgroup for one in going(rollout, node)}
+    skips = {one.move.cgroup for one in rollout.going(node)}
     moves = tuple(
         replace(one, state=MoveState.SKIPPED, ended_s=now_s, why=why)
         if one.drain == node and one.move.cgroup in skips
@@ -47,7 +52,7 @@ def onward(rollout: Rollout, now_s: float) -> Rollout:
     if at < len(rollout.moves):
         return going_on
     whys = dict.fromkeys(
-        f"{one.drain} is not drained: {one.why}"
+        f"{one.drain} is not drained: {one.why}{_made(rollout, one.drain)}"
         for one in rollout.moves
         if one.state is MoveState.SKIPPED
     )
@@ -57,10 +62,95 @@ def onward(rollout: Rollout, now_s: float) -> Rollout:
     return replace(going_on, state=state, ended_s=now_s, why=why)
 
 
-def _changes(node: str, before: Sequence[Moved], drain: Drain) -> list[str]:
+def _made(rollout: Rollout, node: str) -> str:
+    """Who left a node that is not drained, in words; empty for nobody."""
+    gone = [one.move.cgroup for one in rollout.kept if one.drain == node]
+    return f" ({', '.join(gone)} moved before, and that is kept)" if gone else ""
+
+
+def rest_of(rollout: Rollout) -> Rest:
+    """What is left of a rollout, as it is to be planned again."""
+    drains = [
+        Drain(node, tuple(one.move for one in _ordered(rollout, node)), 0) for node in rollout.left
+    ]
+    met = (one.rehearsal for one in rollout.moves if one.rehearsal and one.rehearsal.met_s)
+    proven = {move.cgroup: move.limit_bytes for one in met for move in one.moves}
+    return Rest(
+        drains=tuple(drains),
+        drainable=frozenset(rollout.left) - {one.move.to_node for one in rollout.kept},
+        closed=frozenset(one.drain for one in rollout.kept),
+        proven=proven,
+        held=frozenset(
+            (cgroup, node, holding.limit_of(move))
+            for (cgroup, node), move in holding.pins(rollout).items()
+        ),
+    )
+
+
+def _ordered(rollout: Rollout, node: str) -> list[Moved]:
+    """The moves of a node that wait."""
+    return [one for one in rollout.moves if one.drain == node and one.state is MoveState.WAITING]
+
+
+def _without_return(rollout: Rollout, drains: Sequence[Drain]) -> list[Drain]:
+    """Those of the drains that move nobody to and fro, the node that is being drained first."""
+    rest, moved = rest_of(rollout), {one.move.cgroup for one in rollout.kept}
+    found: list[Drain] = []
+    for one in sorted(drains, key=lambda one: one.node not in rest.closed):
+        left = {*rest.closed, *(other.node for other in found)}
+        took_in = {move.to_node for other in found for move in other.moves}
+        names, targets = {m.cgroup for m in one.moves}, {m.to_node for m in one.moves}
+        is_new = one.node in rest.drainable and one.node not in took_in
+        if is_new and names.isdisjoint(moved) and targets.isdisjoint({*left, one.node}):
+            found.append(one)
+    return found
+
+
+def _cold_s(rollout: Rollout, drains: Sequence[Drain], again_s: float) -> float:
+    """For how long page caches are cold, and rehearsals that were met are repeated."""
+    again = [
+        one.node
+        for one in drains
+        if rollout.rehearsal_of(one.node) is not None
+        and any(moved not in _ordered(rollout, one.node) for moved in _merged(rollout, one))
+    ]
+    return sum(one.cold_s for one in drains) + again_s * len(again)
+
+
+def _chosen(rollout: Rollout, plans: Plans, again_s: float) -> list[Drain]:
+    """The plan that is followed."""
+    ordered = _without_return(rollout, plans.as_ordered)
+    anew = _without_return(rollout, plans.anew)
+    if len(anew) != len(ordered):
+        return max(ordered, anew, key=len)
+    is_cheaper = _cold_s(rollout, anew, again_s) < _cold_s(rollout, ordered, again_s)
+    same = {one.node for one in anew} == {one.node for one in ordered}
+    return anew if same and is_cheaper else ordered
+
+
+def _merged(rollout: Rollout, drain: Drain) -> list[Moved]:
+    """The moves of a drain; those that go as they were rehearsed stay as they were."""
+    was = {one.move.cgroup: one for one in _ordered(rollout, drain.node)}
+    found, is_rehearsed = [], rollout.is_rehearsed(drain.node)
+    for move in drain.moves:
+        old = was.get(move.cgroup)
+        stays = (
+            is_rehearsed
+            and old is not None
+            and (old.move.to_node, old.move.policy) == (move.to_node, move.policy)
+            and move.limit_bytes <= old.move.limit_bytes
+        )
+        found.append(old if stays and old is not None else Moved(move, drain.node))
+    if is_rehearsed:
+        places = {cgroup: at for at, cgroup in enumerate(was)}
+        found.sort(key=lambda one: places.get(one.move.cgroup, len(was)))
+    return found
+
+
+def _changes(node: str, before: Sequence[Moved], after: Sequence[Moved]) -> list[str]:
     """By what a drain differs from what it was before, in words."""
     was, found = {one.move.cgroup: one.move for one in before}, []
-    for move in drain.moves:
+    for move in (one.move for one in after):
         old = was.get(move.cgroup)
         if old is None:
             found.append(f"{move.cgroup} on {node} came later, and goes to {move.to_node}")
@@ -69,28 +159,49 @@ def _changes(node: str, before: Sequence[Moved], drain: Drain) -> list[str]:
     return found
 
 
-def replanned(rollout: Rollout, drains: Sequence[Drain], now_s: float) -> Rollout:
+def _why_not(rollout: Rollout, node: str, plans: Plans, lost: Mapping[str, str]) -> str:
+    """Why a node is not drained any more."""
+    if node in lost:
+        return f"node {node}: {lost[node]}"
+    if node not in rest_of(rollout).drainable:
+        return TOOK_IN
+    planned = [one for one in (*plans.as_ordered, *plans.anew) if one.node == node]
+    moved = {one.move.cgroup for one in rollout.kept}
+    if any(not one.moves for one in planned):
+        return GONE
+    if any(move.cgroup in moved for one in planned for move in one.moves):
+        return MOVED
+    return NO_ROOM
+
+
+def replanned(
+    rollout: Rollout,
+    plans: Plans,
+    now_s: float,
+    again_s: float = 0.0,
+    lost: Mapping[str, str] = MappingProxyType({}),
+) -> Rollout:
     """With the drains as they are planned now; a node that is planned no more is not drained.
 
-    A tenant that came to a node since goes along: without it the node would not be empty.
+    A tenant that came to a node since goes along: without it the node would not be empty. Its
+    rehearsal is repeated where a move of a node is another one than was rehearsed, which takes
+    `again_s` beside the page caches. Nodes that are `lost` send nothing.
     """
-    plan = {one.node: one for one in drains if one.moves}
-    names = left(rollout)
+    plan = {one.node: one for one in _chosen(rollout, plans, again_s) if one.moves}
     over = tuple(one for one in rollout.moves if one.state is not MoveState.WAITING)
     anew: list[Moved] = []
     changes: list[str] = []
     gone: list[Moved] = []
-    for node in [
-        *(one for one in plan if one in names),
-        *(one for one in names if one not in plan),
-    ]:
-        before = [one for one in rollout.of_drain(node) if one.state is MoveState.WAITING]
+    for node in [*plan, *(one for one in rollout.left if one not in plan)]:
+        before = _ordered(rollout, node)
         if node in plan:
-            anew += [Moved(move, node) for move in plan[node].moves]
-            changes += _changes(node, before, plan[node])
+            after = _merged(rollout, plan[node])
+            anew += after
+            changes += _changes(node, before, after)
         else:
+            why = _why_not(rollout, node, plans, lost)
             skips = (replace(one, state=MoveState.SKIPPED, ended_s=now_s) for one in before)
-            gone += [replace(one, why=NO_ROOM) for one in skips]
-            changes.append(f"{node} is not drained: {NO_ROOM}")
+            gone += [replace(one, why=why) for one in skips]
+            changes.append(f"{node} is not drained: {why}")
     found = replace(rollout, moves=(*over, *gone, *anew), is_planned=True)
     return onward(with_changes(found, changes), now_s)

@@ -3,7 +3,8 @@
 
 Before the first move of a drain all of it is rehearsed, where that is asked. A move waits until
 what was is measured, is ordered, arrives, warms its page cache, and is then judged. The first that
-is missed is undone, and the rollout ends there. What is under way is known from the state and from
+is missed is undone, and the rollout ends there. After one that is kept nothing begins before the
+rest is planned again. What is under way is known from the state and from
 where the provider says that the tenant is: a controller that starts again goes on from there.
 """
 
@@ -41,9 +42,15 @@ def warm_after_s(moved: Moved) -> float:
 
 
 def step(rollout: Rollout, seen: Observation) -> Step:
-    """What comes of one look. A rollout that is over stays as it is."""
+    """What comes of one look.
+
+    A rollout that is over stays as it is, and one that is to be planned again begins nothing.
+    """
     moved = rollout.present
     if rollout.is_over or moved is None:
+        return Step(rollout)
+    is_held = not rollout.is_planned and not rollout.is_stopping
+    if is_held and moved.state is MoveState.WAITING:
         return Step(rollout)
     return _STEPS[moved.state](rollout, moved, seen)
 
@@ -110,8 +117,8 @@ def _waiting(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
         if lost:
             why = f"node {node}: {lost}"
             return _ended(rollout, moved, seen, stop, why) if is_late else _held(rollout, why)
-    if rollout.rehearses and rollout.rehearsal_of(moved.drain) is None:
-        rehearsal = rehearsing.begun(rehearsing.going(rollout, moved.drain))
+    if rollout.rehearses and not rollout.is_rehearsed(moved.drain):
+        rehearsal = rehearsing.begun(rollout, moved, seen)
         begun = replace(moved, state=MoveState.REHEARSING, rehearsal=rehearsal)
         return Step(_with(rollout, begun, since_s=seen.now_s))
     return _measured_before(rollout, moved, seen, is_late)
@@ -131,7 +138,7 @@ def _rehearsing(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
         return _before_rehearsal(rollout, moved, rehearsal, seen, is_late)
     if rehearsal.ready_s is not None:
         return _judged_rehearsal(rollout, waiting, rehearsal, seen)
-    drain = rehearsing.going(rollout, moved.drain)
+    drain = rollout.going(moved.drain)
     if rehearsing.is_ready(drain, rehearsal, seen):
         rehearsal = rehearsing.with_checks(drain, rehearsal, seen)
     return Step(_with(rollout, replace(moved, rehearsal=rehearsal), since_s=seen.now_s))
@@ -141,13 +148,14 @@ def _before_rehearsal(
     rollout: Rollout, moved: Moved, rehearsal: Rehearsal, seen: Observation, is_late: bool
 ) -> Step:
     """Measures what is, and takes memory once that is known."""
-    drain = rehearsing.going(rollout, moved.drain)
+    drain = rollout.going(moved.drain)
     found = rehearsing.before(drain, rehearsal, seen)
     if not is_late and not rehearsing.is_known(found):
         return Step(_with(rollout, replace(moved, rehearsal=found)))
     why = rehearsing.missed_before(found)
     if why:
-        waiting = replace(moved, state=MoveState.WAITING, rehearsal=found)
+        refused = replace(found, missed_s=seen.now_s)
+        waiting = replace(moved, state=MoveState.WAITING, rehearsal=refused)
         return _skipped(rollout, waiting, seen, why)
     begun = replace(moved, rehearsal=replace(found, begun_s=seen.now_s))
     told = f"{moved.drain}: rehearsed with {len(drain)} tenants at the limits of afterwards"
@@ -158,12 +166,13 @@ def _judged_rehearsal(
     rollout: Rollout, waiting: Moved, rehearsal: Rehearsal, seen: Observation
 ) -> Step:
     """One more look at a drain that is rehearsed; its first move once all was met."""
-    drain = rehearsing.going(rollout, waiting.drain)
+    drain = rollout.going(waiting.drain)
     found = rehearsing.judged(rehearsal, seen)
     if rehearsing.missed(found):
         refuted = rehearsing.refuted(drain, found, seen.nodes, seen.now_s)
         known = replace(rollout, refuted=(*rollout.refuted, *refuted))
-        return _skipped(known, replace(waiting, rehearsal=found), seen, rehearsing.told(found))
+        missed = replace(waiting, rehearsal=replace(found, missed_s=seen.now_s))
+        return _skipped(known, missed, seen, rehearsing.told(found))
     if not rehearsing.is_met(found):
         going = replace(waiting, state=MoveState.REHEARSING, rehearsal=found)
         return Step(_with(rollout, going, since_s=seen.now_s))
@@ -316,15 +325,13 @@ def _judged(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     if any(one.verdict is Verdict.OPEN for one in moved.checks):
         return Step(_with(rollout, moved, since_s=seen.now_s))
     kept = replace(moved, state=MoveState.KEPT, ended_s=seen.now_s)
-    after = onward(_with(rollout, kept), seen.now_s)
+    # What was measured on the way counts for the next move.
+    after = onward(replace(_with(rollout, kept), is_planned=False), seen.now_s)
     told = [f"{moved.move.cgroup} stays on {moved.move.to_node}"]
     if kept.drain in after.emptied:
         told.append(f"node {kept.drain} is empty")
     if after.is_over:
         told.append(f"{after.state}: {after.why}")
-    elif after.present is not None and after.present.drain != kept.drain:
-        # What was measured on the way counts for the next node.
-        after = replace(after, is_planned=not after.rehearses)
     return Step(after, events=tuple(told))
 
 

@@ -5,7 +5,7 @@ Everything is predicted, and for a fleet in which every tenant has its least mem
 known for sure counts against it; see `cachepilot.plan.consolidation.least.needs`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from cachepilot.domain.consolidation import Consolidation, LeastMemory
@@ -174,11 +174,13 @@ def places_of(
     pins: Sequence[Pin] = (),
     refuted: Mapping[str, int] = MappingProxyType({}),
     before: PastByTenant = MappingProxyType({}),
+    proven: Collection[str] = (),
 ) -> list[Place]:
     """The nodes by name, with what their tenants need; InputError for two snapshots of a node.
 
-    Those in `refuted` need more than they would by their curves; see `Needs.of`. `before` is
-    what tenants needed in the past.
+    Those in `refuted` need more than they would by their curves, see `Needs.of`; of those in
+    `proven` it was measured that what they have is enough, see `Targets.of`. `before` is what
+    tenants needed in the past.
     """
     names = [snapshot.node.name for snapshot in snapshots]
     for name in names:
@@ -188,7 +190,7 @@ def places_of(
     needs = []
     for one in ordered:
         stated = with_pins(objectives, pins, one.node.name)
-        targets = Targets.of(one, Asked.of(one, stated), config)
+        targets = Targets.of(one, Asked.of(one, stated), config, proven)
         needs.append(Needs.of(targets, one, config, refuted))
     tables = WaitTable.of_all(needs, ordered)
     slots = slots_of(before.values())

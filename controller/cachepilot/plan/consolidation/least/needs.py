@@ -6,7 +6,7 @@ of the throughput model. A tenant without an SLO keeps its predicted throughput 
 `TOLERANCE`; if its curves are too uncertain for that, what it has now is what it needs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from types import MappingProxyType
@@ -74,14 +74,23 @@ class Targets:
     wait_us: float
 
     @classmethod
-    def of(cls, snapshot: Snapshot, asked: Asked, config: Config) -> "Targets":
-        """The SLOs of the tenants of a node, as it is now."""
+    def of(
+        cls, snapshot: Snapshot, asked: Asked, config: Config, proven: Collection[str] = ()
+    ) -> "Targets":
+        """The SLOs of the tenants of a node, as it is now.
+
+        What those in `proven` have was measured to be enough: no error of a prediction is added.
+        """
         here = replace(snapshot, node=Node(snapshot.node.name, everything(snapshot)))
         stated = tuple(replace(one, memory_min=None, memory_max=None) for one in asked.objectives)
         problem = build(here, replace(asked, objectives=stated), config, FREE)
         load = problem.valued(problem.unchanged())[1]
         now_ops = problem.model.ops(problem.present_miss, load.wait_us)
-        errors = [(one.demand.error_pct or 0.0) / 100 for one in asked.tenants]
+        is_proven = np.array([one.cgroup in proven for one in asked.tenants], dtype=np.bool_)
+        errors = [
+            0.0 if one.cgroup in proven else (one.demand.error_pct or 0.0) / 100
+            for one in asked.tenants
+        ]
         error = np.minimum(np.array(errors, dtype=np.float64), MODEL_ERROR_MAX)
         wanted = min_ops_of(asked.tenants, asked.objectives) / (1 - error)
         has_slo = (wanted > 0) | (problem.max_miss < 1)
@@ -94,7 +103,7 @@ class Targets:
             present=problem.present,
             present_miss=problem.present_miss,
             current_bytes=_kept_bytes(asked),
-            may_stay=~problem.movable | (~has_slo & _is_allowed(asked)),
+            may_stay=~problem.movable | ((~has_slo | is_proven) & _is_allowed(asked)),
             wait_us=load.wait_us,
         )
 

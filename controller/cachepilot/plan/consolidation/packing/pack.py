@@ -43,6 +43,18 @@ def loads_of(needs: FleetNeeds, rules: Rules, options: Options) -> Loads:
     return Loads.of(needs, cpus, rules.cpus)
 
 
+def rules_of(needs: FleetNeeds, options: Options) -> Rules:
+    """Where the tenants of a fleet may go."""
+    places = needs.places
+    own = [needs.rows(node) for node in range(len(places))]
+    rules = Rules.of(places, own, [options.labels_of(one.name) for one in places])
+    names = [one.name for one in places]
+    return rules.within(
+        closed=[node for node, name in enumerate(names) if name in options.closed],
+        staying=[node for node, name in enumerate(names) if not options.may_drain(name)],
+    )
+
+
 def pack(places: Sequence[Place], options: Options) -> Packed | None:
     """Which nodes can be drained; None of no nodes.
 
@@ -51,13 +63,7 @@ def pack(places: Sequence[Place], options: Options) -> Packed | None:
     if not places:
         return None
     needs = FleetNeeds.of(places)
-    own = [needs.rows(node) for node in range(len(places))]
-    rules = Rules.of(places, own, [options.labels_of(one.name) for one in places])
-    names = [one.name for one in places]
-    rules = rules.within(
-        closed=[node for node, name in enumerate(names) if name in options.closed],
-        staying=[node for node, name in enumerate(names) if not options.may_drain(name)],
-    )
+    rules = rules_of(needs, options)
     loads = loads_of(needs, rules, options)
     best_fit = BestFit(needs, loads, rules, options.spare_nodes)
     found = best_fit.pack()

@@ -265,6 +265,42 @@ export interface Consolidation {
   notes: string[];
 }
 
+/** One tenant in a rehearsal, and one of its SLOs, or what it keeps. */
+export interface Rehearsed {
+  cgroup: string;
+  node: string;
+  /** Null for one that stays. */
+  to_node: string | null;
+  limit_bytes: number | null;
+  predicted_ops: number | null;
+  before_ops: number | null;
+  /** Null before it is judged. */
+  kind: SloKind | "keep" | null;
+  target: number | null;
+  after_ops: number | null;
+  windows: number;
+  met: number;
+  verdict: "open" | "met" | "missed";
+  /** The share of its target by which it is below it. */
+  short: number | null;
+  /** It is planned with no less until then. */
+  least_bytes: number | null;
+  until_s: number | null;
+}
+
+export interface Rehearsal {
+  node: string;
+  state: "not begun" | "measuring" | "settling" | "judged" | "passed" | "missed" | "ended";
+  since_s: number | null;
+  begun_s: number | null;
+  ready_s: number | null;
+  over_s: number | null;
+  /** Predicted: until it is over if all is met from now on. */
+  left_s: number | null;
+  why: string;
+  tenants: Rehearsed[];
+}
+
 /** A consolidation that is or was carried out; what it tells of tenants is measured. */
 export interface Rollout {
   id: number;
@@ -283,4 +319,8 @@ export interface Rollout {
     }[];
   }[];
   why: string;
+  /** What came to be other than it was ordered. */
+  changes: string[];
+  /** One per node that is to be drained. */
+  rehearsals: Rehearsal[];
 }

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is left of a rollout, planned again by what is measured now."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from cachepilot.domain.consolidation import Drain, Plans, Rest
+from cachepilot.domain.objectives.objective import Objectives
+from cachepilot.domain.objectives.pins import Pin
+from cachepilot.domain.snapshot import Snapshot
+from cachepilot.plan.consolidation.consolidate import places_of
+from cachepilot.plan.consolidation.least.past import PastByTenant
+from cachepilot.plan.consolidation.moves import drains
+from cachepilot.plan.consolidation.packing.options import Options
+from cachepilot.plan.consolidation.packing.pack import Packed, pack
+from cachepilot.plan.consolidation.packing.pack_as import pack_as
+from cachepilot.plan.problem.config import Config
+
+
+def plan_again(
+    rest: Rest,
+    snapshots: Sequence[Snapshot],
+    objectives: Objectives,
+    config: Config,
+    pins: Sequence[Pin],
+    options: Options,
+    refuted: Mapping[str, int],
+    before: PastByTenant = MappingProxyType({}),
+) -> Plans:
+    """The rest as it was ordered, as far as there is room for it, and the best plan of it.
+
+    What a tenant has that met its SLO with it in a rehearsal is enough as long as its curve says so
+    without its error bars, and it is given no less. Pins that hold for the rollout alone do not
+    count. `before` is what tenants needed in the past. Pure; InputError for two snapshots of a
+    node.
+    """
+    stated = [one for one in pins if not _is_held(one, rest)]
+    floors = dict(refuted)
+    for cgroup, size in rest.proven.items():
+        floors[cgroup] = max(size, floors.get(cgroup, 0))
+    places = places_of(snapshots, objectives, config, stated, floors, before, rest.proven)
+    within = replace(options, drainable=rest.drainable, closed=options.closed | rest.closed)
+
+    def told(packed: Packed | None) -> list[Drain]:
+        return drains(packed, config) if packed is not None else []
+
+    return Plans(told(pack_as(places, within, rest.drains)), told(pack(places, within)))
+
+
+def _is_held(pin: Pin, rest: Rest) -> bool:
+    """Whether a rollout made a pin: its pins end."""
+    return pin.until_s is not None and (pin.cgroup, pin.node, pin.limit_bytes) in rest.held
