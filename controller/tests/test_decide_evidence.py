@@ -111,7 +111,7 @@ def test_a_gain_counts_as_far_as_its_square_exceeds_that_of_noise() -> None:
 
 
 def test_the_cheaper_a_change_the_less_evidence_it_needs() -> None:
-    saved = np.arange(GROUPS) - 5.0
+    saved = np.arange(GROUPS) - 4.0
     cheap = scattered(saved)._replace(cache_pages=40.0, reread=np.array([0.0, 10.0, 10.0]))
     leads = [take(PolicyState(), one).lead[1] for one in (scattered(saved), cheap)]
     assert bound(10.0) < bound(COST) and 0 < leads[0] < leads[1]
