@@ -83,12 +83,12 @@ def test_a_move_is_kept_one_that_misses_its_slo_is_undone_and_a_kill_changes_not
     assert own.before_ops is not None and own.after_ops is not None
     assert own.after_ops > 0.9 * own.before_ops > 0 and own.met >= 15
     assert [one.kind for one in kept.moves[0].checks] == ["throughput_ops", "keep"]
-    client.until("the tenant", lambda: _where(client)["/t/kv"] == "b", WITHIN_S)
+    client.until("the tenant", lambda: _where(client).get("/t/kv") == "b", WITHIN_S)
 
     client.apply([_drain("/t/large", "a", "b", 100, 3)])
     back = client.ended(WITHIN_S, _ignore)
     assert back.state is RolloutState.TURNED_BACK
     assert back.moves[0].state is MoveState.RETURNED and "/t/large meets" in back.why
     assert (fleet.workloads / "a" / "t-large.toml").exists()
-    client.until("its return", lambda: _where(client)["/t/large"] == "a", WITHIN_S)
+    client.until("its return", lambda: _where(client).get("/t/large") == "a", WITHIN_S)
     client.close()
