@@ -14,8 +14,8 @@ from experiments.shared.rows import ROOT
 FOLDER = ROOT / "build" / "autopilot" / "runs"
 DISK_SHARE_MIN = 0.8
 LOAD_MAX = 5.0
-"""Mean of the load average over the last minute, on two cores. A run alone makes 3 to 4; with 6 to 7,
-the rest of it idle work, a search that hits most of its pages did half as much."""
+"""Mean of the load average over the last minute, on two cores. A run alone makes 3 to 4; with 6 to
+7, the rest of it idle work, a search that hits most of its pages did half as much."""
 
 
 @dataclass(frozen=True)
