@@ -38,7 +38,6 @@ from cachepilot.plan.consolidation.again import plan_again
 from cachepilot.plan.consolidation.consolidate import consolidate
 from cachepilot.plan.consolidation.least.past import PastByTenant
 from cachepilot.plan.consolidation.least.uncorrected import sure_snapshot
-from cachepilot.plan.consolidation.packing.options import Options
 from cachepilot.plan.what_if import what_if
 from cachepilot.sense.conditions import workloads_of
 
@@ -273,16 +272,18 @@ class ControlService:
         """Least memory per tenant, how many more fit, and which nodes can be drained."""
         stale, known = self._stale(), self._reports()
         fresh = [report for name, report in known.items() if name not in stale]
-        found = self._consolidated(fresh, self._fleet.config.placement)
+        found = self._consolidated(fresh)
         left_out = [f"{name}: left out, {stale[name]}" for name in known if name in stale]
         return Consolidation.of(replace(found, notes=[*left_out, *found.notes]))
 
-    def _consolidated(self, reports: Sequence[Report], options: Options) -> domain.Consolidation:
+    def _consolidated(self, reports: Sequence[Report]) -> domain.Consolidation:
         snapshots, objectives = self._planned_with(reports)
-        pins, planner = self._fleet.asked().pins, self._fleet.config.planner
+        config, pins = self._fleet.config, self._fleet.asked().pins
         refuted = self._mover.refuted
-        before = self._before(snapshots)
-        return consolidate(snapshots, objectives, planner, pins, options, refuted, before)
+        return consolidate(
+            snapshots, objectives, config.planner, pins, config.placement, refuted,
+            self._before(snapshots),
+        )  # fmt: skip
 
     def _planned_with(self, reports: Sequence[Report]) -> tuple[list[Snapshot], Objectives]:
         """What is known of nodes, and what is asked of their tenants."""

@@ -149,9 +149,8 @@ def _is_beyond_cost(trial: Trial, lost: float) -> bool:
     return trial.intervals >= LEAST_INTERVALS and lost > WORST * trial.rollback
 
 
-def _is_lost(state: PolicyState, trial: Trial) -> bool:
+def _is_lost(trial: Trial, lost: float) -> bool:
     """Whether a change lost more against the default than it is worth, or than it may."""
-    lost = state.excess - trial.excess
     return _is_beyond_cost(trial, lost) or (trial.may_lose is not None and lost > trial.may_lose)
 
 
@@ -165,13 +164,14 @@ def judge(
     if trial.from_policy not in state.policies:
         trial.from_policy, trial.origin_factor = DEFAULT, None
     origin = state.policies.index(trial.from_policy)
-    trial.rollback = cost = float(known.cost[origin])
+    trial.rollback = float(known.cost[origin])
     if trial.origin_factor is None:
         own = state.calibration.of_default_alone() if origin == 0 else known.factors[origin]
         trial.origin_factor = float(min(known.factors[origin], own))
         trial.origin_error = state.calibration.error_of(origin)
     if trial.may_lose is None:
-        trial.may_lose = most_lost(float(known.left), cost, float(known.stake[origin]))
+        stake = float(known.stake[origin])
+        trial.may_lose = most_lost(float(known.left), trial.rollback, stake)
     raw = float(known.raw[known.index].sum())
     cpu = float(known.cpu[known.index] - known.cpu[origin]), seen.pages_per_us * trial.cpu_us
     would_cost = trial.origin_factor * known.raw[origin]
@@ -187,8 +187,8 @@ def judge(
     error = trial.bound(config.alpha, errors)
     why_undone, what = trial.why_undone(reread, error, config.undo_times), What.UNDONE
     is_less = why_undone is not None and trial.saved_nothing(reread, error, config.undo_times)
-    if why_undone is None and _is_lost(state, trial):
-        lost = state.excess - trial.excess
+    lost = state.excess - trial.excess
+    if why_undone is None and _is_lost(trial, lost):
         # What CPU time costs, or what was lost against a policy, says nothing of the misses.
         is_less = origin == 0 and _is_beyond_cost(trial, lost - trial.cpu)
         why_undone = f"it read {lost:.0f} pages more than the default would have{trial.told_cpu()}"
