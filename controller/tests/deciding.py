@@ -10,7 +10,7 @@ import numpy as np
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.outcome import Outcome, What
 from cachepilot.decide.state import Interval, PolicyState
-from cachepilot.decide.step import step
+from cachepilot.decide.step import step_all
 from cachepilot.sense.counterfactuals import DEFAULT, Counterfactual
 
 GROUPS = 16
@@ -118,10 +118,7 @@ class World:
 
     def run(self, intervals: int) -> list[Outcome]:
         """What was decided in so many intervals."""
-        found: list[Outcome] = []
-        for _ in range(intervals):
-            found += step(self.state, self.interval(), self.config)
-        return found
+        return run_all([self], intervals)[0]
 
     def learn(self, intervals: int = 60) -> "World":
         """The same after so many intervals in which nothing may change."""
@@ -137,6 +134,21 @@ class World:
                 if one.what is what:
                     return one
         raise AssertionError(f"not {what} in {intervals} intervals")
+
+
+def run_all(worlds: Sequence[World], intervals: int) -> list[list[Outcome]]:
+    """What was decided of each world in so many intervals; all have the same configuration.
+
+    Many at once take hardly longer than one.
+    """
+    config = worlds[0].config
+    assert all(world.config == config for world in worlds)
+    states, found = [world.state for world in worlds], [list[Outcome]() for _ in worlds]
+    for _ in range(intervals):
+        decided = step_all(states, [world.interval() for world in worlds], config)
+        for i, outcomes in enumerate(decided):
+            found[i] += outcomes
+    return found
 
 
 def saving(**more: float) -> World:

@@ -34,11 +34,11 @@ def on_trial(**more: float) -> World:
 @pytest.mark.parametrize(
     ("before", "after", "share"),
     [
-        ("default", "lru", 0.1), ("lru", "default", 0.1), ("lru", "lru", 0.1),
+        ("default", "lru", 0.1), ("lru", "lru", 0.1), ("lru", "default", COLLECTED),
         ("lru", "mru", COLLECTED),
     ],
 )  # fmt: skip
-def test_between_two_policies_a_change_counts_what_the_new_one_collects(
+def test_a_change_away_from_a_policy_counts_what_that_has_collected(
     before: str, after: str, share: float
 ) -> None:
     assert cost_share(before, after, DecideConfig()) == share

@@ -36,8 +36,8 @@ COLLECTED = 0.35
 
 def cost_share(before: str, after: str, config: DecideConfig) -> float:
     """Of the page cache: what a change of policy is taken to read more than no change."""
-    is_between = before != after and DEFAULT not in (before, after)
-    return max(COLLECTED, config.switch_share) if is_between else config.switch_share
+    gives_up = before not in (DEFAULT, after)
+    return max(COLLECTED, config.switch_share) if gives_up else config.switch_share
 
 
 @quickly_made
@@ -114,7 +114,9 @@ def take_all(
     # The same for each group: what is measured of programs is no part of a sample's error.
     saved += ((cpu[rows, index][:, None] - cpu) / groups)[:, :, None]
     climbs = _climbed(states, intervals, saved, rate)
-    cost, default_rate = _cost(told, index, config), calibrations.rate[:, 0] * factors[:, 0]
+    on_trial = np.array([one.trial is not None for one in states])
+    cost = _cost(told, index, on_trial, config)
+    default_rate = calibrations.rate[:, 0] * factors[:, 0]
     variances = climbs.variances()
     looks = _looks(states, climbs.looks(variances), elapsed_s)
     of_default = np.minimum(factors[:, 0], calibrations.of_default_alone()) * predicted[:, 0]
@@ -188,17 +190,20 @@ def _climbed(
     return found
 
 
-def _cost(told: Sequence[Counterfactual], index: Ints, config: DecideConfig) -> Floats:
+def _cost(
+    told: Sequence[Counterfactual], index: Ints, on_trial: NDArray[np.bool_], config: DecideConfig
+) -> Floats:
     """Pages that changing to each policy reads again, shape (tenants, policies).
 
     Of the policy in force it is what that may yet have to read.
     """
     pages = np.array([one.cache_pages for one in told])[:, None]
     reread = np.array([one.reread for one in told])
-    # Coming from the default or going back to it reads about the tenth that is measured of it. What
-    # giving up another policy reads is guessed by what that keeps of its own, where nobody tells.
+    # Coming from the default reads about the tenth that is measured of it, and so does going back
+    # to it after a trial, which is short. What giving up a policy reads that had the time to
+    # collect is guessed by what that keeps of its own, where nobody tells.
     own = np.full(reread.shape, COLLECTED)
-    own[index == 0] = own[:, 0] = 0.0
+    own[index == 0] = own[on_trial, 0] = 0.0
     found = np.where(reread.any(axis=1, keepdims=True), reread, own * pages)
     return np.asarray(np.maximum(found, config.switch_share * pages))
 
