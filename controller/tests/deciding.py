@@ -2,8 +2,8 @@
 """One tenant under the decider: what its policies miss, and what is predicted of them."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -40,6 +40,20 @@ def counterfactual(
     return Counterfactual(names, found, reread, cache_pages, RATE)
 
 
+def unchanged(seen: Interval) -> Interval:
+    return seen
+
+
+def scattering(random: np.random.Generator, share: float) -> Callable[[Interval], Interval]:
+    """What is measured of an interval scatters by that share of it."""
+
+    def seen_as(seen: Interval) -> Interval:
+        misses = seen.misses * (1 + share * random.standard_normal())
+        return replace(seen, misses=max(0.0, misses))
+
+    return seen_as
+
+
 @dataclass
 class World:
     """`truth` are miss ratios as measured, `told` as predicted where that differs.
@@ -67,6 +81,10 @@ class World:
     tells_cost: bool = True
     load: float = 1.0
     """Times `ACCESSES`."""
+    elapsed_s: float = 1.0
+    """Of an interval."""
+    seen_as: Callable[[Interval], Interval] = unchanged
+    """What the decider is shown of an interval."""
     time_s: float = 0.0
     lost: float = 0.0
     """Pages read more than the default would have read."""
@@ -90,16 +108,16 @@ class World:
             self.in_force = wanted
             self.swaps.append(wanted)
             self._owed = self.anew
-        self.time_s += 1.0
-        anew = self._owed * (1.0 - math.exp(-1.0 / self.anew_s) if self.anew_s else 1.0)
+        self.time_s += self.elapsed_s
+        anew = self._owed * (1.0 - math.exp(-self.elapsed_s / self.anew_s) if self.anew_s else 1.0)
         self._owed -= anew
-        accesses = self.load * ACCESSES
+        accesses = self.load * ACCESSES * self.elapsed_s
         misses = self.truth[self.in_force] * accesses + anew
         self.lost += misses - self.truth[DEFAULT] * accesses
         told = {name: one * accesses for name, one in (self.truth | self.told).items()}
-        return Interval(
+        seen = Interval(
             time_s=self.time_s,
-            elapsed_s=1.0,
+            elapsed_s=self.elapsed_s,
             in_force=self.in_force,
             limit_bytes=int(self.cache_pages) * 4096,
             allowed=self._allowed,
@@ -115,6 +133,7 @@ class World:
             ),
             refused=refused,
         )
+        return self.seen_as(seen)
 
     def run(self, intervals: int) -> list[Outcome]:
         """What was decided in so many intervals."""
@@ -122,18 +141,11 @@ class World:
 
     def learn(self, intervals: int = 60) -> "World":
         """The same after so many intervals in which nothing may change."""
-        self.is_held = True
-        assert self.run(intervals) == []
-        self.is_held = False
-        return self
+        return learn_all([self], intervals)[0]
 
     def until(self, what: What, intervals: int = 300) -> Outcome:
         """Runs until that is decided; raises AssertionError when it is not."""
-        for _ in range(intervals):
-            for one in self.run(1):
-                if one.what is what:
-                    return one
-        raise AssertionError(f"not {what} in {intervals} intervals")
+        return until_all([self], what, intervals)[0]
 
 
 def run_all(worlds: Sequence[World], intervals: int) -> list[list[Outcome]]:
@@ -149,6 +161,31 @@ def run_all(worlds: Sequence[World], intervals: int) -> list[list[Outcome]]:
         for i, outcomes in enumerate(decided):
             found[i] += outcomes
     return found
+
+
+def learn_all(worlds: Sequence[World], intervals: int = 60) -> list[World]:
+    """The same after so many intervals in which nothing may change."""
+    for world in worlds:
+        world.is_held = True
+    assert run_all(worlds, intervals) == [[]] * len(worlds)
+    for world in worlds:
+        world.is_held = False
+    return list(worlds)
+
+
+def until_all(worlds: Sequence[World], what: What, intervals: int = 300) -> list[Outcome]:
+    """Runs each until that is decided of it; raises AssertionError when it is not."""
+    found: dict[int, Outcome] = {}
+    for _ in range(intervals):
+        others = [i for i in range(len(worlds)) if i not in found]
+        if not others:
+            break
+        for i, decided in zip(others, run_all([worlds[i] for i in others], 1), strict=True):
+            if what in kinds(decided):
+                found[i] = decided[kinds(decided).index(what)]
+    missing = [i for i in range(len(worlds)) if i not in found]
+    assert not missing, f"not {what} in {intervals} intervals: worlds {missing}"
+    return [found[i] for i in range(len(worlds))]
 
 
 def saving(**more: float) -> World:

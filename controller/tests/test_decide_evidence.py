@@ -6,7 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from deciding import ACCESSES, CACHE_PAGES, COST, GROUPS, RATE, World, counterfactual
+from deciding import (
+    ACCESSES,
+    CACHE_PAGES,
+    COST,
+    GROUPS,
+    RATE,
+    World,
+    counterfactual,
+    run_all,
+    until_all,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -140,22 +150,25 @@ def test_noise_of_any_duration_counts_no_oftener_than_may_be_lost(
     lasts: float, leads: dict[str, tuple[float, float]]
 ) -> None:
     """At one time; two policies together, after as many intervals of the regime, or of the lead."""
-    random = np.random.default_rng(4)
-    cost, found = 200.0, 0
-    for _ in range(300):
-        climb, error = Climb(), random.standard_normal((3, GROUPS))
+    random, runs, cost = np.random.default_rng(4), 300, 200.0
+    states = [
+        PolicyState(policies=list(NAMES), leads=leads, lead_s=40.0, climb=Climb())
+        for _ in range(runs)
+    ]
+    climbs, error = [one.climb for one in states], random.standard_normal((runs, 3, GROUPS))
+    for climb in climbs:
         climb.restart(3, GROUPS)
-        state = PolicyState(policies=list(NAMES), climb=climb, leads=leads, lead_s=40.0)
-        for _ in range(40):
-            new = random.standard_normal((3, GROUPS))
-            error = lasts * error + np.sqrt(1 - lasts * lasts) * new
-            known = climb_on(climb, error)
-        variances, may_lose = known.variances(), np.array([0.05 * cost])
-        looks = evidence._looks([state], known.looks(variances), 1.0)
-        costs = np.full((1, 3), cost)
-        sure = evidence._sure(known, variances, looks, costs, may_lose)
-        found += bool((sure[0, 1:] > 0).any())
-    assert found / 300 <= 0.05 + 2 * np.sqrt(0.05 / 300)
+    known = Climbs.of(climbs)
+    for _ in range(40):
+        new = random.standard_normal(error.shape)
+        error = lasts * error + np.sqrt(1 - lasts * lasts) * new
+        known.take(error, np.ones(runs), np.zeros(runs), 1.0)
+    known.store(climbs)
+    variances, may_lose = known.variances(), np.full(runs, 0.05 * cost)
+    looks = evidence._looks(states, known.looks(variances), 1.0)
+    sure = evidence._sure(known, variances, looks, np.full((runs, 3), cost), may_lose)
+    found = (sure[:, 1:] > 0).any(axis=1).sum()
+    assert found / runs <= 0.05 + 2 * np.sqrt(0.05 / runs)
 
 
 def test_of_a_policy_that_is_known_to_return_the_looks_of_one_lead_count() -> None:
@@ -317,17 +330,23 @@ def test_workloads_that_only_scatter_leave_the_calibration(after_s: float, kept:
     assert state.calibration.values[SECONDS, 0] > 0 and state.excess > 0
 
 
-@pytest.mark.parametrize("off", [0.5, 1.0, 1.5])
-def test_the_default_spends_none_of_the_budget_however_far_it_is_off(off: float) -> None:
-    """And when a policy gains later, it is chosen."""
-    world = World({"default": 0.1 * off, "lru": 0.1 * off}, told={"default": 0.1, "lru": 0.1})
-    world.run(1800)
-    assert world.state.excess == pytest.approx(0.0, abs=1e-6)
-    world.truth["lru"], world.told["lru"] = 0.08 * off, 0.08
-    world.until(What.CONFIRMED, 100)
-    world.run(4 * 3600)
+def test_the_default_spends_none_of_the_budget_however_far_it_is_off() -> None:
+    """And when a policy gains later, it is chosen; intervals of the hours after that are longer."""
+    offs = (0.5, 1.0, 1.5)
+    worlds = [World(dict.fromkeys(("default", "lru"), 0.1 * off)) for off in offs]
+    for world in worlds:
+        world.told = {"default": 0.1, "lru": 0.1}
+    run_all(worlds, 1800)
+    assert [one.state.excess for one in worlds] == pytest.approx([0.0] * 3, abs=1e-6)
+    for off, world in zip(offs, worlds, strict=True):
+        world.truth["lru"], world.told["lru"] = 0.08 * off, 0.08
+    until_all(worlds, What.CONFIRMED, 100)
+    for world in worlds:
+        world.elapsed_s = 10.0
+    run_all(worlds, 4 * 360)
     # Hours later what is known of the default has faded, and gains are still gains.
-    assert world.state.excess < 0.9 * world.lost < 0
+    for off, world in zip(offs, worlds, strict=True):
+        assert world.state.excess < 0.9 * world.lost < 0, off
 
 
 def test_what_may_be_read_anew_ends_though_nothing_is() -> None:
