@@ -5,7 +5,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from deciding import ACCESSES, COST, World, in_lru, kinds, promising, saving
+from deciding import (
+    ACCESSES,
+    COST,
+    World,
+    in_lru,
+    kinds,
+    promising,
+    run_all,
+    saving,
+    scattering,
+)
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.evidence import WORST
@@ -82,13 +92,15 @@ def test_a_saving_that_comes_and_goes_below_the_cost_changes_nothing() -> None:
             assert world.run(9) == []
 
 
-@pytest.mark.parametrize("share", [0.25, 1.0, 4.0])
 @pytest.mark.parametrize(("gain", "changes"), [(0.0098, False), (0.0102, True)])
 def test_a_gain_of_throughput_below_the_least_is_not_worth_a_change(
-    gain: float, changes: bool, share: float
+    gain: float, changes: bool
 ) -> None:
-    world = World({"default": 0.5, "lru": 0.5 - gain / share}, miss_time_share=share)
-    assert bool(world.run(400)) is changes
+    worlds = [
+        World({"default": 0.5, "lru": 0.5 - gain / share}, miss_time_share=share)
+        for share in (0.25, 1.0, 4.0)
+    ]
+    assert [bool(found) for found in run_all(worlds, 400)] == [changes] * len(worlds)
 
 
 def test_what_is_predicted_of_throughput_stays_finite() -> None:
@@ -161,21 +173,18 @@ def test_what_a_policy_cost_that_was_undone_raises_what_it_must_save() -> None:
     assert kinds(world.run(1)) == [What.LIVE]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_a_change_that_reads_more_ends_with_the_budget_however_it_is_calibrated(seed: int) -> None:
+def test_a_change_that_reads_more_ends_with_the_budget_however_it_is_calibrated() -> None:
     """What was measured of the default in a few intervals that scatter makes the change a gain."""
-    random = np.random.default_rng(seed)
-    world = World({"default": 0.5, "lru": 0.56}, told={"lru": 0.45}, seed=seed)
-    budget, most = 0.0025 * 0.5 * ACCESSES * (2500 + 4200), 0.0
+    worlds = [
+        World({"default": 0.5, "lru": 0.56}, told={"lru": 0.45}, seed=seed) for seed in range(4)
+    ]
+    for seed, world in enumerate(worlds):
+        world.seen_as = scattering(np.random.default_rng(seed), 0.5)
+    budget, most = 0.0025 * 0.5 * ACCESSES * (2500 + 4200), np.zeros(len(worlds))
     for _ in range(2500):
-        seen = world.interval()
-        step(
-            world.state,
-            replace(seen, misses=max(0.0, seen.misses * (1 + 0.5 * random.standard_normal()))),
-            world.config,
-        )
-        most = max(most, world.lost)
-    assert most < budget
+        run_all(worlds, 1)
+        most = np.maximum(most, [world.lost for world in worlds])
+    assert (most < budget).all(), most
 
 
 def test_a_change_that_is_taken_back_as_the_default_gains_raises_what_it_must_save() -> None:
@@ -199,16 +208,14 @@ def test_what_was_lost_by_a_change_that_was_replaced_is_asked_of_the_next() -> N
     assert world.state.lost["lru"] >= COST
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_what_is_found_in_force_is_not_undone_by_one_noisy_interval(seed: int) -> None:
+def test_what_is_found_in_force_is_not_undone_by_one_noisy_interval() -> None:
     """Of a page cache so large that the budget holds no way back."""
-    random = np.random.default_rng(seed)
-    config = DecideConfig(reserve_s=10.0)
-    world = World({"default": 0.5, "lru": 0.4}, in_force="lru", config=config)
-    for _ in range(60):
-        seen = world.interval()
-        noisy = replace(seen, misses=seen.misses * (1 + 0.1 * random.standard_normal()))
-        assert What.UNDONE not in kinds(step(world.state, noisy, world.config))
+    config, shares = DecideConfig(reserve_s=10.0), {"default": 0.5, "lru": 0.4}
+    worlds = [World(dict(shares), in_force="lru", config=config) for _ in range(6)]
+    for seed, world in enumerate(worlds):
+        world.seen_as = scattering(np.random.default_rng(seed), 0.1)
+    for seed, found in enumerate(run_all(worlds, 60)):
+        assert What.UNDONE not in kinds(found), seed
 
 
 def test_a_saving_within_the_error_of_the_calibration_begins_no_change() -> None:
