@@ -240,7 +240,7 @@ def test_a_node_that_is_to_be_drained_takes_nobody_in_before() -> None:
 
 
 def test_a_node_that_sends_nothing_is_not_drained_and_that_is_told() -> None:
-    found = replanned(_after_the_first(), _both(), 9.0, lost={"c": "stale"})
+    found = replanned(_after_the_first(), _both(), 9.0, refused={"c": "node c: stale"})
     assert found.why == "c is not drained: node c: stale"
 
 

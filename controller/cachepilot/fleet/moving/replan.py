@@ -20,6 +20,7 @@ CHANGES_MAX = 100
 """So many of the last changes of a rollout are kept."""
 NO_ROOM = "its tenants have no room on the other nodes, by what was measured since"
 GONE = "its tenants are not there any more"
+NOT_THERE = "it is not there any more"
 MOVED = "a tenant that this rollout moved is on it"
 TOOK_IN = "this rollout moved tenants to it"
 
@@ -147,9 +148,13 @@ def _merged(rollout: Rollout, drain: Drain) -> list[Moved]:
     return found
 
 
-def _changes(node: str, before: Sequence[Moved], after: Sequence[Moved]) -> list[str]:
+def _changes(
+    node: str, before: Sequence[Moved], after: Sequence[Moved], gone: Mapping[str, str]
+) -> list[str]:
     """By what a drain differs from what it was before, in words."""
-    was, found = {one.move.cgroup: one.move for one in before}, []
+    was, goes = {one.move.cgroup: one.move for one in before}, {one.move.cgroup for one in after}
+    left = (cgroup for cgroup in was if cgroup not in goes)
+    found = [f"{one} is not moved from {node}: {gone.get(one, NOT_THERE)}" for one in left]
     for move in (one.move for one in after):
         old = was.get(move.cgroup)
         if old is None:
@@ -159,10 +164,10 @@ def _changes(node: str, before: Sequence[Moved], after: Sequence[Moved]) -> list
     return found
 
 
-def _why_not(rollout: Rollout, node: str, plans: Plans, lost: Mapping[str, str]) -> str:
+def _why_not(rollout: Rollout, node: str, plans: Plans, gone: Mapping[str, str]) -> str:
     """Why a node is not drained any more."""
-    if node in lost:
-        return f"node {node}: {lost[node]}"
+    if all(one.move.cgroup in gone for one in _ordered(rollout, node)):
+        return GONE
     if node not in rest_of(rollout).drainable:
         return TOOK_IN
     planned = [one for one in (*plans.as_ordered, *plans.anew) if one.node == node]
@@ -179,29 +184,36 @@ def replanned(
     plans: Plans,
     now_s: float,
     again_s: float = 0.0,
-    lost: Mapping[str, str] = MappingProxyType({}),
+    refused: Mapping[str, str] = MappingProxyType({}),
+    gone: Mapping[str, str] = MappingProxyType({}),
 ) -> Rollout:
     """With the drains as they are planned now; a node that is planned no more is not drained.
 
     A tenant that came to a node since goes along: without it the node would not be empty. Its
     rehearsal is repeated where a move of a node is another one than was rehearsed, which takes
-    `again_s` beside the page caches. Nodes that are `lost` send nothing.
+    `again_s` beside the page caches. Nodes that are `refused` are not drained, whatever is planned;
+    tenants that are `gone` are not moved. Both say why.
     """
+    allowed = (
+        [one for one in some if one.node not in refused] for some in (plans.as_ordered, plans.anew)
+    )
+    plans = Plans(*allowed)
     plan = {one.node: one for one in _chosen(rollout, plans, again_s) if one.moves}
     over = tuple(one for one in rollout.moves if one.state is not MoveState.WAITING)
     anew: list[Moved] = []
     changes: list[str] = []
-    gone: list[Moved] = []
+    skips: list[Moved] = []
     for node in [*plan, *(one for one in rollout.left if one not in plan)]:
         before = _ordered(rollout, node)
         if node in plan:
             after = _merged(rollout, plan[node])
             anew += after
-            changes += _changes(node, before, after)
+            changes += _changes(node, before, after, gone)
         else:
-            why = _why_not(rollout, node, plans, lost)
-            skips = (replace(one, state=MoveState.SKIPPED, ended_s=now_s) for one in before)
-            gone += [replace(one, why=why) for one in skips]
+            why = refused.get(node) or _why_not(rollout, node, plans, gone)
+            skips += [
+                replace(one, state=MoveState.SKIPPED, ended_s=now_s, why=why) for one in before
+            ]
             changes.append(f"{node} is not drained: {why}")
-    found = replace(rollout, moves=(*over, *gone, *anew), is_planned=True)
+    found = replace(rollout, moves=(*over, *skips, *anew), is_planned=True)
     return onward(with_changes(found, changes), now_s)
