@@ -145,6 +145,30 @@ def test_a_provider_that_cannot_tell_keeps_a_node_from_being_drained(between: Be
     assert between.rollout.why.startswith("a is not drained: it is not known where /web is: /web:")
 
 
+def test_a_tenant_that_came_goes_along_once_the_provider_has_it_there(between: Between) -> None:
+    between.shown["a"].append("/new")
+    between.tick(lambda rollout: rollout.why != "")
+    told = "/new came to it, and the provider has it on no node"
+    assert between.rollout.why == f"node a: {told}"
+    between.define("a", "/new")
+    between.tick(lambda rollout: rollout.is_planned)
+    assert between.rollout.changes == ("/new on a came later, and goes to b",)
+
+
+def test_one_that_came_and_that_no_node_has_ends_its_node_and_not_the_rollout(
+    between: Between,
+) -> None:
+    between.shown["a"].append("/transient")
+    moved = Moved(replace(move("/other"), from_node="c"), "c")
+    between.shown["c"] = ["/other"]
+    between.define("c", "/other")
+    between.mover._rollout = replace(between.rollout, moves=(*between.rollout.moves, moved))
+    between.tick(lambda rollout: rollout.is_planned)
+    told = "a is not drained: /transient came to it, and the provider has it on no node"
+    assert between.rollout.changes == (told,) and not between.rollout.is_over
+    assert [one.move.cgroup for one in between.rollout.going("c")] == ["/other"]
+
+
 class _Fresh:
     """A node that becomes stale once it was looked at."""
 

@@ -2,7 +2,8 @@
 """Who is on the nodes that are left of a rollout, by their agents and by the provider.
 
 An agent leaves a tenant out whose cgroup it could not read, and a session may begin with a
-snapshot of only some. So nobody counts as gone before the provider says so, too.
+snapshot of only some. So nobody counts as gone before the provider says so, too, and nobody who
+came is moved whom the provider does not have there.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,6 +42,13 @@ class Whereabouts:
         else:
             self.gone[cgroup] = f"it is on {at}" if at else "no node has it"
 
+    def _came(self, node: str, cgroup: str, where: Where) -> None:
+        at, unknown = where(cgroup)
+        if at != node:
+            told = unknown or (f"the provider has it on {at or 'no node'}")
+            self.waits.setdefault(node, f"{cgroup} came to it, and {told}")
+            self.refused.setdefault(node, f"{cgroup} came to it, and {told}")
+
 
 def whereabouts(rollout: Rollout, seen: Mapping[str, NodeSeen], where: Where) -> Whereabouts:
     """That of the nodes that are left, and of those to which their tenants are to go."""
@@ -50,12 +58,15 @@ def whereabouts(rollout: Rollout, seen: Mapping[str, NodeSeen], where: Where) ->
         if there.lost:
             found._lost(node, there.lost)
             continue
-        for cgroup in (one.move.cgroup for one in rollout.going(node)):
+        going = [one.move.cgroup for one in rollout.going(node)]
+        for cgroup in going:
             tenant = there.tenants.get(cgroup)
             if tenant is None:
                 found._missing(node, cgroup, where)
             elif tenant.ops is None:
                 found.waits.setdefault(node, f"nothing is measured of {cgroup}")
+        for cgroup in sorted(there.tenants.keys() - set(going)):
+            found._came(node, cgroup, where)
     for move in (one.move for one in rollout.moves if one.state is MoveState.WAITING):
         lost = seen[move.to_node].lost
         if lost:
