@@ -140,13 +140,15 @@ class Rehearsal:
 class Refuted:
     """A tenant that missed what it must keep with `limit_bytes`, where it had `had_bytes` before.
 
-    It counts with the middle of both from then on.
+    It counts with the middle of both from then on. That was on `node`; versions before did not
+    store that.
     """
 
     cgroup: str
     limit_bytes: int
     had_bytes: int
     time_s: float
+    node: str = ""
 
     @property
     def least_bytes(self) -> int:

@@ -12,6 +12,7 @@ from cachepilot.domain.past.actor import acting
 from cachepilot.domain.units import BYTES_MAX, DAY_S
 from cachepilot.errors import ConflictError, InputError
 from cachepilot.fleet.fleet import Fleet
+from cachepilot.fleet.homes import homes_of, where_now
 from cachepilot.fleet.moving.checks import BEFORE_WINDOWS
 from cachepilot.fleet.moving.judging import WINDOWS
 from cachepilot.fleet.moving.looking import FleetSeen, fleet_seen, node_seen
@@ -74,13 +75,18 @@ class Mover:
         self._rollout = fleet.store.last_rollout()
 
     @property
-    def refuted(self) -> dict[str, int]:
-        """By cgroup, the bytes that tenants need at least by what rehearsals of a day refuted."""
+    def refuted(self) -> dict[tuple[str, str], int]:
+        """By node and cgroup, the bytes that tenants need at least, as rehearsals of a day showed.
+
+        They count where the tenants are now.
+        """
         known = () if self._rollout is None else self._rollout.refuted
-        since_s, found = self._now_s() - DAY_S, dict[str, int]()
-        for one in known:
-            if one.time_s >= since_s:
-                found[one.cgroup] = max(found.get(one.cgroup, 0), one.least_bytes)
+        since_s, found = self._now_s() - DAY_S, dict[tuple[str, str], int]()
+        homes = homes_of(self._fleet.loops()) if known else {}
+        for one in (one for one in known if one.time_s >= since_s):
+            for node in where_now(one.node, one.cgroup, homes):
+                least = max(found.get((node, one.cgroup), 0), one.least_bytes)
+                found[node, one.cgroup] = least
         return found
 
     @property

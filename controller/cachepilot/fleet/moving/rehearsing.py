@@ -40,18 +40,38 @@ def begun(rollout: Rollout, moved: Moved, seen: Observation) -> Rehearsal:
     What tenants without an SLO did before the one before it of the same node is what they are to
     keep a share of: they may have had less memory since.
     """
-    drain, known = rollout.going(moved.drain), rollout.rehearsal_of(moved.drain)
-    did = {one.cgroup: one for node in known.nodes for one in node.before} if known else {}
-    had = dict(pair for node in known.nodes for pair in node.had_bytes) if known else {}
-    nodes = []
+    drain, nodes = rollout.going(moved.drain), list[Rehearsed]()
     for name in nodes_of(drain):
-        there = seen.nodes.get(name)
+        there, (did, had) = seen.nodes.get(name), _before_on(name, rollout, moved.drain)
         judged = _judged(name, drain, there) if there is not None else {}
         free = [cgroup for cgroup, one in sorted(judged.items()) if not one.slos and cgroup in did]
         kept = tuple((cgroup, had[cgroup]) for cgroup in free if cgroup in had)
         nodes.append(Rehearsed(name, tuple(did[cgroup] for cgroup in free), kept))
     moves = tuple(one.move for one in drain)
     return Rehearsal(tuple(nodes), since_s=seen.now_s, moves=moves)
+
+
+def _before_on(
+    node: str, rollout: Rollout, drained: str
+) -> tuple[dict[str, Before], dict[str, int]]:
+    """What tenants of a node did and had before the last rehearsal of a drain, by cgroup.
+
+    Those who were there then, and those who came from the node that is drained: another of the
+    same path on another node is another tenant.
+    """
+    known = rollout.rehearsal_of(drained)
+    kept = (one.move for one in rollout.kept if one.drain == drained)
+    came = {move.cgroup for move in kept if move.to_node == node}
+    did, had = dict[str, Before](), dict[str, int]()
+    # The node that is drained is the first: who was on this one itself comes before it.
+    for one in known.nodes if known is not None else ():
+        if one.node == node:
+            did |= {before.cgroup: before for before in one.before}
+            had |= dict(one.had_bytes)
+        elif one.node == drained:
+            did |= {before.cgroup: before for before in one.before if before.cgroup in came}
+            had |= {cgroup: size for cgroup, size in one.had_bytes if cgroup in came}
+    return did, had
 
 
 def _judged(node: str, drain: Sequence[Moved], there: NodeSeen) -> dict[str, TenantSeen]:
@@ -164,7 +184,7 @@ def refuted(
         there = nodes[one.node].tenants.get(check.cgroup)
         had = dict(one.had_bytes).get(check.cgroup)
         if there is not None and had is not None and there.limit_bytes < had:
-            found.append(Refuted(check.cgroup, there.limit_bytes, had, now_s))
+            found.append(Refuted(check.cgroup, there.limit_bytes, had, now_s, one.node))
     return tuple(found)
 
 

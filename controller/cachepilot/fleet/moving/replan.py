@@ -74,18 +74,27 @@ def rest_of(rollout: Rollout) -> Rest:
     drains = [
         Drain(node, tuple(one.move for one in _ordered(rollout, node)), 0) for node in rollout.left
     ]
-    met = (one.rehearsal for one in rollout.moves if one.rehearsal and one.rehearsal.met_s)
-    proven = {move.cgroup: move.limit_bytes for one in met for move in one.moves}
     return Rest(
         drains=tuple(drains),
         drainable=frozenset(rollout.left) - {one.move.to_node for one in rollout.kept},
         closed=frozenset(one.drain for one in rollout.kept),
-        proven=proven,
+        proven=_proven(rollout),
         held=frozenset(
             (cgroup, node, holding.limit_of(move))
             for (cgroup, node), move in holding.pins(rollout).items()
         ),
     )
+
+
+def _proven(rollout: Rollout) -> dict[tuple[str, str], int]:
+    """By the node where tenants are now and cgroup, the memory that rehearsals proved enough."""
+    moved = {(one.drain, one.move.cgroup): one.move.to_node for one in rollout.kept}
+    met = (one for one in rollout.moves if one.rehearsal and one.rehearsal.met_s)
+    return {
+        (moved.get((one.drain, move.cgroup), one.drain), move.cgroup): move.limit_bytes
+        for one in met
+        for move in (one.rehearsal.moves if one.rehearsal else ())
+    }
 
 
 def _ordered(rollout: Rollout, node: str) -> list[Moved]:

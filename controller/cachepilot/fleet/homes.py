@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""On which nodes a path is: a path on several nodes is several tenants.
+
+A tenant that moved is known by its path from the node that it left, as long as its path is on no
+other node.
+"""
+
+from collections.abc import Collection, Mapping
+
+from cachepilot.node.loop import NodeLoop
+
+Homes = Mapping[str, Collection[str]]
+"""By cgroup, the nodes that it is on."""
+
+
+def homes_of(loops: Mapping[str, NodeLoop]) -> Homes:
+    """By the last that was heard of each node."""
+    found: dict[str, set[str]] = {}
+    for name, loop in loops.items():
+        report = loop.report
+        for cgroup in () if report is None else report.collected.seen:
+            found.setdefault(cgroup, set()).add(name)
+    return found
+
+
+def where_now(node: str, cgroup: str, homes: Homes) -> Collection[str]:
+    """The nodes where a tenant may be now that was on a node, which is empty if not known."""
+    at = homes.get(cgroup, ())
+    if node in at:
+        return (node,)
+    return at if len(at) == 1 or not node else ()
