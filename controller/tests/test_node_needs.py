@@ -9,7 +9,7 @@ from experiments.control_loop.plant import MIB, Plant, PlantTenant, scan
 from experiments.control_loop.world import World
 
 from cachepilot.domain.objectives.objective import Objective
-from cachepilot.domain.past.need import SLOT_S, SLOTS, slot_of
+from cachepilot.domain.past.need import SLOT_S, SLOTS, PastNeeds, slot_of
 from cachepilot.fleet.past_needs import past_needs
 from cachepilot.node.needs import node_needs
 from cachepilot.node.needs.node_needs import EVERY_S, NodeNeeds
@@ -174,12 +174,49 @@ def test_a_tenant_that_moved_needed_what_it_did_where_it_was(tmp_path: Path) -> 
     loops = {name: here.fleet.join(name) for name in ("a", "b")}
     for slot, node, size in ((-3, "a", 300), (-2, "a", 200), (-2, "b", 50), (0, "b", 20)):
         loops[node].needs.take(NOW_S + slot * SLOT_S, {"/web": (size, 1.0)}, {})
+    loops["a"].needs.take(NOW_S, {"/other": (1, 1.0)}, {})
     found = past_needs(loops, {"b": ["/web"], "a": []}, NOW_S, 24.0)
     assert found["b", "/web"].slots.tolist() == [NOW - 3, NOW - 2, NOW]
-    assert found["b", "/web"].size_bytes.tolist() == [300.0, 50.0, 20.0]
+    assert found["b", "/web"].size_bytes.tolist() == [100.0, 50.0, 20.0]
+    moved = found["b", "/web"].moved
+    assert moved is not None and moved.tolist() == [True, False, False]
+    loops["a"].needs.take(NOW_S + SLOT_S, {"/web": (200, 1.0)}, {})
+    alone = past_needs(loops, {"b": ["/web"]}, NOW_S, 24.0)
+    assert alone["b", "/web"].size_bytes.tolist() == [50.0, 20.0], "`a` may have one of that path"
     both = past_needs(loops, {"b": ["/web"], "a": ["/web"]}, NOW_S, 24.0)
     assert both["b", "/web"].size_bytes.tolist() == [50.0, 20.0]
     assert both["a", "/web"].size_bytes.tolist() == [300.0, 200.0]
     recent = past_needs(loops, {"b": ["/web"]}, NOW_S, 0.5)
     assert recent["b", "/web"].size_bytes.tolist() == [50.0, 20.0]
     assert past_needs(loops, {"b": ["/web"]}, NOW_S, 0.0) == {}
+
+
+def test_a_stale_node_still_has_its_tenants(tmp_path: Path) -> None:
+    now = [NOW_S]
+    web = PlantTenant("/web", {"default": scan(128 * MIB, 0.3)}, 200 * MIB, error_bar=1e-4)
+    here = _world(tmp_path, now, web)
+    _run(here, now, 5)
+    (own,) = here.fleet.loops().values()
+    other = here.fleet.join("other")
+    own.needs.take(NOW_S - SLOT_S, {"/web": (300, 1.0)}, {})
+    own.needs.take(NOW_S, {"/gone": (1, 1.0)}, {})
+    assert own.report is not None
+    assert not past_needs({own.name: own, "other": other}, {"other": ["/web"]}, NOW_S, 24.0)
+
+
+def test_only_the_past_of_tenants_that_are_there_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = _world(tmp_path, [NOW_S], PlantTenant("/web", {"default": scan(MIB)}, 8 * MIB))
+    loop = here.fleet.join("a")
+    loop.needs.take(NOW_S, {f"/t{at}": (1, 1.0) for at in range(50)}, {})
+    made: list[RecentNeeds] = []
+    told = RecentNeeds.told
+
+    def counted(one: RecentNeeds, now: int, slots: int = SLOTS) -> PastNeeds:
+        made.append(one)
+        return told(one, now, slots)
+
+    monkeypatch.setattr(RecentNeeds, "told", counted)
+    assert set(past_needs({"a": loop}, {"a": ["/t1"]}, NOW_S, 24.0)) == {("a", "/t1")}
+    assert len(made) == 1

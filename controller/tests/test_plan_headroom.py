@@ -140,6 +140,19 @@ def test_nobody_needed_more_than_it_may_have_now() -> None:
     assert _found(fleet, before).tenants[0].peak_bytes == 256 * MIB
 
 
+@pytest.mark.parametrize(("was_mib", "drained"), [(150, 0), (20, 1), (0, 1)])
+def test_of_another_device_only_counts_by_how_much_more_was_needed_there(
+    was_mib: int, drained: int
+) -> None:
+    """`/db` needs 188 MiB of the 256 of `b`, and `/web`, which came to `a`, 32."""
+    came = replace(past_of({HOUR_AGO: was_mib}, 0.0), moved=np.array([True]))
+    found = _found(_two(256), {("a", "/web"): came})
+    assert len(found.drains) == drained
+    assert found.tenants[0].peak_bytes == (32 + was_mib) * MIB
+    places = places_of(_two(256), EVERYBODY, Config(), before={("a", "/web"): came})
+    assert places[0].past.more_iops.min() >= 0 and places[0].past.more_bytes.min() >= 0
+
+
 def _random_past(fleet: Sequence[Snapshot], seed: int, times: int, most: float) -> PastByTenant:
     """Random needs of most tenants at some of the times."""
     random = np.random.default_rng(seed)

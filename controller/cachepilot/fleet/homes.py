@@ -5,20 +5,24 @@ A tenant that moved is known by its path from the node that it left, as long as 
 other node.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 
 from cachepilot.node.loop import NodeLoop
 
-Homes = Mapping[str, Collection[str]]
+Homes = Mapping[str, Set[str]]
 """By cgroup, the nodes that it is on."""
 
 
-def homes_of(loops: Mapping[str, NodeLoop]) -> Homes:
-    """By the last that was heard of each node."""
+def homes_of(loops: Mapping[str, NodeLoop], cgroups: Set[str]) -> Homes:
+    """Those of some cgroups, by the last that was heard of each node.
+
+    Of a node that was not seen since the controller began that is whose needs were stored last.
+    """
     found: dict[str, set[str]] = {}
     for name, loop in loops.items():
         report = loop.report
-        for cgroup in () if report is None else report.collected.seen:
+        there = loop.needs.last() if report is None else report.collected.seen.keys()
+        for cgroup in cgroups & there:
             found.setdefault(cgroup, set()).add(name)
     return found
 

@@ -82,7 +82,7 @@ class Mover:
         """
         known = () if self._rollout is None else self._rollout.refuted
         since_s, found = self._now_s() - DAY_S, dict[tuple[str, str], int]()
-        homes = homes_of(self._fleet.loops()) if known else {}
+        homes = homes_of(self._fleet.loops(), {one.cgroup for one in known})
         for one in (one for one in known if one.time_s >= since_s):
             for node in where_now(one.node, one.cgroup, homes):
                 least = max(found.get((node, one.cgroup), 0), one.least_bytes)

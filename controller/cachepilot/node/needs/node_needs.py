@@ -46,6 +46,8 @@ class NodeNeeds:
         self._tenants: dict[str, RecentNeeds] = {}
         self._unsaved: set[int] = set()
         self._taken_s = -inf
+        self._newest: int | None = None
+        """The last slot in which anything was taken."""
         oldest = slot_of(store.now_s()) - SLOTS
         for slot, text in store.needs(node, oldest):
             self._restore(slot, text)
@@ -58,6 +60,7 @@ class NodeNeeds:
             return
         for cgroup, values in told.items():
             self._tenants.setdefault(cgroup, RecentNeeds()).put(slot, *values)
+            self._newest = slot
 
     def is_due(self, now_s: float) -> bool:
         """Whether needs are to be taken again; also where the clock went back."""
@@ -70,6 +73,7 @@ class NodeNeeds:
             for cgroup, need in needs.items():
                 one = self._tenants.setdefault(cgroup, RecentNeeds())
                 one.take(now, regimes.get(cgroup, 0), *need)
+            self._newest = now if needs else self._newest
             if needs and now not in self._unsaved:
                 self._unsaved.add(now)
                 self._forget(now)
@@ -101,9 +105,23 @@ class NodeNeeds:
                 return
             self._unsaved.discard(slot)
 
-    def told(self, now_s: float, slots: int = SLOTS) -> dict[str, PastNeeds]:
-        """What every tenant needed in the last slots, the present one among them."""
+    def told(
+        self, now_s: float, slots: int = SLOTS, cgroups: Iterable[str] | None = None
+    ) -> dict[str, PastNeeds]:
+        """What tenants needed in the last slots, the present one among them.
+
+        Of those `cgroups` alone: many more may be gone, and cycles wait for this. None: of all.
+        """
         now = slot_of(now_s)
         with self._lock:
-            found = {cgroup: one.told(now, slots) for cgroup, one in self._tenants.items()}
+            names = self._tenants.keys() if cgroups is None else self._tenants.keys() & cgroups
+            found = {cgroup: self._tenants[cgroup].told(now, slots) for cgroup in names}
         return {cgroup: one for cgroup, one in found.items() if one.slots.size}
+
+    def last(self) -> set[str]:
+        """Tenants that were there when needs were taken last."""
+        newest = self._newest
+        if newest is None:
+            return set()
+        with self._lock:
+            return {one for one in self._tenants if self._tenants[one].of(newest) is not None}
