@@ -87,15 +87,52 @@ def test_what_cannot_be_read_is_kept_aside_and_what_is_old_is_dropped(tmp_path: 
         (NOW - 3, "[1]"),
         (NOW - 4, "{"),
         (NOW - SLOTS, '{"/web": [9, 9]}'),
+        (NOW - 5, '{"/web": [1' + 400 * "0" + ", 2]}"),
     ):
         store.save_needs("a", slot, text)
     store.prune()
+    _damage(tmp_path / "c.db", NOW - 6, b"\xff\xfe\xff", as_text=True)
+    _damage(tmp_path / "c.db", "soon", b'{"/web": [7, 7]}')
+    _damage(tmp_path / "c.db", NOW - 0.5, b'{"/web": [8, 8]}')
     told = NodeNeeds("a", store).told(NOW_S)
     assert told["/web"].slots.tolist() == [NOW]
     store.close()
     db = sqlite3.connect(tmp_path / "c.db")
-    assert db.execute("SELECT count(*) FROM quarantine WHERE kind = 'needs'").fetchone() == (4,)
-    assert db.execute("SELECT min(slot) FROM needs").fetchone() == (NOW - 4,)
+    assert db.execute("SELECT count(*) FROM quarantine WHERE kind = 'needs'").fetchone() == (8,)
+    assert db.execute("SELECT min(slot) FROM needs").fetchone() == (NOW - 6,)
+
+
+def _damage(path: Path, slot: object, data: bytes, as_text: bool = False) -> None:
+    db = sqlite3.connect(path)
+    value = "CAST(? AS TEXT)" if as_text else "?"
+    db.execute(f"INSERT INTO needs VALUES ('a', ?, {value})", (slot, data))
+    db.commit()
+    db.close()
+
+
+def test_a_damaged_row_in_a_full_store_keeps_no_node_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path / "c.db", clock=lambda: NOW_S)
+    store.save_needs("a", NOW, "{")
+
+    def full(*_: object) -> None:
+        raise StoreFailedError("store c.db: cannot be written: the disk is full", is_full=True)
+
+    monkeypatch.setattr(store, "set_aside", full)
+    assert not NodeNeeds("a", store).told(NOW_S)
+    store.close()
+
+
+def test_slots_of_a_clock_that_was_ahead_are_not_restored_and_dropped(tmp_path: Path) -> None:
+    store = Store(tmp_path / "c.db", clock=lambda: NOW_S)
+    for slot in (NOW, NOW + 1, NOW + SLOTS - 1, NOW + 7 * SLOTS):
+        store.save_needs("a", slot, '{"/web": [1, 2]}')
+    needs = NodeNeeds("a", store)
+    assert needs.told(NOW_S)["/web"].slots.tolist() == [NOW] and needs.last() == {"/web"}
+    store.prune()
+    assert [slot for slot, _ in store.needs("a", 0, 2 * NOW)] == [NOW, NOW + 1]
+    store.close()
 
 
 def test_what_cannot_be_stored_now_is_stored_later(
@@ -112,7 +149,7 @@ def test_what_cannot_be_stored_now_is_stored_later(
         now.setattr(store, "save_needs", full)
         needs.take(NOW_S - SLOT_S, {"/web": (2, 1.0)}, {})
     needs.take(NOW_S, {"/web": (3, 1.0)}, {})
-    assert [slot for slot, _ in store.needs("a", 0)] == [NOW - 2, NOW - 1]
+    assert [slot for slot, _ in store.needs("a", 0, NOW)] == [NOW - 2, NOW - 1]
     store.close()
 
 

@@ -8,8 +8,10 @@ they are what an operator wants now, not what the workload needs.
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from math import inf
 
+from cachepilot.domain.json_values import UNREADABLE
 from cachepilot.domain.past.need import SLOTS, PastNeeds, slot_of
 from cachepilot.domain.units import BYTES_MAX
 from cachepilot.node.needs.recent import RecentNeeds
@@ -23,15 +25,17 @@ Needs = Mapping[str, tuple[int, float]]
 """Memory and reads per second, by cgroup."""
 
 
-def _readable(text: str) -> dict[str, tuple[float, float]]:
-    """What a row of the store holds; ValueError where it cannot be that."""
+def _readable(slot: object, text: bytes) -> tuple[int, dict[str, tuple[float, float]]]:
+    """What a row of the store holds; raises one of UNREADABLE where it cannot be that."""
+    if not isinstance(slot, int):
+        raise TypeError(f"slot: {slot!r}")
     found = {}
     for cgroup, need in json.loads(text).items():
         size, iops = map(float, need)
         if not (0 <= size <= BYTES_MAX and 0 <= iops < inf):
             raise ValueError(f"{cgroup}: {size}, {iops}")
         found[cgroup] = size, iops
-    return found
+    return slot, found
 
 
 class NodeNeeds:
@@ -48,15 +52,17 @@ class NodeNeeds:
         self._taken_s = -inf
         self._newest: int | None = None
         """The last slot in which anything was taken."""
-        oldest = slot_of(store.now_s()) - SLOTS
-        for slot, text in store.needs(node, oldest):
-            self._restore(slot, text)
+        now = slot_of(store.now_s())
+        for stored, text in store.needs(node, now - SLOTS, now):
+            self._restore(stored, text)
 
-    def _restore(self, slot: int, text: str) -> None:
+    def _restore(self, stored: object, text: bytes) -> None:
         try:
-            told = _readable(text)
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            self._store.set_aside("needs", text.encode(), f"node {self._node}: {error}")
+            slot, told = _readable(stored, text)
+        except UNREADABLE as error:
+            # Of a store that is full no copy can be kept; it says so itself.
+            with suppress(StoreFailedError):
+                self._store.set_aside("needs", text, f"node {self._node}: {error}")
             return
         for cgroup, values in told.items():
             self._tenants.setdefault(cgroup, RecentNeeds()).put(slot, *values)
