@@ -47,7 +47,7 @@ def as_ordered(rest: Rest) -> Plans:
 
 @dataclass
 class MovedFleet:
-    """Two nodes; every `tick` is a second, and a snapshot of each that is not in `lost`."""
+    """Two nodes; every `tick` is an interval, and a snapshot of each that is not in `lost`."""
 
     rollout: Rollout
     where: dict[str, str | None]
@@ -61,6 +61,7 @@ class MovedFleet:
     """What it was asked."""
     fills_up_to: int = LIMIT_BYTES
     now_s: float = 1000.0
+    interval_s: float = 1.0
     arrived_s: dict[str, float] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
     refusal: str = ""
@@ -98,10 +99,10 @@ class MovedFleet:
         present = self.rollout.present
         where = self.where.get(present.move.cgroup) if present else None
         nodes = {name: self._node(name) for name in self.there}
-        return Observation(self.now_s, where, "", self.refused, nodes)
+        return Observation(self.now_s, where, "", self.refused, nodes, self.interval_s)
 
     def tick(self) -> Step:
-        self.now_s += 1.0
+        self.now_s += self.interval_s
         if not (self.rollout.is_planned or self.rollout.is_over or self.rollout.is_stopping):
             self.rests.append(rest_of(self.rollout))
             self.rollout = replanned(self.rollout, self.plan(self.rests[-1]), self.now_s)

@@ -18,7 +18,7 @@ from cachepilot.fleet.moving.folder import FolderProvider
 from cachepilot.fleet.moving.looking import FleetSeen
 from cachepilot.fleet.moving.mover import Mover
 from cachepilot.fleet.moving.observation import NodeSeen
-from cachepilot.fleet.moving.step import LOST_S, RETURN_S
+from cachepilot.fleet.moving.patience import LOST_S, RETURN_S
 from cachepilot.node.shown.report import Report
 from cachepilot.sense.collect import not_scraped
 from cachepilot.store.failures import StoreFailedError

@@ -16,12 +16,11 @@ from cachepilot.domain.moving import (
     Rollout,
     RolloutState,
 )
-from cachepilot.fleet.moving.checks import BEFORE_WINDOWS
 from cachepilot.fleet.moving.holding import pins, reserves
 from cachepilot.fleet.moving.judging import WINDOWS
 from cachepilot.fleet.moving.observation import NodeSeen, Observation
+from cachepilot.fleet.moving.patience import BEFORE_WINDOWS, LOST_S
 from cachepilot.fleet.moving.rehearsing import begun
-from cachepilot.fleet.moving.step import LOST_S
 
 MISSES = replace(tenant(met=False), limit_bytes=LIMIT_BYTES // 2)
 

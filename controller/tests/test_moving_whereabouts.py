@@ -18,7 +18,7 @@ from cachepilot.fleet.moving.folder import FolderProvider
 from cachepilot.fleet.moving.looking import FleetSeen, fleet_seen
 from cachepilot.fleet.moving.mover import Mover
 from cachepilot.fleet.moving.observation import NodeSeen
-from cachepilot.fleet.moving.step import LOST_S
+from cachepilot.fleet.moving.patience import LOST_S, lost_s
 from cachepilot.node.shown.report import Report
 from cachepilot.sense.collect import not_scraped
 from cachepilot.store.store import Store
@@ -63,17 +63,23 @@ class Between:
         """Until something is so; for how many seconds."""
         begun_s = self.now[0]
         while not until(self.rollout):
-            assert self.now[0] < begun_s + 2 * LOST_S, self.rollout
-            self.now[0] += 1.0
+            assert self.now[0] < begun_s + 2 * lost_s(self.mover.interval_s), self.rollout
+            self.now[0] += self.mover.interval_s
             self.mover.tick()
         return self.now[0] - begun_s
 
 
 @pytest.fixture
-def between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Between]:
+def interval_ms() -> int:
+    return 1000
+
+
+@pytest.fixture
+def between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interval_ms: int) -> Iterator[Between]:
     now = [1000.0]
     store = Store(tmp_path / "c.db")
-    fleet = Fleet(ControllerConfig(store=tmp_path / "c.db"), store, not_scraped)
+    config = ControllerConfig(store=tmp_path / "c.db", interval_ms=interval_ms)
+    fleet = Fleet(config, store, not_scraped)
     for name in ("a", "b", "c"):
         (tmp_path / "nodes" / name).mkdir(parents=True)
         fleet.join(name)
@@ -113,6 +119,13 @@ def test_a_node_whose_tenant_stays_unseen_is_given_up_and_is_not_empty(between: 
     told = "a is not drained: /web is on it, and its agent does not show it"
     assert between.rollout.changes == (told,) and between.rollout.emptied == []
     assert between.rollout.state is RolloutState.STOPPED
+
+
+@pytest.mark.parametrize("interval_ms", [30_000, 60_000])
+def test_a_wait_ends_however_long_an_interval_is(between: Between, interval_ms: int) -> None:
+    between.shown["a"] = ["/kv"]
+    waited_s = between.tick(lambda rollout: rollout.is_over)
+    assert waited_s > lost_s(interval_ms / 1000)
 
 
 @pytest.mark.parametrize("where", ["", "c"])

@@ -13,8 +13,8 @@ from cachepilot.domain.moving import (
     Verdict,
 )
 from cachepilot.domain.units import DAY_S
-from cachepilot.fleet.moving.checks import BEFORE_WINDOWS
 from cachepilot.fleet.moving.judging import WINDOWS
+from cachepilot.fleet.moving.patience import BEFORE_WINDOWS
 from cachepilot.fleet.moving.rehearsing import SETTLED_S
 
 RUNNING = (RehearsalState.MEASURING, RehearsalState.SETTLING, RehearsalState.JUDGED)

@@ -13,15 +13,15 @@ from cachepilot.domain.units import BYTES_MAX, DAY_S
 from cachepilot.errors import ConflictError, InputError
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.homes import homes_of, where_now
-from cachepilot.fleet.moving.checks import BEFORE_WINDOWS
 from cachepilot.fleet.moving.judging import WINDOWS
 from cachepilot.fleet.moving.looking import FleetSeen, fleet_seen, node_seen
 from cachepilot.fleet.moving.observation import Observation, Order, Step
+from cachepilot.fleet.moving.patience import BEFORE_WINDOWS, is_watched, lost_s
 from cachepilot.fleet.moving.pinning import Pins
 from cachepilot.fleet.moving.provider import MoveError, Provider
 from cachepilot.fleet.moving.rehearsing import SETTLED_S, nodes_of
 from cachepilot.fleet.moving.replan import replanned, rest_of
-from cachepilot.fleet.moving.step import LOST_S, step
+from cachepilot.fleet.moving.step import step
 from cachepilot.fleet.moving.whereabouts import Whereabouts, whereabouts
 from cachepilot.node.shown.changes import Topic
 from cachepilot.node.shown.report import Report
@@ -205,8 +205,8 @@ class Mover:
         """
         now_s, before_s = self._now_s(), self._ticked_s
         self._ticked_s = now_s
-        is_watched = before_s is not None and 0 <= now_s - before_s < LOST_S
-        if self._rollout is not None and self._rollout.since_s and not is_watched:
+        was = before_s is not None and is_watched(now_s - before_s, self.interval_s)
+        if self._rollout is not None and self._rollout.since_s and not was:
             self._rollout = replace(self._rollout, since_s=now_s)
         return self._rollout
 
@@ -219,7 +219,8 @@ class Mover:
         there = whereabouts(running, seen.nodes, self._where)
         now_s = self._now_s()
         since_s = running.since_s or now_s
-        if there.waits and self.plan is not None and now_s - since_s <= LOST_S:
+        may_wait = self.plan is not None and now_s - since_s <= lost_s(self.interval_s)
+        if there.waits and may_wait:
             name, why = next(iter(there.waits.items()))
             found = replace(running, since_s=since_s, why=f"node {name}: {why}")
         else:
@@ -264,7 +265,7 @@ class Mover:
         if moved.state in (MoveState.WAITING, MoveState.REHEARSING):
             names.update(nodes_of(rollout.going(moved.drain)))
         nodes = {name: node_seen(name, loops) for name in sorted(names)}
-        return Observation(self._now_s(), where, unknown, self._refused, nodes)
+        return Observation(self._now_s(), where, unknown, self._refused, nodes, self.interval_s)
 
     def _store(self, before: Rollout, found: Step) -> bool:
         """Whether the step may be taken: it is stored, leads back, or is a measurement.

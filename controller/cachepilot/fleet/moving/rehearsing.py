@@ -22,11 +22,10 @@ from cachepilot.domain.moving import (
 )
 from cachepilot.fleet.moving import checks
 from cachepilot.fleet.moving.observation import NodeSeen, Observation, TenantSeen
+from cachepilot.fleet.moving.patience import BEFORE_WINDOWS
 
 SETTLED_S = 2.0
 """A page cache has what it keeps so long after it was cut, and after it could be read once."""
-LATE_S = 30.0
-"""So long limits are waited for."""
 
 
 def nodes_of(drain: Sequence[Moved]) -> list[str]:
@@ -114,7 +113,7 @@ def before(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation) -> R
 def is_known(rehearsal: Rehearsal) -> bool:
     """Whether enough windows of everybody were measured as it is."""
     windows = [one.windows for node in rehearsal.nodes for one in node.before]
-    return min(windows, default=0) >= checks.BEFORE_WINDOWS
+    return min(windows, default=0) >= BEFORE_WINDOWS
 
 
 def missed_before(rehearsal: Rehearsal) -> str:
@@ -135,7 +134,7 @@ def is_ready(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation) ->
     for one in drain:
         there = home.tenants.get(one.move.cgroup)
         has_limit = there is None or there.limit_bytes <= one.move.limit_bytes
-        if not has_limit and elapsed_s < cold_s + LATE_S:
+        if not has_limit and elapsed_s < cold_s + seen.lost_s:
             return False
     return True
 
