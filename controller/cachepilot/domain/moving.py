@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rollout of a consolidation: its moves in their order, and what was measured of each."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from cachepilot.domain.consolidation import Move
@@ -231,6 +231,21 @@ class Rollout:
         """The moves by which a node is drained that are still to be made."""
         waiting = (MoveState.WAITING, MoveState.REHEARSING)
         return [one for one in self.of_drain(node) if one.state in waiting]
+
+    def with_rehearsed(self) -> "Rollout":
+        """With the moves of rehearsals that were stored without them: those of the whole drain."""
+        moves = tuple(
+            replace(
+                one,
+                rehearsal=replace(
+                    one.rehearsal, moves=tuple(other.move for other in self.of_drain(one.drain))
+                ),
+            )
+            if one.rehearsal is not None and not one.rehearsal.moves
+            else one
+            for one in self.moves
+        )
+        return replace(self, moves=moves)
 
     def is_rehearsed(self, node: str) -> bool:
         """Whether the last rehearsal of draining a node is of all its moves that are to be made."""
