@@ -59,6 +59,8 @@ class MovedFleet:
     """Plans what is left of the rollout."""
     rests: list[Rest] = field(default_factory=list)
     """What it was asked."""
+    kept_limits: set[str] = field(default_factory=set)
+    """Tenants whose limits others set."""
     fills_up_to: int = LIMIT_BYTES
     now_s: float = 1000.0
     interval_s: float = 1.0
@@ -82,7 +84,8 @@ class MovedFleet:
                 here_s = self.now_s - self.arrived_s.get(cgroup, 0.0)
                 held = min(self.fills_up_to, int(FILLS_BYTES_PER_S * here_s))
                 told = self.there[name][cgroup]
-                if (cgroup, name) in pins(self.rollout) and name not in self.targets:
+                is_pinned = (cgroup, name) in pins(self.rollout) and cgroup not in self.kept_limits
+                if is_pinned and name not in self.targets:
                     limit = pins(self.rollout)[cgroup, name].limit_bytes
                     told = replace(self.squeezed.get(cgroup, told), limit_bytes=limit)
                 elif reserves(self.rollout).get(name) and cgroup in self.squeezed:

@@ -21,6 +21,7 @@ from cachepilot.fleet.moving.judging import WINDOWS
 from cachepilot.fleet.moving.observation import NodeSeen, Observation
 from cachepilot.fleet.moving.patience import BEFORE_WINDOWS, LOST_S
 from cachepilot.fleet.moving.rehearsing import begun
+from cachepilot.fleet.moving.replan import rest_of
 
 MISSES = replace(tenant(met=False), limit_bytes=LIMIT_BYTES // 2)
 
@@ -113,6 +114,15 @@ def test_a_rehearsal_that_ends_early_leaves_everybody_where_it_was(
     assert over.state is RolloutState.STOPPED and here.where["/kv"] == "a"
     assert (here.now_s - begun_s <= 1) == (how == "stop")
     assert here.now_s - begun_s <= LOST_S + 2 and not pins(over)
+
+
+def test_a_rehearsal_proves_the_memory_only_of_who_was_judged_and_had_no_more() -> None:
+    here = rehearsed("/kv", "/poor", "/pinned")
+    here.there["a"]["/poor"] = tenant(met=False)
+    here.kept_limits = {"/pinned"}
+    while not here.orders:
+        here.tick()
+    assert rest_of(here.rollout).proven == {("a", "/kv"): 4096}
 
 
 def test_another_tenant_of_the_same_path_has_a_baseline_of_its_own() -> None:

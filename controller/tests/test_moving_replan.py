@@ -7,7 +7,17 @@ import pytest
 from moved_fleet import LIMIT_BYTES, MovedFleet, fleet, move, tenant
 
 from cachepilot.domain.consolidation import Drain, Move, Plans, Rest
-from cachepilot.domain.moving import Moved, MoveState, Rehearsal, Rollout, RolloutState
+from cachepilot.domain.moving import (
+    KEEP,
+    Check,
+    Moved,
+    MoveState,
+    Rehearsal,
+    Rehearsed,
+    Rollout,
+    RolloutState,
+    Verdict,
+)
 from cachepilot.fleet.moving.holding import pins
 from cachepilot.fleet.moving.judging import WINDOWS
 from cachepilot.fleet.moving.replan import GONE, MOVED, NO_ROOM, TOOK_IN, replanned, rest_of
@@ -37,7 +47,9 @@ def _after_the_first() -> Rollout:
 def _in_the_middle() -> Rollout:
     """`/db` left `c`, which was rehearsed; `/web` is to, and `/kv` to leave `a`."""
     moves = (_goes("/db", "b"), _goes("/web", "b"))
-    rehearsal = Rehearsal((), begun_s=1.0, ready_s=2.0, met_s=3.0, moves=moves)
+    checks = tuple(Check(one.cgroup, KEEP, 90.0, verdict=Verdict.MET) for one in moves)
+    home = Rehearsed("c", checks=checks, most_bytes=(("/db", 4096), ("/web", 4096)))
+    rehearsal = Rehearsal((home,), begun_s=1.0, ready_s=2.0, met_s=3.0, moves=moves)
     made = Moved(moves[0], "c", MoveState.KEPT, rehearsal=rehearsal)
     waiting = (Moved(moves[1], "c"), Moved(_goes("/kv", "b", "a"), "a"))
     return Rollout(

@@ -108,6 +108,7 @@ class Rehearsed:
     """One node in a rehearsal: what its tenants did before, and had, and how they do since.
 
     `measured_s` is the time of its last snapshot that was counted, `looks` how many were judged.
+    `most_bytes` are the largest limits with which tenants were judged.
     """
 
     node: str
@@ -116,6 +117,7 @@ class Rehearsed:
     checks: tuple[Check, ...] = ()
     measured_s: float = 0.0
     looks: int = 0
+    most_bytes: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ anything again on another node if that is too little.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from cachepilot.domain.consolidation import Move
 from cachepilot.domain.moving import (
     Before,
     Check,
@@ -21,6 +22,7 @@ from cachepilot.domain.moving import (
     Verdict,
 )
 from cachepilot.fleet.moving import checks
+from cachepilot.fleet.moving.holding import limit_of
 from cachepilot.fleet.moving.observation import NodeSeen, Observation, TenantSeen
 from cachepilot.fleet.moving.patience import BEFORE_WINDOWS
 
@@ -158,9 +160,31 @@ def judged(rehearsal: Rehearsal, seen: Observation) -> Rehearsal:
         looks, taken = one.looks + 1, checks.taken(one.checks, there.tenants)
         if looks >= checks.LOOKS_MAX:
             taken = checks.without_doubt(taken)
-        return replace(one, checks=taken, looks=looks)
+        most = dict(one.most_bytes)
+        for cgroup in {old.cgroup for old in one.checks if old.verdict is Verdict.OPEN}:
+            if cgroup in there.tenants:
+                limit_bytes = there.tenants[cgroup].limit_bytes
+                most[cgroup] = max(limit_bytes, most.get(cgroup, 0))
+        return replace(one, checks=taken, looks=looks, most_bytes=tuple(sorted(most.items())))
 
     return _with_window(rehearsal, seen, take)
+
+
+def proven(rehearsal: Rehearsal) -> list[Move]:
+    """Those of its moves whose tenants met what they must keep with the limit of afterwards.
+
+    Who was not judged, or had more memory than that, proved nothing.
+    """
+    if rehearsal.met_s is None or not rehearsal.nodes:
+        return []
+    home = rehearsal.nodes[0]
+    judged, most = {check.cgroup for check in home.checks}, dict(home.most_bytes)
+    met = judged - {check.cgroup for check in home.checks if check.verdict is not Verdict.MET}
+    return [
+        move
+        for move in rehearsal.moves
+        if move.cgroup in met and 0 < most.get(move.cgroup, 0) <= limit_of(move)
+    ]
 
 
 def missed(rehearsal: Rehearsal) -> list[tuple[Rehearsed, Check]]:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from cachepilot.domain.consolidation import Drain, Plans, Rest
 from cachepilot.domain.moving import Moved, MoveState, Rollout, RolloutState
-from cachepilot.fleet.moving import holding
+from cachepilot.fleet.moving import holding, rehearsing
 
 CHANGES_MAX = 100
 """So many of the last changes of a rollout are kept."""
@@ -89,11 +89,11 @@ def rest_of(rollout: Rollout) -> Rest:
 def _proven(rollout: Rollout) -> dict[tuple[str, str], int]:
     """By the node where tenants are now and cgroup, the memory that rehearsals proved enough."""
     moved = {(one.drain, one.move.cgroup): one.move.to_node for one in rollout.kept}
-    met = (one for one in rollout.moves if one.rehearsal and one.rehearsal.met_s)
     return {
         (moved.get((one.drain, move.cgroup), one.drain), move.cgroup): move.limit_bytes
-        for one in met
-        for move in (one.rehearsal.moves if one.rehearsal else ())
+        for one in rollout.moves
+        if one.rehearsal is not None
+        for move in rehearsing.proven(one.rehearsal)
     }
 
 
