@@ -15,6 +15,7 @@ from types import MappingProxyType
 from cachepilot.domain.consolidation import Drain, Plans, Rest
 from cachepilot.domain.moving import Moved, MoveState, Rollout, RolloutState
 from cachepilot.fleet.moving import holding, rehearsing
+from cachepilot.fleet.moving.observation import NodeSeen
 
 CHANGES_MAX = 100
 """So many of the last changes of a rollout are kept."""
@@ -43,6 +44,23 @@ def skipped(rollout: Rollout, node: str, why: str, now_s: float) -> Rollout:
     return onward(replace(told, is_planned=False), now_s)
 
 
+def kept(rollout: Rollout, node: str, home: NodeSeen, now_s: float) -> Rollout:
+    """Goes on after a move of a drain was kept; not every node is empty that its tenants left."""
+    came = tuple(
+        (node, cgroup)
+        for cgroup in sorted(home.tenants.keys() - {o.move.cgroup for o in rollout.of_drain(node)})
+        if not home.lost and not rollout.going(node)
+    )
+    told = [_not_empty(*one) for one in came]
+    # What was measured on the way counts for the next move.
+    found = replace(rollout, is_planned=False, came=(*rollout.came, *came))
+    return onward(with_changes(found, told), now_s)
+
+
+def _not_empty(node: str, cgroup: str) -> str:
+    return f"{node} is not empty: {cgroup} came to it meanwhile"
+
+
 def onward(rollout: Rollout, now_s: float) -> Rollout:
     """Goes on with the next move that waits; over when there is none."""
     at = next(
@@ -57,6 +75,7 @@ def onward(rollout: Rollout, now_s: float) -> Rollout:
         for one in rollout.moves
         if one.state is MoveState.SKIPPED
     )
+    whys.update(dict.fromkeys(_not_empty(*one) for one in rollout.came))
     is_done = not whys or bool(going_on.emptied)
     state = RolloutState.DONE if is_done else RolloutState.STOPPED
     why = "; ".join(whys) or "all moves were kept"

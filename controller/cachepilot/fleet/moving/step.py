@@ -22,7 +22,7 @@ from cachepilot.domain.moving import (
 from cachepilot.fleet.moving import checks, rehearsing
 from cachepilot.fleet.moving.observation import NodeSeen, Observation, Order, Step, TenantSeen
 from cachepilot.fleet.moving.patience import BEFORE_WINDOWS
-from cachepilot.fleet.moving.replan import onward, skipped
+from cachepilot.fleet.moving.replan import kept, skipped
 
 COLD_TIMES = 3.0
 COLD_MORE_S = 30.0
@@ -321,12 +321,13 @@ def _judged(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
         return _return(rollout, moved, seen, "; ".join(map(checks.told, missed)))
     if any(one.verdict is Verdict.OPEN for one in moved.checks):
         return Step(_with(rollout, moved, since_s=seen.now_s))
-    kept = replace(moved, state=MoveState.KEPT, ended_s=seen.now_s)
-    # What was measured on the way counts for the next move.
-    after = onward(replace(_with(rollout, kept), is_planned=False), seen.now_s)
+    stays = replace(moved, state=MoveState.KEPT, ended_s=seen.now_s)
+    home = seen.nodes[moved.move.from_node]
+    after = kept(_with(rollout, stays), moved.drain, home, seen.now_s)
     told = [f"{moved.move.cgroup} stays on {moved.move.to_node}"]
-    if kept.drain in after.emptied:
-        told.append(f"node {kept.drain} is empty")
+    if moved.drain in after.emptied:
+        told.append(f"node {moved.drain} is empty")
+    told += [f"{cgroup} came to node {node}" for node, cgroup in after.came[len(rollout.came) :]]
     if after.is_over:
         told.append(f"{after.state}: {after.why}")
     return Step(after, events=tuple(told))
