@@ -27,6 +27,7 @@ from cachepilot.plan.problem.config import Config
 
 HOUR_AGO = -4
 """Slots before noon."""
+LEFT_FOR = "room is left for what tenants needed together at any time of the last "
 
 
 def _found(fleet: Sequence[Snapshot], before: PastByTenant) -> Consolidation:
@@ -48,6 +49,24 @@ def test_a_tenant_that_was_large_an_hour_ago_is_not_packed_onto_a_full_node() ->
     assert found.tenants[0].peak_bytes == 200 * MIB
     assert found.tenants[0].note.endswith("; 200 MiB at 11:00 UTC")
     assert moves_of(_found(_two(400), large)) == {"a": {"/web": "b"}}
+
+
+@pytest.mark.parametrize(
+    ("hours", "known", "told"),
+    [
+        (24, range(-96, 1), LEFT_FOR + "24 h"),
+        (24, range(-3, 1), LEFT_FOR + "1 h"),
+        (24, (), "only what tenants need now counts: what they needed before is not known"),
+        (0, (), "only what tenants need now counts: headroom_hours is 0"),
+    ],
+)
+def test_over_how_many_hours_room_is_left_is_told(
+    hours: float, known: Sequence[int], told: str
+) -> None:
+    before = {("a", "/web"): past_of(dict.fromkeys(known, 32))} if known else {}
+    options = Options(headroom_hours=hours)
+    found = consolidate(_two(256), EVERYBODY, Config(), options=options, before=before)
+    assert told in found.notes
 
 
 def test_what_is_left_of_a_rollout_leaves_as_much_room() -> None:

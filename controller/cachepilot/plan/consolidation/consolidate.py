@@ -145,10 +145,13 @@ def _short_before(place: Place, over: int) -> Iterator[str]:
         yield f"{place.name}: at {since} its tenants needed {human_bytes(beyond)} more than it has"
 
 
-def _horizon(places: Sequence[Place]) -> Iterator[str]:
-    """Over how many hours past needs are known."""
-    hours = places[0].past.hours if places else 0.0
-    if hours:
+def _horizon(places: Sequence[Place], asked_hours: float) -> Iterator[str]:
+    """Over how many of the hours that are asked for past needs are known."""
+    # The present quarter of an hour is not over: it is one slot more.
+    hours = min(places[0].past.hours, asked_hours) if places else 0.0
+    if places and not asked_hours:
+        yield "only what tenants need now counts: headroom_hours is 0"
+    elif hours:
         yield (
             f"room is left for what tenants needed together at any time of the last {hours:.3g} h"
         )
@@ -224,11 +227,17 @@ def consolidate(
     Each of `pins` counts on its node, or on all when it names none. Raises InputError when two
     snapshots are of one node.
     """
+    options = options or Options()
     places = places_of(snapshots, objectives, config, pins, refuted, before)
-    packed = pack(places, options or Options())
+    packed = pack(places, options)
     return Consolidation(
         nodes=len(places),
         tenants=[row for place in places for row in _rows(place)],
         drains=drains(packed, config) if packed else [],
-        notes=[*ASSUMED, *_horizon(places), *_best(packed), *_doubts(places)],
+        notes=[
+            *ASSUMED,
+            *_horizon(places, options.headroom_hours),
+            *_best(packed),
+            *_doubts(places),
+        ],
     )
