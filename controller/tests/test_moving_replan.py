@@ -20,7 +20,17 @@ from cachepilot.domain.moving import (
 )
 from cachepilot.fleet.moving.holding import pins
 from cachepilot.fleet.moving.judging import WINDOWS
-from cachepilot.fleet.moving.replan import GONE, MOVED, NO_ROOM, TOOK_IN, replanned, rest_of
+from cachepilot.fleet.moving.replan import (
+    CHANGES_MAX,
+    GONE,
+    MOVED,
+    NO_ROOM,
+    TOOK_IN,
+    new_changes,
+    replanned,
+    rest_of,
+    with_changes,
+)
 from cachepilot.fleet.moving.step import step
 
 AGAIN_S = 10.0
@@ -254,6 +264,13 @@ def test_a_node_that_is_to_be_drained_takes_nobody_in_before() -> None:
 def test_a_node_that_sends_nothing_is_not_drained_and_that_is_told() -> None:
     found = replanned(_after_the_first(), _both(), 9.0, refused={"c": "node c: stale"})
     assert found.why == "c is not drained: node c: stale"
+
+
+@pytest.mark.parametrize("count", [0, 1, CHANGES_MAX - 1, CHANGES_MAX, 2 * CHANGES_MAX])
+def test_what_changed_since_is_known_however_many_changes_there_were(count: int) -> None:
+    before = with_changes(_after_the_first(), [f"change {one}" for one in range(count)])
+    assert new_changes(before, with_changes(before, ["x", "y"])) == ("x", "y")
+    assert new_changes(before, before) == ()
 
 
 def test_what_is_asked_of_a_planner() -> None:

@@ -21,6 +21,7 @@ from cachepilot.fleet.moving.observation import NodeSeen
 from cachepilot.fleet.moving.patience import LOST_S, lost_s
 from cachepilot.node.shown.report import Report
 from cachepilot.sense.collect import not_scraped
+from cachepilot.store.failures import StoreFailedError
 from cachepilot.store.store import Store
 
 
@@ -180,6 +181,22 @@ def test_one_that_came_and_that_no_node_has_ends_its_node_and_not_the_rollout(
     told = "a is not drained: /transient came to it, and the provider has it on no node"
     assert between.rollout.changes == (told,) and not between.rollout.is_over
     assert [one.move.cgroup for one in between.rollout.going("c")] == ["/other"]
+
+
+def test_what_cannot_be_stored_is_not_planned_over_and_over(
+    between: Between, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise StoreFailedError("c.db: cannot be written: disk is full", is_full=True)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Store, "save_rollout", full)
+        for _ in range(5):
+            between.now[0] += 1.0
+            between.mover.tick()
+        assert len(between.rests) == 1 and not between.rollout.is_planned
+    between.tick(lambda rollout: rollout.is_planned)
+    assert len(between.rests) == 2
 
 
 class _Fresh:

@@ -20,7 +20,7 @@ from cachepilot.fleet.moving.patience import BEFORE_WINDOWS, is_watched, lost_s
 from cachepilot.fleet.moving.pinning import Pins
 from cachepilot.fleet.moving.provider import MoveError, Provider
 from cachepilot.fleet.moving.rehearsing import SETTLED_S, nodes_of
-from cachepilot.fleet.moving.replan import replanned, rest_of
+from cachepilot.fleet.moving.replan import new_changes, replanned, rest_of
 from cachepilot.fleet.moving.step import step
 from cachepilot.fleet.moving.whereabouts import Whereabouts, whereabouts
 from cachepilot.node.shown.changes import Topic
@@ -214,6 +214,8 @@ class Mover:
         """Plans what is left of a rollout by what was measured since, before it goes on."""
         if running is None or running.is_over or running.is_planned or running.is_stopping:
             return
+        if self._is_unstored:
+            return  # Nothing that is planned could be stored, and so begin.
         names = {node for one in running.moves for node in (one.drain, one.move.to_node)}
         seen = fleet_seen(sorted(names), self._fleet.loops())
         there = whereabouts(running, seen.nodes, self._where)
@@ -231,7 +233,7 @@ class Mover:
                 return
             self._rollout = found
             self._pins.hold(running, found)
-        for change in found.changes[len(running.changes) :]:
+        for change in new_changes(running, found):
             LOG.info("rollout %d: %s", found.id, change)
         if found.is_planned:
             self._fleet.changes.tell(Topic.DECISIONS)

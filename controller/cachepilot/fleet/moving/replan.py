@@ -31,6 +31,14 @@ def with_changes(rollout: Rollout, changes: Sequence[str]) -> Rollout:
     return replace(rollout, changes=(*rollout.changes, *changes)[-CHANGES_MAX:])
 
 
+def new_changes(before: Rollout, after: Rollout) -> tuple[str, ...]:
+    """Those of the changes that came since; of many the first are not kept."""
+    old, kept = before.changes, after.changes
+    most = min(len(old), len(kept))
+    known = next((n for n in range(most, 0, -1) if old[-n:] == kept[:n]), 0)
+    return kept[known:]
+
+
 def skipped(rollout: Rollout, node: str, why: str, now_s: float) -> Rollout:
     """Without the moves of a drain that were not made yet; goes on with the next drain."""
     skips = {one.move.cgroup for one in rollout.going(node)}
