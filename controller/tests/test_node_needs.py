@@ -11,6 +11,7 @@ from experiments.control_loop.world import World
 from cachepilot.domain.objectives.objective import Objective
 from cachepilot.domain.past.need import SLOT_S, SLOTS, PastNeeds, slot_of
 from cachepilot.fleet.past_needs import past_needs
+from cachepilot.node import loop as loop_module
 from cachepilot.node.needs import node_needs
 from cachepilot.node.needs.node_needs import EVERY_S, NodeNeeds
 from cachepilot.node.needs.recent import RecentNeeds
@@ -226,6 +227,26 @@ def test_a_tenant_that_moved_needed_what_it_did_where_it_was(tmp_path: Path) -> 
     recent = past_needs(loops, {"b": ["/web"]}, NOW_S, 0.5)
     assert recent["b", "/web"].size_bytes.tolist() == [50.0, 20.0]
     assert past_needs(loops, {"b": ["/web"]}, NOW_S, 0.0) == {}
+
+
+def test_needs_that_cannot_be_made_hold_up_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, asked = [NOW_S], list[float]()
+
+    def fails(*_: object) -> None:
+        asked.append(now[0])
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(loop_module, "needs_now", fails)
+    web = PlantTenant("/web", {"default": scan(16 * MIB, 0.3)}, 32 * MIB, error_bar=1e-4)
+    here = _world(tmp_path, now, web)
+    saved: list[int] = []
+    (own,) = here.fleet.loops().values()
+    monkeypatch.setattr(own._keeper, "keep_series", lambda *_: saved.append(1))
+    _run(here, now, 8)
+    assert len(asked) == 1 and len(saved) == 8
+    assert not own.needs.told(now[0])
 
 
 def test_a_stale_node_still_has_its_tenants(tmp_path: Path) -> None:

@@ -72,6 +72,10 @@ class NodeNeeds:
         """Whether needs are to be taken again; also where the clock went back."""
         return not 0 <= now_s - self._taken_s < EVERY_S
 
+    def miss(self, now_s: float) -> None:
+        """Nothing could be taken; it is not due again before the next time."""
+        self._taken_s = now_s
+
     def take(self, now_s: float, needs: Needs, regimes: Mapping[str, int]) -> None:
         """Takes what tenants need in; slots that are over are stored, if that is possible."""
         now, self._taken_s = slot_of(now_s), now_s
