@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from cachepilot.domain.consolidation import Drain, Move, Plans, Rest
 from cachepilot.domain.moving import Moved, Rollout
 from cachepilot.fleet.moving.holding import pins, reserves
-from cachepilot.fleet.moving.observation import (
+from cachepilot.fleet.moving.replan import replanned, rest_of
+from cachepilot.fleet.moving.seen.observation import (
     NodeSeen,
     Observation,
     Order,
@@ -15,7 +16,6 @@ from cachepilot.fleet.moving.observation import (
     Step,
     TenantSeen,
 )
-from cachepilot.fleet.moving.replan import replanned, rest_of
 from cachepilot.fleet.moving.step import step
 
 COLD_S = 3.0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A path on several nodes is several tenants."""
 
-from cachepilot.fleet.homes import where_now
+from cachepilot.fleet.tenants.homes import where_now
 
 HOMES = {"/agent": {"b", "c"}, "/web": {"b"}}
 

@@ -18,10 +18,10 @@ from cachepilot.domain.moving import (
 )
 from cachepilot.fleet.moving.holding import pins, reserves
 from cachepilot.fleet.moving.judging import WINDOWS
-from cachepilot.fleet.moving.observation import NodeSeen, Observation
-from cachepilot.fleet.moving.patience import BEFORE_WINDOWS, LOST_S
 from cachepilot.fleet.moving.rehearsing import begun
 from cachepilot.fleet.moving.replan import rest_of
+from cachepilot.fleet.moving.seen.observation import NodeSeen, Observation
+from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS, LOST_S
 
 MISSES = replace(tenant(met=False), limit_bytes=LIMIT_BYTES // 2)
 

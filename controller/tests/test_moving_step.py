@@ -11,8 +11,8 @@ from moved_fleet import COLD_S, MovedFleet, fleet, move, tenant
 
 from cachepilot.domain.moving import Check, Moved, MoveState, RolloutState, Verdict
 from cachepilot.fleet.moving.judging import WINDOWS, WINDOWS_MAX, take
-from cachepilot.fleet.moving.observation import Order
-from cachepilot.fleet.moving.patience import BEFORE_WINDOWS, LOST_S, RETURN_S
+from cachepilot.fleet.moving.seen.observation import Order
+from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS, LOST_S, RETURN_S
 from cachepilot.fleet.moving.step import COLD_MORE_S, COLD_TIMES
 
 

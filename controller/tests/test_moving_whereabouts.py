@@ -15,10 +15,10 @@ from cachepilot.fleet.config import ControllerConfig
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.moving import mover as moving
 from cachepilot.fleet.moving.folder import FolderProvider
-from cachepilot.fleet.moving.looking import FleetSeen, fleet_seen
 from cachepilot.fleet.moving.mover import Mover
-from cachepilot.fleet.moving.observation import NodeSeen
-from cachepilot.fleet.moving.patience import LOST_S, lost_s
+from cachepilot.fleet.moving.seen.looking import FleetSeen, fleet_seen
+from cachepilot.fleet.moving.seen.observation import NodeSeen
+from cachepilot.fleet.moving.seen.patience import LOST_S, lost_s
 from cachepilot.node.shown.report import Report
 from cachepilot.sense.collect import not_scraped
 from cachepilot.store.failures import StoreFailedError

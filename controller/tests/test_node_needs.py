@@ -10,7 +10,7 @@ from experiments.control_loop.world import World
 
 from cachepilot.domain.objectives.objective import Objective
 from cachepilot.domain.past.need import SLOT_S, SLOTS, PastNeeds, slot_of
-from cachepilot.fleet.past_needs import past_needs
+from cachepilot.fleet.tenants.past_needs import past_needs
 from cachepilot.node import loop as loop_module
 from cachepilot.node.needs import node_needs
 from cachepilot.node.needs.node_needs import EVERY_S, NodeNeeds

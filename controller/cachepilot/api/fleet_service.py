@@ -30,7 +30,7 @@ from cachepilot.domain.what_if import WhatIf as Question
 from cachepilot.errors import InputError
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.moving.mover import Mover
-from cachepilot.fleet.past_needs import past_needs
+from cachepilot.fleet.tenants.past_needs import past_needs
 from cachepilot.node.shown.changes import Changes
 from cachepilot.node.shown.in_force import changed, is_in_force, why_not
 from cachepilot.node.shown.report import Report

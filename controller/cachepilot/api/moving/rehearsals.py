@@ -14,8 +14,8 @@ from cachepilot.domain.moving import (
 )
 from cachepilot.domain.units import DAY_S
 from cachepilot.fleet.moving.judging import WINDOWS
-from cachepilot.fleet.moving.patience import BEFORE_WINDOWS
 from cachepilot.fleet.moving.rehearsing import SETTLED_S
+from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS
 
 RUNNING = (RehearsalState.MEASURING, RehearsalState.SETTLING, RehearsalState.JUDGED)
 

@@ -12,17 +12,17 @@ from cachepilot.domain.past.actor import acting
 from cachepilot.domain.units import BYTES_MAX, DAY_S
 from cachepilot.errors import ConflictError, InputError
 from cachepilot.fleet.fleet import Fleet
-from cachepilot.fleet.homes import homes_of, where_now
 from cachepilot.fleet.moving.judging import WINDOWS
-from cachepilot.fleet.moving.looking import FleetSeen, fleet_seen, node_seen
-from cachepilot.fleet.moving.observation import Observation, Order, Step
-from cachepilot.fleet.moving.patience import BEFORE_WINDOWS, is_watched, lost_s
 from cachepilot.fleet.moving.pinning import Pins
 from cachepilot.fleet.moving.provider import MoveError, Provider
 from cachepilot.fleet.moving.rehearsing import SETTLED_S, nodes_of
 from cachepilot.fleet.moving.replan import new_changes, replanned, rest_of
+from cachepilot.fleet.moving.seen.looking import FleetSeen, fleet_seen, node_seen
+from cachepilot.fleet.moving.seen.observation import Observation, Order, Step
+from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS, is_watched, lost_s
+from cachepilot.fleet.moving.seen.whereabouts import Whereabouts, whereabouts
 from cachepilot.fleet.moving.step import step
-from cachepilot.fleet.moving.whereabouts import Whereabouts, whereabouts
+from cachepilot.fleet.tenants.homes import homes_of, where_now
 from cachepilot.node.shown.changes import Topic
 from cachepilot.node.shown.report import Report
 from cachepilot.store.failures import StoreFailedError

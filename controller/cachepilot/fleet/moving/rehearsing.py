@@ -23,8 +23,8 @@ from cachepilot.domain.moving import (
 )
 from cachepilot.fleet.moving import checks
 from cachepilot.fleet.moving.holding import limit_of
-from cachepilot.fleet.moving.observation import NodeSeen, Observation, TenantSeen
-from cachepilot.fleet.moving.patience import BEFORE_WINDOWS
+from cachepilot.fleet.moving.seen.observation import NodeSeen, Observation, TenantSeen
+from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS
 
 SETTLED_S = 2.0
 """A page cache has what it keeps so long after it was cut, and after it could be read once."""

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from cachepilot.domain.consolidation import Drain, Plans, Rest
 from cachepilot.domain.moving import Moved, MoveState, Rollout, RolloutState
 from cachepilot.fleet.moving import holding, rehearsing
-from cachepilot.fleet.moving.observation import NodeSeen
+from cachepilot.fleet.moving.seen.observation import NodeSeen
 
 CHANGES_MAX = 100
 """So many of the last changes of a rollout are kept."""

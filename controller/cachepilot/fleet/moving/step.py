@@ -20,9 +20,9 @@ from cachepilot.domain.moving import (
     Verdict,
 )
 from cachepilot.fleet.moving import checks, rehearsing
-from cachepilot.fleet.moving.observation import NodeSeen, Observation, Order, Step, TenantSeen
-from cachepilot.fleet.moving.patience import BEFORE_WINDOWS
 from cachepilot.fleet.moving.replan import kept, skipped
+from cachepilot.fleet.moving.seen.observation import NodeSeen, Observation, Order, Step, TenantSeen
+from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS
 
 COLD_TIMES = 3.0
 COLD_MORE_S = 30.0

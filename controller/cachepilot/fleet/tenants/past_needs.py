@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from cachepilot.domain.past.need import SLOT_S, PastNeeds
-from cachepilot.fleet.homes import homes_of
+from cachepilot.fleet.tenants.homes import homes_of
 from cachepilot.node.loop import NodeLoop
 from cachepilot.plan.consolidation.least.past import PastByTenant
 

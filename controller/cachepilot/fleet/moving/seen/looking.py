@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cachepilot.fleet.moving.observation import NodeSeen, SloSeen, TenantSeen
+from cachepilot.fleet.moving.seen.observation import NodeSeen, SloSeen, TenantSeen
 from cachepilot.node.loop import NodeLoop
 from cachepilot.node.shown.readings import measured
 from cachepilot.node.shown.report import Report

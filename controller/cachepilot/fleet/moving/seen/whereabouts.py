@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from cachepilot.domain.moving import MoveState, Rollout
-from cachepilot.fleet.moving.observation import NodeSeen
+from cachepilot.fleet.moving.seen.observation import NodeSeen
 
 Where = Callable[[str], tuple[str | None, str]]
 """The node that the provider names for a cgroup, None for none, and why it cannot tell."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cachepilot.domain.moving import Rollout
-from cachepilot.fleet.moving.patience import lost_s, return_s
+from cachepilot.fleet.moving.seen.patience import lost_s, return_s
 
 
 @dataclass(frozen=True)
