@@ -2,7 +2,7 @@
 """A drain of several tenants on simulated nodes in virtual time: planned again after each move."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from cachepilot.domain.consolidation import Drain, Move, Plans, Rest
 from cachepilot.domain.moving import MoveState, Rollout, RolloutState
 from cachepilot.errors import InputError
 from cachepilot.fleet.moving.replan import NO_ROOM
+from cachepilot.node.shown.report import Report
 
 MIB = 1 << 20
 LEARNT_S, MOST_S = 40, 400
@@ -44,8 +45,8 @@ def _played(folder: Path, between: Callable[[World], None]) -> tuple[Rollout, li
         plan = world.mover.plan
         assert plan is not None
 
-        def noted(rest: Rest) -> Plans:
-            plans.append(plan(rest))
+        def noted(rest: Rest, reports: Sequence[Report]) -> Plans:
+            plans.append(plan(rest, reports))
             return plans[-1]
 
         world.mover.plan = noted

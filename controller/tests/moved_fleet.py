@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from cachepilot.domain.consolidation import Drain, Move, Plans, Rest
 from cachepilot.domain.moving import Moved, Rollout
 from cachepilot.fleet.moving.holding import pins, reserves
-from cachepilot.fleet.moving.observation import (
+from cachepilot.fleet.moving.replan import replanned, rest_of
+from cachepilot.fleet.moving.seen.observation import (
     NodeSeen,
     Observation,
     Order,
@@ -15,7 +16,6 @@ from cachepilot.fleet.moving.observation import (
     Step,
     TenantSeen,
 )
-from cachepilot.fleet.moving.replan import replanned, rest_of
 from cachepilot.fleet.moving.step import step
 
 COLD_S = 3.0
@@ -47,7 +47,7 @@ def as_ordered(rest: Rest) -> Plans:
 
 @dataclass
 class MovedFleet:
-    """Two nodes; every `tick` is a second, and a snapshot of each that is not in `lost`."""
+    """Two nodes; every `tick` is an interval, and a snapshot of each that is not in `lost`."""
 
     rollout: Rollout
     where: dict[str, str | None]
@@ -59,8 +59,11 @@ class MovedFleet:
     """Plans what is left of the rollout."""
     rests: list[Rest] = field(default_factory=list)
     """What it was asked."""
+    kept_limits: set[str] = field(default_factory=set)
+    """Tenants whose limits others set."""
     fills_up_to: int = LIMIT_BYTES
     now_s: float = 1000.0
+    interval_s: float = 1.0
     arrived_s: dict[str, float] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
     refusal: str = ""
@@ -81,7 +84,8 @@ class MovedFleet:
                 here_s = self.now_s - self.arrived_s.get(cgroup, 0.0)
                 held = min(self.fills_up_to, int(FILLS_BYTES_PER_S * here_s))
                 told = self.there[name][cgroup]
-                if (cgroup, name) in pins(self.rollout) and name not in self.targets:
+                is_pinned = (cgroup, name) in pins(self.rollout) and cgroup not in self.kept_limits
+                if is_pinned and name not in self.targets:
                     limit = pins(self.rollout)[cgroup, name].limit_bytes
                     told = replace(self.squeezed.get(cgroup, told), limit_bytes=limit)
                 elif reserves(self.rollout).get(name) and cgroup in self.squeezed:
@@ -98,10 +102,10 @@ class MovedFleet:
         present = self.rollout.present
         where = self.where.get(present.move.cgroup) if present else None
         nodes = {name: self._node(name) for name in self.there}
-        return Observation(self.now_s, where, "", self.refused, nodes)
+        return Observation(self.now_s, where, "", self.refused, nodes, self.interval_s)
 
     def tick(self) -> Step:
-        self.now_s += 1.0
+        self.now_s += self.interval_s
         if not (self.rollout.is_planned or self.rollout.is_over or self.rollout.is_stopping):
             self.rests.append(rest_of(self.rollout))
             self.rollout = replanned(self.rollout, self.plan(self.rests[-1]), self.now_s)

@@ -11,9 +11,9 @@ from cachepilot.api.shapes.rollout import RehearsalView, RolloutView
 from cachepilot.cli.fleet.rehearsals import lines
 from cachepilot.domain.moving import Moved, RehearsalState, Verdict
 from cachepilot.domain.units import DAY_S
-from cachepilot.fleet.moving.checks import BEFORE_WINDOWS
 from cachepilot.fleet.moving.judging import WINDOWS
 from cachepilot.fleet.moving.rehearsing import SETTLED_S
+from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS
 
 
 def rehearsed(*cgroups: str) -> MovedFleet:

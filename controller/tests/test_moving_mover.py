@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who carries rollouts out: what is refused, what is stored, and what a restart finds."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +16,10 @@ from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.moving import mover as moving
 from cachepilot.fleet.moving.folder import FolderProvider
 from cachepilot.fleet.moving.mover import Mover
-from cachepilot.fleet.moving.observation import NodeSeen
-from cachepilot.fleet.moving.step import LOST_S, RETURN_S
+from cachepilot.fleet.moving.seen.looking import FleetSeen
+from cachepilot.fleet.moving.seen.observation import NodeSeen
+from cachepilot.fleet.moving.seen.patience import LOST_S, RETURN_S
+from cachepilot.node.shown.report import Report
 from cachepilot.sense.collect import not_scraped
 from cachepilot.store.failures import StoreFailedError
 from cachepilot.store.store import Store
@@ -109,6 +111,12 @@ def _seen(ops: float | None = 100.0) -> dict[str, NodeSeen]:
     return {"a": NodeSeen(1.0, there), "b": NodeSeen(1.0, {})}
 
 
+def _show(monkeypatch: pytest.MonkeyPatch, shown: Callable[[], Mapping[str, NodeSeen]]) -> None:
+    """What every look finds."""
+    monkeypatch.setattr(moving, "node_seen", lambda name, _: shown()[name])
+    monkeypatch.setattr(moving, "fleet_seen", lambda *_: FleetSeen(shown(), []))
+
+
 @pytest.mark.parametrize("comes_back", [True, False])
 def test_a_controller_that_starts_between_two_moves_plans_once_it_saw_their_nodes(
     fleet: Fleet, provider: FolderProvider, monkeypatch: pytest.MonkeyPatch, comes_back: bool
@@ -119,7 +127,7 @@ def test_a_controller_that_starts_between_two_moves_plans_once_it_saw_their_node
     fleet.store.save_rollout(replace(begun, moves=(kept, *begun.moves), at=1, is_planned=False))
     again = Mover(fleet, provider, lambda: now_s)
 
-    def plan(rest: Rest) -> Plans:
+    def plan(rest: Rest, _: Sequence[Report]) -> Plans:
         asked.append(rest)
         return Plans(rest.drains if comes_back else (), ())
 
@@ -132,7 +140,7 @@ def test_a_controller_that_starts_between_two_moves_plans_once_it_saw_their_node
     assert running.why == "node a: was never seen"
     if comes_back:
         shown = _seen(None)
-        monkeypatch.setattr(moving, "node_seen", lambda name, _: shown[name])
+        _show(monkeypatch, lambda: shown)
         again.tick()
         assert not asked and again.rollout is not None
         assert again.rollout.why == "node a: nothing is measured of /kv"

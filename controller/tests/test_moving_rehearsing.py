@@ -4,13 +4,24 @@
 from dataclasses import replace
 
 import pytest
-from moved_fleet import COLD_S, LIMIT_BYTES, MovedFleet, fleet, tenant
+from moved_fleet import COLD_S, LIMIT_BYTES, MovedFleet, fleet, move, tenant
 
-from cachepilot.domain.moving import MoveState, Refuted, RolloutState
-from cachepilot.fleet.moving.checks import BEFORE_WINDOWS
+from cachepilot.domain.moving import (
+    Before,
+    Moved,
+    MoveState,
+    Refuted,
+    Rehearsal,
+    Rehearsed,
+    Rollout,
+    RolloutState,
+)
 from cachepilot.fleet.moving.holding import pins, reserves
 from cachepilot.fleet.moving.judging import WINDOWS
-from cachepilot.fleet.moving.step import LOST_S
+from cachepilot.fleet.moving.rehearsing import begun
+from cachepilot.fleet.moving.replan import rest_of
+from cachepilot.fleet.moving.seen.observation import NodeSeen, Observation
+from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS, LOST_S
 
 MISSES = replace(tenant(met=False), limit_bytes=LIMIT_BYTES // 2)
 
@@ -51,7 +62,8 @@ def test_one_that_misses_its_slo_in_the_rehearsal_lets_nobody_move(who: str) -> 
     assert over.changes == (f"a is not drained: {over.moves[0].why}",)
     (found,) = over.refuted
     had = 4096 if who == "/web" else LIMIT_BYTES // 2
-    assert (found.cgroup, found.limit_bytes, found.had_bytes) == (who, had, LIMIT_BYTES)
+    told = (found.node, found.cgroup, found.limit_bytes, found.had_bytes)
+    assert told == (node, who, had, LIMIT_BYTES)
     assert found.least_bytes == (had + LIMIT_BYTES) // 2
     assert not pins(over) and not reserves(over)
 
@@ -102,6 +114,41 @@ def test_a_rehearsal_that_ends_early_leaves_everybody_where_it_was(
     assert over.state is RolloutState.STOPPED and here.where["/kv"] == "a"
     assert (here.now_s - begun_s <= 1) == (how == "stop")
     assert here.now_s - begun_s <= LOST_S + 2 and not pins(over)
+
+
+def test_a_rehearsal_proves_the_memory_only_of_who_was_judged_and_had_no_more() -> None:
+    here = rehearsed("/kv", "/poor", "/pinned")
+    here.there["a"]["/poor"] = tenant(met=False)
+    here.kept_limits = {"/pinned"}
+    while not here.orders:
+        here.tick()
+    assert rest_of(here.rollout).proven == {("a", "/kv"): 4096}
+
+
+def test_another_tenant_of_the_same_path_has_a_baseline_of_its_own() -> None:
+    """`/agent` does 100 op/s on `b`, another of that path 9,000 on `c`."""
+    moves = tuple(replace(move(one), to_node=to) for one, to in (("/kv", "b"), ("/web", "c")))
+    met = Rehearsal(
+        (
+            Rehearsed("a", (Before("/kv", 500.0, 10, 10),), (("/kv", 7),)),
+            Rehearsed("b", (Before("/agent", 1000.0, 10, 10),), (("/agent", 1),)),
+            Rehearsed("c", (Before("/agent", 90000.0, 10, 10),), (("/agent", 2),)),
+        ),
+        met_s=1.0,
+        moves=moves,
+    )
+    kept = Moved(moves[0], "a", MoveState.KEPT, rehearsal=met)
+    left = Moved(replace(moves[1], to_node="b", limit_bytes=8192), "a")
+    rollout = Rollout(1, 0.0, "alice", (kept, left), at=1, rehearses=True)
+    free = tenant(slo=False)
+    seen = {
+        "a": NodeSeen(1.0, {"/web": free}),
+        "b": NodeSeen(1.0, {"/agent": free, "/kv": free}),
+    }
+    again = begun(rollout, left, Observation(9.0, "a", "", "", seen))
+    told = {(one.node, did.cgroup): did.mean_ops for one in again.nodes for did in one.before}
+    assert told == {("b", "/agent"): 100.0, ("b", "/kv"): 50.0}
+    assert again.nodes[1].had_bytes == (("/agent", 1), ("/kv", 7))
 
 
 def test_a_tenant_that_was_refuted_counts_with_the_middle() -> None:

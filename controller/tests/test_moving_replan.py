@@ -7,10 +7,30 @@ import pytest
 from moved_fleet import LIMIT_BYTES, MovedFleet, fleet, move, tenant
 
 from cachepilot.domain.consolidation import Drain, Move, Plans, Rest
-from cachepilot.domain.moving import Moved, MoveState, Rehearsal, Rollout, RolloutState
+from cachepilot.domain.moving import (
+    KEEP,
+    Check,
+    Moved,
+    MoveState,
+    Rehearsal,
+    Rehearsed,
+    Rollout,
+    RolloutState,
+    Verdict,
+)
 from cachepilot.fleet.moving.holding import pins
 from cachepilot.fleet.moving.judging import WINDOWS
-from cachepilot.fleet.moving.replan import GONE, MOVED, NO_ROOM, TOOK_IN, replanned, rest_of
+from cachepilot.fleet.moving.replan import (
+    CHANGES_MAX,
+    GONE,
+    MOVED,
+    NO_ROOM,
+    TOOK_IN,
+    new_changes,
+    replanned,
+    rest_of,
+    with_changes,
+)
 from cachepilot.fleet.moving.step import step
 
 AGAIN_S = 10.0
@@ -37,7 +57,9 @@ def _after_the_first() -> Rollout:
 def _in_the_middle() -> Rollout:
     """`/db` left `c`, which was rehearsed; `/web` is to, and `/kv` to leave `a`."""
     moves = (_goes("/db", "b"), _goes("/web", "b"))
-    rehearsal = Rehearsal((), begun_s=1.0, ready_s=2.0, met_s=3.0, moves=moves)
+    checks = tuple(Check(one.cgroup, KEEP, 90.0, verdict=Verdict.MET) for one in moves)
+    home = Rehearsed("c", checks=checks, most_bytes=(("/db", 4096), ("/web", 4096)))
+    rehearsal = Rehearsal((home,), begun_s=1.0, ready_s=2.0, met_s=3.0, moves=moves)
     made = Moved(moves[0], "c", MoveState.KEPT, rehearsal=rehearsal)
     waiting = (Moved(moves[1], "c"), Moved(_goes("/kv", "b", "a"), "a"))
     return Rollout(
@@ -240,14 +262,21 @@ def test_a_node_that_is_to_be_drained_takes_nobody_in_before() -> None:
 
 
 def test_a_node_that_sends_nothing_is_not_drained_and_that_is_told() -> None:
-    found = replanned(_after_the_first(), _both(), 9.0, lost={"c": "stale"})
+    found = replanned(_after_the_first(), _both(), 9.0, refused={"c": "node c: stale"})
     assert found.why == "c is not drained: node c: stale"
+
+
+@pytest.mark.parametrize("count", [0, 1, CHANGES_MAX - 1, CHANGES_MAX, 2 * CHANGES_MAX])
+def test_what_changed_since_is_known_however_many_changes_there_were(count: int) -> None:
+    before = with_changes(_after_the_first(), [f"change {one}" for one in range(count)])
+    assert new_changes(before, with_changes(before, ["x", "y"])) == ("x", "y")
+    assert new_changes(before, before) == ()
 
 
 def test_what_is_asked_of_a_planner() -> None:
     rest = rest_of(_in_the_middle())
     assert rest.drains == (WEB, KV)
     assert rest.drainable == {"a", "c"} and rest.closed == {"c"}
-    assert rest.proven == {"/db": 4096, "/web": 4096}
+    assert rest.proven == {("b", "/db"): 4096, ("c", "/web"): 4096}
     assert rest.held == {("/web", "c", 4096)}
     assert rest_of(replace(_in_the_middle(), moves=_in_the_middle().moves[1:])).proven == {}

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moved_fleet import COLD_S, MovedFleet, fleet, tenant
+from moved_fleet import COLD_S, MovedFleet, fleet, move, tenant
 
-from cachepilot.domain.moving import Check, MoveState, RolloutState, Verdict
-from cachepilot.fleet.moving.checks import BEFORE_WINDOWS
+from cachepilot.domain.moving import Check, Moved, MoveState, RolloutState, Verdict
 from cachepilot.fleet.moving.judging import WINDOWS, WINDOWS_MAX, take
-from cachepilot.fleet.moving.observation import Order
-from cachepilot.fleet.moving.step import COLD_MORE_S, COLD_TIMES, LOST_S, RETURN_S
+from cachepilot.fleet.moving.seen.observation import Order
+from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS, LOST_S, RETURN_S
+from cachepilot.fleet.moving.step import COLD_MORE_S, COLD_TIMES
 
 
 def test_every_move_is_measured_before_and_after_and_all_are_kept() -> None:
@@ -257,3 +257,36 @@ def test_the_test_of_an_slo_keeps_its_errors() -> None:
 
     assert missed(0.995) < 0.05
     assert missed(0.8) > 0.9
+
+
+def test_long_intervals_leave_time_for_all_that_is_to_be_measured() -> None:
+    """A node that tells something once a minute is not late after half of one."""
+    here = fleet("/kv")
+    here.rollout, here.interval_s = replace(here.rollout, rehearses=True), 60.0
+    over = here.play()
+    assert over.state is RolloutState.DONE
+    rehearsal = over.moves[0].rehearsal
+    assert rehearsal is not None
+    told = [one.windows for node in rehearsal.nodes for one in node.before]
+    assert told == [BEFORE_WINDOWS, BEFORE_WINDOWS]
+
+
+@pytest.mark.parametrize("has_more", [False, True])
+def test_a_node_to_which_a_tenant_came_during_its_last_move_is_not_empty(has_more: bool) -> None:
+    here = fleet("/kv", "/new")
+    moves = here.rollout.moves[:1]
+    other = (Moved(replace(move("/db"), from_node="c"), "c"),) if has_more else ()
+    here.rollout = replace(here.rollout, moves=(*moves, *other))
+    here.where["/new"] = None
+    if has_more:
+        here.there["c"] = {"/db": tenant()}
+        here.there["b"]["/db"], here.where["/db"] = tenant(), "c"
+    while not here.orders:
+        here.tick()
+    here.where["/new"] = "a"
+    over = here.play()
+    told = "a is not empty: /new came to it meanwhile"
+    assert over.emptied == ["c"] * has_more and over.changes == (told,)
+    assert over.state is (RolloutState.DONE if has_more else RolloutState.STOPPED)
+    assert over.why == told and over.kept == list(over.moves)
+    assert "/new came to node a" in here.events and "node a is empty" not in here.events

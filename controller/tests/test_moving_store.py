@@ -7,7 +7,8 @@ from pathlib import Path
 
 from moved_fleet import fleet
 
-from cachepilot.domain.moving import Rollout
+from cachepilot.domain.moving import MoveState, Rollout
+from cachepilot.fleet.moving.holding import pins
 from cachepilot.store.stated import ROLLOUTS_MAX
 from cachepilot.store.store import Store
 
@@ -24,6 +25,21 @@ def test_every_state_of_a_rollout_is_read_back_as_it_was(tmp_path: Path) -> None
     store.close()
     store = Store(tmp_path / "c.db")
     assert store.last_rollout() == over
+    store.close()
+
+
+def test_a_rehearsal_that_a_version_before_stored_keeps_its_pins(tmp_path: Path) -> None:
+    here = fleet("/kv", "/web")
+    here.rollout = replace(here.rollout, rehearses=True)
+    while not pins(here.rollout):
+        here.tick()
+    running = here.rollout
+    first = running.moves[0]
+    assert first.state is MoveState.REHEARSING and first.rehearsal is not None
+    before = replace(first, rehearsal=replace(first.rehearsal, moves=()))
+    store = Store(tmp_path / "c.db")
+    store.save_rollout(replace(running, moves=(before, *running.moves[1:])))
+    assert store.last_rollout() == running
     store.close()
 
 

@@ -9,8 +9,9 @@ from experiments.control_loop.plant import MIB, Plant, PlantTenant, scan
 from experiments.control_loop.world import World
 
 from cachepilot.domain.objectives.objective import Objective
-from cachepilot.domain.past.need import SLOT_S, SLOTS, slot_of
-from cachepilot.fleet.past_needs import past_needs
+from cachepilot.domain.past.need import SLOT_S, SLOTS, PastNeeds, slot_of
+from cachepilot.fleet.tenants.past_needs import past_needs
+from cachepilot.node import loop as loop_module
 from cachepilot.node.needs import node_needs
 from cachepilot.node.needs.node_needs import EVERY_S, NodeNeeds
 from cachepilot.node.needs.recent import RecentNeeds
@@ -87,15 +88,52 @@ def test_what_cannot_be_read_is_kept_aside_and_what_is_old_is_dropped(tmp_path: 
         (NOW - 3, "[1]"),
         (NOW - 4, "{"),
         (NOW - SLOTS, '{"/web": [9, 9]}'),
+        (NOW - 5, '{"/web": [1' + 400 * "0" + ", 2]}"),
     ):
         store.save_needs("a", slot, text)
     store.prune()
+    _damage(tmp_path / "c.db", NOW - 6, b"\xff\xfe\xff", as_text=True)
+    _damage(tmp_path / "c.db", "soon", b'{"/web": [7, 7]}')
+    _damage(tmp_path / "c.db", NOW - 0.5, b'{"/web": [8, 8]}')
     told = NodeNeeds("a", store).told(NOW_S)
     assert told["/web"].slots.tolist() == [NOW]
     store.close()
     db = sqlite3.connect(tmp_path / "c.db")
-    assert db.execute("SELECT count(*) FROM quarantine WHERE kind = 'needs'").fetchone() == (4,)
-    assert db.execute("SELECT min(slot) FROM needs").fetchone() == (NOW - 4,)
+    assert db.execute("SELECT count(*) FROM quarantine WHERE kind = 'needs'").fetchone() == (8,)
+    assert db.execute("SELECT min(slot) FROM needs").fetchone() == (NOW - 6,)
+
+
+def _damage(path: Path, slot: object, data: bytes, as_text: bool = False) -> None:
+    db = sqlite3.connect(path)
+    value = "CAST(? AS TEXT)" if as_text else "?"
+    db.execute(f"INSERT INTO needs VALUES ('a', ?, {value})", (slot, data))
+    db.commit()
+    db.close()
+
+
+def test_a_damaged_row_in_a_full_store_keeps_no_node_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path / "c.db", clock=lambda: NOW_S)
+    store.save_needs("a", NOW, "{")
+
+    def full(*_: object) -> None:
+        raise StoreFailedError("store c.db: cannot be written: the disk is full", is_full=True)
+
+    monkeypatch.setattr(store, "set_aside", full)
+    assert not NodeNeeds("a", store).told(NOW_S)
+    store.close()
+
+
+def test_slots_of_a_clock_that_was_ahead_are_not_restored_and_dropped(tmp_path: Path) -> None:
+    store = Store(tmp_path / "c.db", clock=lambda: NOW_S)
+    for slot in (NOW, NOW + 1, NOW + SLOTS - 1, NOW + 7 * SLOTS):
+        store.save_needs("a", slot, '{"/web": [1, 2]}')
+    needs = NodeNeeds("a", store)
+    assert needs.told(NOW_S)["/web"].slots.tolist() == [NOW] and needs.last() == {"/web"}
+    store.prune()
+    assert [slot for slot, _ in store.needs("a", 0, 2 * NOW)] == [NOW, NOW + 1]
+    store.close()
 
 
 def test_what_cannot_be_stored_now_is_stored_later(
@@ -112,7 +150,7 @@ def test_what_cannot_be_stored_now_is_stored_later(
         now.setattr(store, "save_needs", full)
         needs.take(NOW_S - SLOT_S, {"/web": (2, 1.0)}, {})
     needs.take(NOW_S, {"/web": (3, 1.0)}, {})
-    assert [slot for slot, _ in store.needs("a", 0)] == [NOW - 2, NOW - 1]
+    assert [slot for slot, _ in store.needs("a", 0, NOW)] == [NOW - 2, NOW - 1]
     store.close()
 
 
@@ -174,12 +212,69 @@ def test_a_tenant_that_moved_needed_what_it_did_where_it_was(tmp_path: Path) -> 
     loops = {name: here.fleet.join(name) for name in ("a", "b")}
     for slot, node, size in ((-3, "a", 300), (-2, "a", 200), (-2, "b", 50), (0, "b", 20)):
         loops[node].needs.take(NOW_S + slot * SLOT_S, {"/web": (size, 1.0)}, {})
+    loops["a"].needs.take(NOW_S, {"/other": (1, 1.0)}, {})
     found = past_needs(loops, {"b": ["/web"], "a": []}, NOW_S, 24.0)
     assert found["b", "/web"].slots.tolist() == [NOW - 3, NOW - 2, NOW]
-    assert found["b", "/web"].size_bytes.tolist() == [300.0, 50.0, 20.0]
+    assert found["b", "/web"].size_bytes.tolist() == [100.0, 50.0, 20.0]
+    moved = found["b", "/web"].moved
+    assert moved is not None and moved.tolist() == [True, False, False]
+    loops["a"].needs.take(NOW_S + SLOT_S, {"/web": (200, 1.0)}, {})
+    alone = past_needs(loops, {"b": ["/web"]}, NOW_S, 24.0)
+    assert alone["b", "/web"].size_bytes.tolist() == [50.0, 20.0], "`a` may have one of that path"
     both = past_needs(loops, {"b": ["/web"], "a": ["/web"]}, NOW_S, 24.0)
     assert both["b", "/web"].size_bytes.tolist() == [50.0, 20.0]
     assert both["a", "/web"].size_bytes.tolist() == [300.0, 200.0]
     recent = past_needs(loops, {"b": ["/web"]}, NOW_S, 0.5)
     assert recent["b", "/web"].size_bytes.tolist() == [50.0, 20.0]
     assert past_needs(loops, {"b": ["/web"]}, NOW_S, 0.0) == {}
+
+
+def test_needs_that_cannot_be_made_hold_up_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, asked = [NOW_S], list[float]()
+
+    def fails(*_: object) -> None:
+        asked.append(now[0])
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(loop_module, "needs_now", fails)
+    web = PlantTenant("/web", {"default": scan(16 * MIB, 0.3)}, 32 * MIB, error_bar=1e-4)
+    here = _world(tmp_path, now, web)
+    saved: list[int] = []
+    (own,) = here.fleet.loops().values()
+    monkeypatch.setattr(own._keeper, "keep_series", lambda *_: saved.append(1))
+    _run(here, now, 8)
+    assert len(asked) == 1 and len(saved) == 8
+    assert not own.needs.told(now[0])
+
+
+def test_a_stale_node_still_has_its_tenants(tmp_path: Path) -> None:
+    now = [NOW_S]
+    web = PlantTenant("/web", {"default": scan(128 * MIB, 0.3)}, 200 * MIB, error_bar=1e-4)
+    here = _world(tmp_path, now, web)
+    _run(here, now, 5)
+    (own,) = here.fleet.loops().values()
+    other = here.fleet.join("other")
+    own.needs.take(NOW_S - SLOT_S, {"/web": (300, 1.0)}, {})
+    own.needs.take(NOW_S, {"/gone": (1, 1.0)}, {})
+    assert own.report is not None
+    assert not past_needs({own.name: own, "other": other}, {"other": ["/web"]}, NOW_S, 24.0)
+
+
+def test_only_the_past_of_tenants_that_are_there_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = _world(tmp_path, [NOW_S], PlantTenant("/web", {"default": scan(MIB)}, 8 * MIB))
+    loop = here.fleet.join("a")
+    loop.needs.take(NOW_S, {f"/t{at}": (1, 1.0) for at in range(50)}, {})
+    made: list[RecentNeeds] = []
+    told = RecentNeeds.told
+
+    def counted(one: RecentNeeds, now: int, slots: int = SLOTS) -> PastNeeds:
+        made.append(one)
+        return told(one, now, slots)
+
+    monkeypatch.setattr(RecentNeeds, "told", counted)
+    assert set(past_needs({"a": loop}, {"a": ["/t1"]}, NOW_S, 24.0)) == {("a", "/t1")}
+    assert len(made) == 1

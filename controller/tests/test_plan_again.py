@@ -117,7 +117,7 @@ def test_what_met_its_slo_in_a_rehearsal_is_enough_while_its_curve_says_so() -> 
         ]
 
     rest = _rest([first])
-    proven = replace(rest, proven={move.cgroup: move.limit_bytes})
+    proven = replace(rest, proven={(move.from_node, move.cgroup): move.limit_bytes})
     assert not [one for one in _again(rest, world(40.0), asked).as_ordered if _same(one, first)]
     assert [one for one in _again(proven, world(40.0), asked).as_ordered if _same(one, first)]
     raised = Objectives(

@@ -27,6 +27,7 @@ from cachepilot.plan.problem.config import Config
 
 HOUR_AGO = -4
 """Slots before noon."""
+LEFT_FOR = "room is left for what tenants needed together at any time of the last "
 
 
 def _found(fleet: Sequence[Snapshot], before: PastByTenant) -> Consolidation:
@@ -48,6 +49,24 @@ def test_a_tenant_that_was_large_an_hour_ago_is_not_packed_onto_a_full_node() ->
     assert found.tenants[0].peak_bytes == 200 * MIB
     assert found.tenants[0].note.endswith("; 200 MiB at 11:00 UTC")
     assert moves_of(_found(_two(400), large)) == {"a": {"/web": "b"}}
+
+
+@pytest.mark.parametrize(
+    ("hours", "known", "told"),
+    [
+        (24, range(-96, 1), LEFT_FOR + "24 h"),
+        (24, range(-3, 1), LEFT_FOR + "1 h"),
+        (24, (), "only what tenants need now counts: what they needed before is not known"),
+        (0, (), "only what tenants need now counts: headroom_hours is 0"),
+    ],
+)
+def test_over_how_many_hours_room_is_left_is_told(
+    hours: float, known: Sequence[int], told: str
+) -> None:
+    before = {("a", "/web"): past_of(dict.fromkeys(known, 32))} if known else {}
+    options = Options(headroom_hours=hours)
+    found = consolidate(_two(256), EVERYBODY, Config(), options=options, before=before)
+    assert told in found.notes
 
 
 def test_what_is_left_of_a_rollout_leaves_as_much_room() -> None:
@@ -138,6 +157,19 @@ def test_nobody_needed_more_than_it_may_have_now() -> None:
     fleet = [node_of("a", 256, loop_of("/web", 32, 64)), node_of("b", 300, loop_of("/db", 32, 64))]
     before = {("a", "/web"): past_of({HOUR_AGO: 4000})}
     assert _found(fleet, before).tenants[0].peak_bytes == 256 * MIB
+
+
+@pytest.mark.parametrize(("was_mib", "drained"), [(150, 0), (20, 1), (0, 1)])
+def test_of_another_device_only_counts_by_how_much_more_was_needed_there(
+    was_mib: int, drained: int
+) -> None:
+    """`/db` needs 188 MiB of the 256 of `b`, and `/web`, which came to `a`, 32."""
+    came = replace(past_of({HOUR_AGO: was_mib}, 0.0), moved=np.array([True]))
+    found = _found(_two(256), {("a", "/web"): came})
+    assert len(found.drains) == drained
+    assert found.tenants[0].peak_bytes == (32 + was_mib) * MIB
+    places = places_of(_two(256), EVERYBODY, Config(), before={("a", "/web"): came})
+    assert places[0].past.more_iops.min() >= 0 and places[0].past.more_bytes.min() >= 0
 
 
 def _random_past(fleet: Sequence[Snapshot], seed: int, times: int, most: float) -> PastByTenant:

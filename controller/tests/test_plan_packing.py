@@ -251,12 +251,14 @@ def test_tenants_with_an_slo_count_with_the_policies_that_they_have() -> None:
 
 def test_a_tenant_that_missed_its_slo_with_less_needs_what_was_refuted() -> None:
     fleet = fleet_of(3, 2, 1e12)
-    before = {
-        row.cgroup: row.least_bytes for row in consolidate(fleet, EVERYBODY, Config()).tenants
-    }
-    cgroup, least = min(before.items(), key=lambda one: one[1])
-    wanted = least + (1 << 22)
-    found = consolidate(fleet, EVERYBODY, Config(), refuted={cgroup: wanted})
+    rows = consolidate(fleet, EVERYBODY, Config()).tenants
+    before = {row.cgroup: row.least_bytes for row in rows}
+    row = min(rows, key=lambda one: one.least_bytes)
+    cgroup, wanted = row.cgroup, row.least_bytes + (1 << 22)
+    elsewhere = next(one.node.name for one in fleet if one.node.name != row.node)
+    found = consolidate(fleet, EVERYBODY, Config(), refuted={(elsewhere, cgroup): wanted})
+    assert {one.cgroup: one.least_bytes for one in found.tenants} == before
+    found = consolidate(fleet, EVERYBODY, Config(), refuted={(row.node, cgroup): wanted})
     after = {row.cgroup: row.least_bytes for row in found.tenants}
     assert after[cgroup] >= wanted
     assert {c: b for c, b in after.items() if c != cgroup} == {

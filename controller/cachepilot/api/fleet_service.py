@@ -30,7 +30,7 @@ from cachepilot.domain.what_if import WhatIf as Question
 from cachepilot.errors import InputError
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.moving.mover import Mover
-from cachepilot.fleet.past_needs import past_needs
+from cachepilot.fleet.tenants.past_needs import past_needs
 from cachepilot.node.shown.changes import Changes
 from cachepilot.node.shown.in_force import changed, is_in_force, why_not
 from cachepilot.node.shown.report import Report
@@ -297,11 +297,9 @@ class ControlService:
         hours = self._fleet.config.placement.headroom_hours
         return past_needs(self._fleet.loops(), there, self._fleet.store.now_s(), hours)
 
-    def _left(self, rest: domain.Rest) -> domain.Plans:
-        """What is left of a rollout, planned by what is measured now."""
-        stale = self._stale()
-        fresh = [report for name, report in self._reports().items() if name not in stale]
-        snapshots, objectives = self._planned_with(fresh)
+    def _left(self, rest: domain.Rest, reports: Sequence[Report]) -> domain.Plans:
+        """What is left of a rollout, planned by what is measured now of these nodes."""
+        snapshots, objectives = self._planned_with(reports)
         config, pins = self._fleet.config, self._fleet.asked().pins
         refuted = self._mover.refuted
         return plan_again(

@@ -195,8 +195,8 @@ CONTROL_LOOP = (
         "cachepilot_store_quarantined_total",
         "counter",
         ("kind",),
-        "Stored entries that could not be read, kept aside: objective, pin, node, hello, change or "
-        "rollout.",
+        "Stored entries that could not be read, kept aside: objective, pin, node, hello, change, "
+        "rollout or needs.",
     ),
 )
 """What the control loop and the store count of themselves, in the process's registry."""

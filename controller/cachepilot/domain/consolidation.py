@@ -88,14 +88,15 @@ class Rest:
     """What is left of a rollout: `drains` as they were ordered, without what was done of them.
 
     Only those that are `drainable` may be drained, and nodes that are `closed` take nobody in.
-    `proven` is, by cgroup, the memory with which tenants met what they must keep in a rehearsal.
+    `proven` is, by the node where tenants are and cgroup, the memory with which they met what they
+    must keep in a rehearsal.
     `held` are the tenants that are pinned for the rollout alone, on which node to which limit.
     """
 
     drains: tuple[Drain, ...]
     drainable: frozenset[str]
     closed: frozenset[str]
-    proven: Mapping[str, int]
+    proven: Mapping[tuple[str, str], int]
     held: frozenset[tuple[str, str, int]]
 
 

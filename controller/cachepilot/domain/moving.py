@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rollout of a consolidation: its moves in their order, and what was measured of each."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from cachepilot.domain.consolidation import Move
@@ -108,6 +108,7 @@ class Rehearsed:
     """One node in a rehearsal: what its tenants did before, and had, and how they do since.
 
     `measured_s` is the time of its last snapshot that was counted, `looks` how many were judged.
+    `most_bytes` are the largest limits with which tenants were judged.
     """
 
     node: str
@@ -116,6 +117,7 @@ class Rehearsed:
     checks: tuple[Check, ...] = ()
     measured_s: float = 0.0
     looks: int = 0
+    most_bytes: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -140,13 +142,15 @@ class Rehearsal:
 class Refuted:
     """A tenant that missed what it must keep with `limit_bytes`, where it had `had_bytes` before.
 
-    It counts with the middle of both from then on.
+    It counts with the middle of both from then on. That was on `node`; versions before did not
+    store that.
     """
 
     cgroup: str
     limit_bytes: int
     had_bytes: int
     time_s: float
+    node: str = ""
 
     @property
     def least_bytes(self) -> int:
@@ -188,7 +192,8 @@ class Rollout:
     `why` says how it ended, or what holds it up now. Who began it is `by`. Each drain is rehearsed
     first if it `rehearses`; what that refuted is `refuted`, and what came to be other than it was
     ordered is told in `changes`. Unless it `is_planned`, what is left of it is planned again
-    before anything of that begins.
+    before anything of that begins. `came` are, by node and cgroup, tenants that are on a node when
+    the last that was to leave it has left.
     """
 
     id: int
@@ -205,6 +210,7 @@ class Rollout:
     is_planned: bool = True
     refuted: tuple[Refuted, ...] = ()
     changes: tuple[str, ...] = ()
+    came: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -230,6 +236,21 @@ class Rollout:
         waiting = (MoveState.WAITING, MoveState.REHEARSING)
         return [one for one in self.of_drain(node) if one.state in waiting]
 
+    def with_rehearsed(self) -> "Rollout":
+        """With the moves of rehearsals that were stored without them: those of the whole drain."""
+        moves = tuple(
+            replace(
+                one,
+                rehearsal=replace(
+                    one.rehearsal, moves=tuple(other.move for other in self.of_drain(one.drain))
+                ),
+            )
+            if one.rehearsal is not None and not one.rehearsal.moves
+            else one
+            for one in self.moves
+        )
+        return replace(self, moves=moves)
+
     def is_rehearsed(self, node: str) -> bool:
         """Whether the last rehearsal of draining a node is of all its moves that are to be made."""
         found = self.rehearsal_of(node)
@@ -248,7 +269,8 @@ class Rollout:
 
     @property
     def emptied(self) -> list[str]:
-        """Nodes all of whose moves were kept."""
+        """Nodes all of whose moves were kept, and to which nobody came meanwhile."""
         drains = dict.fromkeys(one.drain for one in self.moves)
         left = {one.drain for one in self.moves if one.state is not MoveState.KEPT}
+        left.update(node for node, _ in self.came)
         return [node for node in drains if node not in left]

@@ -356,7 +356,13 @@ class NodeLoop:
             return
         seen = report.collected.seen
         stated = self._asked.among(one.wire for one in seen.values()).objectives
-        found = needs_now(sure_snapshot(report.collected), stated, self._config.planner)
+        try:
+            found = needs_now(sure_snapshot(report.collected), stated, self._config.planner)
+        except Exception:
+            # What else follows a cycle goes on; it is tried again when it is due.
+            LOG.exception("node %s: it is not known what its tenants need", self.name)
+            self.needs.miss(self.heard_s)
+            return
         regimes = {cgroup: one.wire.phase for cgroup, one in seen.items()}
         self.needs.take(self.heard_s, found, regimes)
 

@@ -13,8 +13,8 @@ KEPT_MAX = 1000
 """Entries that are kept aside; the oldest is dropped."""
 QUARANTINED = Counter(
     "cachepilot_store_quarantined",
-    "Stored entries that could not be read, kept aside: objective, pin, node, hello, change or "
-    "rollout.",
+    "Stored entries that could not be read, kept aside: objective, pin, node, hello, change, "
+    "rollout or needs.",
     ("kind",),
 )
 _ADD = "INSERT INTO quarantine (stored_s, kind, entry, why) VALUES (?, ?, ?, ?)"

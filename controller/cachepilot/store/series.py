@@ -70,14 +70,26 @@ class NeedsStore(Database):
         with self._transaction() as db:
             db.execute("INSERT OR REPLACE INTO needs VALUES (?, ?, ?)", (node, slot, tenants))
 
-    def needs(self, node: str, after: int) -> list[tuple[int, str]]:
-        """What is stored of slots after one, by slot."""
-        query = "SELECT slot, tenants FROM needs WHERE node = ? AND slot > ? ORDER BY slot"
-        return self._rows(query, node, after)
+    def needs(self, node: str, after: int, until: int) -> list[tuple[object, bytes]]:
+        """What is stored of slots after one, up to another, by slot; and what is no slot at all.
+
+        As it is stored: it may be damaged.
+        """
+        return self._rows(
+            "SELECT slot, CAST(tenants AS BLOB) FROM needs WHERE node = ?"
+            " AND (slot > ? AND slot <= ? OR typeof(slot) <> 'integer') ORDER BY slot",
+            node, after, until,
+        )  # fmt: skip
 
     def _prune_needs(self) -> None:
-        """Drops slots that are older than a day, node by node: cycles wait for one of them."""
-        oldest = slot_of(self._clock()) - SLOTS
-        for (node,) in self._rows("SELECT DISTINCT node FROM needs WHERE slot <= ?", oldest):
+        """Drops slots that are older than a day, or to come, as of a clock that was ahead.
+
+        Node by node: cycles wait for one of them.
+        """
+        now = slot_of(self._clock())
+        ends = (now - SLOTS, now + 1)
+        query = "SELECT DISTINCT node FROM needs WHERE slot <= ? OR slot > ?"
+        for (node,) in self._rows(query, *ends):
             with self._transaction() as db:
-                db.execute("DELETE FROM needs WHERE node = ? AND slot <= ?", (node, oldest))
+                drop = "DELETE FROM needs WHERE node = ? AND (slot <= ? OR slot > ?)"
+                db.execute(drop, (node, *ends))

@@ -172,7 +172,8 @@ class Rollouts(Quarantine):
         number, document = rows[0]
         try:
             found: Rollout = decode(Rollout, json.loads(document))
-            return found
+            # Versions before rehearsed whole drains, and did not store of which moves that was.
+            return found.with_rehearsed()
         except UNREADABLE as error:
             with self._transaction() as db:
                 self._set_aside(db, "rollout", document, error)

@@ -13,9 +13,9 @@ from cachepilot.domain.moving import (
     Verdict,
 )
 from cachepilot.domain.units import DAY_S
-from cachepilot.fleet.moving.checks import BEFORE_WINDOWS
 from cachepilot.fleet.moving.judging import WINDOWS
 from cachepilot.fleet.moving.rehearsing import SETTLED_S
+from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS
 
 RUNNING = (RehearsalState.MEASURING, RehearsalState.SETTLING, RehearsalState.JUDGED)
 
@@ -94,7 +94,7 @@ def _ends_s(rehearsal: Rehearsal, now_s: float, interval_s: float) -> float:
 def _tenants(rollout: Rollout, rehearsal: Rehearsal, moves: dict[str, Move]) -> list[RehearsedView]:
     """A row of each check; of who is not judged yet, what is measured as it is."""
     refuted = {
-        one.cgroup: one
+        (one.node, one.cgroup): one
         for one in rollout.refuted
         if rehearsal.missed_s is not None and one.time_s == rehearsal.missed_s
     }
@@ -107,7 +107,9 @@ def _tenants(rollout: Rollout, rehearsal: Rehearsal, moves: dict[str, Move]) -> 
         rows = node.checks or tuple(Check(one, "", 0.0, ops) for one, ops in did.items())
         for check in rows:
             move = moves.get(check.cgroup) if is_home else None
-            found.append(_row(node.node, check, move, refuted.get(check.cgroup)))
+            missed = (refuted.get((at, check.cgroup)) for at in (node.node, ""))
+            known = next((one for one in missed if one is not None), None)
+            found.append(_row(node.node, check, move, known))
     return found
 
 

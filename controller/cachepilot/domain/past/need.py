@@ -8,7 +8,7 @@ follow a new regime, and short beside the hours that regimes of such a cycle las
 
 from dataclasses import dataclass
 
-from cachepilot.domain.snapshot import FloatArray, IntArray
+from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray
 from cachepilot.domain.units import DAY_S
 
 SLOT_S = 900.0
@@ -26,9 +26,11 @@ class PastNeeds:
     """What one tenant needed, arrays of shape (K,): by rising `slots`, those that are known.
 
     The need of a slot is that of the regime of it that needed most. `device_iops` are the reads per
-    second that were left with that memory.
+    second that were left with that memory. Rows that `moved` are of another node: they are what was
+    needed more there than the last time; None where all are of this one.
     """
 
     slots: IntArray
     size_bytes: FloatArray
     device_iops: FloatArray
+    moved: BoolArray | None = None

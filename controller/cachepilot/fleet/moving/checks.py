@@ -6,10 +6,9 @@ from dataclasses import replace
 
 from cachepilot.domain.moving import KEEP, Before, Check, Verdict
 from cachepilot.fleet.moving.judging import POOR, WINDOWS_MAX, take
-from cachepilot.fleet.moving.observation import NodeSeen, TenantSeen
+from cachepilot.fleet.moving.seen.observation import NodeSeen, TenantSeen
+from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS
 
-BEFORE_WINDOWS = 10
-"""Windows before a move, of which throughputs are a mean, and in which SLOs are to be met."""
 LOOKS_MAX = 2 * WINDOWS_MAX
 """Snapshots of a warm page cache after which a verdict is due, though some measured nothing."""
 

@@ -3,7 +3,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cachepilot.domain.consolidation import Drain, Move, Plans, Rest
@@ -12,16 +12,19 @@ from cachepilot.domain.past.actor import acting
 from cachepilot.domain.units import BYTES_MAX, DAY_S
 from cachepilot.errors import ConflictError, InputError
 from cachepilot.fleet.fleet import Fleet
-from cachepilot.fleet.moving.checks import BEFORE_WINDOWS
 from cachepilot.fleet.moving.judging import WINDOWS
-from cachepilot.fleet.moving.looking import node_seen
-from cachepilot.fleet.moving.observation import Observation, Order, Step
 from cachepilot.fleet.moving.pinning import Pins
 from cachepilot.fleet.moving.provider import MoveError, Provider
 from cachepilot.fleet.moving.rehearsing import SETTLED_S, nodes_of
-from cachepilot.fleet.moving.replan import replanned, rest_of
-from cachepilot.fleet.moving.step import LOST_S, step
+from cachepilot.fleet.moving.replan import new_changes, replanned, rest_of
+from cachepilot.fleet.moving.seen.looking import FleetSeen, fleet_seen, node_seen
+from cachepilot.fleet.moving.seen.observation import Observation, Order, Step
+from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS, is_watched, lost_s
+from cachepilot.fleet.moving.seen.whereabouts import Whereabouts, whereabouts
+from cachepilot.fleet.moving.step import step
+from cachepilot.fleet.tenants.homes import homes_of, where_now
 from cachepilot.node.shown.changes import Topic
+from cachepilot.node.shown.report import Report
 from cachepilot.store.failures import StoreFailedError
 
 LOG = logging.getLogger(__name__)
@@ -67,18 +70,23 @@ class Mover:
         self._refused = ""
         self._ticked_s: float | None = None
         self._is_unstored = False
-        self.plan: Callable[[Rest], Plans] | None = None
-        """Plans what is left of a rollout; None where it goes on as it began."""
+        self.plan: Callable[[Rest, Sequence[Report]], Plans] | None = None
+        """Plans what is left of a rollout with these nodes; None where it goes on as it began."""
         self._rollout = fleet.store.last_rollout()
 
     @property
-    def refuted(self) -> dict[str, int]:
-        """By cgroup, the bytes that tenants need at least by what rehearsals of a day refuted."""
+    def refuted(self) -> dict[tuple[str, str], int]:
+        """By node and cgroup, the bytes that tenants need at least, as rehearsals of a day showed.
+
+        They count where the tenants are now.
+        """
         known = () if self._rollout is None else self._rollout.refuted
-        since_s, found = self._now_s() - DAY_S, dict[str, int]()
-        for one in known:
-            if one.time_s >= since_s:
-                found[one.cgroup] = max(found.get(one.cgroup, 0), one.least_bytes)
+        since_s, found = self._now_s() - DAY_S, dict[tuple[str, str], int]()
+        homes = homes_of(self._fleet.loops(), {one.cgroup for one in known})
+        for one in (one for one in known if one.time_s >= since_s):
+            for node in where_now(one.node, one.cgroup, homes):
+                least = max(found.get((node, one.cgroup), 0), one.least_bytes)
+                found[node, one.cgroup] = least
         return found
 
     @property
@@ -197,8 +205,8 @@ class Mover:
         """
         now_s, before_s = self._now_s(), self._ticked_s
         self._ticked_s = now_s
-        is_watched = before_s is not None and 0 <= now_s - before_s < LOST_S
-        if self._rollout is not None and self._rollout.since_s and not is_watched:
+        was = before_s is not None and is_watched(now_s - before_s, self.interval_s)
+        if self._rollout is not None and self._rollout.since_s and not was:
             self._rollout = replace(self._rollout, since_s=now_s)
         return self._rollout
 
@@ -206,64 +214,60 @@ class Mover:
         """Plans what is left of a rollout by what was measured since, before it goes on."""
         if running is None or running.is_over or running.is_planned or running.is_stopping:
             return
-        lost = self._unseen(running)
+        if self._is_unstored:
+            return  # Nothing that is planned could be stored, and so begin.
+        names = {node for one in running.moves for node in (one.drain, one.move.to_node)}
+        seen = fleet_seen(sorted(names), self._fleet.loops())
+        there = whereabouts(running, seen.nodes, self._where)
         now_s = self._now_s()
         since_s = running.since_s or now_s
-        if lost and self.plan is not None and now_s - since_s <= LOST_S:
-            name, why = next(iter(lost.items()))
+        may_wait = self.plan is not None and now_s - since_s <= lost_s(self.interval_s)
+        if there.waits and may_wait:
+            name, why = next(iter(there.waits.items()))
             found = replace(running, since_s=since_s, why=f"node {name}: {why}")
         else:
-            found = self._planned(running, lost)
+            found = self._planned(running, seen, there)
         with self._lock:
             # It may have been stopped meanwhile.
             if self._rollout is not running or found == running or not self._save(found):
                 return
             self._rollout = found
             self._pins.hold(running, found)
-        for change in found.changes[len(running.changes) :]:
+        for change in new_changes(running, found):
             LOG.info("rollout %d: %s", found.id, change)
         if found.is_planned:
             self._fleet.changes.tell(Topic.DECISIONS)
 
-    def _planned(self, running: Rollout, lost: Mapping[str, str]) -> Rollout:
+    def _planned(self, running: Rollout, seen: FleetSeen, there: Whereabouts) -> Rollout:
         windows_s = (BEFORE_WINDOWS + WINDOWS) * self.interval_s
         as_it_is = replace(running, is_planned=True, since_s=0.0, why="")
         if self.plan is None:
             return as_it_is
         try:
-            plans = self.plan(rest_of(running))
+            plans = self.plan(rest_of(running), seen.fresh)
         except InputError as error:
             LOG.warning("rollout %d: goes on as it was planned: %s", running.id, error)
             return as_it_is
-        return replanned(running, plans, self._now_s(), SETTLED_S + windows_s, lost)
+        again_s = SETTLED_S + windows_s
+        return replanned(running, plans, self._now_s(), again_s, there.refused, there.gone)
 
-    def _unseen(self, rollout: Rollout) -> dict[str, str]:
-        """By node of what is left, why it cannot be planned with."""
-        loops, found = self._fleet.loops(), dict[str, str]()
-        for move in (one.move for one in rollout.moves if one.state is MoveState.WAITING):
-            for name in (move.from_node, move.to_node):
-                seen = node_seen(name, loops)
-                tenant = seen.tenants.get(move.cgroup)
-                if seen.lost:
-                    found[name] = seen.lost
-                elif tenant is not None and tenant.ops is None:
-                    found.setdefault(name, f"nothing is measured of {move.cgroup}")
-        return found
+    def _where(self, cgroup: str) -> tuple[str | None, str]:
+        """The node that the provider names, None for none, and why it cannot tell."""
+        if self._provider is None:
+            return None, NO_PROVIDER
+        try:
+            return self._provider.where(cgroup), ""
+        except MoveError as error:
+            return None, str(error)
 
     def _look(self, rollout: Rollout, moved: Moved) -> Observation:
         move, loops = moved.move, self._fleet.loops()
-        where, unknown = None, ""
-        try:
-            if self._provider is None:
-                raise MoveError(NO_PROVIDER)
-            where = self._provider.where(move.cgroup)
-        except MoveError as error:
-            unknown = str(error)
+        where, unknown = self._where(move.cgroup)
         names = {move.from_node, move.to_node}
         if moved.state in (MoveState.WAITING, MoveState.REHEARSING):
             names.update(nodes_of(rollout.going(moved.drain)))
         nodes = {name: node_seen(name, loops) for name in sorted(names)}
-        return Observation(self._now_s(), where, unknown, self._refused, nodes)
+        return Observation(self._now_s(), where, unknown, self._refused, nodes, self.interval_s)
 
     def _store(self, before: Rollout, found: Step) -> bool:
         """Whether the step may be taken: it is stored, leads back, or is a measurement.

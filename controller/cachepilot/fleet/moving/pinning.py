@@ -11,7 +11,8 @@ from cachepilot.errors import InputError
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.moving import holding
 from cachepilot.fleet.moving.checks import LOOKS_MAX
-from cachepilot.fleet.moving.step import LOST_S, warm_after_s
+from cachepilot.fleet.moving.seen.patience import lost_s
+from cachepilot.fleet.moving.step import warm_after_s
 from cachepilot.sense.counterfactuals import DEFAULT
 from cachepilot.store.failures import StoreFailedError
 
@@ -45,8 +46,9 @@ class Pins:
         if not self._may_pin(move, node):
             return
         left = [one for one in rollout.moves if one.ended_s is None and one.drain == move.from_node]
-        looks_s = 2 * LOOKS_MAX * self._fleet.config.interval_ms / 1000
-        each_s = (2 * LOST_S + warm_after_s(one) + looks_s for one in left)
+        interval_s = self._fleet.config.interval_ms / 1000
+        looks_s = 2 * LOOKS_MAX * interval_s
+        each_s = (2 * lost_s(interval_s) + warm_after_s(one) + looks_s for one in left)
         until_s = self._fleet.store.now_s() + looks_s + sum(each_s)
         limit = holding.limit_of(move)
         pin = Pin(move.cgroup, node, self._attachable(move, node), limit, until_s)

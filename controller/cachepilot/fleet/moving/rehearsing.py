@@ -10,6 +10,7 @@ anything again on another node if that is too little.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from cachepilot.domain.consolidation import Move
 from cachepilot.domain.moving import (
     Before,
     Check,
@@ -21,12 +22,12 @@ from cachepilot.domain.moving import (
     Verdict,
 )
 from cachepilot.fleet.moving import checks
-from cachepilot.fleet.moving.observation import NodeSeen, Observation, TenantSeen
+from cachepilot.fleet.moving.holding import limit_of
+from cachepilot.fleet.moving.seen.observation import NodeSeen, Observation, TenantSeen
+from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS
 
 SETTLED_S = 2.0
 """A page cache has what it keeps so long after it was cut, and after it could be read once."""
-LATE_S = 30.0
-"""So long limits are waited for."""
 
 
 def nodes_of(drain: Sequence[Moved]) -> list[str]:
@@ -40,18 +41,38 @@ def begun(rollout: Rollout, moved: Moved, seen: Observation) -> Rehearsal:
     What tenants without an SLO did before the one before it of the same node is what they are to
     keep a share of: they may have had less memory since.
     """
-    drain, known = rollout.going(moved.drain), rollout.rehearsal_of(moved.drain)
-    did = {one.cgroup: one for node in known.nodes for one in node.before} if known else {}
-    had = dict(pair for node in known.nodes for pair in node.had_bytes) if known else {}
-    nodes = []
+    drain, nodes = rollout.going(moved.drain), list[Rehearsed]()
     for name in nodes_of(drain):
-        there = seen.nodes.get(name)
+        there, (did, had) = seen.nodes.get(name), _before_on(name, rollout, moved.drain)
         judged = _judged(name, drain, there) if there is not None else {}
         free = [cgroup for cgroup, one in sorted(judged.items()) if not one.slos and cgroup in did]
         kept = tuple((cgroup, had[cgroup]) for cgroup in free if cgroup in had)
         nodes.append(Rehearsed(name, tuple(did[cgroup] for cgroup in free), kept))
     moves = tuple(one.move for one in drain)
     return Rehearsal(tuple(nodes), since_s=seen.now_s, moves=moves)
+
+
+def _before_on(
+    node: str, rollout: Rollout, drained: str
+) -> tuple[dict[str, Before], dict[str, int]]:
+    """What tenants of a node did and had before the last rehearsal of a drain, by cgroup.
+
+    Those who were there then, and those who came from the node that is drained: another of the
+    same path on another node is another tenant.
+    """
+    known = rollout.rehearsal_of(drained)
+    kept = (one.move for one in rollout.kept if one.drain == drained)
+    came = {move.cgroup for move in kept if move.to_node == node}
+    did, had = dict[str, Before](), dict[str, int]()
+    # The node that is drained is the first: who was on this one itself comes before it.
+    for one in known.nodes if known is not None else ():
+        if one.node == node:
+            did |= {before.cgroup: before for before in one.before}
+            had |= dict(one.had_bytes)
+        elif one.node == drained:
+            did |= {before.cgroup: before for before in one.before if before.cgroup in came}
+            had |= {cgroup: size for cgroup, size in one.had_bytes if cgroup in came}
+    return did, had
 
 
 def _judged(node: str, drain: Sequence[Moved], there: NodeSeen) -> dict[str, TenantSeen]:
@@ -94,7 +115,7 @@ def before(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation) -> R
 def is_known(rehearsal: Rehearsal) -> bool:
     """Whether enough windows of everybody were measured as it is."""
     windows = [one.windows for node in rehearsal.nodes for one in node.before]
-    return min(windows, default=0) >= checks.BEFORE_WINDOWS
+    return min(windows, default=0) >= BEFORE_WINDOWS
 
 
 def missed_before(rehearsal: Rehearsal) -> str:
@@ -115,7 +136,7 @@ def is_ready(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation) ->
     for one in drain:
         there = home.tenants.get(one.move.cgroup)
         has_limit = there is None or there.limit_bytes <= one.move.limit_bytes
-        if not has_limit and elapsed_s < cold_s + LATE_S:
+        if not has_limit and elapsed_s < cold_s + seen.lost_s:
             return False
     return True
 
@@ -139,9 +160,31 @@ def judged(rehearsal: Rehearsal, seen: Observation) -> Rehearsal:
         looks, taken = one.looks + 1, checks.taken(one.checks, there.tenants)
         if looks >= checks.LOOKS_MAX:
             taken = checks.without_doubt(taken)
-        return replace(one, checks=taken, looks=looks)
+        most = dict(one.most_bytes)
+        for cgroup in {old.cgroup for old in one.checks if old.verdict is Verdict.OPEN}:
+            if cgroup in there.tenants:
+                limit_bytes = there.tenants[cgroup].limit_bytes
+                most[cgroup] = max(limit_bytes, most.get(cgroup, 0))
+        return replace(one, checks=taken, looks=looks, most_bytes=tuple(sorted(most.items())))
 
     return _with_window(rehearsal, seen, take)
+
+
+def proven(rehearsal: Rehearsal) -> list[Move]:
+    """Those of its moves whose tenants met what they must keep with the limit of afterwards.
+
+    Who was not judged, or had more memory than that, proved nothing.
+    """
+    if rehearsal.met_s is None or not rehearsal.nodes:
+        return []
+    home = rehearsal.nodes[0]
+    judged, most = {check.cgroup for check in home.checks}, dict(home.most_bytes)
+    met = judged - {check.cgroup for check in home.checks if check.verdict is not Verdict.MET}
+    return [
+        move
+        for move in rehearsal.moves
+        if move.cgroup in met and 0 < most.get(move.cgroup, 0) <= limit_of(move)
+    ]
 
 
 def missed(rehearsal: Rehearsal) -> list[tuple[Rehearsed, Check]]:
@@ -164,7 +207,7 @@ def refuted(
         there = nodes[one.node].tenants.get(check.cgroup)
         had = dict(one.had_bytes).get(check.cgroup)
         if there is not None and had is not None and there.limit_bytes < had:
-            found.append(Refuted(check.cgroup, there.limit_bytes, had, now_s))
+            found.append(Refuted(check.cgroup, there.limit_bytes, had, now_s, one.node))
     return tuple(found)
 
 

@@ -14,12 +14,14 @@ from types import MappingProxyType
 
 from cachepilot.domain.consolidation import Drain, Plans, Rest
 from cachepilot.domain.moving import Moved, MoveState, Rollout, RolloutState
-from cachepilot.fleet.moving import holding
+from cachepilot.fleet.moving import holding, rehearsing
+from cachepilot.fleet.moving.seen.observation import NodeSeen
 
 CHANGES_MAX = 100
 """So many of the last changes of a rollout are kept."""
 NO_ROOM = "its tenants have no room on the other nodes, by what was measured since"
 GONE = "its tenants are not there any more"
+NOT_THERE = "it is not there any more"
 MOVED = "a tenant that this rollout moved is on it"
 TOOK_IN = "this rollout moved tenants to it"
 
@@ -27,6 +29,14 @@ TOOK_IN = "this rollout moved tenants to it"
 def with_changes(rollout: Rollout, changes: Sequence[str]) -> Rollout:
     """With more of what came to be other than it was ordered."""
     return replace(rollout, changes=(*rollout.changes, *changes)[-CHANGES_MAX:])
+
+
+def new_changes(before: Rollout, after: Rollout) -> tuple[str, ...]:
+    """Those of the changes that came since; of many the first are not kept."""
+    old, kept = before.changes, after.changes
+    most = min(len(old), len(kept))
+    known = next((n for n in range(most, 0, -1) if old[-n:] == kept[:n]), 0)
+    return kept[known:]
 
 
 def skipped(rollout: Rollout, node: str, why: str, now_s: float) -> Rollout:
@@ -40,6 +50,23 @@ def skipped(rollout: Rollout, node: str, why: str, now_s: float) -> Rollout:
     )
     told = with_changes(replace(rollout, moves=moves), [f"{node} is not drained: {why}"])
     return onward(replace(told, is_planned=False), now_s)
+
+
+def kept(rollout: Rollout, node: str, home: NodeSeen, now_s: float) -> Rollout:
+    """Goes on after a move of a drain was kept; not every node is empty that its tenants left."""
+    came = tuple(
+        (node, cgroup)
+        for cgroup in sorted(home.tenants.keys() - {o.move.cgroup for o in rollout.of_drain(node)})
+        if not home.lost and not rollout.going(node)
+    )
+    told = [_not_empty(*one) for one in came]
+    # What was measured on the way counts for the next move.
+    found = replace(rollout, is_planned=False, came=(*rollout.came, *came))
+    return onward(with_changes(found, told), now_s)
+
+
+def _not_empty(node: str, cgroup: str) -> str:
+    return f"{node} is not empty: {cgroup} came to it meanwhile"
 
 
 def onward(rollout: Rollout, now_s: float) -> Rollout:
@@ -56,6 +83,7 @@ def onward(rollout: Rollout, now_s: float) -> Rollout:
         for one in rollout.moves
         if one.state is MoveState.SKIPPED
     )
+    whys.update(dict.fromkeys(_not_empty(*one) for one in rollout.came))
     is_done = not whys or bool(going_on.emptied)
     state = RolloutState.DONE if is_done else RolloutState.STOPPED
     why = "; ".join(whys) or "all moves were kept"
@@ -73,18 +101,27 @@ def rest_of(rollout: Rollout) -> Rest:
     drains = [
         Drain(node, tuple(one.move for one in _ordered(rollout, node)), 0) for node in rollout.left
     ]
-    met = (one.rehearsal for one in rollout.moves if one.rehearsal and one.rehearsal.met_s)
-    proven = {move.cgroup: move.limit_bytes for one in met for move in one.moves}
     return Rest(
         drains=tuple(drains),
         drainable=frozenset(rollout.left) - {one.move.to_node for one in rollout.kept},
         closed=frozenset(one.drain for one in rollout.kept),
-        proven=proven,
+        proven=_proven(rollout),
         held=frozenset(
             (cgroup, node, holding.limit_of(move))
             for (cgroup, node), move in holding.pins(rollout).items()
         ),
     )
+
+
+def _proven(rollout: Rollout) -> dict[tuple[str, str], int]:
+    """By the node where tenants are now and cgroup, the memory that rehearsals proved enough."""
+    moved = {(one.drain, one.move.cgroup): one.move.to_node for one in rollout.kept}
+    return {
+        (moved.get((one.drain, move.cgroup), one.drain), move.cgroup): move.limit_bytes
+        for one in rollout.moves
+        if one.rehearsal is not None
+        for move in rehearsing.proven(one.rehearsal)
+    }
 
 
 def _ordered(rollout: Rollout, node: str) -> list[Moved]:
@@ -147,9 +184,13 @@ def _merged(rollout: Rollout, drain: Drain) -> list[Moved]:
     return found
 
 
-def _changes(node: str, before: Sequence[Moved], after: Sequence[Moved]) -> list[str]:
+def _changes(
+    node: str, before: Sequence[Moved], after: Sequence[Moved], gone: Mapping[str, str]
+) -> list[str]:
     """By what a drain differs from what it was before, in words."""
-    was, found = {one.move.cgroup: one.move for one in before}, []
+    was, goes = {one.move.cgroup: one.move for one in before}, {one.move.cgroup for one in after}
+    left = (cgroup for cgroup in was if cgroup not in goes)
+    found = [f"{one} is not moved from {node}: {gone.get(one, NOT_THERE)}" for one in left]
     for move in (one.move for one in after):
         old = was.get(move.cgroup)
         if old is None:
@@ -159,10 +200,10 @@ def _changes(node: str, before: Sequence[Moved], after: Sequence[Moved]) -> list
     return found
 
 
-def _why_not(rollout: Rollout, node: str, plans: Plans, lost: Mapping[str, str]) -> str:
+def _why_not(rollout: Rollout, node: str, plans: Plans, gone: Mapping[str, str]) -> str:
     """Why a node is not drained any more."""
-    if node in lost:
-        return f"node {node}: {lost[node]}"
+    if all(one.move.cgroup in gone for one in _ordered(rollout, node)):
+        return GONE
     if node not in rest_of(rollout).drainable:
         return TOOK_IN
     planned = [one for one in (*plans.as_ordered, *plans.anew) if one.node == node]
@@ -179,29 +220,36 @@ def replanned(
     plans: Plans,
     now_s: float,
     again_s: float = 0.0,
-    lost: Mapping[str, str] = MappingProxyType({}),
+    refused: Mapping[str, str] = MappingProxyType({}),
+    gone: Mapping[str, str] = MappingProxyType({}),
 ) -> Rollout:
     """With the drains as they are planned now; a node that is planned no more is not drained.
 
     A tenant that came to a node since goes along: without it the node would not be empty. Its
     rehearsal is repeated where a move of a node is another one than was rehearsed, which takes
-    `again_s` beside the page caches. Nodes that are `lost` send nothing.
+    `again_s` beside the page caches. Nodes that are `refused` are not drained, whatever is planned;
+    tenants that are `gone` are not moved. Both say why.
     """
+    allowed = (
+        [one for one in some if one.node not in refused] for some in (plans.as_ordered, plans.anew)
+    )
+    plans = Plans(*allowed)
     plan = {one.node: one for one in _chosen(rollout, plans, again_s) if one.moves}
     over = tuple(one for one in rollout.moves if one.state is not MoveState.WAITING)
     anew: list[Moved] = []
     changes: list[str] = []
-    gone: list[Moved] = []
+    skips: list[Moved] = []
     for node in [*plan, *(one for one in rollout.left if one not in plan)]:
         before = _ordered(rollout, node)
         if node in plan:
             after = _merged(rollout, plan[node])
             anew += after
-            changes += _changes(node, before, after)
+            changes += _changes(node, before, after, gone)
         else:
-            why = _why_not(rollout, node, plans, lost)
-            skips = (replace(one, state=MoveState.SKIPPED, ended_s=now_s) for one in before)
-            gone += [replace(one, why=why) for one in skips]
+            why = refused.get(node) or _why_not(rollout, node, plans, gone)
+            skips += [
+                replace(one, state=MoveState.SKIPPED, ended_s=now_s, why=why) for one in before
+            ]
             changes.append(f"{node} is not drained: {why}")
-    found = replace(rollout, moves=(*over, *gone, *anew), is_planned=True)
+    found = replace(rollout, moves=(*over, *skips, *anew), is_planned=True)
     return onward(with_changes(found, changes), now_s)

@@ -20,13 +20,10 @@ from cachepilot.domain.moving import (
     Verdict,
 )
 from cachepilot.fleet.moving import checks, rehearsing
-from cachepilot.fleet.moving.observation import NodeSeen, Observation, Order, Step, TenantSeen
-from cachepilot.fleet.moving.replan import onward, skipped
+from cachepilot.fleet.moving.replan import kept, skipped
+from cachepilot.fleet.moving.seen.observation import NodeSeen, Observation, Order, Step, TenantSeen
+from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS
 
-LOST_S = 30.0
-"""So long nothing may be measured, or a tenant take to appear, before a move is given up."""
-RETURN_S = 300.0
-"""So long it is tried to move a tenant back."""
 COLD_TIMES = 3.0
 COLD_MORE_S = 30.0
 """A page cache counts as warm after so many times what was predicted, and so much more."""
@@ -83,13 +80,13 @@ def _return(rollout: Rollout, moved: Moved, seen: Observation, why: str) -> Step
 
 
 def _strayed(
-    rollout: Rollout, moved: Moved, seen: Observation, most_s: float = LOST_S
+    rollout: Rollout, moved: Moved, seen: Observation, most_s: float | None = None
 ) -> Step | None:
     """The end of a rollout whose tenant is on neither node; None where it is on one of them.
 
     A look that finds it nowhere may meet a file that is being written.
     """
-    move = moved.move
+    move, most_s = moved.move, seen.lost_s if most_s is None else most_s
     if (seen.unknown or seen.where is None) and seen.now_s - rollout.since_s <= most_s:
         return _held(rollout, seen.unknown or f"{move.cgroup} is on no node")
     if seen.unknown:
@@ -111,7 +108,7 @@ def _waiting(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
         return strayed
     if seen.where != move.from_node:
         return _ended(rollout, moved, seen, stop, f"{move.cgroup} is on {seen.where} already")
-    is_late = seen.now_s - rollout.since_s > LOST_S
+    is_late = seen.now_s - rollout.since_s > seen.lost_s
     for node in (move.from_node, move.to_node):
         lost = seen.nodes[node].lost
         if lost:
@@ -130,7 +127,7 @@ def _rehearsing(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     waiting = replace(moved, state=MoveState.WAITING)
     if rollout.is_stopping or rehearsal is None:
         return _ended(rollout, waiting, seen, stop, BY_OPERATOR)
-    is_late = seen.now_s - rollout.since_s > LOST_S
+    is_late = seen.now_s - rollout.since_s > seen.lost_s
     lost = [f"node {name}: {one.lost}" for name, one in seen.nodes.items() if one.lost]
     if lost:
         return _ended(rollout, waiting, seen, stop, lost[0]) if is_late else _held(rollout, lost[0])
@@ -208,7 +205,7 @@ def _measured_before(rollout: Rollout, moved: Moved, seen: Observation, is_late:
     before = checks.more_before(moved.before, there)
     measured = replace(moved, before=before, measured_s=target.time_s)
     windows = {one.cgroup: one.windows for one in before}
-    if not is_late and min(windows.values(), default=0) < checks.BEFORE_WINDOWS:
+    if not is_late and min(windows.values(), default=0) < BEFORE_WINDOWS:
         return Step(_with(rollout, measured))
     if not windows.get(move.cgroup):
         why = f"nothing is measured of {move.cgroup} on {move.from_node}"
@@ -262,7 +259,7 @@ def _arriving(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
         )
         told = f"{move.cgroup} is on {move.to_node}"
         return Step(_with(rollout, warming, since_s=seen.now_s), events=(told,))
-    if seen.now_s - rollout.since_s > LOST_S:
+    if seen.now_s - rollout.since_s > seen.lost_s:
         why = target.lost or "it does not appear there"
         return _return(rollout, moved, seen, f"node {move.to_node}: {why}")
     return Step(rollout)
@@ -283,7 +280,7 @@ def _warming(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     tenant = target.tenants.get(move.cgroup)
     if not target.lost and tenant is not None and target.time_s != moved.measured_s:
         return _measured(rollout, moved, seen, target, tenant)
-    if seen.now_s - rollout.since_s > LOST_S:
+    if seen.now_s - rollout.since_s > seen.lost_s:
         gone = "nothing is measured" if tenant else f"{move.cgroup} is not there any more"
         return _return(rollout, moved, seen, f"node {move.to_node}: {target.lost or gone}")
     return Step(rollout)
@@ -324,12 +321,13 @@ def _judged(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
         return _return(rollout, moved, seen, "; ".join(map(checks.told, missed)))
     if any(one.verdict is Verdict.OPEN for one in moved.checks):
         return Step(_with(rollout, moved, since_s=seen.now_s))
-    kept = replace(moved, state=MoveState.KEPT, ended_s=seen.now_s)
-    # What was measured on the way counts for the next move.
-    after = onward(replace(_with(rollout, kept), is_planned=False), seen.now_s)
+    stays = replace(moved, state=MoveState.KEPT, ended_s=seen.now_s)
+    home = seen.nodes[moved.move.from_node]
+    after = kept(_with(rollout, stays), moved.drain, home, seen.now_s)
     told = [f"{moved.move.cgroup} stays on {moved.move.to_node}"]
-    if kept.drain in after.emptied:
-        told.append(f"node {kept.drain} is empty")
+    if moved.drain in after.emptied:
+        told.append(f"node {moved.drain} is empty")
+    told += [f"{cgroup} came to node {node}" for node, cgroup in after.came[len(rollout.came) :]]
     if after.is_over:
         told.append(f"{after.state}: {after.why}")
     return Step(after, events=tuple(told))
@@ -342,11 +340,11 @@ def _returning(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
         state = RolloutState.STOPPED if rollout.is_stopping else RolloutState.TURNED_BACK
         return _ended(rollout, back, seen, state, moved.why)
     if not seen.refused:
-        strayed = _strayed(rollout, moved, seen, RETURN_S)
+        strayed = _strayed(rollout, moved, seen, seen.return_s)
         if strayed is not None:
             return strayed
     lost = seen.nodes[move.from_node].lost
-    if seen.now_s - rollout.since_s > RETURN_S:
+    if seen.now_s - rollout.since_s > seen.return_s:
         why = seen.refused or (
             f"node {move.from_node}: {lost}" if lost else "nobody carries the order out"
         )

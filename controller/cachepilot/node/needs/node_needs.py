@@ -8,8 +8,10 @@ they are what an operator wants now, not what the workload needs.
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from math import inf
 
+from cachepilot.domain.json_values import UNREADABLE
 from cachepilot.domain.past.need import SLOTS, PastNeeds, slot_of
 from cachepilot.domain.units import BYTES_MAX
 from cachepilot.node.needs.recent import RecentNeeds
@@ -23,15 +25,17 @@ Needs = Mapping[str, tuple[int, float]]
 """Memory and reads per second, by cgroup."""
 
 
-def _readable(text: str) -> dict[str, tuple[float, float]]:
-    """What a row of the store holds; ValueError where it cannot be that."""
+def _readable(slot: object, text: bytes) -> tuple[int, dict[str, tuple[float, float]]]:
+    """What a row of the store holds; raises one of UNREADABLE where it cannot be that."""
+    if not isinstance(slot, int):
+        raise TypeError(f"slot: {slot!r}")
     found = {}
     for cgroup, need in json.loads(text).items():
         size, iops = map(float, need)
         if not (0 <= size <= BYTES_MAX and 0 <= iops < inf):
             raise ValueError(f"{cgroup}: {size}, {iops}")
         found[cgroup] = size, iops
-    return found
+    return slot, found
 
 
 class NodeNeeds:
@@ -46,22 +50,31 @@ class NodeNeeds:
         self._tenants: dict[str, RecentNeeds] = {}
         self._unsaved: set[int] = set()
         self._taken_s = -inf
-        oldest = slot_of(store.now_s()) - SLOTS
-        for slot, text in store.needs(node, oldest):
-            self._restore(slot, text)
+        self._newest: int | None = None
+        """The last slot in which anything was taken."""
+        now = slot_of(store.now_s())
+        for stored, text in store.needs(node, now - SLOTS, now):
+            self._restore(stored, text)
 
-    def _restore(self, slot: int, text: str) -> None:
+    def _restore(self, stored: object, text: bytes) -> None:
         try:
-            told = _readable(text)
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            self._store.set_aside("needs", text.encode(), f"node {self._node}: {error}")
+            slot, told = _readable(stored, text)
+        except UNREADABLE as error:
+            # Of a store that is full no copy can be kept; it says so itself.
+            with suppress(StoreFailedError):
+                self._store.set_aside("needs", text, f"node {self._node}: {error}")
             return
         for cgroup, values in told.items():
             self._tenants.setdefault(cgroup, RecentNeeds()).put(slot, *values)
+            self._newest = slot
 
     def is_due(self, now_s: float) -> bool:
         """Whether needs are to be taken again; also where the clock went back."""
         return not 0 <= now_s - self._taken_s < EVERY_S
+
+    def miss(self, now_s: float) -> None:
+        """Nothing could be taken; it is not due again before the next time."""
+        self._taken_s = now_s
 
     def take(self, now_s: float, needs: Needs, regimes: Mapping[str, int]) -> None:
         """Takes what tenants need in; slots that are over are stored, if that is possible."""
@@ -70,6 +83,7 @@ class NodeNeeds:
             for cgroup, need in needs.items():
                 one = self._tenants.setdefault(cgroup, RecentNeeds())
                 one.take(now, regimes.get(cgroup, 0), *need)
+            self._newest = now if needs else self._newest
             if needs and now not in self._unsaved:
                 self._unsaved.add(now)
                 self._forget(now)
@@ -101,9 +115,23 @@ class NodeNeeds:
                 return
             self._unsaved.discard(slot)
 
-    def told(self, now_s: float, slots: int = SLOTS) -> dict[str, PastNeeds]:
-        """What every tenant needed in the last slots, the present one among them."""
+    def told(
+        self, now_s: float, slots: int = SLOTS, cgroups: Iterable[str] | None = None
+    ) -> dict[str, PastNeeds]:
+        """What tenants needed in the last slots, the present one among them.
+
+        Of those `cgroups` alone: many more may be gone, and cycles wait for this. None: of all.
+        """
         now = slot_of(now_s)
         with self._lock:
-            found = {cgroup: one.told(now, slots) for cgroup, one in self._tenants.items()}
+            names = self._tenants.keys() if cgroups is None else self._tenants.keys() & cgroups
+            found = {cgroup: self._tenants[cgroup].told(now, slots) for cgroup in names}
         return {cgroup: one for cgroup, one in found.items() if one.slots.size}
+
+    def last(self) -> set[str]:
+        """Tenants that were there when needs were taken last."""
+        newest = self._newest
+        if newest is None:
+            return set()
+        with self._lock:
+            return {one for one in self._tenants if self._tenants[one].of(newest) is not None}

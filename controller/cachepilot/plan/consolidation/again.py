@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is left of a rollout, planned again by what is measured now."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -9,7 +9,7 @@ from cachepilot.domain.consolidation import Drain, Plans, Rest
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.objectives.pins import Pin
 from cachepilot.domain.snapshot import Snapshot
-from cachepilot.plan.consolidation.consolidate import places_of
+from cachepilot.plan.consolidation.consolidate import Floors, places_of
 from cachepilot.plan.consolidation.least.past import PastByTenant
 from cachepilot.plan.consolidation.moves import drains
 from cachepilot.plan.consolidation.packing.options import Options
@@ -25,7 +25,7 @@ def plan_again(
     config: Config,
     pins: Sequence[Pin],
     options: Options,
-    refuted: Mapping[str, int],
+    refuted: Floors,
     before: PastByTenant = MappingProxyType({}),
 ) -> Plans:
     """The rest as it was ordered, as far as there is room for it, and the best plan of it.
@@ -37,8 +37,8 @@ def plan_again(
     """
     stated = [one for one in pins if not _is_held(one, rest)]
     floors = dict(refuted)
-    for cgroup, size in rest.proven.items():
-        floors[cgroup] = max(size, floors.get(cgroup, 0))
+    for tenant, size in rest.proven.items():
+        floors[tenant] = max(size, floors.get(tenant, 0))
     places = places_of(snapshots, objectives, config, stated, floors, before, rest.proven)
     within = replace(options, drainable=rest.drainable, closed=options.closed | rest.closed)
 

@@ -32,6 +32,8 @@ from cachepilot.plan.problem.config import Config
 from cachepilot.readable import clock
 from cachepilot.sizes import human_bytes
 
+Floors = Mapping[tuple[str, str], int]
+"""What tenants need at least whatever their curves say, bytes by node and cgroup."""
 KEPT = f"{100 * (1 - TOLERANCE):g}%"
 ASSUMED = (
     "predicted, not measured; it holds when every tenant of the node has its least memory",
@@ -143,10 +145,13 @@ def _short_before(place: Place, over: int) -> Iterator[str]:
         yield f"{place.name}: at {since} its tenants needed {human_bytes(beyond)} more than it has"
 
 
-def _horizon(places: Sequence[Place]) -> Iterator[str]:
-    """Over how many hours past needs are known."""
-    hours = places[0].past.hours if places else 0.0
-    if hours:
+def _horizon(places: Sequence[Place], asked_hours: float) -> Iterator[str]:
+    """Over how many of the hours that are asked for past needs are known."""
+    # The present quarter of an hour is not over: it is one slot more.
+    hours = min(places[0].past.hours, asked_hours) if places else 0.0
+    if places and not asked_hours:
+        yield "only what tenants need now counts: headroom_hours is 0"
+    elif hours:
         yield (
             f"room is left for what tenants needed together at any time of the last {hours:.3g} h"
         )
@@ -172,26 +177,33 @@ def places_of(
     objectives: Objectives,
     config: Config,
     pins: Sequence[Pin] = (),
-    refuted: Mapping[str, int] = MappingProxyType({}),
+    refuted: Floors = MappingProxyType({}),
     before: PastByTenant = MappingProxyType({}),
-    proven: Collection[str] = (),
+    proven: Collection[tuple[str, str]] = (),
 ) -> list[Place]:
     """The nodes by name, with what their tenants need; InputError for two snapshots of a node.
 
     Those in `refuted` need more than they would by their curves, see `Needs.of`; of those in
-    `proven` it was measured that what they have is enough, see `Targets.of`. `before` is what
-    tenants needed in the past.
+    `proven`, nodes and cgroups, it was measured that what they have is enough, see `Targets.of`.
+    `before` is what tenants needed in the past.
     """
     names = [snapshot.node.name for snapshot in snapshots]
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"consolidation: node {name}: two snapshots (allowed: one per node)")
     ordered = sorted(snapshots, key=lambda one: one.node.name)
+    enough: dict[str, set[str]] = {}
+    for node, cgroup in proven:
+        enough.setdefault(node, set()).add(cgroup)
+    floors: dict[str, dict[str, int]] = {}
+    for (node, cgroup), size in refuted.items():
+        floors.setdefault(node, {})[cgroup] = size
     needs = []
     for one in ordered:
         stated = with_pins(objectives, pins, one.node.name)
-        targets = Targets.of(one, Asked.of(one, stated), config, proven)
-        needs.append(Needs.of(targets, one, config, refuted))
+        name = one.node.name
+        targets = Targets.of(one, Asked.of(one, stated), config, enough.get(name, ()))
+        needs.append(Needs.of(targets, one, config, floors.get(name, {})))
     tables = WaitTable.of_all(needs, ordered)
     slots = slots_of(before.values())
     past = [
@@ -207,7 +219,7 @@ def consolidate(
     config: Config,
     pins: Sequence[Pin] = (),
     options: Options | None = None,
-    refuted: Mapping[str, int] = MappingProxyType({}),
+    refuted: Floors = MappingProxyType({}),
     before: PastByTenant = MappingProxyType({}),
 ) -> Consolidation:
     """What the fleet needs at least, a snapshot per node; pure, and conservative where it can be.
@@ -215,11 +227,17 @@ def consolidate(
     Each of `pins` counts on its node, or on all when it names none. Raises InputError when two
     snapshots are of one node.
     """
+    options = options or Options()
     places = places_of(snapshots, objectives, config, pins, refuted, before)
-    packed = pack(places, options or Options())
+    packed = pack(places, options)
     return Consolidation(
         nodes=len(places),
         tenants=[row for place in places for row in _rows(place)],
         drains=drains(packed, config) if packed else [],
-        notes=[*ASSUMED, *_horizon(places), *_best(packed), *_doubts(places)],
+        notes=[
+            *ASSUMED,
+            *_horizon(places, options.headroom_hours),
+            *_best(packed),
+            *_doubts(places),
+        ],
     )

@@ -7,8 +7,9 @@ its tenants needed together in each of them: the maximum over time of the sum, n
 maxima, as tenants whose regimes do not coincide can share what one of them needs at a time.
 
 Needs of the past are counted as the difference from the present need on the device where they were
-seen, which is added to what is needed on any other. Where nothing is known of a time, a tenant
-counts as it is now.
+seen, which is added to what is needed on any other. Of a tenant that moved that is the difference
+from its last need where it was, if it needed more: how much less it would have needed where it is
+now the other device does not tell. Where nothing is known of a time, a tenant counts as it is now.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ import numpy as np
 
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.past.need import SLOT_S, PastNeeds
-from cachepilot.domain.snapshot import FloatArray, IntArray, Snapshot
+from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray, Snapshot
 from cachepilot.plan.consolidation.least.needs import Needs, Point, Targets
 from cachepilot.plan.problem.asked import Asked
 from cachepilot.plan.problem.config import Config
@@ -48,6 +49,10 @@ def needs_now(
     return {
         names[row]: (int(point.size_bytes[row]), float(point.device_iops[row])) for row in known
     }
+
+
+def _moved(past: PastNeeds) -> BoolArray:
+    return np.zeros(past.slots.size, dtype=np.bool_) if past.moved is None else past.moved
 
 
 def slots_of(known: Iterable[PastNeeds]) -> IntArray:
@@ -90,11 +95,14 @@ class Past:
         now = needed_here(needs)
         row = np.repeat([row for row, _ in known], [past.slots.size for _, past in known])
         at = np.concatenate([past.slots for _, past in known]) - slots[0] + 1
+        moved = np.concatenate([_moved(past) for _, past in known])
         size = np.ceil(np.concatenate([past.size_bytes for _, past in known])).astype(np.int64)
+        size += np.where(moved, now.size_bytes[row], 0)
         size = np.clip(size, needs.least_bytes[row], needs.most_bytes[row])
+        more = size - now.size_bytes[row]
+        more_bytes[row, at] = np.where(moved, np.maximum(more, 0), more)
         iops = np.concatenate([past.device_iops for _, past in known])
-        more_bytes[row, at] = size - now.size_bytes[row]
-        more_iops[row, at] = iops - now.device_iops[row]
+        more_iops[row, at] = iops - np.where(moved, 0.0, now.device_iops[row])
         return cls(slots, more_bytes, more_iops)
 
     @classmethod

@@ -3,15 +3,16 @@
 
 A tenant that moved needed what it did on the node that it left. That counts for slots in which
 nothing is known of it where it is now, if its path is on no other node: a path on several nodes is
-several tenants.
+several tenants. Needs on two devices differ, so of the other node only counts by how much more it
+needed there than the last time.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from cachepilot.domain.past.need import SLOT_S, PastNeeds
+from cachepilot.fleet.tenants.homes import homes_of
 from cachepilot.node.loop import NodeLoop
 from cachepilot.plan.consolidation.least.past import PastByTenant
 
@@ -23,18 +24,20 @@ def past_needs(
     if hours <= 0:
         return {}
     slots = int(hours * 3600 // SLOT_S) + 1
-    told = {name: loop.needs.told(now_s, slots) for name, loop in loops.items()}
+    here = {name: list(cgroups) for name, cgroups in tenants.items()}
+    wanted = {cgroup for cgroups in here.values() for cgroup in cgroups}
+    told = {name: loop.needs.told(now_s, slots, wanted) for name, loop in loops.items()}
+    homes = homes_of(loops, wanted)
     elsewhere: dict[str, list[PastNeeds]] = {}
     for of_node in told.values():
         for cgroup, past in of_node.items():
             elsewhere.setdefault(cgroup, []).append(past)
-    here = {name: list(cgroups) for name, cgroups in tenants.items()}
-    count = Counter(cgroup for cgroups in here.values() for cgroup in cgroups)
     found = {}
     for name, cgroups in here.items():
         for cgroup in cgroups:
             own = told.get(name, {}).get(cgroup)
-            others = elsewhere.get(cgroup, []) if count[cgroup] == 1 else []
+            is_alone = homes.get(cgroup, {name}) <= {name}
+            others = elsewhere.get(cgroup, []) if is_alone else []
             known = [one for one in others if one is not own]
             if known:
                 found[name, cgroup] = _filled(own, known)
@@ -44,17 +47,19 @@ def past_needs(
 
 
 def _filled(own: PastNeeds | None, others: Sequence[PastNeeds]) -> PastNeeds:
-    """`own`, with slots that it lacks from the others: of each the most that one needed."""
-    found = dict[int, tuple[float, float]]()
+    """`own`, with slots that it lacks from the others: of each the most that one needed more."""
+    more = dict[int, tuple[float, float]]()
     for one in others:
+        last_size, last_iops = float(one.size_bytes[-1]), float(one.device_iops[-1])
         for slot, size, iops in _rows(one):
-            size_then, iops_then = found.get(slot, (0.0, 0.0))
-            found[slot] = max(size, size_then), max(iops, iops_then)
-    if own is not None:
-        found |= {slot: (size, iops) for slot, size, iops in _rows(own)}
+            size_then, iops_then = more.get(slot, (0.0, 0.0))
+            more[slot] = max(size - last_size, size_then), max(iops - last_iops, iops_then)
+    known = {} if own is None else {slot: (size, iops) for slot, size, iops in _rows(own)}
+    found = more | known
     slots = sorted(found)
     values = np.array([found[slot] for slot in slots])
-    return PastNeeds(np.array(slots, dtype=np.int64), values[:, 0], values[:, 1])
+    moved = np.array([slot not in known for slot in slots], dtype=np.bool_)
+    return PastNeeds(np.array(slots, dtype=np.int64), values[:, 0], values[:, 1], moved)
 
 
 def _rows(one: PastNeeds) -> Iterator[tuple[int, float, float]]:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node as a rollout is shown it: made of what its last cycle published."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from cachepilot.fleet.moving.observation import NodeSeen, SloSeen, TenantSeen
+from cachepilot.fleet.moving.seen.observation import NodeSeen, SloSeen, TenantSeen
 from cachepilot.node.loop import NodeLoop
 from cachepilot.node.shown.readings import measured
 from cachepilot.node.shown.report import Report
@@ -14,13 +15,42 @@ from cachepilot.sense.filling import ROOM_BYTES, ROOM_SHARE
 NO_SESSION = "its agent has no session"
 
 
+@dataclass(frozen=True)
+class FleetSeen:
+    """A fleet at one look: some nodes, and what was published of all that are not lost."""
+
+    nodes: Mapping[str, NodeSeen]
+    fresh: Sequence[Report]
+
+
+def fleet_seen(names: Iterable[str], loops: Mapping[str, NodeLoop]) -> FleetSeen:
+    """The nodes of those names, and whom the rest can be planned with.
+
+    A node is looked at once: it may be lost between two looks, which would then differ.
+    """
+    told = {name: _told(name, loops) for name in {*names, *loops}}
+    fresh = [told[name][0] for name in loops if not told[name][1]]
+    nodes = {name: _node_seen(*told[name]) for name in names}
+    return FleetSeen(nodes, [one for one in fresh if one is not None])
+
+
 def node_seen(name: str, loops: Mapping[str, NodeLoop]) -> NodeSeen:
     """One node; `lost` where it was never seen, or nothing comes from it."""
+    return _node_seen(*_told(name, loops))
+
+
+def _told(name: str, loops: Mapping[str, NodeLoop]) -> tuple[Report | None, str]:
+    """What was published of a node, and why it is lost; empty while it is not."""
     loop = loops.get(name)
     report = None if loop is None else loop.report
     if loop is None or report is None:
-        return NodeSeen(0.0, {}, "was never seen")
-    lost = loop.freshness.why or ("" if loop.connected else NO_SESSION)
+        return None, "was never seen"
+    return report, loop.freshness.why or ("" if loop.connected else NO_SESSION)
+
+
+def _node_seen(report: Report | None, lost: str) -> NodeSeen:
+    if report is None:
+        return NodeSeen(0.0, {}, lost)
     tenants = {
         cgroup: _tenant_seen(cgroup, report, seen) for cgroup, seen in report.collected.seen.items()
     }

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cachepilot.domain.moving import Rollout
+from cachepilot.fleet.moving.seen.patience import lost_s, return_s
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class Observation:
     """What is known at `now_s` of the tenant of the present move, and of both its nodes.
 
     `where` is the node that the provider names, None where there is none; `unknown` says why it
-    cannot tell, `refused` why the last order was not carried out.
+    cannot tell, `refused` why the last order was not carried out. Nodes tell something once in
+    `interval_s`.
     """
 
     now_s: float
@@ -54,6 +56,17 @@ class Observation:
     unknown: str
     refused: str
     nodes: Mapping[str, NodeSeen]
+    interval_s: float = 1.0
+
+    @property
+    def lost_s(self) -> float:
+        """So long nothing may be measured, or a tenant take to appear."""
+        return lost_s(self.interval_s)
+
+    @property
+    def return_s(self) -> float:
+        """So long it is tried to move a tenant back."""
+        return return_s(self.interval_s)
 
 
 @dataclass(frozen=True)
