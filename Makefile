@@ -5,6 +5,8 @@ SHELL := /bin/bash
 .PHONY: bench-models bench-kernel scorecard clean
 
 export VIRTUAL_ENV := $(CURDIR)/.venv
+# Tests start hundreds of processes, each of which would compile the whole package anew.
+unexport PYTHONDONTWRITEBYTECODE
 # The same for every build: build scripts run again where it changes, and all that depends on them.
 export CACHEPILOT_REQUIRE_BPF := 1
 # A crate with a cdylib has one place for all its features: the extension and the agent would take

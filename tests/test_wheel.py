@@ -23,12 +23,12 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def _run(*command: object, cwd: Path) -> str:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL"))}
+def _run(*command: object, cwd: Path, **more: str) -> str:
+    others = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL"))}
     done = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
-        env=environment,
+        env=others | more,
         capture_output=True,
         text=True,
         check=False,
@@ -39,11 +39,12 @@ def _run(*command: object, cwd: Path) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from what `make build` has compiled already."""
+    """Built from what `make build` has compiled already, in an environment as its own."""
     folder = tmp_path_factory.mktemp("wheel")
     maturin = Path(sys.executable).with_name("maturin")
     options = ("--interpreter", sys.executable, "--target-dir", "target/extension")
-    _run(maturin, "build", "--release", "--locked", *options, "--out", folder, cwd=ROOT)
+    command = (maturin, "build", "--release", "--locked", *options, "--out", folder)
+    _run(*command, cwd=ROOT, VIRTUAL_ENV=str(ROOT / ".venv"))
     (built,) = folder.glob("cachepilot-*.whl")
     return built
 

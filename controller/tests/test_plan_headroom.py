@@ -90,7 +90,7 @@ def test_regimes_that_do_not_coincide_share_what_one_of_them_needs(
     monkeypatch: pytest.MonkeyPatch, heuristic: bool
 ) -> None:
     if heuristic:
-        monkeypatch.setattr(pack, "solve", lambda *_: None)
+        monkeypatch.setattr(pack, "_solved", lambda *_: None)
     else:
         monkeypatch.setattr(BestFit, "pack", lambda self: Packing((), {}, self._loads))
     fleet = [

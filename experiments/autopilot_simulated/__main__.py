@@ -72,7 +72,7 @@ def main() -> int:
         if name not in PARTS:
             parser.error(f"unknown part {name!r} (known: {', '.join(PARTS)})")
     folder = arguments.traces or further_traces()
-    sizes = Sizes(arguments.traces, 4, 60.0, 1) if arguments.quick else Sizes(folder)
+    sizes = Sizes(arguments.traces, 4, 30.0, 1) if arguments.quick else Sizes(folder)
     out = ROOT / "build" / "autopilot-simulated" / "quick" if arguments.quick else EXPERIMENT
     parts = [PARTS[name] for name in arguments.names or PARTS]
     rows = [row for part in parts for row in part.measure(sizes, sizes.seeds or part.seeds)]

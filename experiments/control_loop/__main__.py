@@ -147,7 +147,7 @@ def main() -> int:
     for name in arguments.names:
         if name not in PARTS:
             parser.error(f"unknown part {name!r} (known: {', '.join(PARTS)})")
-    sizes = Sizes(instances=10, runs=3, cycles=3) if arguments.quick else Sizes(arguments.instances)
+    sizes = Sizes(instances=4, runs=1, cycles=2) if arguments.quick else Sizes(arguments.instances)
     folder = ROOT / "build" / "control-loop" / "quick" if arguments.quick else EXPERIMENT
     folder.mkdir(parents=True, exist_ok=True)
     origin = {"command": COMMAND, "commit": commit(), "machine": machine()}

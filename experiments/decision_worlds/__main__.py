@@ -20,7 +20,7 @@ HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 
 Written by `experiments/decision_worlds/run` from `results.json`; README.md says what is measured.
 """
-QUICK = Sizes(alike=1, mispredicted=1, flips=1, interrupted=1, seconds=60)
+QUICK = Sizes(alike=1, mispredicted=1, flips=1, interrupted=1, seconds=30)
 
 PARTS: dict[str, Callable[[Sizes], Sequence[Row]]] = {
     "alike": worlds.alike,

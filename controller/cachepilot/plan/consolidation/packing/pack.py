@@ -3,17 +3,20 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cachepilot.plan.consolidation.least.place import Place
 from cachepilot.plan.consolidation.packing.best_fit import BestFit
-from cachepilot.plan.consolidation.packing.exact import Exact, solve
 from cachepilot.plan.consolidation.packing.fleet_needs import FleetNeeds
 from cachepilot.plan.consolidation.packing.loads import Loads
 from cachepilot.plan.consolidation.packing.options import Options
 from cachepilot.plan.consolidation.packing.packing import Packing
 from cachepilot.plan.consolidation.packing.rules import Rules
+
+if TYPE_CHECKING:
+    from cachepilot.plan.consolidation.packing.exact import Exact
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ def pack(places: Sequence[Place], options: Options) -> Packed | None:
     found = best_fit.pack()
     homeless = tuple(needs.places[node].name for node in sorted(best_fit.homeless))
     most = max(most_by_memory(loads), len(found.drained))
-    exact = solve(needs, loads, rules) if most > len(found.drained) else None
+    exact = _solved(needs, loads, rules) if most > len(found.drained) else None
     if exact is None:
         return Packed(needs, found, most, False, homeless)
     most = min(most, max(exact.most, len(found.drained)))
@@ -91,7 +94,14 @@ def most_by_memory(loads: Loads) -> int:
     return int((left[:-1] >= needed).sum())
 
 
-def _checked(best_fit: BestFit, exact: Exact) -> Packing | None:
+def _solved(needs: FleetNeeds, loads: Loads, rules: Rules) -> "Exact | None":
+    """What the program finds; its solver takes half a second to import, which most never ask."""
+    from cachepilot.plan.consolidation.packing.exact import solve  # noqa: PLC0415
+
+    return solve(needs, loads, rules)
+
+
+def _checked(best_fit: BestFit, exact: "Exact") -> Packing | None:
     """The program's packing, unless a node's tenants would not fit on the others if it failed."""
     packing = best_fit.packing(exact.drained, exact.to)
     return packing if best_fit.holds(packing) else None
