@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Properties of the patched kernel, each a case of the program in `guest`, in every machine.
 
-A class is a set of cases, which share a machine: `--dist loadscope` keeps them in one process.
+A class is a set of cases, which share a machine: `--dist loadscope` keeps them in one process. Each
+file system and each LRU is among those of every run; the fourth combination takes minutes more.
 """
 
 from collections.abc import Callable
 from typing import Any, ClassVar
+
+import pytest
 
 Finish = Callable[[str], Any]
 
@@ -40,6 +43,7 @@ class TestXfs(Cases):
     group = "xfs"
 
 
+@pytest.mark.long
 class TestXfsMglru(Cases):
     group = "xfs-mglru"
 
