@@ -14,8 +14,10 @@ from cachepilot.api.app import create_app
 from cachepilot.api.shapes.objectives import ObjectiveShape
 from cachepilot.decide.config import RANGES as DECIDE_RANGES
 from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.evidence import COLLECTED
 from cachepilot.domain.objectives.file import parse_objectives
 from cachepilot.fleet.config import TOP, ControllerConfig, read_config
+from cachepilot.fleet.moving.seen.patience import LOST_INTERVALS, LOST_S, RETURN_S
 from cachepilot.plan.problem.config import Config as PlannerConfig
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,6 +45,15 @@ def test_every_setting_is_described_with_its_range_and_default() -> None:
         assert (default if isinstance(value, str) else float(default)) == value
     for key, (low, high) in DECIDE_RANGES.items():
         assert [float(one) for one in told[key][0].split(" to ")] == [low, high]
+
+
+def test_least_costs_and_waits_are_told_as_they_are() -> None:
+    settings = (DOCS / "reference" / "configuration.md").read_text("utf-8")
+    assert f"giving up a confirmed policy counts at least {COLLECTED:g} |" in settings
+    told = " ".join(OPERATING.split())
+    longer = f"{LOST_INTERVALS} intervals, whichever is longer"
+    assert f"for {LOST_S:g} s or for {longer}" in told
+    assert RETURN_S == 5 * 60 and f"after five minutes or {longer}, the rollout ends" in told
 
 
 def test_the_configuration_that_is_installed_states_the_defaults() -> None:

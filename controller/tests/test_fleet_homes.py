@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A path on several nodes is several tenants."""
 
-from cachepilot.fleet.tenants.homes import where_now
+from types import SimpleNamespace
+
+from cachepilot.fleet.tenants.homes import homes_of, where_now
 
 HOMES = {"/agent": {"b", "c"}, "/web": {"b"}}
 
@@ -12,3 +14,22 @@ def test_what_is_known_of_a_tenant_counts_on_its_node_or_on_the_one_that_it_move
     assert not where_now("a", "/agent", HOMES), "it may be either"
     assert set(where_now("", "/agent", HOMES)) == {"b", "c"}, "of whom that is was not stored"
     assert not where_now("a", "/gone", HOMES)
+
+
+def _loop(stored: set[str], shown: set[str] | None) -> SimpleNamespace:
+    """A node of those stored needs; its report shows tenants, None without a report."""
+    seen = SimpleNamespace(seen=dict.fromkeys(shown or ()))
+    report = None if shown is None else SimpleNamespace(collected=seen)
+    return SimpleNamespace(needs=SimpleNamespace(last=lambda: stored), report=report)
+
+
+def test_stored_needs_place_a_tenant_only_where_no_report_shows_it() -> None:
+    """`/web` left `a`, which was switched off; then the controller began again."""
+    loops = {
+        "a": _loop({"/web", "/db"}, None),
+        "b": _loop(set(), {"/web", "/agent"}),
+        "c": _loop({"/db"}, {"/agent"}),
+    }
+    found = homes_of(loops, {"/web", "/db", "/agent"})  # type: ignore[arg-type]
+    assert found == {"/web": {"b"}, "/db": {"a"}, "/agent": {"b", "c"}}
+    assert set(where_now("a", "/web", found)) == {"b"}

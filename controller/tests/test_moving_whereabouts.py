@@ -183,6 +183,26 @@ def test_one_that_came_and_that_no_node_has_ends_its_node_and_not_the_rollout(
     assert [one.move.cgroup for one in between.rollout.going("c")] == ["/other"]
 
 
+@pytest.mark.parametrize("is_unseen", [True, False])
+def test_room_is_left_to_nodes_that_can_be_drained_and_none_is_taken_where_a_tenant_is_unseen(
+    between: Between, is_unseen: bool
+) -> None:
+    """`a` is refused before the rest is planned, and the next time it takes nobody in either."""
+    left = [Moved(move(one), "a") for one in ("/kv", "/web")]
+    other = Moved(replace(move("/other"), from_node="c"), "c")
+    between.mover._rollout = replace(between.rollout, moves=(*left, other), at=0)
+    between.shown |= {"a": ["/kv"] if is_unseen else ["/kv", "/web", "/new"], "c": ["/other"]}
+    between.define("c", "/other")
+    for _ in range(2):
+        between.tick(lambda rollout: rollout.is_planned)
+        assert [one.move.cgroup for one in between.rollout.going("c")] == ["/other"]
+        rest = between.rests[-1]
+        assert rest.drainable == {"c"}
+        assert rest.closed == ({"a"} if is_unseen else set())
+        between.mover._rollout = replace(between.rollout, is_planned=False)
+    assert len(between.rests) == 2
+
+
 def test_what_cannot_be_stored_is_not_planned_over_and_over(
     between: Between, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,11 +23,13 @@ class DecideConfig:
 
     Changes may cost a tenant `loss_share` of what the kernel's default costs it, and as much of
     `reserve_s` beforehand. A policy is chosen only for a gain of `least_gain` of throughput.
-    A change costs the pages that it reads again, at least `switch_share` of the page cache. What
-    noise alone makes of a lead may cost `false_loss_s` of the default's misses on average; measured
-    is compared with predicted over `calibration_half_life_s`. A change that gains nothing is
-    confirmed with a chance of `alpha`, however often it is looked at. It is undone when it is as
-    sure that it saves less than one part in `undo_times` of what was predicted.
+    A change from the default, or back to it during a trial, costs at least `switch_share` of the
+    page cache; giving up a confirmed policy costs at least COLLECTED (0.35) of it, unless the node
+    tells what is read again. What noise alone makes of a lead may cost `false_loss_s` of the
+    default's misses on average; measured is compared with predicted over `calibration_half_life_s`.
+    A change that gains nothing is confirmed with a chance of `alpha`, however often it is looked
+    at. It is undone when it is as sure that it saves less than one part in `undo_times` of what was
+    predicted.
     """
 
     loss_share: float = 0.0025

@@ -244,7 +244,7 @@ class Mover:
         if self.plan is None:
             return as_it_is
         try:
-            plans = self.plan(rest_of(running), seen.fresh)
+            plans = self.plan(rest_of(running, there.refused, there.unseen), seen.fresh)
         except InputError as error:
             LOG.warning("rollout %d: goes on as it was planned: %s", running.id, error)
             return as_it_is

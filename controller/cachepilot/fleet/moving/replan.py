@@ -8,7 +8,7 @@ again included. Whatever is planned, nobody goes to and fro: a tenant moves once
 tenants left takes nobody in, and a node that took tenants in is not drained.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -96,15 +96,20 @@ def _made(rollout: Rollout, node: str) -> str:
     return f" ({', '.join(gone)} moved before, and that is kept)" if gone else ""
 
 
-def rest_of(rollout: Rollout) -> Rest:
-    """What is left of a rollout, as it is to be planned again."""
+def rest_of(rollout: Rollout, refused: Iterable[str] = (), closed: Iterable[str] = ()) -> Rest:
+    """What is left of a rollout, as it is to be planned again.
+
+    Nodes that are `refused` are not drained, and those that are `closed` take nobody in.
+    """
     drains = [
         Drain(node, tuple(one.move for one in _ordered(rollout, node)), 0) for node in rollout.left
     ]
     return Rest(
         drains=tuple(drains),
-        drainable=frozenset(rollout.left) - {one.move.to_node for one in rollout.kept},
-        closed=frozenset(one.drain for one in rollout.kept),
+        drainable=frozenset(rollout.left).difference(
+            refused, (one.move.to_node for one in rollout.kept)
+        ),
+        closed=frozenset(one.drain for one in rollout.kept).union(closed),
         proven=_proven(rollout),
         held=frozenset(
             (cgroup, node, holding.limit_of(move))
@@ -227,13 +232,9 @@ def replanned(
 
     A tenant that came to a node since goes along: without it the node would not be empty. Its
     rehearsal is repeated where a move of a node is another one than was rehearsed, which takes
-    `again_s` beside the page caches. Nodes that are `refused` are not drained, whatever is planned;
-    tenants that are `gone` are not moved. Both say why.
+    `again_s` beside the page caches. No plan drains nodes that are `refused` or moves tenants that
+    are `gone`; both say why.
     """
-    allowed = (
-        [one for one in some if one.node not in refused] for some in (plans.as_ordered, plans.anew)
-    )
-    plans = Plans(*allowed)
     plan = {one.node: one for one in _chosen(rollout, plans, again_s) if one.moves}
     over = tuple(one for one in rollout.moves if one.state is not MoveState.WAITING)
     anew: list[Moved] = []

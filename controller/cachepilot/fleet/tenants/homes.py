@@ -14,17 +14,20 @@ Homes = Mapping[str, Set[str]]
 
 
 def homes_of(loops: Mapping[str, NodeLoop], cgroups: Set[str]) -> Homes:
-    """Those of some cgroups, by the last that was heard of each node.
+    """Those of some cgroups, by the last report of each node.
 
-    Of a node that was not seen since the controller began that is whose needs were stored last.
+    A node without a report since the controller began counts by the needs that were stored of it
+    last. These may be older than a move, so they count only for cgroups that no report shows.
     """
-    found: dict[str, set[str]] = {}
+    stored: dict[str, set[str]] = {}
+    shown: dict[str, set[str]] = {}
     for name, loop in loops.items():
         report = loop.report
         there = loop.needs.last() if report is None else report.collected.seen.keys()
+        found = stored if report is None else shown
         for cgroup in cgroups & there:
             found.setdefault(cgroup, set()).add(name)
-    return found
+    return stored | shown
 
 
 def where_now(node: str, cgroup: str, homes: Homes) -> Collection[str]:

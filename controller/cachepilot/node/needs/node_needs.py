@@ -51,7 +51,7 @@ class NodeNeeds:
         self._unsaved: set[int] = set()
         self._taken_s = -inf
         self._newest: int | None = None
-        """The last slot in which anything was taken."""
+        """The last slot in which a tenant needed anything; an empty node does not advance it."""
         now = slot_of(store.now_s())
         for stored, text in store.needs(node, now - SLOTS, now):
             self._restore(stored, text)
@@ -129,7 +129,7 @@ class NodeNeeds:
         return {cgroup: one for cgroup, one in found.items() if one.slots.size}
 
     def last(self) -> set[str]:
-        """Tenants that were there when needs were taken last."""
+        """Tenants with needs in the last slot that has any; they may have left the node since."""
         newest = self._newest
         if newest is None:
             return set()

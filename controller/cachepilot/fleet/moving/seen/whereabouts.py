@@ -22,11 +22,14 @@ class Whereabouts:
 
     `waits` is, by node, what is waited for first, and `refused` why a node is not drained if that
     stays so. `gone` are the tenants that are not there any more, and in words where they are.
+    `unseen` are nodes with a tenant that their agents do not show: how much memory it takes is not
+    known, so that nobody may be moved to them.
     """
 
     waits: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     gone: dict[str, str] = field(default_factory=dict)
+    unseen: set[str] = field(default_factory=set)
 
     def _lost(self, node: str, why: str) -> None:
         self.waits[node] = why
@@ -41,6 +44,8 @@ class Whereabouts:
             self.refused.setdefault(node, f"{cgroup} is on it, and its agent does not show it")
         else:
             self.gone[cgroup] = f"it is on {at}" if at else "no node has it"
+            return
+        self.unseen.add(node)
 
     def _came(self, node: str, cgroup: str, where: Where) -> None:
         at, unknown = where(cgroup)
@@ -71,4 +76,10 @@ def whereabouts(rollout: Rollout, seen: Mapping[str, NodeSeen], where: Where) ->
         lost = seen[move.to_node].lost
         if lost:
             found.waits[move.to_node] = lost
+    for one in (one for one in rollout.moves if one.state is MoveState.SKIPPED):
+        there, cgroup = seen[one.drain], one.move.cgroup
+        if not there.lost and cgroup not in there.tenants:
+            at, unknown = where(cgroup)
+            if unknown or at == one.drain:
+                found.unseen.add(one.drain)
     return found
