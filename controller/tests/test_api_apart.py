@@ -87,14 +87,15 @@ async def test_a_cycle_does_not_wait_for_a_change_that_is_being_stored(
     async with controller(tmp_path) as running, agent(running) as one:
         await begin(one, node)
         await exchange(one, node)
-        running.service.pin(Pin(cgroup="/a", policy="lfu", until_s=time.time() + 1.0))
+        ends_s = time.time() + 2.0
+        running.service.pin(Pin(cgroup="/a", policy="lfu", until_s=ends_s))
         # What is there before the pin is stored; that cycle would wait for the store, as any does.
         await exchange(one, node)
         monkeypatch.setattr(running.store, "set_objectives", slow)
         stored = asyncio.create_task(
             asyncio.to_thread(running.service.set_objectives, Objectives())
         )
-        while not slow.begun.is_set() or time.time() < running.fleet._pin_ends_s:
+        while not slow.begun.is_set() or time.time() < ends_s:
             await asyncio.sleep(0.005)
         await exchange(one, node)
         assert not slow.ended.is_set(), "the cycle waited for the store"

@@ -10,6 +10,7 @@ use crate::files::{TestFile, read_pages};
 use crate::hostile::{self, Mode};
 use crate::parameter::{Parameter, WATCHDOG_MS, WATCHDOG_SHORT};
 use crate::policy;
+use std::thread;
 use std::time::Duration;
 
 pub const CASES: &[Case] = &[
@@ -143,7 +144,9 @@ fn overtaken(_: &Lab) -> Outcome {
     let holding = hostile::hold(&cgroup, &file, handle)?;
     let swapping = child::spawn(&cgroup, || attached.swap(next).map(drop))?;
     cgroup.wait_for("swapped", |stat| stat.text("policy") == "fifo")?;
-    write_text(WATCHDOG_MS, "1")?;
+    // The old policy is late by then, and the new one has time enough on a busy host.
+    write_text(WATCHDOG_MS, "200")?;
+    thread::sleep(Duration::from_millis(400));
     let released = holding.finish();
     swapping.wait()?;
     released?;
