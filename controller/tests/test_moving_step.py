@@ -285,8 +285,8 @@ def test_a_node_to_which_a_tenant_came_during_its_last_move_is_not_empty(has_mor
         here.tick()
     here.where["/new"] = "a"
     over = here.play()
-    told = "a is not empty: /new came to it meanwhile"
+    told = "a is not empty: /new is on it"
     assert over.emptied == ["c"] * has_more and over.changes == (told,)
     assert over.state is (RolloutState.DONE if has_more else RolloutState.STOPPED)
     assert over.why == told and over.kept == list(over.moves)
-    assert "/new came to node a" in here.events and "node a is empty" not in here.events
+    assert "/new is on node a" in here.events and "node a is empty" not in here.events

@@ -66,7 +66,7 @@ def kept(rollout: Rollout, node: str, home: NodeSeen, now_s: float) -> Rollout:
 
 
 def _not_empty(node: str, cgroup: str) -> str:
-    return f"{node} is not empty: {cgroup} came to it meanwhile"
+    return f"{node} is not empty: {cgroup} is on it"
 
 
 def onward(rollout: Rollout, now_s: float) -> Rollout:

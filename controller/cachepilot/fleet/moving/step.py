@@ -327,7 +327,7 @@ def _judged(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     told = [f"{moved.move.cgroup} stays on {moved.move.to_node}"]
     if moved.drain in after.emptied:
         told.append(f"node {moved.drain} is empty")
-    told += [f"{cgroup} came to node {node}" for node, cgroup in after.came[len(rollout.came) :]]
+    told += [f"{cgroup} is on node {node}" for node, cgroup in after.came[len(rollout.came) :]]
     if after.is_over:
         told.append(f"{after.state}: {after.why}")
     return Step(after, events=tuple(told))
