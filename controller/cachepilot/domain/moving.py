@@ -192,8 +192,8 @@ class Rollout:
     `why` says how it ended, or what holds it up now. Who began it is `by`. Each drain is rehearsed
     first if it `rehearses`; what that refuted is `refuted`, and what came to be other than it was
     ordered is told in `changes`. Unless it `is_planned`, what is left of it is planned again
-    before anything of that begins. `came` are, by node and cgroup, tenants that are on a node when
-    the last that was to leave it has left.
+    before anything of that begins. `others` are, by node and cgroup, tenants that are on a node
+    when the last that was to leave it has left.
     """
 
     id: int
@@ -210,7 +210,7 @@ class Rollout:
     is_planned: bool = True
     refuted: tuple[Refuted, ...] = ()
     changes: tuple[str, ...] = ()
-    came: tuple[tuple[str, str], ...] = ()
+    others: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -269,8 +269,8 @@ class Rollout:
 
     @property
     def emptied(self) -> list[str]:
-        """Nodes all of whose moves were kept, and to which nobody came meanwhile."""
+        """Nodes all of whose moves were kept, and on which nobody else was then."""
         drains = dict.fromkeys(one.drain for one in self.moves)
         left = {one.drain for one in self.moves if one.state is not MoveState.KEPT}
-        left.update(node for node, _ in self.came)
+        left.update(node for node, _ in self.others)
         return [node for node in drains if node not in left]

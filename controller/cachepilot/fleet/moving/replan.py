@@ -54,14 +54,13 @@ def skipped(rollout: Rollout, node: str, why: str, now_s: float) -> Rollout:
 
 def kept(rollout: Rollout, node: str, home: NodeSeen, now_s: float) -> Rollout:
     """Goes on after a move of a drain was kept; not every node is empty that its tenants left."""
-    came = tuple(
-        (node, cgroup)
-        for cgroup in sorted(home.tenants.keys() - {o.move.cgroup for o in rollout.of_drain(node)})
-        if not home.lost and not rollout.going(node)
-    )
-    told = [_not_empty(*one) for one in came]
+    others: list[tuple[str, str]] = []
+    if not home.lost and not rollout.going(node):
+        own = {one.move.cgroup for one in rollout.of_drain(node)}
+        others = [(node, cgroup) for cgroup in sorted(home.tenants.keys() - own)]
+    told = [_not_empty(*one) for one in others]
     # What was measured on the way counts for the next move.
-    found = replace(rollout, is_planned=False, came=(*rollout.came, *came))
+    found = replace(rollout, is_planned=False, others=(*rollout.others, *others))
     return onward(with_changes(found, told), now_s)
 
 
@@ -83,7 +82,7 @@ def onward(rollout: Rollout, now_s: float) -> Rollout:
         for one in rollout.moves
         if one.state is MoveState.SKIPPED
     )
-    whys.update(dict.fromkeys(_not_empty(*one) for one in rollout.came))
+    whys.update(dict.fromkeys(_not_empty(*one) for one in rollout.others))
     is_done = not whys or bool(going_on.emptied)
     state = RolloutState.DONE if is_done else RolloutState.STOPPED
     why = "; ".join(whys) or "all moves were kept"

@@ -79,14 +79,12 @@ def _return(rollout: Rollout, moved: Moved, seen: Observation, why: str) -> Step
     return Step(_with(rollout, going, since_s=seen.now_s, why=why), order, (told,))
 
 
-def _strayed(
-    rollout: Rollout, moved: Moved, seen: Observation, most_s: float | None = None
-) -> Step | None:
+def _strayed(rollout: Rollout, moved: Moved, seen: Observation, most_s: float) -> Step | None:
     """The end of a rollout whose tenant is on neither node; None where it is on one of them.
 
     A look that finds it nowhere may meet a file that is being written.
     """
-    move, most_s = moved.move, seen.lost_s if most_s is None else most_s
+    move = moved.move
     if (seen.unknown or seen.where is None) and seen.now_s - rollout.since_s <= most_s:
         return _held(rollout, seen.unknown or f"{move.cgroup} is on no node")
     if seen.unknown:
@@ -103,7 +101,7 @@ def _waiting(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     if rollout.is_stopping:
         return _ended(rollout, moved, seen, stop, BY_OPERATOR)
     rollout = replace(rollout, since_s=rollout.since_s or seen.now_s)
-    strayed = _strayed(rollout, moved, seen)
+    strayed = _strayed(rollout, moved, seen, seen.lost_s)
     if strayed is not None:
         return strayed
     if seen.where != move.from_node:
@@ -235,7 +233,7 @@ def _moving(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     move = moved.move
     if seen.refused and (seen.unknown or seen.where == move.from_node):
         return _failed(rollout, moved, seen, seen.refused)
-    strayed = _strayed(rollout, moved, seen)
+    strayed = _strayed(rollout, moved, seen, seen.lost_s)
     if strayed is not None:
         return strayed
     if seen.where == move.from_node:
@@ -267,7 +265,7 @@ def _arriving(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
 
 def _warming(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     move = moved.move
-    strayed = _strayed(rollout, moved, seen)
+    strayed = _strayed(rollout, moved, seen, seen.lost_s)
     if strayed is not None:
         return strayed
     if seen.where == move.from_node:
@@ -327,7 +325,7 @@ def _judged(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     told = [f"{moved.move.cgroup} stays on {moved.move.to_node}"]
     if moved.drain in after.emptied:
         told.append(f"node {moved.drain} is empty")
-    told += [f"{cgroup} is on node {node}" for node, cgroup in after.came[len(rollout.came) :]]
+    told += [f"{cgroup} is on node {node}" for node, cgroup in after.others[len(rollout.others) :]]
     if after.is_over:
         told.append(f"{after.state}: {after.why}")
     return Step(after, events=tuple(told))

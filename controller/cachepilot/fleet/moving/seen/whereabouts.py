@@ -35,17 +35,22 @@ class Whereabouts:
         self.waits[node] = why
         self.refused[node] = f"node {node}: {why}"
 
+    def _asked(self, node: str, cgroup: str, where: Where) -> tuple[str | None, str]:
+        """Where a tenant is that its node does not show; it may be on that node."""
+        at, unknown = where(cgroup)
+        if unknown or at == node:
+            self.unseen.add(node)
+        return at, unknown
+
     def _missing(self, node: str, cgroup: str, where: Where) -> None:
         self.waits.setdefault(node, f"{cgroup} is not in its last snapshot")
-        at, unknown = where(cgroup)
+        at, unknown = self._asked(node, cgroup, where)
         if unknown:
             self.refused.setdefault(node, f"it is not known where {cgroup} is: {unknown}")
         elif at == node:
             self.refused.setdefault(node, f"{cgroup} is on it, and its agent does not show it")
         else:
             self.gone[cgroup] = f"it is on {at}" if at else "no node has it"
-            return
-        self.unseen.add(node)
 
     def _came(self, node: str, cgroup: str, where: Where) -> None:
         at, unknown = where(cgroup)
@@ -79,7 +84,5 @@ def whereabouts(rollout: Rollout, seen: Mapping[str, NodeSeen], where: Where) ->
     for one in (one for one in rollout.moves if one.state is MoveState.SKIPPED):
         there, cgroup = seen[one.drain], one.move.cgroup
         if not there.lost and cgroup not in there.tenants:
-            at, unknown = where(cgroup)
-            if unknown or at == one.drain:
-                found.unseen.add(one.drain)
+            found._asked(one.drain, cgroup, where)
     return found
