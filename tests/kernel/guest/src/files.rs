@@ -8,6 +8,8 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Where files are made.
 pub const SCRATCH: &str = "/mnt/scratch";
@@ -16,6 +18,8 @@ pub const PAGE: usize = 4096;
 
 const CACHESTAT: libc::c_long = 451;
 const WRITE_PAGES: u64 = 256;
+const PATIENCE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A file that goes away with this value. No descriptor of it is kept.
 #[derive(Debug)]
@@ -105,10 +109,19 @@ impl TestFile {
     pub fn uncache(&self) -> Result<()> {
         let file = self.open()?;
         file.sync_all().context(|| "fsync".into())?;
-        advise(&file, libc::POSIX_FADV_DONTNEED)?;
-        let left = self.cached_pages()?;
-        ensure!(left == 0, "{} pages of {} stay cached", left, self.path.display());
-        Ok(())
+        // Who ends a folio's writeback wakes `fsync` before it puts its own reference, and a folio
+        // that is referenced stays: all of the file, where that is one large folio.
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            advise(&file, libc::POSIX_FADV_DONTNEED)?;
+            let left = self.cached_pages()?;
+            if left == 0 {
+                return Ok(());
+            }
+            let late = Instant::now() >= deadline;
+            ensure!(!late, "{} pages of {} stay cached", left, self.path.display());
+            thread::sleep(PAUSE);
+        }
     }
 
     /// Opens it for reading and writing.
