@@ -237,7 +237,7 @@ def test_the_guest_is_told_where_its_controller_is(
     script = guest_machine.SCRIPT.read_text()
     for name in told["environment"]:
         assert f"${name}" in script or name == "CACHEPILOT_BPF_DIR"
-    machine = guest_machine.machine(tmp_path, told["iops"], told["timeout_seconds"])
+    machine = guest_machine.machine([tmp_path], told["iops"], told["timeout_seconds"])
     assert "virtio-net-pci,netdev=net0" in machine.qemu
     assert machine.timeout_seconds > 2 * chosen.seconds
 

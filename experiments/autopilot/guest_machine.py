@@ -4,14 +4,15 @@
     python -m experiments.autopilot.guest_machine FOLDER    FOLDER/guest.json has the orders
 
 The script is guest_tenants.sh unless the orders name another. A process of its own, so that whoever
-starts it keeps it like any other child. FOLDER can be written by the guest. Exit status: the
-script's, or 125 when the machine failed.
+starts it keeps it like any other child. FOLDER can be written by the guest, as can the further
+`folders` of the orders. Exit status: the script's, or 125 when the machine failed.
 """
 
 import json
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from cachepilot.errors import InputError
@@ -25,7 +26,9 @@ EXIT_VM_FAILED = 125
 MIB = 1 << 20
 
 
-def machine(folder: Path, iops: int | None, timeout_seconds: float, latency_us: int = 0) -> Machine:
+def machine(
+    folders: Sequence[Path], iops: int | None, timeout_seconds: float, latency_us: int = 0
+) -> Machine:
     """Two CPUs, 1 GiB, and a disk of `iops` requests per second that take `latency_us` each."""
     return Machine(
         memory_bytes=1024 * MIB,
@@ -33,7 +36,7 @@ def machine(folder: Path, iops: int | None, timeout_seconds: float, latency_us: 
         iops=iops,
         latency_us=latency_us,
         qemu=NETWORK,
-        shares=(folder,),
+        shares=tuple(folders),
         timeout_seconds=timeout_seconds,
     )
 
@@ -59,7 +62,8 @@ def main() -> int:
     try:
         script = orders.get("script", str(SCRIPT))
         seconds, latency_us = orders["timeout_seconds"], orders.get("latency_us", 0)
-        guest = machine(folder, orders["iops"], seconds, latency_us)
+        folders = [folder, *map(Path, orders.get("folders", ()))]
+        guest = machine(folders, orders["iops"], seconds, latency_us)
         done = run(guest, ["bash", script], on_output=_show, on_errors=_show)
     except KeyboardInterrupt:
         return 130

@@ -2,7 +2,7 @@
 """Consolidation, asked and carried out over HTTP."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import httpx
 from experiments.autopilot.children import Children
@@ -56,6 +56,11 @@ class Client:
         body = {"drains": [one.model_dump(mode="json") for one in drains]}
         found = self._http.post("/consolidation/apply", json=body).raise_for_status()
         return RolloutView.model_validate_json(found.content)
+
+    def set_slos(self, slos_ops: Mapping[str, float]) -> None:
+        """Replaces all objectives by these SLOs of throughput, by cgroup."""
+        stated = [{"cgroup": one, "throughput_ops": ops} for one, ops in slos_ops.items()]
+        self._http.put("/objectives", json={"tenant": stated}).raise_for_status()
 
     def rollout(self) -> RolloutView | None:
         """The last rollout."""

@@ -56,6 +56,25 @@ class Node:
     seed: int = 1
 
 
+def write_controller(folder: Path, addresses: Addresses, workloads: Path, interval_ms: int) -> None:
+    """Writes controller.toml: objectives.toml and the store are beside it."""
+    top: dict[str, object] = {
+        "listen": f"127.0.0.1:{addresses.grpc_port}",
+        "http": f"127.0.0.1:{addresses.http_port}",
+        "store": str(folder / "controller.db"),
+        "objectives": str(folder / "objectives.toml"),
+        "interval_ms": interval_ms,
+    }
+    moving = ["[consolidation]", *toml_lines({"folder": str(workloads)})]
+    write_config(folder / "controller.toml", [*toml_lines(top), *moving])
+
+
+def start_controller(children: Children, folder: Path) -> Child:
+    """Starts the controller whose configuration is in `folder`."""
+    command = [sys.executable, "-m", "cachepilot.cli", "controller", "run", "--config"]
+    return children.start("controller", [*command, folder / "controller.toml"])
+
+
 @dataclass
 class Fleet:
     """Files of a fleet in `folder`, and its processes among `children`."""
@@ -82,15 +101,7 @@ class Fleet:
                 name = tenant.cgroup.strip("/").replace("/", "-")
                 (own / f"{name}.toml").write_text(tenant.definition(), "utf-8")
             self._agent(node)
-        top: dict[str, object] = {
-            "listen": f"127.0.0.1:{self.addresses.grpc_port}",
-            "http": f"127.0.0.1:{self.addresses.http_port}",
-            "store": str(self.folder / "controller.db"),
-            "objectives": str(self.folder / "objectives.toml"),
-            "interval_ms": self.interval_ms,
-        }
-        moving = ["[consolidation]", *toml_lines({"folder": str(self.workloads)})]
-        write_config(self.folder / "controller.toml", [*toml_lines(top), *moving])
+        write_controller(self.folder, self.addresses, self.workloads, self.interval_ms)
 
     def _agent(self, node: Node) -> None:
         top = {
@@ -114,8 +125,7 @@ class Fleet:
 
     def start_controller(self, children: Children) -> Child:
         """Starts the controller; it may be killed and started again."""
-        command = [sys.executable, "-m", "cachepilot.cli", "controller", "run", "--config"]
-        return children.start("controller", [*command, self.folder / "controller.toml"])
+        return start_controller(children, self.folder)
 
     def start_agents(self, children: Children) -> None:
         """Starts an agent per node; InputError when none was built."""

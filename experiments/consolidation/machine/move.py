@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One of three tenants moves from a node to another: the rows `consolidation.machine.*`.
+
+Nodes are virtual machines with the patched kernel, tenants are YCSB clients on RocksDB. Every
+tenant has an SLO, which is stated once it is known what each does.
+"""
+
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from experiments.autopilot.children import Children
+from experiments.autopilot.scenario import Device
+from experiments.consolidation.machine.guests import Guests, Program
+from experiments.consolidation.moving.client import Client
+from experiments.consolidation.moving.measured import Followed, Kept, Outcome, Taken, outcome
+from experiments.consolidation.moving.proof import SLO_SHARE
+from experiments.shared.rows import Row
+
+from cachepilot.api.shapes.questions import Drain
+from cachepilot.api.shapes.rollout import RolloutView
+from cachepilot.domain.slos import GOAL
+
+MIB = 1 << 20
+LIMIT_BYTES = 7 * MIB
+NODES = {
+    "left": [Program("lookups", "--workload c --threads 2", LIMIT_BYTES)],
+    "right": [
+        Program("pages", "--workload c --zipf 0.8 --threads 2", LIMIT_BYTES),
+        Program("feeds", "--workload c --zipf 1.1 --threads 2", LIMIT_BYTES),
+    ],
+}
+EMPTIED = "left"
+BUDGET_BYTES = 24 * MIB
+"""Of each node: the memory of three such tenants, and a margin for what moves."""
+DEVICE = Device(read_us=500.0, parallelism=32, iops=300)
+RECORDS = 10_000
+READY_S, SETTLED_S, PLANNED_S, MOVED_S = 900.0, 45.0, 300.0, 900.0
+MEASURED_S = 40.0
+
+
+def _slos(taken: Taken) -> Mapping[str, float]:
+    return {one: SLO_SHARE * ops for one, found in taken.items() if (ops := found.mean_ops)}
+
+
+def _planned(client: Client) -> Drain:
+    found: list[Drain] = []
+
+    def is_there() -> bool:
+        found[:] = [one for one in client.consolidation().drains if one.node == EMPTIED]
+        return bool(found)
+
+    client.until(f"a plan that empties {EMPTIED}", is_there, PLANNED_S)
+    return found[0]
+
+
+def play(folder: Path, tell: Callable[[str], None]) -> Outcome:
+    """One run; logs stay in `folder`."""
+    guests = Guests(folder, NODES, BUDGET_BYTES, DEVICE, RECORDS)
+    guests.write()
+    count = sum(map(len, NODES.values()))
+    with Children(folder) as children:
+        guests.start(children)
+        tell(f"controller: {guests.addresses.http_url}; logs: {folder}")
+        with closing(Client(guests.addresses.http_url, children)) as client:
+
+            def works() -> bool:
+                told = [one.throughput_ops for one in client.tenants()]
+                return len(told) == count and all(told)
+
+            client.until(f"{count} tenants that do something", works, READY_S)
+            followed = Followed(client)
+            followed.look_for(SETTLED_S)
+            followed.taken()
+            followed.look_for(MEASURED_S)
+            client.set_slos(_slos(followed.taken()))
+            drain = _planned(client)
+            tell(f"{drain.node} can be emptied: {len(drain.moves)} move (predicted)")
+            followed.look_for(MEASURED_S)
+            before = followed.taken()
+            client.apply([drain])
+            told: set[str] = set()
+
+            def look(seen: RolloutView) -> None:
+                followed.look()
+                for one in seen.moves:
+                    if one.state not in told:
+                        told.add(one.state)
+                        tell(f"{one.move.cgroup} to {one.move.to_node}: {one.state}")
+
+            rollout = client.ended(MOVED_S, look)
+            tell(f"the rollout ended as {rollout.state}: {rollout.why}")
+            moving = followed.taken()
+            followed.look_for(MEASURED_S)
+            return outcome(client.nodes(), rollout, before, moving, followed.taken())
+
+
+def measure(runs: int) -> list[Row]:
+    """The rows of so many runs, of six minutes or more each."""
+    found = []
+    for _ in range(runs):
+        # Kept: whoever wants to know why something failed needs the logs.
+        folder = Path(tempfile.mkdtemp(prefix="cachepilot-two-guests-"))
+        found.append(play(folder, lambda line: print(line, file=sys.stderr, flush=True)))
+    return rows_of(found)
+
+
+def _met_pct(shares: Sequence[float | None]) -> float:
+    """Of the tenant that met its SLO in the fewest windows; one that was not judged met none."""
+    return 100 * min(share or 0.0 for share in shares)
+
+
+def _errors(found: Outcome) -> list[float]:
+    moved = [one for one in found.tenants if one.to_node != one.from_node]
+    return [error for one in moved if (error := _error(one)) is not None]
+
+
+def _error(one: Kept) -> float | None:
+    if one.after_ops is None or not one.predicted_ops:
+        return None
+    return abs(one.after_ops / one.predicted_ops - 1)
+
+
+def rows_of(found: Sequence[Outcome]) -> list[Row]:
+    """The rows of what was found in each run."""
+    prefix = "consolidation.machine."
+    emptied = [float(EMPTIED in one.emptied) for one in found]
+    rows = Row.worst_of(
+        f"{prefix}hosts_saved", emptied, "hosts of 2", goal=1.0, better="higher",
+        reference="each tenant where it was", reference_value=0.0,
+    )  # fmt: skip
+    stretches: dict[str, Callable[[Kept], float | None]] = {
+        "before": lambda one: one.met_before,
+        "while_moving": lambda one: one.met_moving,
+        "after": lambda one: one.met_after,
+    }
+    for name, share in stretches.items():
+        met = [_met_pct([share(tenant) for tenant in one.tenants]) for one in found]
+        metric = f"{prefix}windows_met_pct.{name}"
+        goal = 100 * GOAL if name == "after" else None
+        rows += Row.worst_of(
+            metric, met, "%", goal, better="higher",
+            reference="of the tenant that met its SLO in the fewest windows",
+        )  # fmt: skip
+    errors = [error for one in found for error in _errors(one)]
+    if errors:
+        rows.append(Row(f"{prefix}throughput_error.worst", max(errors), "ratio", goal=0.25,
+                        runs=len(found)))  # fmt: skip
+    rows.append(Row.of_runs(f"{prefix}rollout_s", [one.rollout_s for one in found], "s"))
+    return rows

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two guests as two nodes: what they are told, and the rows of an outcome of literals."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from experiments.consolidation.machine import guests, move
+from experiments.consolidation.moving.measured import Kept, Outcome
+from experiments.workloads.ycsb import compiled
+
+from cachepilot import agent
+
+
+def _kept(name: str, to_node: str, after_ops: float, met_after: float | None) -> Kept:
+    return Kept(
+        cgroup=f"/fleet/{name}",
+        from_node="left" if name == "lookups" else "right",
+        to_node=to_node,
+        slo_ops=60.0,
+        before_ops=100.0,
+        after_ops=after_ops,
+        predicted_ops=100.0 if name == "lookups" else None,
+        met_before=1.0,
+        met_moving=0.9,
+        met_after=met_after,
+        move_s=20.0 if name == "lookups" else None,
+    )
+
+
+def _outcome(met_after: float | None = 1.0, emptied: tuple[str, ...] = ("left",)) -> Outcome:
+    tenants = [_kept("lookups", "right", 90.0, met_after), _kept("pages", "right", 80.0, 1.0)]
+    return Outcome("done", "", tenants, 2, list(emptied), 60.0)
+
+
+def test_rows_tell_the_tenant_that_is_served_worst_and_the_error_of_who_moved() -> None:
+    rows = {row.metric: row for row in move.rows_of([_outcome(), _outcome(0.97)])}
+    value = {name.removeprefix("consolidation.machine."): row.value for name, row in rows.items()}
+    assert value["hosts_saved.worst"] == 1.0
+    assert value["windows_met_pct.after"] == pytest.approx(98.5)
+    assert value["windows_met_pct.after.worst"] == pytest.approx(97.0)
+    assert value["windows_met_pct.while_moving"] == pytest.approx(90.0)
+    assert value["throughput_error.worst"] == pytest.approx(0.1)
+    assert rows["consolidation.machine.windows_met_pct.after.worst"].goal == 98.0
+
+
+def test_a_tenant_that_nobody_sees_in_the_end_met_nothing_and_a_full_node_is_not_saved() -> None:
+    rows = {row.metric: row.value for row in move.rows_of([_outcome(None, ())])}
+    assert rows["consolidation.machine.windows_met_pct.after.worst"] == 0.0
+    assert rows["consolidation.machine.hosts_saved.worst"] == 0.0
+
+
+def test_each_guest_has_its_agent_and_sees_the_folders_of_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent, "find", lambda _: Path("/bin/agent"))
+    monkeypatch.setattr(compiled, "program", lambda: Path("/bin/ycsb"))
+    made = guests.Guests(tmp_path, move.NODES, move.BUDGET_BYTES, move.DEVICE, move.RECORDS)
+    made.write()
+    for node, programs in move.NODES.items():
+        told = json.loads((tmp_path / node / "guest.json").read_text())
+        assert told["folders"] == [str(made.workloads)]
+        assert told["environment"]["TENANTS_DIR"] == str(made.workloads / node)
+        assert told["environment"]["NAMES"].split() == ["lookups", "pages", "feeds"]
+        config = tomllib.loads((tmp_path / node / "agent.toml").read_text())
+        assert (config["node"], config["kernel"]["match"]) == (node, ["fleet/*"])
+        for one in programs:
+            file = made.workloads / node / f"{one.name}.toml"
+            assert tomllib.loads(file.read_text())["cgroup"] == one.cgroup
+    stated = tomllib.loads((tmp_path / "controller.toml").read_text())
+    assert stated["consolidation"]["folder"] == str(made.workloads)
