@@ -83,6 +83,7 @@ class Guests:
         orders = {
             "script": str(SCRIPT),
             "iops": self.device.iops,
+            "latency_us": round(self.device.read_us),
             "timeout_seconds": TIMEOUT_SECONDS,
             "folders": [str(self.workloads)],
             "environment": agent.environment_for(program, {})
