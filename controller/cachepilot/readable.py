@@ -12,6 +12,12 @@ def number(value: float, digits: int = 3) -> str:
     return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.{digits}g}"
 
 
+def listed(texts: Sequence[str]) -> str:
+    """Texts as `a`, `a and b`, or `a, b and c`."""
+    *before, last = texts
+    return f"{', '.join(before)} and {last}" if before else last
+
+
 def moment(time_s: float) -> str:
     """Seconds since 1970 as `2026-11-01 12:00:00 UTC`."""
     return f"{datetime.fromtimestamp(time_s, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -381,6 +381,7 @@ class FakeService(FakeOrders):
                             why="alpha has room: 20% of its memory stays free",
                             peak_bytes=240 * MIB,
                             peak_s=1.8e9,
+                            cpus=0.25,
                         ),
                     ),
                     freed_bytes=512 * MIB,

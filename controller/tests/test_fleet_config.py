@@ -10,6 +10,7 @@ from cachepilot.decide.config import DecideConfig
 from cachepilot.domain.objectives.as_json import objectives_from_json, objectives_to_json
 from cachepilot.domain.objectives.file import parse_objectives
 from cachepilot.domain.objectives.objective import Counter, Indicator
+from cachepilot.domain.snapshot import Node
 from cachepilot.errors import InputError
 from cachepilot.fleet.access import TokenFiles
 from cachepilot.fleet.config import ConfigError, ControllerConfig, parse_config, read_config
@@ -70,8 +71,9 @@ def test_labels_are_of_all_globs_that_match() -> None:
 
 def test_cpus_are_those_of_the_first_glob_that_matches() -> None:
     placement = parse_config("[consolidation.cpus]\nn1 = 4\n'n*' = 2.5", "c.toml").placement
-    assert (placement.cpus_of("n1"), placement.cpus_of("n2")) == (4, 2.5)
-    assert placement.cpus_of("m") == float("inf")
+    nodes = [Node(name, 1, cpus=8.0) for name in ("n1", "n2", "m")]
+    assert [placement.cpus_of(one) for one in nodes] == [4, 2.5, 8]
+    assert placement.cpus_of(Node("m", 1)) == float("inf")
 
 
 def test_beyond_loopback_needs_tls_files(tmp_path: Path) -> None:

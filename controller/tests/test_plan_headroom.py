@@ -182,7 +182,7 @@ def _random_past(fleet: Sequence[Snapshot], seed: int, times: int, most: float) 
             size = one.limit_bytes * random.uniform(0.1, most, slots.size)
             if slots.size:
                 iops = random.uniform(0, 500, slots.size)
-                found[seen.node.name, one.cgroup] = PastNeeds(slots, size, iops)
+                found[seen.node.name, one.cgroup] = PastNeeds.of_node(slots, size, iops)
     return found
 
 
@@ -233,7 +233,7 @@ def test_no_planned_node_ever_needed_more_than_it_has(
     needs = FleetNeeds.of(places)
     own = [needs.rows(node) for node in range(len(places))]
     rules = Rules.of(places, own, [()] * len(places))
-    loads = pack.loads_of(needs, rules, Options())
+    loads = pack.loads_of(needs, Options())
     found = BestFit(needs, loads, rules, 0).pack()
     assert _fits(needs, found, before, slots)
     best = exact.solve(needs, loads, rules)
@@ -255,7 +255,7 @@ def test_times_that_others_cover_decide_nothing(seed: int, tenants: int, times: 
     random = np.random.default_rng(seed)
     more = random.integers(-2, 3, (tenants, times + 1))
     more[:, 0] = 0
-    past = Past(np.arange(times), more, more.astype(np.float64))
+    past = Past(np.arange(times), more, more.astype(np.float64), np.zeros(more.shape))
     kept = past.worst()
     assert set(kept.tolist()) <= set(range(1, times + 1))
     for group in range(1, 1 << tenants):

@@ -63,7 +63,7 @@ def test_the_heuristic_is_feasible_and_the_program_no_worse(
     places = places_of(fleet_of(seed, nodes, capacity), EVERYBODY, Config())
     needs = FleetNeeds.of(places)
     rules = _rules(needs)
-    loads = loads_of(needs, rules, Options())
+    loads = loads_of(needs, Options())
     found = BestFit(needs, loads, rules, spare).pack()
     moved = {tenant for node in found.drained for tenant in needs.rows(node)}
     assert set(found.to) == moved

@@ -271,3 +271,40 @@ def test_read_calls_are_told_apart_beyond_32_bits_of_them() -> None:
     window = found.windows[0]
     assert window is not None and window.latency_p99_us is not None
     assert lower_bound_us(1) <= window.latency_p99_us <= lower_bound_us(2)
+
+
+def _seconds(collector: Collector, *told: tuple[int, int | None]) -> list[float | None]:
+    """The CPUs in use after snapshots a second apart, each of a cgroup id and its CPU time."""
+    found = []
+    for second, (cgroup_id, cpu_us) in enumerate(told, 1):
+        seen = wire.Snapshot(time_us=second * 1_000_000, budget_bytes=256 * MIB, cpus=4)
+        one = seen.tenants.add(
+            cgroup="/a", cgroup_id=cgroup_id, policy="default", limit_bytes=128 * MIB
+        )
+        one.counters.accesses_total = one.counters.read_calls_total = second
+        if cpu_us is not None:
+            one.counters.cpu_time_us_total = cpu_us
+        collected = collector.collect(seen, 1, Objectives())
+        assert collected.snapshot.node.cpus == 4
+        found.append(collected.seen["/a"].tenant.indicators.cpus)
+    return found
+
+
+def test_cpus_are_cpu_time_per_second() -> None:
+    second = 1_000_000
+    told = [(1, at * 3 * second // 2) for at in range(9)]
+    assert _seconds(Collector("n"), *told) == [None, *[pytest.approx(1.5)] * 8]
+    anew = [(1, 7 * second), (1, 9 * second), (2, 100), (2, 100 + second // 2)]
+    assert _seconds(Collector("n"), *anew) == [None, 2.0, None, 0.5], "another of the name"
+    fell = [(1, 7 * second), (1, 9 * second), (1, 0), (1, second)]
+    assert _seconds(Collector("n"), *fell) == [None, 2.0, None, 1.0]
+
+
+def test_cpus_that_an_agent_does_not_tell_are_not_known() -> None:
+    node = plant()
+    found = collect(node, begun(node), 8)
+    assert found.snapshot.node.cpus is None
+    indicators = found.seen["/a"].tenant.indicators
+    assert indicators.cpus is None and indicators.throughput_ops > 0
+    came = [(1, None)] * 3 + [(1, at * 1_000_000) for at in range(5, 12)]
+    assert _seconds(Collector("n"), *came) == [None] * 8 + [1.0] * 2, "once a window has no gap"

@@ -139,7 +139,10 @@ class PlantTenant:
 
 @dataclass
 class Plant:
-    """A node of tenants. `shrink_bytes` is how fast a limit goes down per second."""
+    """A node of tenants. `shrink_bytes` is how fast a limit goes down per second.
+
+    Without `cpus` it tells nothing of CPUs, as earlier agents.
+    """
 
     tenants: list[PlantTenant]
     budget_bytes: int
@@ -150,6 +153,7 @@ class Plant:
     adapt_s: float = 1.0
     shrink_bytes: int = 1 << 40
     seed: int = 0
+    cpus: int = 0
     time_s: float = 1000.0
     sequence: int = 0
     epoch: int = 0
@@ -227,6 +231,8 @@ class Plant:
             one.count("block_reads_total", reads)
             one.count("read_calls_total", ops)
             one.count("read_time_us_total", one.threads * elapsed_s * 1e6 if ops > 0 else 0.0)
+            if self.cpus:
+                one.count("cpu_time_us_total", ops * one.service_us)
             self.reads += reads
             self.read_time_us += reads * (self.miss_cost_us + wait_us)
 
@@ -292,6 +298,7 @@ class Plant:
                 reads_total=int(self.reads),
                 read_time_us_total=int(self.read_time_us),
             ),
+            cpus=self.cpus,
         )
         for one in self.tenants:
             told = found.tenants.add(

@@ -44,7 +44,7 @@ def small(seeds: int) -> list[Row]:
         needs = FleetNeeds.of(places)
         own = [needs.rows(node) for node in range(len(places))]
         rules = Rules.of(places, own, [()] * len(places))
-        loads = loads_of(needs, rules, Options())
+        loads = loads_of(needs, Options())
         begun = time.monotonic()
         found = exact.solve(needs, loads, rules)
         seconds.append(time.monotonic() - begun)

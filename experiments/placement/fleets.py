@@ -53,13 +53,15 @@ def day_of(seed: int, fleet: Sequence[Snapshot]) -> PastByTenant:
             noise = random.uniform(0.98, 1.02, SLOTS)
             iops = np.full(SLOTS, one.indicators.device_iops)
             size = one.limit_bytes * share * noise
-            found[seen.node.name, one.cgroup] = PastNeeds(slots, size, iops)
+            found[seen.node.name, one.cgroup] = PastNeeds.of_node(slots, size, iops)
     return found
 
 
 def all_at_once(before: PastByTenant) -> PastByTenant:
     """The same as if each needed its most at one time."""
     return {
-        tenant: PastNeeds(past.slots[-1:], past.size_bytes.max(keepdims=True), past.device_iops[:1])
+        tenant: PastNeeds.of_node(
+            past.slots[-1:], past.size_bytes.max(keepdims=True), past.device_iops[:1]
+        )
         for tenant, past in before.items()
     }

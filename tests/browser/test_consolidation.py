@@ -41,7 +41,7 @@ DRAINS: list[dict[str, Any]] = [
             {
                 "cgroup": "/web", "from_node": "beta", "to_node": "alpha", "limit_bytes": 96 * MIB,
                 "policy": "lfu", "predicted_ops": 4200.0, "cold_pages": 16384, "cold_s": 8.0,
-                "why": "alpha has room", "peak_bytes": 240 * MIB, "peak_s": 1.8e9,
+                "why": "alpha has room", "peak_bytes": 240 * MIB, "peak_s": 1.8e9, "cpus": 0.25,
             }
         ],
     },

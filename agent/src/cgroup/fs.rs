@@ -100,6 +100,17 @@ impl CgroupFs {
         Ok(text.lines().filter_map(pair).collect())
     }
 
+    /// The number of one line "key number" of a file.
+    ///
+    /// # Errors
+    /// As [`CgroupFs::limit`]; `InvalidData` too where no line has this key.
+    pub fn value_of(&self, cgroup: &str, name: &str, key: &str) -> io::Result<u64> {
+        let text = self.read(cgroup, name)?;
+        let values = text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+        let mut numbers = values.filter_map(|value| value.trim().parse().ok());
+        numbers.next().ok_or_else(|| self.strange(cgroup, name, &text))
+    }
+
     /// Sum of `key=number` over all lines of a file, such as `rios` in `io.stat`.
     ///
     /// # Errors

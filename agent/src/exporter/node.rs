@@ -38,6 +38,8 @@ impl Collector for NodeSeen {
         let budget = "Memory that all tenants share";
         let bytes = Some(&Unit::Bytes);
         gauge("cachepilot_budget", budget, bytes, seen.budget_bytes as f64)?;
+        let cpus = "CPUs that are online, 0 when that is not known";
+        gauge("cachepilot_cpus", cpus, None, f64::from(seen.cpus))?;
         gauge("cachepilot_tenants", "Tenants", None, seen.tenants.len() as f64)?;
         let old = "How long ago the node was looked at";
         gauge("cachepilot_observation_age", old, seconds, at.elapsed().as_secs_f64())

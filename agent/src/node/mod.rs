@@ -42,6 +42,8 @@ pub struct Observation {
     pub time_us: u64,
     /// Memory that all tenants share.
     pub budget_bytes: u64,
+    /// CPUs that are online; 0 where that is not known.
+    pub cpus: u32,
     /// The device that they read from.
     pub device: wire::Device,
     /// Tenants, sorted by path. Curves are always there when there are any; the session sends

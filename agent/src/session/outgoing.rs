@@ -63,6 +63,7 @@ impl Outgoing {
             // As large as it can become, so that counting below changes no length.
             loss: Some(wire::Loss { untracked_tenants_total: u64::MAX, ..observation.loss }),
             conditions: observation.conditions.clone(),
+            cpus: observation.cpus,
         };
         let mut free = self.bound_bytes.saturating_sub(snapshot.encoded_len() + NESTING_BYTES);
         for tenant in &observation.tenants {

@@ -11,8 +11,9 @@ class LeastMemory:
 
     `has_slo`: it has an SLO. `known`: it is known what it needs, which it is not where curves or
     readings are missing. `kept`: what it needs can be had at all, if that is known.
-    `more_of_this_kind`: how many more like it fit on its node, by memory and by device. In the last
-    day it needed `peak_bytes` at most, since `peak_s`, seconds since 1970; None where that is now.
+    `more_of_this_kind`: how many more like it fit on its node, by memory, device and CPUs. In the
+    last day it needed `peak_bytes` at most, since `peak_s`, seconds since 1970; None where that is
+    now. It needs `cpus` now, as stated or else as measured; None where that is not known.
     """
 
     node: str
@@ -29,6 +30,7 @@ class LeastMemory:
     """What is said of the row, in words that follow from its numbers."""
     peak_bytes: int = 0
     peak_s: float | None = None
+    cpus: float | None = None
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class Move:
     `predicted_ops` are its operations/s there once its page cache is warm, 0 where not known. It
     has to read `cold_pages` again until then, which takes `cold_s` seconds on the target's device.
     Room is left for the `peak_bytes` that it would have needed there since `peak_s`, seconds since
-    1970, the most of the last day; None where that is what it needs now.
+    1970, the most of the last day; None where that is what it needs now. It needs `cpus` now, None
+    where that is not known.
     """
 
     cgroup: str
@@ -54,6 +57,7 @@ class Move:
     """Why it goes there, for a person."""
     peak_bytes: int = 0
     peak_s: float | None = None
+    cpus: float | None = None
 
 
 @dataclass(frozen=True)

@@ -187,12 +187,16 @@ class Demand:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Indicators:
-    """Present readings: operations and device reads per second, miss ratio, p99 of an operation."""
+    """Present readings: operations and device reads per second, miss ratio, p99 of an operation.
+
+    `cpus` is CPU time per second: how many CPUs it uses. None while that is not known.
+    """
 
     throughput_ops: float
     miss_ratio: float
     device_iops: float
     latency_p99_us: float | None = None
+    cpus: float | None = None
 
     def __post_init__(self) -> None:
         fine = 0 <= self.throughput_ops < math.inf and 0 <= self.device_iops < math.inf
@@ -205,6 +209,8 @@ class Indicators:
             raise SnapshotError(f"indicators: miss_ratio must be in [0, 1], not {miss}")
         if self.latency_p99_us is not None and not 0 < self.latency_p99_us < math.inf:
             _require_positive("indicators", latency_p99_us=self.latency_p99_us)
+        if self.cpus is not None and not 0 <= self.cpus < math.inf:
+            raise SnapshotError(f"indicators: cpus must be at least 0, not {self.cpus}")
 
 
 @quickly_made
@@ -293,11 +299,13 @@ class Node:
     """A host and the memory that its tenants share.
 
     Of that `away_bytes` are held by tenants that are missing from the snapshot and may come back.
+    `cpus` is how many CPUs it has; None where that is not known.
     """
 
     name: str
     budget_bytes: int
     away_bytes: int = 0
+    cpus: float | None = None
 
     @property
     def shared_bytes(self) -> int:
@@ -308,6 +316,8 @@ class Node:
         fine = 0 < self.budget_bytes <= BYTES_MAX
         allowed = f"must be 1 to {BYTES_MAX}, not {self.budget_bytes}"
         _require(fine, f"node {self.name}: budget_bytes {allowed}")
+        fine = self.cpus is None or _is_positive(self.cpus)
+        _require(fine, f"node {self.name}: cpus must be a positive number, not {self.cpus}")
 
 
 @dataclass(frozen=True)

@@ -207,7 +207,7 @@ class Collector:
         told = {one.cgroup: one for one in sorted(seen.tenants, key=lambda one: one.cgroup)}
         readings = self._readings(told, time_s, objectives)
         found = self._found(told, readings, device, passed.counted_s)
-        node = Node(self.node, seen.budget_bytes)
+        node = Node(self.node, seen.budget_bytes, cpus=seen.cpus or None)
         tenants = tuple(one.tenant for one in found.values())
         snapshot = Snapshot(epoch, time_s, node, device, tenants)
         dropped, conditions = seen.loss.dropped_events_total, tuple(seen.conditions)
@@ -248,6 +248,7 @@ class Collector:
                 counters.block_reads_total,
                 counters.read_calls_total,
                 counters.read_time_us_total,
+                counters.cpu_time_us_total if counters.HasField("cpu_time_us_total") else NAN,
             )
             latency.append(counters.read_latency_total[:])
         self._counters.forget(anew)
@@ -352,11 +353,15 @@ def _tenant(
         floor if tenant.limit_bytes else min(floor, held),
         measured.curves if measured else None,
         demand,
-        IDLE
-        if window is None
-        else Indicators(window.ops, window.miss_ratio, window.block_reads, window.latency_p99_us),
+        IDLE if window is None else _indicators(window),
         _trust(tenant, measured, window, memory),
         yielded=yielded_to(tenant),
+    )
+
+
+def _indicators(window: Window) -> Indicators:
+    return Indicators(
+        window.ops, window.miss_ratio, window.block_reads, window.latency_p99_us, window.cpus
     )
 
 

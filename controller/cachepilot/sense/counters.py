@@ -6,6 +6,7 @@ Totals are in arrays of the node, a row per tenant, and computed with for all at
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -24,7 +25,7 @@ CONCURRENCY_WINDOW = 64
 
 
 class Totals(NamedTuple):
-    """Totals of one tenant; `ops` is that of its indicator, NaN while it is not known.
+    """Totals of one tenant; `ops` is that of its indicator. It and CPU time are NaN if not known.
 
     They are exact as floating-point numbers up to 2^53.
     """
@@ -35,9 +36,10 @@ class Totals(NamedTuple):
     block_reads: float
     read_calls: float
     read_time_us: float
+    cpu_time_us: float = NAN
 
 
-ACCESSES, MISSES, OPS, BLOCK_READS, READ_CALLS, READ_TIME = range(len(Totals._fields))
+ACCESSES, MISSES, OPS, BLOCK_READS, READ_CALLS, READ_TIME, CPU_TIME = range(len(Totals._fields))
 
 
 class Sample(NamedTuple):
@@ -65,13 +67,17 @@ class Pages(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The smoothed readings of a tenant: per second, but for the miss ratio and the p99."""
+    """The smoothed readings of a tenant: per second, but for the miss ratio and the p99.
+
+    `cpus` is its CPU time per second, None while that is not known.
+    """
 
     ops: float
     miss_ratio: float
     block_reads: float
     accesses_per_op: float | None
     latency_p99_us: float | None
+    cpus: float | None = None
 
 
 @dataclass(frozen=True)
@@ -188,14 +194,17 @@ class Counters:
                 np.where(accesses > 0, np.minimum(1.0, changed[:, MISSES] / accesses), 0.0),
                 changed[:, BLOCK_READS] / elapsed_s,
                 accesses / ops,
+                changed[:, CPU_TIME] / (US_PER_S * elapsed_s),
             )
         has_both = (ops > 0) & (accesses > 0)
         rose = (self._latency[self._at] - self._latency[first, rows]).view(np.int32)
         p99_us = quantiles_us(rose.astype(np.int64), 0.99)
         made = zip(*(one.tolist() for one in (*columns, has_both, is_known)), p99_us, strict=True)
         return [
-            Window(per_s, miss, reads, per_op if both else None, p99) if known else None
-            for per_s, miss, reads, per_op, both, known, p99 in made
+            Window(per_s, miss, reads, per_op if both else None, p99, None if isnan(cpus) else cpus)
+            if known
+            else None
+            for per_s, miss, reads, per_op, cpus, both, known, p99 in made
         ]
 
 

@@ -47,6 +47,7 @@ impl Fake {
             ("memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=11\n"),
             ("io.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=22\n"),
             ("io.stat", "8:0 rbytes=0 wbytes=0 rios=33 wios=0\n"),
+            ("cpu.stat", "usage_usec 44\nuser_usec 40\nsystem_usec 4\n"),
         ] {
             self.write(cgroup, name, text);
         }
@@ -91,10 +92,13 @@ mod tests {
         fake.write("/a", "io.stat", "8:0 rbytes=1 rios=3 wios=9\n8:16 rios=4 wios=1\n");
         fake.write("/a", "io.pressure", "some avg10=0.00 avg60=0.00 total=77\nfull total=5\n");
         fake.write("/a", "memory.stat", "anon 5\nfile 7\nodd\n");
+        fake.write("/a", "cpu.stat", "usage_usec_more 1\nusage_usec 9\nuser_usec 5\n");
         assert_eq!(fs.limit("/a", "memory.high").unwrap(), None);
         assert!(fs.number("/a", "memory.high").unwrap_err().to_string().contains("memory.high"));
         assert_eq!(fs.sum_of("/a", "io.stat", "rios").unwrap(), 7);
         assert_eq!(fs.stall_us("/a", "io.pressure").unwrap(), 77);
+        assert_eq!(fs.value_of("/a", "cpu.stat", "usage_usec").unwrap(), 9);
+        assert!(fs.value_of("/a", "cpu.stat", "usage").is_err());
         assert_eq!(fs.keyed("/a", "memory.stat").unwrap().len(), 2);
         assert_eq!(fs.children("/a"), ["/a/b", "/a/c"]);
         assert_eq!(fs.children("/"), ["/a"]);

@@ -50,6 +50,13 @@ impl Host {
         kib.unwrap_or(0) * 1024
     }
 
+    /// CPUs that are online; 0 where that cannot be read.
+    #[must_use]
+    pub fn cpus(&self) -> u32 {
+        let file = self.sys.join("devices/system/cpu/online");
+        fs::read_to_string(file).ok().and_then(|text| count(text.trim())).unwrap_or(0)
+    }
+
     /// Totals of a disk, or of the whole disk with most reads when `name` is empty.
     fn disk(&self, name: &str) -> Option<DiskTotals> {
         let text = fs::read_to_string(self.proc.join("diskstats")).ok()?;
@@ -59,6 +66,15 @@ impl Host {
             name => disks.into_iter().find(|d| d.name == name),
         }
     }
+}
+
+/// How many numbers a list of ranges has, such as `0-3,5`.
+fn count(list: &str) -> Option<u32> {
+    let length = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        last.parse::<u32>().ok()?.checked_sub(first.parse().ok()?)?.checked_add(1)
+    };
+    list.split(',').try_fold(0_u32, |sum, range| sum.checked_add(length(range)?))
 }
 
 /// Memory that all tenants share: as configured, the limit of their root, or the machine's.
@@ -193,6 +209,20 @@ mod tests {
         device.config.capacity_iops = 1200.0;
         let told = device.observe(&host(line("vda", 4100, 8520, 8520)), 1.0);
         assert_eq!(told.capacity_iops, 1200.0);
+    }
+
+    #[test]
+    fn cpus_are_counted_from_a_list_of_ranges() {
+        for (list, cpus) in [
+            ("0", Some(1)),
+            ("0-3", Some(4)),
+            ("0-1,4,6-7", Some(5)),
+            ("", None),
+            ("3-1", None),
+            ("0-4294967295", None),
+        ] {
+            assert_eq!(count(list), cpus, "{list}");
+        }
     }
 
     #[test]

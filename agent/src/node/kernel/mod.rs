@@ -294,6 +294,7 @@ impl Node for KernelNode {
         Ok(Observation {
             time_us,
             budget_bytes: budget_bytes(&self.config, &self.fs, &self.host),
+            cpus: self.host.cpus(),
             device: self.device.observe(&self.host, seconds),
             tenants,
             loss,

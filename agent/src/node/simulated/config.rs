@@ -27,6 +27,8 @@ pub struct SimulationConfig {
     pub file: Option<PathBuf>,
     /// Memory that all tenants share.
     pub budget_bytes: u64,
+    /// CPUs that are told of the node, 0 for none; operations never wait for one.
+    pub cpus: u32,
     /// How time passes.
     pub pace: PaceConfig,
     /// Seed of every random number of the node.
@@ -49,6 +51,7 @@ impl Default for SimulationConfig {
         Self {
             file: None,
             budget_bytes: 0,
+            cpus: 0,
             pace: PaceConfig::default(),
             seed: 0,
             reclaim_bytes_per_second: 256 << 20,
@@ -89,7 +92,7 @@ pub struct TenantConfig {
     /// Page accesses of an operation, one after another.
     #[serde(default = "one")]
     pub accesses_per_op: u32,
-    /// Time of an operation that is not spent waiting for reads.
+    /// Time of an operation that is not spent waiting for reads: CPU time.
     pub service_us: f64,
     /// The limit at first.
     pub limit_bytes: u64,

@@ -42,6 +42,7 @@ pub(super) struct Counters {
     pub(super) block_reads: u64,
     operations: u64,
     operation_ns: u64,
+    cpu_ns: u64,
     latency: [u64; latency::LATENCY_BUCKETS],
     /// Waiting for a read.
     pub(super) io: StallClock,
@@ -59,14 +60,17 @@ impl Counters {
             block_reads: 0,
             operations: 0,
             operation_ns: 0,
+            cpu_ns: 0,
             latency: [0; latency::LATENCY_BUCKETS],
             io: StallClock::default(),
             memory: StallClock::default(),
         }
     }
 
-    pub(super) fn operation(&mut self, took_ns: u64) {
+    /// An operation has ended, which took so long and of that so much CPU time.
+    pub(super) fn operation(&mut self, took_ns: u64, cpu_ns: u64) {
         self.operations += 1;
+        self.cpu_ns += cpu_ns;
         self.operation_ns += took_ns;
         self.latency[latency::latency_bucket(took_ns)] += 1;
     }
@@ -86,6 +90,7 @@ impl Counters {
             read_latency_total: self.latency[..buckets].to_vec(),
             memory_stall_us_total: self.memory.total_us(now_ns),
             io_stall_us_total: self.io.total_us(now_ns),
+            cpu_time_us_total: Some(self.cpu_ns / 1000),
         }
     }
 }
@@ -110,9 +115,10 @@ mod tests {
     #[test]
     fn operations_are_in_the_buckets_of_the_contract() {
         let mut counters = Counters::new();
-        [900, 5_000, 5_500].into_iter().for_each(|ns| counters.operation(ns));
+        [900, 5_000, 5_500].into_iter().for_each(|ns| counters.operation(ns, 600));
         let seen = counters.wire(0);
         assert_eq!((seen.read_calls_total, seen.read_time_us_total), (3, 11));
+        assert_eq!(seen.cpu_time_us_total, Some(1));
         // 5 us is 5 * 2^2 / 4, hence exponent 2 and quarter 1.
         assert_eq!(seen.read_latency_total, [1, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
     }

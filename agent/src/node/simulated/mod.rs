@@ -62,6 +62,7 @@ pub struct SimulatedNode {
     engine: Engine,
     pace: PaceConfig,
     budget_bytes: u64,
+    cpus: u32,
     clock: Box<dyn Clock>,
     /// Time since 1970 at which node time was 0.
     start: Duration,
@@ -94,8 +95,9 @@ impl SimulatedNode {
             PaceConfig::Virtual => VIRTUAL_START,
             PaceConfig::Real => clock.now(),
         };
-        let (pace, budget_bytes) = (config.pace, config.budget_bytes);
-        Ok(Self { engine, pace, budget_bytes, clock, start, lag: Lag::default(), warned: false })
+        let SimulationConfig { pace, budget_bytes, cpus, .. } = config;
+        let lag = Lag::default();
+        Ok(Self { engine, pace, budget_bytes, cpus, clock, start, lag, warned: false })
     }
 
     /// How far node time is behind the clock; always 0 in virtual time.
@@ -171,6 +173,7 @@ impl Node for SimulatedNode {
         Ok(Observation {
             time_us: (self.start + Duration::from_nanos(now_ns)).as_micros() as u64,
             budget_bytes: self.budget_bytes,
+            cpus: self.cpus,
             device: self.engine.device.wire(),
             tenants,
             loss: wire::Loss {

@@ -20,6 +20,7 @@ const MAX_DEPTH: usize = 4;
 
 pub(super) fn check(config: &SimulationConfig) -> Checked {
     range("budget_bytes", config.budget_bytes, PAGE_BYTES..=MAX_BYTES)?;
+    range("cpus", config.cpus, 0..=10_000)?;
     let slowest = PAGE_BYTES * 100;
     range("reclaim_bytes_per_second", config.reclaim_bytes_per_second, slowest..=1 << 40)?;
     range("device.read_us", config.device.read_us, 0.1..=1e7)?;

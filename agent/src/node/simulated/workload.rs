@@ -76,7 +76,7 @@ impl Workload {
                 self.read_ended(refault, now_ns);
             }
             State::Serving => {
-                self.counters.operation(now_ns - operation.began_ns);
+                self.counters.operation(now_ns - operation.began_ns, self.service_ns);
                 self.begin(&mut operation, now_ns);
             }
         }

@@ -48,7 +48,7 @@ class ObjectiveShape(_Strict):
     indicator: Literal["accesses", "read_calls", "block_reads"] | PrometheusIndicator | None = None
     """What counts as an operation; read calls by default."""
     cpus: float | None = None
-    """CPUs that it needs on any node."""
+    """CPUs that it needs on any node; as measured where that is null."""
     affinity: list[str] | None = None
     """Names or labels of nodes, or globs of them, all of which its node has to match."""
     anti_affinity: list[str] | None = None

@@ -138,13 +138,15 @@ class LeastMemory(Shape):
     kept: bool
     """Whether the SLOs, or what it does now without any, can be kept at all, if that is known."""
     more_of_this_kind: int
-    """How many more tenants like this one fit on its node, by memory and by device."""
+    """How many more tenants like this one fit on its node, by memory, device and CPUs."""
     note: str = ""
     """What is said of the row, in words that follow from its numbers."""
     peak_bytes: int = 0
     """The most that it needed in the last day; nodes are filled so far only that it has room."""
     peak_s: float | None = None
     """Since when, in seconds since 1970; null where it needs most now."""
+    cpus: float | None = None
+    """CPUs that it needs now, as stated or else as measured; null where that is not known."""
 
 
 class Move(Shape):
@@ -169,6 +171,8 @@ class Move(Shape):
     """The most that it needed in the last day, as it would be there; room is left for it."""
     peak_s: float | None = None
     """Since when, in seconds since 1970; null where it needs most now."""
+    cpus: float | None = None
+    """CPUs that it needs now, as stated or else as measured; null where that is not known."""
 
 
 class Drain(Shape):

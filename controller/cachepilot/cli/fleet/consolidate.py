@@ -18,7 +18,7 @@ from cachepilot.cli.fleet import rollout
 from cachepilot.cli.terminal import formats, tables
 from cachepilot.cli.terminal.options import JsonOption
 from cachepilot.errors import InputError
-from cachepilot.readable import clock
+from cachepilot.readable import clock, number
 from cachepilot.sizes import PAGE_BYTES, human_bytes
 
 
@@ -85,6 +85,8 @@ def _costs(move: Move) -> str:
     needs = f"needs {human_bytes(move.limit_bytes)} under {move.policy}"
     if move.peak_s is not None:
         needs += f" now and {human_bytes(move.peak_bytes)} at {clock(move.peak_s)}"
+    if move.cpus is not None:
+        needs += f", {number(move.cpus, 2)} CPUs"
     return f"{needs}, reads {cold} again in {move.cold_s:.3g} s{ops}"
 
 

@@ -110,7 +110,8 @@ class Objective:
 
     Where its tenants may go when nodes are consolidated: not at all unless they are `movable`, to
     nodes that match all of `affinity` (a name, a label or a glob of one), and to none that has a
-    tenant whose path matches one of `anti_affinity`. It is counted with `cpus` there.
+    tenant whose path matches one of `anti_affinity`. It needs `cpus` on any of them; as measured
+    where that is None.
 
     `slo_margin` is never stated: the share above its SLOs at which a plan aims, so that intervals
     that scatter meet them.

@@ -7,6 +7,9 @@ follow a new regime, and short beside the hours that regimes of such a cycle las
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
 
 from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray
 from cachepilot.domain.units import DAY_S
@@ -21,16 +24,42 @@ def slot_of(time_s: float) -> int:
     return int(time_s // SLOT_S)
 
 
+class Need(NamedTuple):
+    """What one tenant needs at one time.
+
+    `device_iops` are the reads per second that are left with that memory, `cpus` its CPU time per
+    second; None where that is not known.
+    """
+
+    size_bytes: float
+    device_iops: float
+    cpus: float | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class PastNeeds:
     """What one tenant needed, arrays of shape (K,): by rising `slots`, those that are known.
 
     The need of a slot is that of the regime of it that needed most. `device_iops` are the reads per
-    second that were left with that memory. Rows that `moved` are of another node: they are what was
-    needed more there than the last time; None where all are of this one.
+    second that were left with that memory, `cpus` CPU time per second, NaN where it is not known.
+    Rows that `moved` are of another node: they are what was needed more there than the last time.
     """
 
     slots: IntArray
     size_bytes: FloatArray
     device_iops: FloatArray
-    moved: BoolArray | None = None
+    cpus: FloatArray
+    moved: BoolArray
+
+    @classmethod
+    def of_node(
+        cls,
+        slots: IntArray,
+        size_bytes: FloatArray,
+        device_iops: FloatArray,
+        cpus: FloatArray | None = None,
+    ) -> "PastNeeds":
+        """Needs on the node where the tenant is; of its CPUs nothing is known without `cpus`."""
+        cpus = np.full(slots.size, np.nan) if cpus is None else cpus
+        moved = np.zeros(slots.size, dtype=np.bool_)
+        return cls(slots, size_bytes, device_iops, cpus, moved)

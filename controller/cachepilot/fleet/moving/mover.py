@@ -38,6 +38,7 @@ MOST = {
     "predicted_ops": BYTES_MAX,
     "peak_bytes": BYTES_MAX,
     "peak_s": 1e11,
+    "cpus": BYTES_MAX,
 }
 """Of the numbers of a move, those that are told."""
 NO_PROVIDER = (

@@ -3,15 +3,16 @@
 
 A tenant that moved needed what it did on the node that it left. That counts for slots in which
 nothing is known of it where it is now, if its path is on no other node: a path on several nodes is
-several tenants. Needs on two devices differ, so of the other node only counts by how much more it
+several tenants. Needs on two nodes differ, so of the other node only counts by how much more it
 needed there than the last time.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from cachepilot.domain.past.need import SLOT_S, PastNeeds
+from cachepilot.domain.snapshot import FloatArray
 from cachepilot.fleet.tenants.homes import homes_of
 from cachepilot.node.loop import NodeLoop
 from cachepilot.plan.consolidation.least.past import PastByTenant
@@ -48,19 +49,20 @@ def past_needs(
 
 def _filled(own: PastNeeds | None, others: Sequence[PastNeeds]) -> PastNeeds:
     """`own`, with slots that it lacks from the others: of each the most that one needed more."""
-    more = dict[int, tuple[float, float]]()
+    more = dict[int, FloatArray]()
     for one in others:
-        last_size, last_iops = float(one.size_bytes[-1]), float(one.device_iops[-1])
-        for slot, size, iops in _rows(one):
-            size_then, iops_then = more.get(slot, (0.0, 0.0))
-            more[slot] = max(size - last_size, size_then), max(iops - last_iops, iops_then)
-    known = {} if own is None else {slot: (size, iops) for slot, size, iops in _rows(own)}
+        values = _values(one)
+        # Where the last need is not known, as of CPUs, neither is what was needed more.
+        for slot, then in zip(one.slots.tolist(), values - values[-1], strict=True):
+            more[slot] = np.fmax(then, more.get(slot, 0.0 * then))
+    known = {} if own is None else dict(zip(own.slots.tolist(), _values(own), strict=True))
     found = more | known
     slots = sorted(found)
-    values = np.array([found[slot] for slot in slots])
     moved = np.array([slot not in known for slot in slots], dtype=np.bool_)
-    return PastNeeds(np.array(slots, dtype=np.int64), values[:, 0], values[:, 1], moved)
+    size, iops, cpus = np.array([found[slot] for slot in slots]).T
+    return PastNeeds(np.array(slots, dtype=np.int64), size, iops, cpus, moved)
 
 
-def _rows(one: PastNeeds) -> Iterator[tuple[int, float, float]]:
-    return zip(one.slots.tolist(), one.size_bytes.tolist(), one.device_iops.tolist(), strict=True)
+def _values(one: PastNeeds) -> FloatArray:
+    """A row per slot."""
+    return np.column_stack((one.size_bytes, one.device_iops, one.cpus))

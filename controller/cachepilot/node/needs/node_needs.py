@@ -12,7 +12,7 @@ from contextlib import suppress
 from math import inf
 
 from cachepilot.domain.json_values import UNREADABLE
-from cachepilot.domain.past.need import SLOTS, PastNeeds, slot_of
+from cachepilot.domain.past.need import SLOTS, Need, PastNeeds, slot_of
 from cachepilot.domain.units import BYTES_MAX
 from cachepilot.node.needs.recent import RecentNeeds
 from cachepilot.store.failures import StoreFailedError
@@ -21,20 +21,25 @@ from cachepilot.store.store import Store
 EVERY_S = 60.0
 TENANTS_MAX = 10_000
 """Tenants whose needs are kept at most: those that were seen last."""
-Needs = Mapping[str, tuple[int, float]]
-"""Memory and reads per second, by cgroup."""
+Needs = Mapping[str, Need]
+"""By cgroup."""
 
 
-def _readable(slot: object, text: bytes) -> tuple[int, dict[str, tuple[float, float]]]:
-    """What a row of the store holds; raises one of UNREADABLE where it cannot be that."""
+def _readable(slot: object, text: bytes) -> tuple[int, dict[str, Need]]:
+    """What a row of the store holds; raises one of UNREADABLE where it cannot be that.
+
+    Earlier versions stored memory and reads alone.
+    """
     if not isinstance(slot, int):
         raise TypeError(f"slot: {slot!r}")
     found = {}
-    for cgroup, need in json.loads(text).items():
-        size, iops = map(float, need)
-        if not (0 <= size <= BYTES_MAX and 0 <= iops < inf):
-            raise ValueError(f"{cgroup}: {size}, {iops}")
-        found[cgroup] = size, iops
+    for cgroup, (size, iops, *rest) in json.loads(text).items():
+        (cpus,) = rest or (None,)
+        need = Need(float(size), float(iops), None if cpus is None else float(cpus))
+        fine = 0 <= need.size_bytes <= BYTES_MAX and 0 <= need.device_iops < inf
+        if not (fine and (need.cpus is None or 0 <= need.cpus < inf)):
+            raise ValueError(f"{cgroup}: {need}")
+        found[cgroup] = need
     return slot, found
 
 
@@ -64,8 +69,8 @@ class NodeNeeds:
             with suppress(StoreFailedError):
                 self._store.set_aside("needs", text, f"node {self._node}: {error}")
             return
-        for cgroup, values in told.items():
-            self._tenants.setdefault(cgroup, RecentNeeds()).put(slot, *values)
+        for cgroup, need in told.items():
+            self._tenants.setdefault(cgroup, RecentNeeds()).put(slot, need)
             self._newest = slot
 
     def is_due(self, now_s: float) -> bool:
@@ -82,7 +87,7 @@ class NodeNeeds:
         with self._lock:
             for cgroup, need in needs.items():
                 one = self._tenants.setdefault(cgroup, RecentNeeds())
-                one.take(now, regimes.get(cgroup, 0), *need)
+                one.take(now, regimes.get(cgroup, 0), need)
             self._newest = now if needs else self._newest
             if needs and now not in self._unsaved:
                 self._unsaved.add(now)

@@ -3,53 +3,67 @@
 
 Needs are estimates, and those of one regime differ by noise alone: within a slot the median of them
 is the need of the regime. A slot of several regimes has the need of the one that needed most, of
-memory and of reads each. Medians, as the first estimates of a regime still contain the one before.
+memory, reads and CPUs each. Medians, as the first estimates of a regime still contain the one
+before.
 """
 
+from collections.abc import Iterable
 from statistics import median
 
 import numpy as np
 
-from cachepilot.domain.past.need import SLOTS, PastNeeds
+from cachepilot.domain.past.need import SLOTS, Need, PastNeeds
 
 NOBODY = -1
+NOTHING = Need(0.0, 0.0)
+
+
+def _median(samples: Iterable[Need]) -> Need:
+    """Of CPUs the median of what is known."""
+    size, iops, cpus = zip(*samples, strict=True)
+    known = [one for one in cpus if one is not None]
+    return Need(float(median(size)), float(median(iops)), median(known) if known else None)
+
+
+def _most(one: Need, other: Need) -> Need:
+    """What was needed more, of each."""
+    known = [need.cpus for need in (one, other) if need.cpus is not None]
+    return Need(
+        max(one.size_bytes, other.size_bytes),
+        max(one.device_iops, other.device_iops),
+        max(known, default=None),
+    )
 
 
 class RecentNeeds:
-    """Needs of one tenant, 2.4 KiB."""
+    """Needs of one tenant, 3.2 KiB."""
 
     __slots__ = ("_before", "_group", "_samples", "_slots", "_values")
 
     def __init__(self) -> None:
         self._slots = np.full(SLOTS, NOBODY, np.int64)
         """By place in the ring, the slot that it holds."""
-        self._values = np.zeros((SLOTS, 2))
+        self._values = np.zeros((SLOTS, len(Need._fields)))
+        """Of CPUs NaN where they are not known."""
         self._group = (NOBODY, NOBODY)
         """Slot and regime of the samples."""
-        self._samples: list[tuple[int, float]] = []
-        self._before = (0.0, 0.0)
+        self._samples: list[Need] = []
+        self._before = NOTHING
         """What other regimes of the slot needed."""
 
-    def take(self, slot: int, regime: int, size_bytes: int, device_iops: float) -> None:
+    def take(self, slot: int, regime: int, need: Need) -> None:
         """Takes one estimate in."""
         if (slot, regime) != self._group:
             self._group, self._samples = (slot, regime), []
-            size, iops = self._at(slot)
-            self._before = size, iops
-        self._samples.append((size_bytes, device_iops))
-        size, iops = (float(median(some)) for some in zip(*self._samples, strict=True))
-        self.put(slot, max(self._before[0], size), max(self._before[1], iops))
+            self._before = self.of(slot) or NOTHING
+        self._samples.append(need)
+        self.put(slot, _most(self._before, _median(self._samples)))
 
-    def put(self, slot: int, size_bytes: float, device_iops: float) -> None:
+    def put(self, slot: int, need: Need) -> None:
         """What is known of a slot."""
+        size, iops, cpus = need
         self._slots[slot % SLOTS] = slot
-        self._values[slot % SLOTS] = size_bytes, device_iops
-
-    def _at(self, slot: int) -> tuple[float, float]:
-        if self._slots[slot % SLOTS] != slot:
-            return 0.0, 0.0
-        size, iops = self._values[slot % SLOTS].tolist()
-        return size, iops
+        self._values[slot % SLOTS] = size, iops, np.nan if cpus is None else cpus
 
     def newest(self, now: int) -> int:
         """The newest slot up to `now` of which anything is known; below 0 without any."""
@@ -61,8 +75,11 @@ class RecentNeeds:
         known = (self._slots > now - slots) & (self._slots <= now)
         known &= self._slots != NOBODY
         order = np.flatnonzero(known)[np.argsort(self._slots[known])]
-        return PastNeeds(self._slots[order], self._values[order, 0], self._values[order, 1])
+        return PastNeeds.of_node(self._slots[order], *self._values[order].T)
 
-    def of(self, slot: int) -> tuple[float, float] | None:
-        """Memory and reads per second of one slot; None where nothing is known."""
-        return self._at(slot) if self._slots[slot % SLOTS] == slot else None
+    def of(self, slot: int) -> Need | None:
+        """What was needed in one slot; None where nothing is known."""
+        if self._slots[slot % SLOTS] != slot:
+            return None
+        size, iops, cpus = self._values[slot % SLOTS].tolist()
+        return Need(size, iops, None if np.isnan(cpus) else cpus)

@@ -8,12 +8,15 @@ known for sure counts against it; see `cachepilot.plan.consolidation.least.needs
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+import numpy as np
+
 from cachepilot.domain.consolidation import Consolidation, LeastMemory
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.objectives.pins import Pin, with_pins
 from cachepilot.domain.planned import Held
 from cachepilot.domain.snapshot import Snapshot, Tenant
 from cachepilot.errors import InputError
+from cachepilot.plan.consolidation.least.cpus import CpuNeeds
 from cachepilot.plan.consolidation.least.needs import (
     FREE,
     MODEL_ERROR_MAX,
@@ -29,7 +32,7 @@ from cachepilot.plan.consolidation.packing.options import Options
 from cachepilot.plan.consolidation.packing.pack import Packed, pack
 from cachepilot.plan.problem.asked import Asked
 from cachepilot.plan.problem.config import Config
-from cachepilot.readable import clock
+from cachepilot.readable import clock, number
 from cachepilot.sizes import human_bytes
 
 Floors = Mapping[tuple[str, str], int]
@@ -76,10 +79,12 @@ def row_note(limit_bytes: int, least_bytes: int, has_slo: bool, kept: bool, know
     return f"{what}, and {human_bytes(free)} less than now" if free else f"{what}, as it is now"
 
 
-def _rows(place: Place) -> list[LeastMemory]:
-    """One row per tenant of a node; a node that is short of memory has no room for more."""
+def _rows(place: Place, node_cpus: float) -> list[LeastMemory]:
+    """One row per tenant of a node; a node that is short of anything has no room for more."""
     point, asked = place.table.least, place.targets.asked
-    more_fit = place.table.more_like(place.past).tolist()
+    cpus = CpuNeeds.of(asked)
+    by_cpus = cpus.more_like(place.past.more_cpus, node_cpus)
+    more_fit = np.minimum(place.table.more_like(place.past), by_cpus).tolist()
     rows = []
     for i, tenant in enumerate(asked.tenants):
         follows, kept = bool(place.targets.follows[i]), bool(point.kept[i])
@@ -104,6 +109,7 @@ def _rows(place: Place) -> list[LeastMemory]:
                 note=note + peak_note(least + more, peak_s),
                 peak_bytes=least + more,
                 peak_s=peak_s,
+                cpus=cpus.now(i),
             )
         )
     return rows
@@ -143,6 +149,24 @@ def _short_before(place: Place, over: int) -> Iterator[str]:
     if at != NOW and beyond > over:
         since = clock(place.past.begin_s(at))
         yield f"{place.name}: at {since} its tenants needed {human_bytes(beyond)} more than it has"
+
+
+def _doubts_of_cpus(places: Sequence[Place], options: Options) -> Iterator[str]:
+    """Where CPUs are short, and on which nodes it is not known how many tenants need."""
+    unknown = []
+    for place in places:
+        has, cpus = options.cpus_of(place.snapshot.node), CpuNeeds.of(place.targets.asked)
+        if np.isfinite(has) and not all(cpus.known):
+            unknown.append(place.name)
+        short = cpus.short(place.past.more_cpus, has)
+        at = int(short.argmax())
+        if short[at] > 0:
+            told = "its tenants need"
+            if at != NOW:
+                told = f"at {clock(place.past.begin_s(at))} its tenants needed"
+            yield f"{place.name}: {told} {number(short[at])} CPUs more than it has, with a margin"
+    if unknown:
+        yield f"CPUs that some tenants need are not known and count as 0, on {', '.join(unknown)}"
 
 
 def _horizon(places: Sequence[Place], asked_hours: float) -> Iterator[str]:
@@ -232,12 +256,15 @@ def consolidate(
     packed = pack(places, options)
     return Consolidation(
         nodes=len(places),
-        tenants=[row for place in places for row in _rows(place)],
+        tenants=[
+            row for place in places for row in _rows(place, options.cpus_of(place.snapshot.node))
+        ],
         drains=drains(packed, config) if packed else [],
         notes=[
             *ASSUMED,
             *_horizon(places, options.headroom_hours),
             *_best(packed),
             *_doubts(places),
+            *_doubts_of_cpus(places, options),
         ],
     )

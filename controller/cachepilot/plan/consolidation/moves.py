@@ -22,9 +22,10 @@ from cachepilot.plan.consolidation.cold_start import ColdStart, cold_start
 from cachepilot.plan.consolidation.least.needs import Targets
 from cachepilot.plan.consolidation.least.past import NOW
 from cachepilot.plan.consolidation.least.place import Place
+from cachepilot.plan.consolidation.packing.loads import Loads
 from cachepilot.plan.consolidation.packing.pack import Packed
 from cachepilot.plan.problem.config import Config
-from cachepilot.readable import clock
+from cachepilot.readable import clock, listed
 
 
 @dataclass(frozen=True)
@@ -92,27 +93,34 @@ class _Arrival:
         return cold_start(self._model, self._miss, row, *self._curves[row])
 
 
-def _free(node: int, at: int, then: int, packed: Packed) -> tuple[float, float]:
-    """The shares of memory and of reads that stay free on a node, at a read time, now or then."""
-    loads = packed.packing.loads
-    size = loads.size_bytes[node, at] + loads.more_bytes[node, then]
-    iops = loads.device_iops[node, at] + loads.more_iops[node, then]
-    reads = max(1 - iops / loads.capacity_iops[node], 0.0)
-    return 1 - size / loads.budget_bytes[node], reads
+def _free(node: int, at: int, loads: Loads) -> FloatArray:
+    """What stays free on a node at a read time, as shares, by time: memory, reads and CPUs.
+
+    Without CPUs where those of the node are not known. Their margin counts as free.
+    """
+    size = loads.size_bytes[node, at] + loads.more_bytes[node]
+    iops = loads.device_iops[node, at] + loads.more_iops[node]
+    cpus = loads.stated_cpus[node] + loads.measured_cpus[node] + loads.more_cpus[node]
+    has = loads.budget_bytes[node], loads.capacity_iops[node], loads.cpus[node]
+    rows = [1 - used / most for used, most in zip((size, iops, cpus), has, strict=True)]
+    return np.maximum(rows if np.isfinite(loads.cpus[node]) else rows[:2], 0.0)
 
 
 def _why(node: int, at: int, packed: Packed) -> str:
-    """Why tenants go to a node: what stays free there once all have come, at a read time."""
+    """Why tenants go to a node: what stays free there once all have come, at a read time.
+
+    And at the time of the past at which least did, of memory, reads or CPUs.
+    """
     name, past = packed.needs.places[node].name, packed.needs.past
-    memory, reads = _free(node, at, NOW, packed)
-    free = f"{100 * memory:.0f}% of its memory and {100 * reads:.0f}% of its reads/s"
-    told = f"{name} has room: {free} stay free with all that come"
-    then = int(packed.packing.loads.more_bytes[node].argmax())
+    free = _free(node, at, packed.packing.loads)
+    then = int(free.min(axis=0).argmin())
+    now, before = ([f"{100 * one:.0f}%" for one in free[:, when]] for when in (NOW, then))
+    kinds = ("memory", "reads/s", "CPUs")
+    shares = listed([f"{one} of its {kind}" for one, kind in zip(now, kinds, strict=False)])
+    told = f"{name} has room: {shares} stay free with all that come"
     if then == NOW:
         return told
-    memory, reads = _free(node, at, then, packed)
-    since = clock(past.begin_s(then))
-    return f"{told}, {100 * memory:.0f}% and {100 * reads:.0f}% by what they needed at {since}"
+    return f"{told}, {listed(before)} by what they needed at {clock(past.begin_s(then))}"
 
 
 def _to(node: int, guests: Sequence[int], packed: Packed, config: Config) -> list[Move]:
@@ -146,6 +154,7 @@ def _to(node: int, guests: Sequence[int], packed: Packed, config: Config) -> lis
                 why=why,
                 peak_bytes=guest.limit_bytes + more_bytes,
                 peak_s=since_s,
+                cpus=needs.cpus.now(guests[row - len(own)]),
             )
         )
     return found

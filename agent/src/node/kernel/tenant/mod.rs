@@ -147,6 +147,7 @@ impl Tenant {
             block_reads_total: fs.sum_of(&self.cgroup, "io.stat", "rios").unwrap_or(0),
             memory_stall_us_total: stall("memory.pressure"),
             io_stall_us_total: stall("io.pressure"),
+            cpu_time_us_total: fs.value_of(&self.cgroup, "cpu.stat", "usage_usec").ok(),
             ..wire::Counters::default()
         };
         wire::Tenant {

@@ -86,6 +86,9 @@ impl Bench {
         fs::write(proc.join("sys/kernel/random/boot_id"), "b1\n").unwrap();
         fs::write(proc.join("sys/kernel/osrelease"), "6.12.0-test\n").unwrap();
         fs::write(proc.join("meminfo"), "MemTotal: 4194304 kB\nSwapFree: 0 kB\n").unwrap();
+        let cpu = fake.dir.path().join("sys/devices/system/cpu");
+        fs::create_dir_all(&cpu).unwrap();
+        fs::write(cpu.join("online"), "0-1,3\n").unwrap();
         Self { fake, kernel: Kernel::default(), source: Source::new() }
     }
 
@@ -131,6 +134,16 @@ fn names(observed: &Observation) -> Vec<&str> {
 }
 
 #[test]
+fn cpus_that_cannot_be_read_are_not_known() {
+    let bench = Bench::new(&["/a"]);
+    fs::remove_file(bench.fake.path("/a", "cpu.stat")).unwrap();
+    fs::write(bench.fake.dir.path().join("sys/devices/system/cpu/online"), "all\n").unwrap();
+    let observed = bench.start().observe().unwrap();
+    assert_eq!(observed.tenants[0].counters.as_ref().unwrap().cpu_time_us_total, None);
+    assert_eq!((observed.cpus, observed.loss.failed_reads_total), (0, 0));
+}
+
+#[test]
 fn a_tenant_is_shown_as_its_files_have_it() {
     let bench = Bench::new(&["/a"]);
     let mut node = bench.start();
@@ -151,6 +164,7 @@ fn a_tenant_is_shown_as_its_files_have_it() {
         (9, 4, 7)
     );
     assert_eq!((counters.block_reads_total, counters.memory_stall_us_total), (33, 11));
+    assert_eq!((counters.cpu_time_us_total, observed.cpus), (Some(44), 3));
     assert_eq!(
         (tenant.trusted, tenant.distrust.as_str()),
         (false, "warming up: 0 sampled accesses of 48")

@@ -24,6 +24,7 @@ fn bad_values_are_refused_by_one_line_that_names_the_key_and_the_range() {
         ("read_us = 100.0", "read_us = 0.0", "device.read_us: 0 is not in 0.1..="),
         ("read_us = 100.0", "read_us = nan", "device.read_us: NaN is not in 0.1..="),
         ("parallelism = 8", "parallelism = 0", "device.parallelism: 0 is not in 1..="),
+        ("seed = 7", "cpus = 10001", "cpus: 10001 is not in 0..=10000"),
         ("iops = 50000", "iops = 0", "device.iops: 0 is not in 1..="),
         ("\"/kv\"", "\"kv\"", "cgroup: not of the form /name"),
         ("\"/kv\"", "\"/a/../b\"", "cgroup: not of the form /name"),

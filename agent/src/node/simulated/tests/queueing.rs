@@ -45,6 +45,8 @@ fn throughput_is_concurrency_over_service_and_misses_when_the_device_is_idle() {
         let time_us = service_us + f64::from(accesses) * miss_ratio * 100.0;
         let expected = f64::from(concurrency) / time_us * 1e6;
         close((b.read_calls_total - a.read_calls_total) as f64 / 4.0, expected, 0.02);
+        let cpu_us = b.cpu_time_us_total.unwrap() - a.cpu_time_us_total.unwrap();
+        close(cpu_us as f64 / 4e6, expected * service_us / 1e6, 0.02);
     }
 }
 

@@ -10,6 +10,9 @@ Needs of the past are counted as the difference from the present need on the dev
 seen, which is added to what is needed on any other. Of a tenant that moved that is the difference
 from its last need where it was, if it needed more: how much less it would have needed where it is
 now the other device does not tell. Where nothing is known of a time, a tenant counts as it is now.
+
+CPUs that an operator states are those of any time. Else what was measured counts: CPU time per
+second, of a tenant on which it was not measured yet none.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,8 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from cachepilot.domain.objectives.objective import Objectives
-from cachepilot.domain.past.need import SLOT_S, PastNeeds
-from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray, Snapshot
+from cachepilot.domain.past.need import SLOT_S, Need, PastNeeds
+from cachepilot.domain.snapshot import FloatArray, IntArray, Snapshot
+from cachepilot.plan.consolidation.least.cpus import CpuNeeds
 from cachepilot.plan.consolidation.least.needs import Needs, Point, Targets
 from cachepilot.plan.problem.asked import Asked
 from cachepilot.plan.problem.config import Config
@@ -35,24 +39,23 @@ def needed_here(needs: Needs) -> Point:
     return needs.in_force().at(needs.targets.wait_us)
 
 
-def needs_now(
-    snapshot: Snapshot, objectives: Objectives, config: Config
-) -> dict[str, tuple[int, float]]:
-    """Memory and device reads per second that the tenants of a node need, as far as is known.
+def needs_now(snapshot: Snapshot, objectives: Objectives, config: Config) -> dict[str, Need]:
+    """What the tenants of a node need, as far as is known.
 
     Of a tenant without curves to follow, or whose SLO no memory meets, nothing is.
     """
     targets = Targets.of(snapshot, Asked.of(snapshot, objectives), config)
     point = needed_here(Needs.of(targets, snapshot, config))
     known = np.flatnonzero(point.kept & targets.follows).tolist()
-    names = [one.cgroup for one in targets.asked.tenants]
+    tenants = targets.asked.tenants
     return {
-        names[row]: (int(point.size_bytes[row]), float(point.device_iops[row])) for row in known
+        tenants[row].cgroup: Need(
+            int(point.size_bytes[row]),
+            float(point.device_iops[row]),
+            tenants[row].indicators.cpus,
+        )
+        for row in known
     }
-
-
-def _moved(past: PastNeeds) -> BoolArray:
-    return np.zeros(past.slots.size, dtype=np.bool_) if past.moved is None else past.moved
 
 
 def slots_of(known: Iterable[PastNeeds]) -> IntArray:
@@ -73,12 +76,13 @@ class Past:
     slots: IntArray
     more_bytes: IntArray
     more_iops: FloatArray
+    more_cpus: FloatArray
 
     @classmethod
     def none(cls, tenants: int) -> "Past":
         """That of tenants of which nothing is known."""
         nothing = np.zeros((tenants, 1))
-        return cls(np.zeros(0, dtype=np.int64), nothing.astype(np.int64), nothing)
+        return cls(np.zeros(0, dtype=np.int64), nothing.astype(np.int64), nothing, nothing)
 
     @classmethod
     def of(cls, needs: Needs, node: str, before: PastByTenant, slots: IntArray) -> "Past":
@@ -87,15 +91,16 @@ class Past:
         if not slots.size:
             return cls.none(len(tenants))
         shape = (len(tenants), slots.size + 1)
-        more_bytes, more_iops = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+        more_bytes = np.zeros(shape, dtype=np.int64)
+        more_iops, more_cpus = np.zeros(shape), np.zeros(shape)
         told = [before.get((node, one.cgroup)) for one in tenants]
         known = [(row, past) for row, past in enumerate(told) if past is not None]
         if not known:
-            return cls(slots, more_bytes, more_iops)
+            return cls(slots, more_bytes, more_iops, more_cpus)
         now = needed_here(needs)
         row = np.repeat([row for row, _ in known], [past.slots.size for _, past in known])
         at = np.concatenate([past.slots for _, past in known]) - slots[0] + 1
-        moved = np.concatenate([_moved(past) for _, past in known])
+        moved = np.concatenate([past.moved for _, past in known])
         size = np.ceil(np.concatenate([past.size_bytes for _, past in known])).astype(np.int64)
         size += np.where(moved, now.size_bytes[row], 0)
         size = np.clip(size, needs.least_bytes[row], needs.most_bytes[row])
@@ -103,7 +108,11 @@ class Past:
         more_bytes[row, at] = np.where(moved, np.maximum(more, 0), more)
         iops = np.concatenate([past.device_iops for _, past in known])
         more_iops[row, at] = iops - np.where(moved, 0.0, now.device_iops[row])
-        return cls(slots, more_bytes, more_iops)
+        cpus = CpuNeeds.of(needs.targets.asked)
+        more = np.concatenate([past.cpus for _, past in known])
+        more = np.where(moved, np.maximum(more, 0.0), more - cpus.measured[row])
+        more_cpus[row, at] = np.where(np.isnan(more) | (cpus.stated[row] > 0), 0.0, more)
+        return cls(slots, more_bytes, more_iops, more_cpus)
 
     @classmethod
     def joined(cls, parts: Sequence["Past"]) -> "Past":
@@ -112,19 +121,24 @@ class Past:
             parts[0].slots,
             np.concatenate([one.more_bytes for one in parts]),
             np.concatenate([one.more_iops for one in parts]),
+            np.concatenate([one.more_cpus for one in parts]),
         )
 
     def no_less_than(self, least_bytes: IntArray, least_iops: FloatArray) -> "Past":
-        """The same where nobody needed less than nothing; what each needs now at least is (I,)."""
+        """The same where nobody needed less than nothing; what each needs now at least is (I,).
+
+        CPUs are the same wherever a tenant is, so nobody needed less than none.
+        """
         return Past(
             self.slots,
             np.maximum(self.more_bytes, -least_bytes[:, None]),
             np.maximum(self.more_iops, -least_iops[:, None]),
+            self.more_cpus,
         )
 
     def worst(self) -> IntArray:
         """Times of the past without those at which nobody needed more than at another."""
-        needed = np.concatenate((self.more_bytes, self.more_iops))[:, 1:]
+        needed = np.concatenate((self.more_bytes, self.more_iops, self.more_cpus))[:, 1:]
         if not needed.size:
             return np.zeros(0, dtype=np.int64)
         no_more = (needed[:, :, None] <= needed[:, None, :]).all(axis=0)

@@ -48,7 +48,8 @@ class BestFit:
         size = needs.size_bytes[first] + needs.past.more_bytes.max(axis=1)
         iops = needs.device_iops[first] + needs.past.more_iops.max(axis=1)
         memory, reads = size / loads.budget_bytes[homes], iops / loads.capacity_iops[homes]
-        cpus = self._rules.cpus / loads.cpus[homes]
+        measured = needs.cpus.measured + needs.past.more_cpus.max(axis=1)
+        cpus = (needs.cpus.stated + measured) / loads.cpus[homes]
         found: FloatArray = np.maximum(np.maximum(memory, reads), cpus)
         return found
 
@@ -62,10 +63,11 @@ class BestFit:
         return int(nodes[at]) if np.isfinite(fits[at]) else None
 
     def _load(self, tenant: int) -> Load:
-        past = self._needs.past
+        past, cpus = self._needs.past, self._needs.cpus
         return Load(
-            self._needs.size_bytes[:, tenant], self._iops[:, tenant], self._rules.cpus[tenant],
-            past.more_bytes[tenant], past.more_iops[tenant],
+            self._needs.size_bytes[:, tenant], self._iops[:, tenant],
+            float(cpus.stated[tenant]), float(cpus.measured[tenant]),
+            past.more_bytes[tenant], past.more_iops[tenant], past.more_cpus[tenant],
         )  # fmt: skip
 
     def place(

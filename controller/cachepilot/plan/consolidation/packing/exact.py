@@ -4,9 +4,11 @@
 Variables are 0 or 1: node n is drained; it runs at read time g; tenant i is on node n at g. Each
 tenant is on one node, at the read time at which that runs; memory, reads and CPUs of a node that
 runs at g are within what it has. So they are at any time of the past: beyond the present
-needs a node keeps free the most by which its tenants needed more at once, a variable for memory and
-one for reads. Most nodes are drained, and among packings with as many the one that moves least
-memory. The loss of a node is not in the program: what it finds is checked for that.
+needs a node keeps free the most by which its tenants needed more at once, a variable for memory,
+one for reads and one for CPUs. Most nodes are drained, and among packings with as many the one that
+moves least memory. Two things are not in the program, and what it finds is checked for them: the
+loss of a node, and the whole margin of measured CPUs, which counts in proportion to what is needed
+(`Loads.cpu_shares`), never as more than it is.
 """
 
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
 from cachepilot.domain.snapshot import FloatArray
+from cachepilot.plan.consolidation.least.cpus import without_margin
 from cachepilot.plan.consolidation.packing.fleet_needs import FleetNeeds
 from cachepilot.plan.consolidation.packing.loads import Loads
 from cachepilot.plan.consolidation.packing.rules import Rules
@@ -24,6 +27,8 @@ from cachepilot.plan.consolidation.packing.rules import Rules
 VARIABLES_MAX = 4000
 """Larger fleets are left to the heuristic."""
 TIME_LIMIT_S = 2.0
+KEPT = 3
+"""What a node keeps free: memory, reads and CPUs."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ class _Program:
             for tenant, node in sorted({(tenant, node) for tenant, node, _ in self._on}):
                 self._at[tenant, node] = self._count
                 self._count += 1
-            self._count += 2 * self._nodes
+            self._count += KEPT * self._nodes
 
     def _may_be(self, tenant: int, node: int, at: int) -> bool:
         if not self._takes_in[node]:
@@ -127,13 +132,13 @@ class _Program:
             rows.add([*at_once, (node, 1.0)], 1.0, 1.0)
             for at in range(self._times if self._takes_in[node] else 0):
                 seats = by_seat.get((node, at), [])
-                for uses, has in (
-                    (needs.size_bytes[at].astype(np.float64), float(loads.budget_bytes[node])),
-                    (needs.device_iops[at], float(loads.capacity_iops[node])),
-                    (self._rules.cpus, float(loads.cpus[node])),
+                for shares in (
+                    needs.size_bytes[at] / loads.budget_bytes[node],
+                    needs.device_iops[at] / loads.capacity_iops[node],
+                    loads.cpu_shares(needs, node),
                 ):
-                    if np.isfinite(has):
-                        terms = [(column, float(uses[tenant]) / has) for tenant, column in seats]
+                    if shares.any():
+                        terms = [(column, float(shares[tenant])) for tenant, column in seats]
                         rows.add([*terms, (self._runs(node, at), -1.0)], -np.inf, 0.0)
                 for _, column in seats:
                     rows.add([(column, 1.0), (self._runs(node, at), -1.0)], -np.inf, 0.0)
@@ -152,19 +157,28 @@ class _Program:
             rows.add([(column, 1.0), *((one, -1.0) for _, one in seats[seat])], 0.0, 0.0)
         for node in np.flatnonzero(self._takes_in).tolist():
             own = [(tenant, column) for (tenant, on), column in self._at.items() if on == node]
-            kept = self._count - 2 * (self._nodes - node)
-            for free, uses, more, has in (
-                (kept, needs.size_bytes, past.more_bytes, float(loads.budget_bytes[node])),
-                (kept + 1, needs.device_iops, past.more_iops, float(loads.capacity_iops[node])),
+            kept = self._count - KEPT * (self._nodes - node)
+            memory, reads = float(loads.budget_bytes[node]), float(loads.capacity_iops[node])
+            cpus = np.tile(loads.cpu_shares(needs, node), (self._times, 1))
+            most_cpus = float(without_margin(loads.cpus[node]))
+            for free, (shares, more) in enumerate(
+                (
+                    (needs.size_bytes / memory, past.more_bytes / memory),
+                    (needs.device_iops / reads, past.more_iops / reads),
+                    (cpus, past.more_cpus / most_cpus),
+                ),
+                start=kept,
             ):
+                if not (shares.any() or more.any()):
+                    continue
                 present = [
-                    (column, float(uses[at, tenant]) / has)
+                    (column, float(shares[at, tenant]))
                     for tenant, _ in own
                     for at, column in seats[tenant, node]
                 ]
                 rows.add([*present, (free, 1.0), (node, 1.0)], -np.inf, 1.0)
                 for then in self._then.tolist():
-                    needed = [(column, float(more[tenant, then]) / has) for tenant, column in own]
+                    needed = [(column, float(more[tenant, then])) for tenant, column in own]
                     rows.add([*needed, (free, -1.0)], -np.inf, 0.0)
 
     def _keep_apart(self, rows: _Rows) -> None:

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray
+from cachepilot.plan.consolidation.least.cpus import CpuNeeds
 from cachepilot.plan.consolidation.least.needs import Needs
 from cachepilot.plan.consolidation.least.past import Past
 from cachepilot.plan.consolidation.least.place import Place
@@ -42,7 +43,8 @@ class FleetNeeds:
 
     `start`, (N + 1,), is where the tenants of each node begin. Those with an SLO are under the
     policies that they have, see `Needs.in_force`. `kept` is whether what they must keep is kept,
-    and `must`, (I,), whether it is where they are now. `past` is by how much they needed more.
+    and `must`, (I,), whether it is where they are now. `cpus` are those that they need on any node.
+    `past` is by how much they needed more.
     """
 
     places: tuple[Place, ...]
@@ -53,6 +55,7 @@ class FleetNeeds:
     policy: IntArray
     kept: BoolArray
     must: BoolArray
+    cpus: CpuNeeds
     past: Past
 
     @classmethod
@@ -76,6 +79,7 @@ class FleetNeeds:
             policy=np.array([one.policy for one in points]),
             kept=kept,
             must=np.concatenate([one.table.least.kept for one in places]) & kept.any(axis=0),
+            cpus=CpuNeeds.joined([CpuNeeds.of(one.targets.asked) for one in places]),
             past=past.no_less_than(size.min(axis=0), iops.min(axis=0)),
         )
 

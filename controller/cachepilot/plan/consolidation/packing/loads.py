@@ -2,7 +2,8 @@
 """What every node of a fleet carries, and which of them have room for one tenant more.
 
 A node has room if it has what its tenants need now and what they needed together at any time of
-the past: the sum of the present needs, and the most by which they needed more at once.
+the past: the sum of the present needs, and the most by which they needed more at once. Of CPUs
+that are measured a margin stays free, see `least.cpus`.
 """
 
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray
+from cachepilot.plan.consolidation.least.cpus import with_margin, without_margin
 from cachepilot.plan.consolidation.least.sharing_reads import SLACK
 from cachepilot.plan.consolidation.packing.fleet_needs import FleetNeeds
 
@@ -20,9 +22,11 @@ class Load(NamedTuple):
 
     size_bytes: IntArray
     device_iops: FloatArray
-    cpus: float
+    stated_cpus: float
+    measured_cpus: float
     more_bytes: IntArray
     more_iops: FloatArray
+    more_cpus: FloatArray
 
 
 @dataclass
@@ -39,13 +43,15 @@ class Loads:
     runs: BoolArray
     size_bytes: IntArray
     device_iops: FloatArray
-    used_cpus: FloatArray
+    stated_cpus: FloatArray
+    measured_cpus: FloatArray
     more_bytes: IntArray
     more_iops: FloatArray
+    more_cpus: FloatArray
 
     @classmethod
-    def of(cls, needs: FleetNeeds, cpus: FloatArray, used_cpus: FloatArray) -> "Loads":
-        """The nodes with the tenants that they have.
+    def of(cls, needs: FleetNeeds, cpus: FloatArray) -> "Loads":
+        """The nodes, which have so many CPUs, (N,), with the tenants that they have.
 
         Of a tenant whose SLO cannot be met where it is nobody asks that it be met.
         """
@@ -61,9 +67,11 @@ class Loads:
             runs=needs.read_us[None, :] >= idle[:, None],
             size_bytes=np.array([needs.size_bytes[:, rows].sum(axis=1) for rows in own]),
             device_iops=np.array([reads[:, rows].sum(axis=1) for rows in own]),
-            used_cpus=np.array([float(used_cpus[rows].sum()) for rows in own]),
+            stated_cpus=np.array([needs.cpus.stated[rows].sum() for rows in own]),
+            measured_cpus=np.array([needs.cpus.measured[rows].sum() for rows in own]),
             more_bytes=np.array([past.more_bytes[rows].sum(axis=0) for rows in own]),
             more_iops=np.array([past.more_iops[rows].sum(axis=0) for rows in own]),
+            more_cpus=np.array([past.more_cpus[rows].sum(axis=0) for rows in own]),
         )
 
     def copy(self) -> "Loads":
@@ -72,15 +80,27 @@ class Loads:
             self,
             size_bytes=self.size_bytes.copy(),
             device_iops=self.device_iops.copy(),
-            used_cpus=self.used_cpus.copy(),
+            stated_cpus=self.stated_cpus.copy(),
+            measured_cpus=self.measured_cpus.copy(),
             more_bytes=self.more_bytes.copy(),
             more_iops=self.more_iops.copy(),
+            more_cpus=self.more_cpus.copy(),
         )
 
     def _none(self) -> Load:
         """A tenant that needs nothing."""
         times, past = np.zeros(self.size_bytes.shape[1]), np.zeros(self.more_bytes.shape[1])
-        return Load(times.astype(np.int64), times, 0.0, past.astype(np.int64), past)
+        size, more = times.astype(np.int64), past.astype(np.int64)
+        return Load(size, times, 0.0, 0.0, more, past, past)
+
+    def cpu_shares(self, needs: FleetNeeds, node: int) -> FloatArray:
+        """What share of a node's CPUs each tenant needs, (I,), with the margin in proportion.
+
+        Their sum is at most 1 wherever `spare` leaves room; the converse need not hold.
+        """
+        cpus = self.cpus[node]
+        found: FloatArray = needs.cpus.stated / cpus + needs.cpus.measured / without_margin(cpus)
+        return found
 
     def spare(self, nodes: IntArray, load: Load) -> tuple[FloatArray, IntArray]:
         """Of K nodes with one tenant more.
@@ -96,7 +116,9 @@ class Loads:
         left = np.where(self.runs[nodes], np.minimum(memory, reads), -1.0)
         at = left.argmax(axis=1)
         most = left[np.arange(nodes.size), at]
-        cpus = 1 - (self.used_cpus[nodes] + load.cpus) / self.cpus[nodes]
+        more_cpus = (self.more_cpus[nodes] + load.more_cpus).max(axis=1)
+        measured = with_margin(self.measured_cpus[nodes] + load.measured_cpus + more_cpus)
+        cpus = 1 - (self.stated_cpus[nodes] + load.stated_cpus + measured) / self.cpus[nodes]
         return np.minimum(most, cpus), at
 
     def spare_now(self, nodes: IntArray) -> tuple[FloatArray, IntArray]:
@@ -111,6 +133,8 @@ class Loads:
         """A tenant comes to a node."""
         self.size_bytes[node] += load.size_bytes
         self.device_iops[node] += load.device_iops
-        self.used_cpus[node] += load.cpus
+        self.stated_cpus[node] += load.stated_cpus
+        self.measured_cpus[node] += load.measured_cpus
         self.more_bytes[node] += load.more_bytes
         self.more_iops[node] += load.more_iops
+        self.more_cpus[node] += load.more_cpus

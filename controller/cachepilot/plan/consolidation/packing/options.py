@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from cachepilot.domain.snapshot import Node
 from cachepilot.errors import InputError
 
 SPARE_NODES_MAX = 1
@@ -18,7 +19,7 @@ class Options:
 
     `spare_nodes`: so many nodes may fail after it, and their tenants still fit on the others.
     `labels`: labels of the nodes whose names match a glob, which affinities may name.
-    `cpus`: CPUs of the nodes whose names match a glob, the first that does; else no bound.
+    `cpus`: CPUs of the nodes whose names match a glob, the first that does; else what is measured.
     `headroom_hours`: for so long a node keeps room for what its tenants needed.
     `drainable`: no others are drained; None for all. `closed`: nodes that take nobody in.
     """
@@ -45,10 +46,11 @@ class Options:
         """Whether a node may be drained."""
         return self.drainable is None or node in self.drainable
 
-    def cpus_of(self, node: str) -> float:
-        """The CPUs of a node; inf where nobody says."""
-        found = (count for glob, count in self.cpus.items() if fnmatchcase(node, glob))
-        return next(found, math.inf)
+    def cpus_of(self, node: Node) -> float:
+        """The CPUs of a node; inf where they are not known."""
+        known = math.inf if node.cpus is None else node.cpus
+        found = (count for glob, count in self.cpus.items() if fnmatchcase(node.name, glob))
+        return next(found, known)
 
     def labels_of(self, node: str) -> tuple[str, ...]:
         """The labels of a node, sorted."""

@@ -40,10 +40,10 @@ class Packed:
         return self.most - len(self.packing.drained)
 
 
-def loads_of(needs: FleetNeeds, rules: Rules, options: Options) -> Loads:
+def loads_of(needs: FleetNeeds, options: Options) -> Loads:
     """What the nodes of a fleet carry now."""
-    cpus = np.array([options.cpus_of(one.name) for one in needs.places])
-    return Loads.of(needs, cpus, rules.cpus)
+    cpus = np.array([options.cpus_of(one.snapshot.node) for one in needs.places])
+    return Loads.of(needs, cpus)
 
 
 def rules_of(needs: FleetNeeds, options: Options) -> Rules:
@@ -67,7 +67,7 @@ def pack(places: Sequence[Place], options: Options) -> Packed | None:
         return None
     needs = FleetNeeds.of(places)
     rules = rules_of(needs, options)
-    loads = loads_of(needs, rules, options)
+    loads = loads_of(needs, options)
     best_fit = BestFit(needs, loads, rules, options.spare_nodes)
     found = best_fit.pack()
     homeless = tuple(needs.places[node].name for node in sorted(best_fit.homeless))

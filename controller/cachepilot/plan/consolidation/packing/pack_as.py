@@ -24,7 +24,7 @@ def pack_as(places: Sequence[Place], options: Options, ordered: Sequence[Drain])
         return None
     needs = FleetNeeds.of(places)
     rules = rules_of(needs, options)
-    best_fit = BestFit(needs, loads_of(needs, rules, options), rules, options.spare_nodes)
+    best_fit = BestFit(needs, loads_of(needs, options), rules, options.spare_nodes)
     nodes = {one.name: node for node, one in enumerate(places)}
     drained: list[int] = []
     to: dict[int, int] = {}

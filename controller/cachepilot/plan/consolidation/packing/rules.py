@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from cachepilot.domain.objectives.objective import Objective
-from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray
+from cachepilot.domain.snapshot import BoolArray, IntArray
 from cachepilot.plan.consolidation.least.place import Place
 
 
@@ -25,13 +25,12 @@ class Rules:
     """Rules for I tenants and N nodes.
 
     `may_go`, (I, N), is where affinities allow a tenant to be; `pinned`, (I,), who stays where it
-    is; `cpus`, (I,), how many it needs. `own` is which tenants each node has. `apart` is, of
-    tenants that must not be beside some others, sets of those.
+    is. `own` is which tenants each node has. `apart` is, of tenants that must not be beside some
+    others, sets of those.
     """
 
     may_go: BoolArray
     pinned: BoolArray
-    cpus: FloatArray
     own: list[range]
     apart: Mapping[int, Sequence[Set[int]]]
 
@@ -53,7 +52,6 @@ class Rules:
         return cls(
             may_go=may_go.reshape(len(tenants), len(places)),
             pinned=np.array([not one.movable for one in stated], dtype=np.bool_),
-            cpus=np.array([one.cpus or 0.0 for one in stated], dtype=np.float64),
             own=own,
             apart=_apart([one.cgroup for one in tenants], stated),
         )

@@ -233,6 +233,8 @@ export interface Move {
   peak_bytes: number;
   /** Since when; null where it needs most now. */
   peak_s: number | null;
+  /** CPUs that it needs now; null where that is not known. */
+  cpus: number | null;
 }
 
 export interface Drain {
@@ -260,6 +262,7 @@ export interface Consolidation {
     /** The most that it needed in the last day. */
     peak_bytes: number;
     peak_s: number | null;
+    cpus: number | null;
   }[];
   drains: Drain[];
   notes: string[];
