@@ -6,7 +6,7 @@ hours, nightly batches, backups. A quarter of an hour is long beside the minutes
 follow a new regime, and short beside the hours that regimes of such a cycle last.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray
 from cachepilot.domain.units import DAY_S
@@ -34,3 +34,10 @@ class PastNeeds:
     size_bytes: FloatArray
     device_iops: FloatArray
     moved: BoolArray | None = None
+
+    def within(self, slots: range) -> "PastNeeds":
+        """Those of some slots, one after another."""
+        kept = (self.slots >= slots.start) & (self.slots < slots.stop)
+        told = {one.name: getattr(self, one.name) for one in fields(self)}
+        rows = {name: None if row is None else row[kept] for name, row in told.items()}
+        return PastNeeds(**rows)

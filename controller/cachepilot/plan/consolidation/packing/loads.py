@@ -107,6 +107,12 @@ class Loads:
         """The read time at which a node has most to spare, by index."""
         return int(self.spare_now(np.array([node]))[1][0])
 
+    def clear(self, node: int) -> None:
+        """All tenants leave a node."""
+        for used in (self.size_bytes, self.device_iops, self.used_cpus, self.more_bytes):
+            used[node] = 0
+        self.more_iops[node] = 0
+
     def add(self, node: int, load: Load) -> None:
         """A tenant comes to a node."""
         self.size_bytes[node] += load.size_bytes

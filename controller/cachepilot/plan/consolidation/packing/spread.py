@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who leaves a node that has no room for what its tenants need now or next, and where they go.
+
+A node is short if its memory, its device or its CPUs do not hold all of its tenants at some time.
+From such a node goes first the tenant without which it is least short; of several without which it
+is not short any more the smallest. By memory alone no fewer moves would do. A tenant goes to its
+home, the node that it came from, where that has room, else by best fit. Nodes that are short take
+nobody in.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cachepilot.domain.snapshot import BoolArray, IntArray
+from cachepilot.plan.consolidation.least.place import Place
+from cachepilot.plan.consolidation.least.sharing_reads import SLACK
+from cachepilot.plan.consolidation.packing.best_fit import BestFit
+from cachepilot.plan.consolidation.packing.fleet_needs import FleetNeeds
+from cachepilot.plan.consolidation.packing.loads import Load, Loads
+from cachepilot.plan.consolidation.packing.options import Options
+from cachepilot.plan.consolidation.packing.pack import Packed, loads_of, rules_of
+from cachepilot.plan.consolidation.packing.packing import Packing
+from cachepilot.plan.consolidation.packing.rules import Rules
+
+Homes = Mapping[str, str]
+"""By cgroup, the node that a tenant goes to first of all."""
+
+
+@dataclass(frozen=True)
+class Relieved:
+    """Where tenants go; nodes, by index, that were `short` before, and that still are `left` so.
+
+    `before` are the loads of before.
+    """
+
+    packed: Packed
+    before: Loads
+    short: tuple[int, ...]
+    left: frozenset[int]
+
+
+def spread(places: Sequence[Place], options: Options, homes: Homes) -> Relieved | None:
+    """Relieves every node that is short, as far as others have room; None of no nodes."""
+    if not places:
+        return None
+    return _Fleet(places, options, homes).relieved()
+
+
+class _Fleet:
+    """The tenants of a fleet while some of them leave their nodes."""
+
+    def __init__(self, places: Sequence[Place], options: Options, homes: Homes) -> None:
+        self._needs = needs = FleetNeeds.of(places)
+        self._rules: Rules = rules_of(needs, options)
+        loads = loads_of(needs, self._rules, options)
+        self._fit = BestFit(needs, loads, self._rules, options.spare_nodes)
+        self._checks_loss = options.spare_nodes > 0
+        self._loads = loads.copy()
+        self._nodes = {one.name: node for node, one in enumerate(places)}
+        self._homes = {
+            row: self._nodes[homes[one.cgroup]]
+            for row, one in enumerate(
+                one for place in places for one in place.targets.asked.tenants
+            )
+            if homes.get(one.cgroup) in self._nodes
+        }
+        self._must = self._could_keep()
+        for node in range(len(places)):
+            self._put(self._loads, node, needs.rows(node))
+        self._to: dict[int, int] = {}
+        short = self._loads.spare_now(np.arange(len(places)))[0] < 0
+        self._short = [
+            node
+            for node in np.flatnonzero(short).tolist()
+            if options.may_drain(places[node].name) and not self._has_room(node)
+        ]
+        self._takes_in = np.flatnonzero(~short)
+
+    def _could_keep(self) -> BoolArray:
+        """Whose SLO its own device allows, were it alone there; else who keeps what it must now."""
+        needs = self._needs
+        stated = [one for place in needs.places for one in place.targets.asked.objectives]
+        has_slo = np.array([one.has_slo for one in stated], dtype=np.bool_)
+        kept = needs.kept & self._loads.runs[needs.homes].T
+        found: BoolArray = np.where(has_slo, kept.any(axis=0), needs.must)
+        return found
+
+    def _at_home(self, tenant: int) -> Load:
+        """What a tenant needs where it is: what cannot be kept there nobody asks for."""
+        needs = self._needs
+        fine = needs.kept[:, tenant] | ~self._must[tenant]
+        iops = np.where(fine, needs.device_iops[:, tenant], np.inf)
+        return self._fit.load(tenant)._replace(device_iops=iops)
+
+    def _put(self, loads: Loads, node: int, tenants: Sequence[int]) -> None:
+        """These of its tenants are on a node, and nobody else."""
+        loads.clear(node)
+        for one in tenants:
+            loads.add(node, self._at_home(one))
+
+    def _has_room(self, node: int) -> bool:
+        """Whether a node has what its tenants need at one of the waits of its own device.
+
+        Those lie closer to the present one than the read times that all nodes share.
+        """
+        place, needs = self._needs.places[node], self._needs
+        must = self._must[list(needs.rows(node))]
+        more_bytes = int(place.past.more_bytes.sum(axis=0).max(initial=0))
+        more_iops = float(place.past.more_iops.sum(axis=0).max(initial=0.0))
+        table, used = place.table, float(self._loads.used_cpus[node])
+        most_iops = table.capacity_iops * (1 + SLACK)
+        return used <= self._loads.cpus[node] and any(
+            bool((point.kept | ~must).all())
+            and point.size_bytes.sum() + more_bytes <= table.budget_bytes
+            and point.device_iops.sum() + more_iops <= most_iops
+            for point in table.points
+        )
+
+    def _since(self, node: int) -> int:
+        """The first time at which a node is short, as an index of times."""
+        loads = self._loads
+        at = loads.roomiest(node)
+        size = loads.size_bytes[node, at] + loads.more_bytes[node]
+        iops = loads.device_iops[node, at] + loads.more_iops[node]
+        over = (size > loads.budget_bytes[node]) | (iops > loads.capacity_iops[node])
+        return int(over.argmax())
+
+    def relieved(self) -> Relieved:
+        """Those that are short first are relieved first, of these the one that is most so."""
+        before = self._loads.copy()
+        spare = before.spare_now(np.arange(len(self._needs.places)))[0]
+        order = sorted(self._short, key=lambda one: (self._since(one), spare[one], one))
+        left = frozenset(node for node in order if not self._relieve(node))
+        packing = Packing((), dict(self._to), self._loads)
+        return Relieved(Packed(self._needs, packing, 0, False), before, tuple(order), left)
+
+    def _relieve(self, node: int) -> bool:
+        """Whether a node has room for its tenants once those have left that can."""
+        staying = list(self._needs.rows(node))
+        while self._loads.spare_now(np.array([node]))[0][0] < 0:
+            gone = next((one for one in self._first_to_go(node, staying) if self._goes(one)), None)
+            if gone is None:
+                return False
+            staying.remove(gone)
+            self._put(self._loads, node, staying)
+        return True
+
+    def _first_to_go(self, node: int, staying: Sequence[int]) -> list[int]:
+        """Who may leave a node, in the order in which that is tried."""
+        tried, order = self._loads.copy(), []
+        for one in staying:
+            if not self._rules.pinned[one]:
+                self._put(tried, node, [other for other in staying if other != one])
+                spare = float(tried.spare_now(np.array([node]))[0][0])
+                size = int(self._needs.size_bytes[:, one].min())
+                order.append((-min(spare, 0.0), size, one))
+        return [one for *_, one in sorted(order)]
+
+    def _goes(self, tenant: int) -> bool:
+        """Whether a tenant can go: to its home, or else to another node."""
+        home = self._homes.get(tenant)
+        others: IntArray = self._takes_in[
+            np.argsort(-self._loads.spare_now(self._takes_in)[0], kind="stable")
+        ]
+        at_home = others[others == (-1 if home is None else home)]
+        return any(self._placed(tenant, nodes) for nodes in (at_home, others))
+
+    def _placed(self, tenant: int, nodes: IntArray) -> bool:
+        loads, to = self._loads.copy(), dict(self._to)
+        if not self._fit.place(loads, [tenant], nodes, to):
+            return False
+        if self._checks_loss and not self._fit.holds(Packing((), to, loads)):
+            return False
+        self._loads, self._to = loads, to
+        return True
