@@ -19,6 +19,7 @@ from cachepilot.api.shapes.questions import (
     LeastMemory,
     Move,
     Pin,
+    Spread,
     WhatIf,
     WhatIfAnswer,
     WhatIfTenant,
@@ -220,6 +221,7 @@ class FakeService(FakeOrders):
     changes: Changes = field(default_factory=Changes)
     past: FakePast = field(default_factory=FakePast)
     moving: FakeMoving = field(default_factory=FakeMoving)
+    short: bool = True
 
     def store_problem(self) -> str:
         return ""
@@ -345,6 +347,16 @@ class FakeService(FakeOrders):
             device_share=0.65,
             notes=["no curves yet: held at the current setting, except for pins: batch.service"],
         )
+
+    def spread(self) -> Spread:
+        move = Move(
+            cgroup="/web", from_node="alpha", to_node="beta", limit_bytes=192 * MIB, policy="lfu",
+            predicted_ops=950.0, cold_pages=46_080, cold_s=3.8,
+        )  # fmt: skip
+        why = "the tenants of alpha needed 64 MiB more than it has at 08:15 UTC a day ago"
+        drain = Drain(node="alpha", moves=(move,), freed_bytes=0, why=why)
+        told = "what tenants needed a day ago counts"
+        return Spread(drains=[drain] if self.short else [], notes=[told])
 
     def consolidation(self) -> Consolidation:
         more = {"/web": 1.5}

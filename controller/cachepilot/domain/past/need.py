@@ -7,6 +7,7 @@ follow a new regime, and short beside the hours that regimes of such a cycle las
 """
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray
 from cachepilot.domain.units import DAY_S
@@ -38,6 +39,8 @@ class PastNeeds:
     def within(self, slots: range) -> "PastNeeds":
         """Those of some slots, one after another."""
         kept = (self.slots >= slots.start) & (self.slots < slots.stop)
-        told = {one.name: getattr(self, one.name) for one in fields(self)}
-        rows = {name: None if row is None else row[kept] for name, row in told.items()}
+        told = [(one.name, getattr(self, one.name)) for one in fields(self)]
+        rows: dict[str, Any] = {
+            name: None if values is None else values[kept] for name, values in told
+        }
         return PastNeeds(**rows)

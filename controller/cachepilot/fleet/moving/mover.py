@@ -31,6 +31,8 @@ LOG = logging.getLogger(__name__)
 MOVES_MAX = 100_000
 REFUTED_MAX = 10_000
 """So many of what rehearsals refuted are passed on to the next rollout."""
+HOMES_MAX = 100_000
+"""Of so many tenants it is known on which node they were before."""
 MOST = {
     "limit_bytes": BYTES_MAX,
     "cold_pages": BYTES_MAX,
@@ -104,8 +106,16 @@ class Mover:
         """The last rollout; None before the first."""
         return self._rollout
 
-    def begin(self, drains: Sequence[Drain]) -> Rollout:
-        """Begins to drain nodes in this order; it is stored before this returns.
+    @property
+    def homes(self) -> dict[str, str]:
+        """By cgroup, the nodes on which tenants were before they were drained."""
+        return {} if self._rollout is None else self._rollout.came_from
+
+    def begin(self, drains: Sequence[Drain], spreads: bool = False) -> Rollout:
+        """Begins to move tenants off nodes in this order; it is stored before this returns.
+
+        Unless it `spreads` nodes are emptied, and each is rehearsed first: those who stay get less
+        memory then.
 
         ConflictError while another rollout runs, or where a tenant is not on the node that it is
         to leave; InputError without a provider, or for drains that cannot be carried out.
@@ -118,8 +128,9 @@ class Mover:
             number = 1 if self._rollout is None else self._rollout.id + 1
             known = () if self._rollout is None else self._rollout.refuted
             begun = Rollout(
-                number, self._now_s(), acting().name, moves, rehearses=True,
-                refuted=known[-REFUTED_MAX:],
+                number, self._now_s(), acting().name, moves, rehearses=not spreads,
+                refuted=known[-REFUTED_MAX:], spreads=spreads,
+                homes=tuple(self.homes.items())[-HOMES_MAX:],
             )  # fmt: skip
             self._fleet.store.save_rollout(begun)
             self._rollout, self._refused = begun, ""
