@@ -349,13 +349,9 @@ class FakeService(FakeOrders):
         )
 
     def spread(self) -> Spread:
-        move = Move(
-            cgroup="/web", from_node="alpha", to_node="beta", limit_bytes=192 * MIB, policy="lfu",
-            predicted_ops=950.0, cold_pages=46_080, cold_s=3.8,
-        )  # fmt: skip
-        why = "the tenants of alpha needed 64 MiB more than it has at 08:15 UTC a day ago"
-        drain = Drain(node="alpha", moves=(move,), freed_bytes=0, why=why)
-        told = "what tenants needed a day ago counts"
+        why = "the tenants of beta needed 64 MiB more than it has at 08:15 UTC a day ago"
+        moves, told = self.consolidation().drains[0].moves, "what tenants needed a day ago counts"
+        drain = Drain(node="beta", moves=moves, freed_bytes=0, why=why)
         return Spread(drains=[drain] if self.short else [], notes=[told])
 
     def consolidation(self) -> Consolidation:
