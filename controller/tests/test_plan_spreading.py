@@ -7,18 +7,20 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from drained_fleets import CAPACITIES, EVERYBODY, fleet_of, needed_in, random_past
+from drained_fleets import CAPACITIES, EVERYBODY, fleet_of, random_past
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_tenants import MIB, NOON, loop_of, node_of, past_of
 
 from cachepilot.domain.consolidation import Drain, Rest, Spread
 from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.past.need import PastNeeds
 from cachepilot.domain.snapshot import Snapshot
 from cachepilot.errors import InputError
 from cachepilot.plan.consolidation.again import plan_again
 from cachepilot.plan.consolidation.consolidate import consolidate, places_of
 from cachepilot.plan.consolidation.least.past import PastByTenant
+from cachepilot.plan.consolidation.packing.fleet_needs import FleetNeeds
 from cachepilot.plan.consolidation.packing.options import Options
 from cachepilot.plan.consolidation.packing.spread import spread
 from cachepilot.plan.consolidation.spreading import plan_spread
@@ -50,8 +52,14 @@ def _packed(*others: Snapshot) -> list[Snapshot]:
     return [node_of("a", 256, *small), *others]
 
 
+def _elsewhere(more_mib: int) -> PastNeeds:
+    """What a tenant needed more on another node than it did there at last."""
+    return replace(past_of({SOON: more_mib}, 0.0), moved=np.array([True]))
+
+
 def _ahead(**mib: int) -> PastByTenant:
-    return {("a", f"/{name}"): past_of({SOON: size}) for name, size in mib.items()}
+    """What tenants that are on `a` now needed elsewhere."""
+    return {("a", f"/{name}"): _elsewhere(size - 32) for name, size in mib.items()}
 
 
 def test_nobody_moves_while_all_fit() -> None:
@@ -149,7 +157,8 @@ def test_what_consolidation_packed_by_its_night_is_spread_back_by_its_morning() 
                 else ())
         for one in fleet
     ]  # fmt: skip
-    ahead = {(stays, f"/{name}"): past_of({SOON: 200}) for name in "abc"}
+    ahead = {(stays, f"/{name}"): _elsewhere(168) for name in "abc" if name != stays}
+    ahead[stays, f"/{stays}"] = past_of({SOON: 200})
     assert _moves(_found(packed, ahead, homes)) == homes
 
 
@@ -158,6 +167,37 @@ def test_hours_are_a_day_at_most() -> None:
         Options(lookahead_hours=25)
     found = _found(_packed(), {}, options=Options(lookahead_hours=0))
     assert "only what tenants need now counts: lookahead_hours is 0" in found.notes
+
+
+def test_what_they_needed_together_on_the_same_node_moves_nobody() -> None:
+    """They were there with the memory that it has, so it was enough or is so no less today."""
+    fleet = _packed(node_of("b", 256))
+    together = {("a", name): past_of({SOON: 200}) for name in ("/db", "/mail", "/web")}
+    assert _found(fleet, together).drains == []
+    # With one more of them than then it counts beyond what the others needed.
+    came = {**together, ("a", "/web"): _elsewhere(168)}
+    assert len(_moves(_found(fleet, came))) == 1
+
+
+def test_the_present_counts_where_an_slo_is_measured_as_missed() -> None:
+    large = [loop_of(name, 160, 120) for name in ("/db", "/web")]
+    fleet = [node_of("a", 256, *large), node_of("b", 256)]
+    for ops, moved in ((8000.0, 1), (900.0, 0)):
+        stated = Objectives((Objective("/*", hit_ratio=0.99, throughput_ops=ops), Objective("*")))
+        assert len(_moves(_found(fleet, {}, objectives=stated))) == moved
+
+
+def _needed(needs: FleetNeeds, row: int, ahead: PastByTenant, at: int, slot: int) -> int:
+    """What a tenant needs at a read time, as much more than now as it did elsewhere in a slot."""
+    home = needs.places[int(needs.homes[row])]
+    own = row - int(needs.start[int(needs.homes[row])])
+    past = ahead.get((home.name, home.targets.asked.tenants[own].cgroup))
+    now = int(needs.size_bytes[at, row])
+    if past is None or slot not in past.slots.tolist():
+        return now
+    here = int(home.needs.in_force().at(home.targets.wait_us).size_bytes[own])
+    more = int(np.ceil(past.size_bytes[past.slots.tolist().index(slot)]))
+    return now + max(min(here + more, int(home.needs.most_bytes[own])) - here, 0)
 
 
 @settings(max_examples=25, deadline=None)
@@ -172,13 +212,14 @@ def test_after_a_spread_every_node_fits_at_each_quarter_of_an_hour(
     seed: int, nodes: int, capacity: float, times: int, most: float
 ) -> None:
     fleet = fleet_of(seed, nodes, capacity)
-    ahead = random_past(fleet, seed, times, most)
+    past = random_past(fleet, seed, times, most)
+    ahead = {name: replace(one, moved=one.slots >= 0) for name, one in past.items()}
     largest = max(one.node.budget_bytes for one in fleet)
     for i in range(3 * nodes):
         empty = replace(fleet[0], node=replace(fleet[0].node, name=f"e{i}", budget_bytes=largest))
         fleet.append(replace(empty, tenants=()))
     places = places_of(fleet, EVERYBODY, Config(), before=ahead)
-    found = spread(places, Options(), {})
+    found = spread(places, Options(), {}, ahead)
     assert found is not None
     needs, to = found.packed.needs, found.packed.packing.to
     short = set(found.short)
@@ -193,7 +234,7 @@ def test_after_a_spread_every_node_fits_at_each_quarter_of_an_hour(
         budget = places[node].table.budget_bytes
         assert any(
             all(
-                sum(needed_in(needs, one, ahead, at, slot) for one in there[node]) <= budget
+                sum(_needed(needs, one, ahead, at, slot) for one in there[node]) <= budget
                 for slot in range(NOON - 1, NOON + times)
             )
             for at in range(needs.read_us.size)
@@ -207,7 +248,7 @@ def test_after_a_spread_every_node_fits_at_each_quarter_of_an_hour(
 def test_no_fewer_moves_would_do(sizes: list[int]) -> None:
     tenants = [loop_of(f"/{i}", 8, 16) for i in range(len(sizes))]
     fleet = [node_of("a", 128, *tenants), *(node_of(f"e{i}", 128) for i in range(7))]
-    ahead = {("a", f"/{i}"): past_of({SOON: size}) for i, size in enumerate(sizes)}
+    ahead = {("a", f"/{i}"): _elsewhere(size - 8) for i, size in enumerate(sizes)}
     moved = len(_moves(_found(fleet, ahead)))
 
     def fits_without(gone: Sequence[int]) -> bool:
@@ -228,7 +269,7 @@ def test_a_large_fleet_is_planned_in_time() -> None:
         node_of(f"n{i:03}", 256, *(loop_of(f"/{i}-{j}", 32, 64) for j in range(5 * (i % 2 == 0))))
         for i in range(200)
     ]
-    ahead = {(f"n{i:03}", f"/{i}-0"): past_of({SOON: 200}) for i in range(0, 200, 2)}
+    ahead = {(f"n{i:03}", f"/{i}-0"): _elsewhere(168) for i in range(0, 200, 2)}
     found = _found(fleet, ahead)
     assert len(_moves(found)) == 100
     assert {np.unique([move.cgroup for move in one.moves]).size for one in found.drains} == {1}

@@ -64,6 +64,8 @@ class Fleet:
     nodes: Sequence[Node]
     interval_ms: int = 250
     pace: str = "real"
+    options: Mapping[str, object] = field(default_factory=dict)
+    """Of the controller's section `consolidation`, beside the folder."""
     addresses: Addresses = field(default_factory=lambda: Addresses(free_port(), free_port()))
 
     @property
@@ -89,7 +91,8 @@ class Fleet:
             "objectives": str(self.folder / "objectives.toml"),
             "interval_ms": self.interval_ms,
         }
-        moving = ["[consolidation]", *toml_lines({"folder": str(self.workloads)})]
+        options = {"folder": str(self.workloads), **self.options}
+        moving = ["[consolidation]", *toml_lines(options)]
         write_config(self.folder / "controller.toml", [*toml_lines(top), *moving])
 
     def _agent(self, node: Node) -> None:

@@ -46,7 +46,7 @@ def plan_again(
 
     if rest.spreads:
         ordered = {move.cgroup: move.to_node for one in rest.drains for move in one.moves}
-        found = relieved_drains(spread(places, within, ordered), config)
+        found = relieved_drains(spread(places, within, ordered, before), config)
         return Plans(found, found)
 
     def told(packed: Packed | None) -> list[Drain]:

@@ -40,7 +40,7 @@ def plan_spread(
     """
     options = options or Options()
     places = places_of(snapshots, objectives, config, pins, refuted, ahead)
-    found = spread(places, options, homes)
+    found = spread(places, options, homes, ahead)
     return Spread(
         drains=relieved_drains(found, config),
         notes=[*_horizon(places, options.lookahead_hours), *_outcome(found)],
@@ -60,19 +60,14 @@ def relieved_drains(found: Relieved | None, config: Config) -> list[Drain]:
 
 def _why(node: int, found: Relieved) -> str:
     """What a node is short of, and since when, at the first time at which it is."""
-    loads, past = found.before, found.packed.needs.past
-    name, at = found.packed.needs.places[node].name, loads.roomiest(node)
-    size = loads.size_bytes[node, at] + loads.more_bytes[node] - loads.budget_bytes[node]
-    iops = loads.device_iops[node, at] + loads.more_iops[node] - loads.capacity_iops[node]
-    over = (size > 0) | (iops > 0)
-    if not over.any():
-        return f"the tenants of {name} need more CPUs than it has"
-    then = int(over.argmax())
-    beyond = human_bytes(int(size[then]))
-    what = f"{beyond} more than it has" if size[then] > 0 else "more reads/s than its device serves"
-    if then == NOW:
-        return f"the tenants of {name} need {what}"
-    return f"the tenants of {name} needed {what} at {clock(past.begin_s(then))} a day ago"
+    needs, short = found.packed.needs, found.short[node]
+    what = "more reads/s than its device serves" if short.is_of_reads else "more CPUs than it has"
+    if short.bytes:
+        what = f"{human_bytes(short.bytes)} more than it has"
+    who = f"the tenants of {needs.places[node].name}"
+    if short.then == NOW:
+        return f"{who} need {what}"
+    return f"{who} needed {what} at {clock(needs.past.begin_s(short.then))} a day ago"
 
 
 def _horizon(places: Sequence[Place], hours: float) -> Iterator[str]:

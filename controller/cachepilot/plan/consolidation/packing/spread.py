@@ -2,18 +2,24 @@
 """Who leaves a node that has no room for what its tenants need now or next, and where they go.
 
 A node is short if its memory, its device or its CPUs do not hold all of its tenants at some time.
-From such a node goes first the tenant without which it is least short; of several without which it
-is not short any more the smallest. By memory alone no fewer moves would do. A tenant goes to its
-home, the node that it came from, where that has room, else by best fit. Nodes that are short take
-nobody in.
+Needs are estimates that err upwards. So a time at which exactly these tenants, or more, were on the
+node decides nothing, and the present only where an SLO is measured as missed: what they needed
+together then is room that the node has, whatever its memory.
+
+From a node that is short goes first the tenant without which it is least short; of several without
+which it is not short any more the smallest. By memory alone no fewer moves would do. A tenant goes
+to its home, the node that it came from, where that has room, else by best fit. Nodes that are short
+take nobody in.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from cachepilot.domain.snapshot import BoolArray, IntArray
+from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray
+from cachepilot.plan.consolidation.least.past import NOW, PastByTenant
 from cachepilot.plan.consolidation.least.place import Place
 from cachepilot.plan.consolidation.least.sharing_reads import SLACK
 from cachepilot.plan.consolidation.packing.best_fit import BestFit
@@ -23,35 +29,61 @@ from cachepilot.plan.consolidation.packing.options import Options
 from cachepilot.plan.consolidation.packing.pack import Packed, loads_of, rules_of
 from cachepilot.plan.consolidation.packing.packing import Packing
 from cachepilot.plan.consolidation.packing.rules import Rules
+from cachepilot.plan.slo_outcomes import misses
 
 Homes = Mapping[str, str]
 """By cgroup, the node that a tenant goes to first of all."""
 
 
+class Shortage(NamedTuple):
+    """The first time, by index, at which a node is short: of memory, or else of reads or CPUs."""
+
+    then: int
+    bytes: int
+    is_of_reads: bool
+
+
 @dataclass(frozen=True)
 class Relieved:
-    """Where tenants go; nodes, by index, that were `short` before, and that still are `left` so.
-
-    `before` are the loads of before.
-    """
+    """Where tenants go; nodes, by index, that were `short` before, and that still are `left` so."""
 
     packed: Packed
-    before: Loads
-    short: tuple[int, ...]
+    short: Mapping[int, Shortage]
     left: frozenset[int]
 
 
-def spread(places: Sequence[Place], options: Options, homes: Homes) -> Relieved | None:
-    """Relieves every node that is short, as far as others have room; None of no nodes."""
+def spread(
+    places: Sequence[Place], options: Options, homes: Homes, ahead: PastByTenant
+) -> Relieved | None:
+    """Relieves every node that is short, as far as others have room; None of no nodes.
+
+    `ahead` is what the past of `places` is made of.
+    """
     if not places:
         return None
-    return _Fleet(places, options, homes).relieved()
+    return _Fleet(places, options, homes, ahead).relieved()
+
+
+def _were_there(places: Sequence[Place], ahead: PastByTenant) -> BoolArray:
+    """At which times each tenant was on its present node, (I, T)."""
+    slots = places[0].past.slots
+    names = [(place.name, one.cgroup) for place in places for one in place.targets.asked.tenants]
+    found = np.zeros((len(names), slots.size + 1), dtype=np.bool_)
+    found[:, NOW] = True
+    for row, name in enumerate(names):
+        past = ahead.get(name)
+        if past is not None:
+            own = past.slots if past.moved is None else past.slots[~past.moved]
+            found[row, own - slots[0] + 1] = True
+    return found
 
 
 class _Fleet:
     """The tenants of a fleet while some of them leave their nodes."""
 
-    def __init__(self, places: Sequence[Place], options: Options, homes: Homes) -> None:
+    def __init__(
+        self, places: Sequence[Place], options: Options, homes: Homes, ahead: PastByTenant
+    ) -> None:
         self._needs = needs = FleetNeeds.of(places)
         self._rules: Rules = rules_of(needs, options)
         loads = loads_of(needs, self._rules, options)
@@ -67,23 +99,25 @@ class _Fleet:
             if homes.get(one.cgroup) in self._nodes
         }
         self._must = self._could_keep()
+        self._there = _were_there(places, ahead)
         for node in range(len(places)):
             self._put(self._loads, node, needs.rows(node))
         self._to: dict[int, int] = {}
-        short = self._loads.spare_now(np.arange(len(places)))[0] < 0
-        self._short = [
-            node
-            for node in np.flatnonzero(short).tolist()
-            if options.may_drain(places[node].name) and not self._has_room(node)
-        ]
-        self._takes_in = np.flatnonzero(~short)
+        self._short = {
+            node: self._shortage(node)
+            for node, one in enumerate(places)
+            if options.may_drain(one.name)
+            and self._spare(self._loads, node, needs.rows(node)) < 0
+            and not self._has_room(node)
+        }
+        self._takes_in = np.flatnonzero(self._loads.spare_now(np.arange(len(places)))[0] >= 0)
 
     def _could_keep(self) -> BoolArray:
         """Whose SLO its own device allows, were it alone there; else who keeps what it must now."""
         needs = self._needs
         stated = [one for place in needs.places for one in place.targets.asked.objectives]
         has_slo = np.array([one.has_slo for one in stated], dtype=np.bool_)
-        kept = needs.kept & self._loads.runs[needs.homes].T
+        kept: BoolArray = needs.kept & self._loads.runs[needs.homes].T
         found: BoolArray = np.where(has_slo, kept.any(axis=0), needs.must)
         return found
 
@@ -100,15 +134,62 @@ class _Fleet:
         for one in tenants:
             loads.add(node, self._at_home(one))
 
+    def _decides(self, node: int, tenants: Sequence[int]) -> BoolArray:
+        """At which times it counts what tenants of a node need together."""
+        found = np.array(~self._there[list(tenants)].all(axis=0), dtype=np.bool_)
+        asked = self._needs.places[node].targets.asked
+        found[NOW] = any(map(misses, asked.tenants, asked.objectives))
+        return found
+
+    def _over(
+        self, loads: Loads, node: int, tenants: Sequence[int]
+    ) -> tuple[FloatArray, FloatArray]:
+        """By which share memory and reads are short at each read time and time, (G, T).
+
+        Negative where they are not; where a time does not decide, -1.
+        """
+        decides = self._decides(node, tenants)
+        found = []
+        for used, more, has in (
+            (loads.size_bytes, loads.more_bytes, loads.budget_bytes),
+            (loads.device_iops, loads.more_iops, loads.capacity_iops),
+        ):
+            needed = used[node][:, None] + more[node].astype(np.float64)
+            known = np.where(np.isfinite(needed), needed, 0.0)
+            room = known[:, ~decides].max(axis=1, initial=float(has[node]))
+            found.append(np.where(decides, needed / room[:, None] - 1, -1.0))
+        return found[0], found[1]
+
+    def _spare(self, loads: Loads, node: int, tenants: Sequence[int]) -> float:
+        """The least share that is left of a node with these of its tenants at any time.
+
+        At the read time at which most is; negative where it is short.
+        """
+        over = np.maximum(*self._over(loads, node, tenants)).max(axis=1)
+        most = float(np.where(loads.runs[node], -over, -1.0).max())
+        return min(most, float(1 - loads.used_cpus[node] / loads.cpus[node]))
+
+    def _shortage(self, node: int) -> Shortage:
+        """When a node is short first."""
+        loads, rows = self._loads, self._needs.rows(node)
+        memory, reads = self._over(loads, node, rows)
+        over = np.where(loads.runs[node], np.maximum(memory, reads).max(axis=1), np.inf)
+        at = int(over.argmin())
+        is_short = (memory[at] > 0) | (reads[at] > 0)
+        then = int(is_short.argmax())
+        needed = int(loads.size_bytes[node, at] + loads.more_bytes[node, then])
+        beyond = needed - int(loads.budget_bytes[node]) if memory[at, then] > 0 else 0
+        return Shortage(then, beyond, bool(is_short[then] and not beyond))
+
     def _has_room(self, node: int) -> bool:
         """Whether a node has what its tenants need at one of the waits of its own device.
 
         Those lie closer to the present one than the read times that all nodes share.
         """
-        place, needs = self._needs.places[node], self._needs
-        must = self._must[list(needs.rows(node))]
-        more_bytes = int(place.past.more_bytes.sum(axis=0).max(initial=0))
-        more_iops = float(place.past.more_iops.sum(axis=0).max(initial=0.0))
+        place, rows = self._needs.places[node], self._needs.rows(node)
+        must, decides = self._must[list(rows)], self._decides(node, rows)
+        more_bytes = int(place.past.more_bytes.sum(axis=0)[decides].max(initial=0))
+        more_iops = float(place.past.more_iops.sum(axis=0)[decides].max(initial=0.0))
         table, used = place.table, float(self._loads.used_cpus[node])
         most_iops = table.capacity_iops * (1 + SLACK)
         return used <= self._loads.cpus[node] and any(
@@ -118,28 +199,19 @@ class _Fleet:
             for point in table.points
         )
 
-    def _since(self, node: int) -> int:
-        """The first time at which a node is short, as an index of times."""
-        loads = self._loads
-        at = loads.roomiest(node)
-        size = loads.size_bytes[node, at] + loads.more_bytes[node]
-        iops = loads.device_iops[node, at] + loads.more_iops[node]
-        over = (size > loads.budget_bytes[node]) | (iops > loads.capacity_iops[node])
-        return int(over.argmax())
-
     def relieved(self) -> Relieved:
         """Those that are short first are relieved first, of these the one that is most so."""
-        before = self._loads.copy()
-        spare = before.spare_now(np.arange(len(self._needs.places)))[0]
-        order = sorted(self._short, key=lambda one: (self._since(one), spare[one], one))
+        spare = {one: self._spare(self._loads, one, self._needs.rows(one)) for one in self._short}
+        order = sorted(self._short, key=lambda one: (self._short[one].then, spare[one], one))
         left = frozenset(node for node in order if not self._relieve(node))
         packing = Packing((), dict(self._to), self._loads)
-        return Relieved(Packed(self._needs, packing, 0, False), before, tuple(order), left)
+        packed = Packed(self._needs, packing, 0, False)
+        return Relieved(packed, {node: self._short[node] for node in order}, left)
 
     def _relieve(self, node: int) -> bool:
         """Whether a node has room for its tenants once those have left that can."""
         staying = list(self._needs.rows(node))
-        while self._loads.spare_now(np.array([node]))[0][0] < 0:
+        while self._spare(self._loads, node, staying) < 0:
             gone = next((one for one in self._first_to_go(node, staying) if self._goes(one)), None)
             if gone is None:
                 return False
@@ -152,8 +224,9 @@ class _Fleet:
         tried, order = self._loads.copy(), []
         for one in staying:
             if not self._rules.pinned[one]:
-                self._put(tried, node, [other for other in staying if other != one])
-                spare = float(tried.spare_now(np.array([node]))[0][0])
+                others = [other for other in staying if other != one]
+                self._put(tried, node, others)
+                spare = self._spare(tried, node, others)
                 size = int(self._needs.size_bytes[:, one].min())
                 order.append((-min(spare, 0.0), size, one))
         return [one for *_, one in sorted(order)]
