@@ -2,7 +2,9 @@
 """Rollouts that spread tenants: without rehearsals, and nodes that they leave keep the others."""
 
 import json
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from moved_fleet import MovedFleet, fleet, move, tenant
@@ -10,9 +12,14 @@ from moved_fleet import MovedFleet, fleet, move, tenant
 from cachepilot.domain.consolidation import Drain, Plans, Rest
 from cachepilot.domain.json_values import decode, encode
 from cachepilot.domain.moving import KEEP, Moved, MoveState, Rollout, RolloutState
+from cachepilot.fleet.config import ControllerConfig
+from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.moving.holding import reserves
+from cachepilot.fleet.moving.mover import CLOSED_S, Mover
 from cachepilot.fleet.moving.seen.observation import NodeSeen
 from cachepilot.fleet.moving.seen.whereabouts import whereabouts
+from cachepilot.sense.collect import not_scraped
+from cachepilot.store.store import Store
 
 
 def _spread(*cgroups: str, stays: str = "/stays") -> MovedFleet:
@@ -58,7 +65,8 @@ def test_an_slo_that_is_missed_at_home_may_be_missed_but_not_by_more(
 def test_an_slo_that_is_met_at_home_has_to_be_met_on_the_target() -> None:
     here = _spread("/1")
     here.there["b"]["/1"] = tenant(met=False)
-    assert here.play().state is RolloutState.TURNED_BACK
+    done = here.play()
+    assert (done.state, list(dict(done.closed))) == (RolloutState.TURNED_BACK, ["b"])
     assert here.where["/1"] == "a"
 
 
@@ -75,7 +83,7 @@ def test_a_node_on_which_an_slo_is_missed_takes_nobody_in_and_the_rest_goes_else
 
     here.plan = plan
     done = here.play()
-    assert done.state is RolloutState.DONE and done.closed == ("b",)
+    assert done.state is RolloutState.DONE and list(dict(done.closed)) == ["b"]
     assert (here.where["/1"], here.where["/2"]) == ("c", "c")
     assert done.changes[:2] == (
         "b takes nobody in: an SLO of /own on b is missed as it is",
@@ -138,3 +146,20 @@ def test_homes_are_where_tenants_were_before_they_were_drained() -> None:
     homes = tuple(later.came_from.items())
     morning = Rollout(2, 0.0, "", (kept("/1", "c", "a"),), spreads=True, homes=homes)
     assert morning.came_from == {"/2": "a"}
+
+
+def test_nobody_is_spread_for_an_hour_to_a_node_on_which_that_was_undone(tmp_path: Path) -> None:
+    now = [10_000.0]
+    with closing(Store(tmp_path / "c.db")) as store:
+        undone = Rollout(
+            1, 0.0, "", (), RolloutState.TURNED_BACK, spreads=True, closed=(("b", 9_000.0),)
+        )
+        store.save_rollout(undone)
+        mover = Mover(
+            Fleet(ControllerConfig(store=tmp_path / "c.db"), store, not_scraped),
+            None,
+            lambda: now[0],
+        )
+        assert mover.closed == {"b": 9_000.0}
+        now[0] += CLOSED_S
+        assert mover.closed == {}

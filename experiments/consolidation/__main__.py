@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from experiments.consolidation import one, recovery
-from experiments.consolidation.moving import proof
+from experiments.consolidation.moving import day, proof
 from experiments.shared import table
 from experiments.shared.rows import ROOT, Row
 
@@ -31,6 +31,8 @@ class Sizes:
     most_nodes: int | None = None
     fleet: proof.Scale = proof.WHOLE
     fleet_seeds: int = 5
+    day: day.Scale = day.WHOLE
+    day_seeds: int = 3
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ PARTS = {
     "fleet": Part(
         "consolidation.fleet.", lambda sizes: proof.measure(sizes.fleet_seeds, sizes.fleet)
     ),
+    "day": Part("consolidation.day.", lambda sizes: day.measure(sizes.day_seeds, sizes.day)),
 }
 
 
@@ -66,7 +69,9 @@ def main() -> int:
     for name in arguments.names:
         if name not in PARTS:
             parser.error(f"unknown part {name!r} (known: {', '.join(PARTS)})")
-    quick = Sizes(arguments.traces, 120.0, 1, 1, proof.Scale(2, 20, 10, 10), 1)
+    quick = Sizes(
+        arguments.traces, 120.0, 1, 1, proof.Scale(2, 20, 10, 10), 1, day.Scale(2, 360.0), 1
+    )
     sizes = quick if arguments.quick else Sizes(arguments.traces)
     out = ROOT / "build" / "consolidation" / "quick" if arguments.quick else EXPERIMENT
     parts = [PARTS[name] for name in arguments.names or PARTS]

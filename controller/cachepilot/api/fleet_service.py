@@ -289,8 +289,9 @@ class ControlService:
         fresh = [report for name, report in known.items() if name not in stale]
         snapshots, objectives = self._planned_with(fresh)
         config, pins = self._fleet.config, self._fleet.asked().pins
+        options = replace(config.placement, closed=frozenset(self._mover.closed))
         found = plan_spread(
-            snapshots, objectives, config.planner, pins, config.placement, self._mover.refuted,
+            snapshots, objectives, config.planner, pins, options, self._mover.refuted,
             self._needed(snapshots, ahead=True), self._mover.homes,
         )  # fmt: skip
         return Spread.of(replace(found, notes=[*_left_out(known, stale), *found.notes]))

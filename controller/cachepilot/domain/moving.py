@@ -197,7 +197,7 @@ class Rollout:
 
     One that `spreads` empties no nodes: tenants leave those that have no room for all of them.
     `homes` are, by cgroup, the nodes on which tenants were before rollouts before this one drained
-    them. Nodes that are `closed` take nobody in any more.
+    them. Nodes that are `closed`, since a time, take nobody in any more who is spread.
     """
 
     id: int
@@ -217,7 +217,7 @@ class Rollout:
     others: tuple[tuple[str, str], ...] = ()
     spreads: bool = False
     homes: tuple[tuple[str, str], ...] = ()
-    closed: tuple[str, ...] = ()
+    closed: tuple[tuple[str, float], ...] = ()
 
     @property
     def is_over(self) -> bool:

@@ -33,6 +33,8 @@ REFUTED_MAX = 10_000
 """So many of what rehearsals refuted are passed on to the next rollout."""
 HOMES_MAX = 100_000
 """Of so many tenants it is known on which node they were before."""
+CLOSED_S = 3600.0
+"""So long nobody is spread to a node again on which an SLO was missed then."""
 MOST = {
     "limit_bytes": BYTES_MAX,
     "cold_pages": BYTES_MAX,
@@ -111,6 +113,12 @@ class Mover:
         """By cgroup, the nodes on which tenants were before they were drained."""
         return {} if self._rollout is None else self._rollout.came_from
 
+    @property
+    def closed(self) -> dict[str, float]:
+        """Nodes that nobody is spread to for now, and since when."""
+        known = () if self._rollout is None else self._rollout.closed
+        return {node: time_s for node, time_s in known if time_s > self._now_s() - CLOSED_S}
+
     def begin(self, drains: Sequence[Drain], spreads: bool = False) -> Rollout:
         """Begins to move tenants off nodes in this order; it is stored before this returns.
 
@@ -130,7 +138,7 @@ class Mover:
             begun = Rollout(
                 number, self._now_s(), acting().name, moves, rehearses=not spreads,
                 refuted=known[-REFUTED_MAX:], spreads=spreads,
-                homes=tuple(self.homes.items())[-HOMES_MAX:],
+                homes=tuple(self.homes.items())[-HOMES_MAX:], closed=tuple(self.closed.items()),
             )  # fmt: skip
             self._fleet.store.save_rollout(begun)
             self._rollout, self._refused = begun, ""

@@ -113,7 +113,7 @@ def rest_of(rollout: Rollout, refused: Iterable[str] = (), closed: Iterable[str]
     Nodes that are `refused` are not drained, and those that are `closed` take nobody in, as those
     that tenants leave while they are spread.
     """
-    left = rollout.left if rollout.spreads else ()
+    left = (*rollout.left, *dict(rollout.closed)) if rollout.spreads else ()
     drains = [
         Drain(node, tuple(one.move for one in _ordered(rollout, node)), 0) for node in rollout.left
     ]
@@ -122,7 +122,7 @@ def rest_of(rollout: Rollout, refused: Iterable[str] = (), closed: Iterable[str]
         drainable=frozenset(rollout.left).difference(
             refused, (one.move.to_node for one in rollout.kept)
         ),
-        closed=frozenset(one.drain for one in rollout.kept).union(closed, rollout.closed, left),
+        closed=frozenset(one.drain for one in rollout.kept).union(closed, left),
         proven=_proven(rollout),
         held=frozenset(
             (cgroup, node, holding.limit_of(move))
