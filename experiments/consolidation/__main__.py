@@ -31,7 +31,7 @@ class Sizes:
     most_nodes: int | None = None
     fleet: proof.Scale = proof.WHOLE
     fleet_seeds: int = 5
-    day: day.Scale = day.WHOLE
+    whole_day: day.Scale = day.WHOLE
     day_seeds: int = 3
 
 
@@ -54,7 +54,7 @@ PARTS = {
     "fleet": Part(
         "consolidation.fleet.", lambda sizes: proof.measure(sizes.fleet_seeds, sizes.fleet)
     ),
-    "day": Part("consolidation.day.", lambda sizes: day.measure(sizes.day_seeds, sizes.day)),
+    "day": Part("consolidation.day.", lambda sizes: day.measure(sizes.day_seeds, sizes.whole_day)),
 }
 
 
