@@ -122,7 +122,7 @@ class Mover:
     def begin(self, drains: Sequence[Drain], spreads: bool = False) -> Rollout:
         """Begins to move tenants off nodes in this order; it is stored before this returns.
 
-        Unless it `spreads` nodes are emptied, and each is rehearsed first: those who stay get less
+        Unless it `spreads` nodes are drained, and each is rehearsed first: those who stay get less
         memory then.
 
         ConflictError while another rollout runs, or where a tenant is not on the node that it is

@@ -34,8 +34,9 @@ def plan_again(
 
     What a tenant has that met its SLO with it in a rehearsal is enough as long as its curve says so
     without its error bars, and it is given no less. Pins that hold for the rollout alone do not
-    count. `before` is what tenants needed in the past. A rest that spreads is planned anew alone,
-    with the nodes that were ordered first. Pure; InputError for two snapshots of a node.
+    count. `before` is what tenants needed in the past. A rest that spreads has one plan, in which
+    tenants go where they were ordered to if there is room. Pure; InputError for two snapshots of a
+    node.
     """
     stated = [one for one in pins if not _is_held(one, rest)]
     floors = dict(refuted)
