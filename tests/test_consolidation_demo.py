@@ -27,7 +27,8 @@ def _rollout() -> RolloutView:
         warm_s=12.0, ended_s=14.5, why="",
     )  # fmt: skip
     return RolloutView(
-        id=1, state=RolloutState.DONE, by="alice", begun_s=5.0, ended_s=15.0, is_stopping=False,
+        id=1, spreads=False,
+        state=RolloutState.DONE, by="alice", begun_s=5.0, ended_s=15.0, is_stopping=False,
         at=1, emptied=["a"], moves=[moved], why="all moves were kept",
         changes=[], rehearsals=[],
     )  # fmt: skip

@@ -6,13 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 from experiments.control_loop.instances import snapshot
+from small_tenants import NOON
 
 from cachepilot.domain.consolidation import Consolidation
 from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.past.need import PastNeeds
 from cachepilot.domain.snapshot import Snapshot
 from cachepilot.plan.consolidation.least.needs import Needs, Targets
+from cachepilot.plan.consolidation.least.past import PastByTenant
 from cachepilot.plan.consolidation.least.sharing_reads import SLACK
 from cachepilot.plan.consolidation.least.wait_table import WaitTable
+from cachepilot.plan.consolidation.packing.fleet_needs import FleetNeeds
 from cachepilot.plan.plan import plan
 from cachepilot.plan.problem.asked import Asked
 from cachepilot.plan.problem.config import Config
@@ -89,3 +93,31 @@ def after(fleet: Sequence[Snapshot], moves: Mapping[str, Mapping[str, str]]) -> 
             ]
             found.append(replace(seen, tenants=(*seen.tenants, *guests)))
     return found
+
+
+def random_past(fleet: Sequence[Snapshot], seed: int, times: int, most: float) -> PastByTenant:
+    """Random needs of most tenants at some of the times."""
+    random = np.random.default_rng(seed)
+    found = {}
+    for seen in fleet:
+        for one in seen.tenants:
+            slots = np.flatnonzero(random.random(times) < 0.7) + NOON
+            size = one.limit_bytes * random.uniform(0.1, most, slots.size)
+            if slots.size:
+                iops = random.uniform(0, 500, slots.size)
+                found[seen.node.name, one.cgroup] = PastNeeds.of_node(slots, size, iops)
+    return found
+
+
+def needed_in(needs: FleetNeeds, row: int, before: PastByTenant, at: int, slot: int) -> int:
+    """What a tenant needs at a read time, as it was in a slot: by the need here, then and now."""
+    home = needs.places[int(needs.homes[row])]
+    own = row - int(needs.start[int(needs.homes[row])])
+    past = before.get((home.name, home.targets.asked.tenants[own].cgroup))
+    now = int(needs.size_bytes[at, row])
+    if past is None or slot not in past.slots.tolist():
+        return now
+    here = home.needs.in_force().at(home.targets.wait_us).size_bytes[own]
+    then = float(past.size_bytes[past.slots.tolist().index(slot)])
+    bounded = min(max(then, home.needs.least_bytes[own]), home.needs.most_bytes[own])
+    return max(now + int(np.ceil(bounded)) - int(here), now - int(needs.size_bytes[:, row].min()))

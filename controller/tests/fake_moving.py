@@ -37,7 +37,7 @@ class FakeMoving:
         moves = tuple(
             Moved(Move(**move.model_dump()), one.node) for one in asked.drains for move in one.moves
         )
-        self.last = Rollout(1, BEGUN_S, "alice", moves)
+        self.last = Rollout(1, BEGUN_S, "alice", moves, spreads=asked.spreads)
         return rollout_view(self.last, BEGUN_S, 1.0)
 
     def rollout(self) -> RolloutView | None:
@@ -69,7 +69,7 @@ class FakeMoving:
             ended_s=BEGUN_S + 29.5,
             why="all moves were kept",
             changes=("/web goes to alpha, not to gamma",),
-            rehearses=True,
+            rehearses=not self.last.spreads,
         )
         return shown
 

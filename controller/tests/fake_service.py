@@ -19,6 +19,7 @@ from cachepilot.api.shapes.questions import (
     LeastMemory,
     Move,
     Pin,
+    Spread,
     WhatIf,
     WhatIfAnswer,
     WhatIfTenant,
@@ -220,6 +221,7 @@ class FakeService(FakeOrders):
     changes: Changes = field(default_factory=Changes)
     past: FakePast = field(default_factory=FakePast)
     moving: FakeMoving = field(default_factory=FakeMoving)
+    short: bool = True
 
     def store_problem(self) -> str:
         return ""
@@ -345,6 +347,12 @@ class FakeService(FakeOrders):
             device_share=0.65,
             notes=["no curves yet: held at the current setting, except for pins: batch.service"],
         )
+
+    def spread(self) -> Spread:
+        why = "the tenants of beta needed 64 MiB more than it has at 08:15 UTC a day ago"
+        moves, told = self.consolidation().drains[0].moves, "what tenants needed a day ago counts"
+        drain = Drain(node="beta", moves=moves, freed_bytes=0, why=why)
+        return Spread(drains=[drain] if self.short else [], notes=[told])
 
     def consolidation(self) -> Consolidation:
         more = {"/web": 1.5}

@@ -55,7 +55,32 @@ def test_a_rollout_is_stopped(run: Run, own: str) -> None:
     assert status == 0 and out.startswith("rollout 1 stops")
 
 
-@pytest.mark.parametrize("options", [["--apply", "--stop"], ["--node", "beta"], ["--yes"]])
+def test_tenants_are_spread_as_it_was_shown(run: Run, own: str, service: FakeService) -> None:
+    _, out, _ = run(own, "consolidate", "--spread", columns=200)
+    assert "1. the tenants of beta needed 64 MiB more than it has at 08:15 UTC a day ago" in out
+    assert "/web goes to alpha: needs" in out
+    status, _, err = run(own, "consolidate", "--spread", "--apply", "--node", "alpha", "--yes")
+    assert status == cli.EXIT_BAD_INPUT and "allowed: beta" in err
+    status, out, err = run(own, "consolidate", "--spread", "--apply", "--yes")
+    assert status == 0 and out.startswith("rollout 1 began")
+    assert "beta: 1 tenants move; " in err
+    (asked,) = service.moving.asked
+    assert asked.spreads and asked.drains == service.spread().drains
+    assert "rollout 1: running; tenants spread" in run(own, "consolidate", "--rollout")[1]
+
+
+def test_nobody_to_be_spread_is_no_failure(run: Run, own: str, service: FakeService) -> None:
+    service.short = False
+    status, out, err = run(own, "consolidate", "--spread", "--apply", "--yes")
+    assert (status, out) == (0, "nobody is to be moved\n")
+    assert "note: what tenants needed a day ago counts" in err and not service.moving.asked
+    assert "nobody is to be moved" in run(own, "consolidate", "--spread")[1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--apply", "--stop"], ["--node", "beta"], ["--yes"], ["--spread", "--rollout"]],
+)
 def test_options_that_do_not_belong_together_are_refused(
     run: Run, own: str, options: list[str]
 ) -> None:

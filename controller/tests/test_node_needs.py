@@ -11,6 +11,7 @@ from experiments.control_loop.world import World
 
 from cachepilot.domain.objectives.objective import Objective
 from cachepilot.domain.past.need import SLOT_S, SLOTS, Need, PastNeeds, slot_of
+from cachepilot.fleet.tenants.next_needs import next_needs
 from cachepilot.fleet.tenants.past_needs import past_needs
 from cachepilot.node import loop as loop_module
 from cachepilot.node.needs import node_needs
@@ -288,6 +289,25 @@ def test_cpus_of_a_tenant_that_moved_are_those_that_it_needed_more(tmp_path: Pat
     unknown = pytest.approx(np.nan, nan_ok=True)
     assert found.cpus.tolist() == [unknown, 3.0, 0.0, 2.5]
     assert found.size_bytes.tolist() == [0.0, 0.0, 0.0, 1.0]
+
+
+def test_what_is_needed_next_is_what_was_a_day_ago_from_now_on(tmp_path: Path) -> None:
+    here = _world(tmp_path, [NOW_S], PlantTenant("/web", {"default": scan(MIB)}, 8 * MIB))
+    loops = {name: here.fleet.join(name) for name in ("a", "b")}
+    day = SLOTS - 1
+    for slot, node, size in (
+        (-day - 1, "a", 9), (-day, "a", 40), (1 - day, "b", 30), (4 - day, "a", 300),
+        (5 - day, "a", 500), (-8, "a", 20), (-1, "b", 25), (0, "b", 25),
+    ):  # fmt: skip
+        loops[node].needs.take(NOW_S + slot * SLOT_S, {"/web": Need(size, 1.0)}, {})
+    loops["a"].needs.take(NOW_S, {"/other": Need(1, 1.0)}, {})
+    found = next_needs(loops, {"b": ["/web"]}, NOW_S, 1.0)["b", "/web"]
+    assert found.slots.tolist() == [NOW - day, NOW - day + 1, NOW - day + 4]
+    # On `a` by how much more than at last, there.
+    assert found.size_bytes.tolist() == [20.0, 30.0, 280.0]
+    assert found.moved.tolist() == [True, False, True]
+    assert next_needs(loops, {"b": ["/web"]}, NOW_S, 0.0) == {}
+    assert next_needs(loops, {"a": ["/other"]}, NOW_S, 1.0) == {}
 
 
 def test_needs_that_cannot_be_made_hold_up_nothing_else(

@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from drained_fleets import CAPACITIES, EVERYBODY, fleet_of, moves_of
+from drained_fleets import (
+    CAPACITIES,
+    EVERYBODY,
+    fleet_of,
+    moves_of,
+    needed_in,
+    random_past,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_tenants import MIB, NOON, loop_of, node_of, past_of
@@ -172,34 +179,6 @@ def test_of_another_device_only_counts_by_how_much_more_was_needed_there(
     assert places[0].past.more_iops.min() >= 0 and places[0].past.more_bytes.min() >= 0
 
 
-def _random_past(fleet: Sequence[Snapshot], seed: int, times: int, most: float) -> PastByTenant:
-    """Random needs of most tenants at some of the times."""
-    random = np.random.default_rng(seed)
-    found = {}
-    for seen in fleet:
-        for one in seen.tenants:
-            slots = np.flatnonzero(random.random(times) < 0.7) + NOON
-            size = one.limit_bytes * random.uniform(0.1, most, slots.size)
-            if slots.size:
-                iops = random.uniform(0, 500, slots.size)
-                found[seen.node.name, one.cgroup] = PastNeeds.of_node(slots, size, iops)
-    return found
-
-
-def _needed(needs: FleetNeeds, row: int, before: PastByTenant, at: int, slot: int) -> int:
-    """What a tenant needs at a read time, as it was in a slot: by the need here, then and now."""
-    home = needs.places[int(needs.homes[row])]
-    own = row - int(needs.start[int(needs.homes[row])])
-    past = before.get((home.name, home.targets.asked.tenants[own].cgroup))
-    now = int(needs.size_bytes[at, row])
-    if past is None or slot not in past.slots.tolist():
-        return now
-    here = home.needs.in_force().at(home.targets.wait_us).size_bytes[own]
-    then = float(past.size_bytes[past.slots.tolist().index(slot)])
-    bounded = min(max(then, home.needs.least_bytes[own]), home.needs.most_bytes[own])
-    return max(now + int(np.ceil(bounded)) - int(here), now - int(needs.size_bytes[:, row].min()))
-
-
 def _fits(needs: FleetNeeds, packing: Packing, before: PastByTenant, slots: range) -> bool:
     """Whether each node that takes tenants in has what all of its needed at every time."""
     come: dict[int, list[int]] = {}
@@ -208,7 +187,7 @@ def _fits(needs: FleetNeeds, packing: Packing, before: PastByTenant, slots: rang
     for node, guests in come.items():
         there, budget = [*needs.rows(node), *guests], needs.places[node].table.budget_bytes
         if not any(
-            all(sum(_needed(needs, one, before, at, slot) for one in there) <= budget
+            all(sum(needed_in(needs, one, before, at, slot) for one in there) <= budget
                 for slot in slots)
             for at in range(needs.read_us.size)
         ):  # fmt: skip
@@ -228,7 +207,7 @@ def test_no_planned_node_ever_needed_more_than_it_has(
     seed: int, nodes: int, capacity: float, times: int, most: float
 ) -> None:
     fleet = fleet_of(seed, nodes, capacity)
-    before, slots = _random_past(fleet, seed, times, most), range(NOON - 1, NOON + times)
+    before, slots = random_past(fleet, seed, times, most), range(NOON - 1, NOON + times)
     places = places_of(fleet, EVERYBODY, Config(), before=before)
     needs = FleetNeeds.of(places)
     own = [needs.rows(node) for node in range(len(places))]

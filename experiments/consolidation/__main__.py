@@ -12,7 +12,7 @@ from pathlib import Path
 
 from experiments.consolidation import one, recovery
 from experiments.consolidation.machine import move
-from experiments.consolidation.moving import proof
+from experiments.consolidation.moving import day, proof
 from experiments.shared import table
 from experiments.shared.rows import ROOT, Row
 
@@ -35,6 +35,8 @@ class Sizes:
     most_nodes: int | None = None
     fleet: proof.Scale = proof.WHOLE
     fleet_seeds: int = 5
+    whole_day: day.Scale = day.WHOLE
+    day_seeds: int = 3
     machine_runs: int = 3
 
 
@@ -57,6 +59,7 @@ PARTS = {
     "fleet": Part(
         "consolidation.fleet.", lambda sizes: proof.measure(sizes.fleet_seeds, sizes.fleet)
     ),
+    "day": Part("consolidation.day.", lambda sizes: day.measure(sizes.day_seeds, sizes.whole_day)),
     "machine": Part("consolidation.machine.", lambda sizes: move.measure(sizes.machine_runs)),
 }
 BY_DEFAULT = [name for name in PARTS if name != "machine"]
@@ -73,7 +76,8 @@ def main() -> int:
     for name in arguments.names:
         if name not in PARTS:
             parser.error(f"unknown part {name!r} (known: {', '.join(PARTS)})")
-    quick = Sizes(arguments.traces, 120.0, 1, 1, proof.Scale(2, 20, 10, 10), 1, 1)
+    fleet, whole_day = proof.Scale(2, 20, 10, 10), day.Scale(2, 360.0)
+    quick = Sizes(arguments.traces, 120.0, 1, 1, fleet, 1, whole_day, 1, 1)
     sizes = quick if arguments.quick else Sizes(arguments.traces)
     out = ROOT / "build" / "consolidation" / "quick" if arguments.quick else EXPERIMENT
     parts = [PARTS[name] for name in arguments.names or BY_DEFAULT]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be asked of the controller: implements `cachepilot.api.service.Service`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from cachepilot.api.looking_back import LookingBack
@@ -14,6 +14,7 @@ from cachepilot.api.shapes.questions import (
     Apply,
     Consolidation,
     Pin,
+    Spread,
     StatedChange,
     WhatIf,
     WhatIfAnswer,
@@ -30,6 +31,7 @@ from cachepilot.domain.what_if import WhatIf as Question
 from cachepilot.errors import InputError
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.moving.mover import Mover
+from cachepilot.fleet.tenants.next_needs import next_needs
 from cachepilot.fleet.tenants.past_needs import past_needs
 from cachepilot.node.shown.changes import Changes
 from cachepilot.node.shown.in_force import changed, is_in_force, why_not
@@ -38,6 +40,7 @@ from cachepilot.plan.consolidation.again import plan_again
 from cachepilot.plan.consolidation.consolidate import consolidate
 from cachepilot.plan.consolidation.least.past import PastByTenant
 from cachepilot.plan.consolidation.least.uncorrected import sure_snapshot
+from cachepilot.plan.consolidation.spreading import plan_spread
 from cachepilot.plan.what_if import what_if
 from cachepilot.sense.conditions import workloads_of
 
@@ -50,6 +53,11 @@ def _where(cgroup: str, node: str | None) -> str:
     return f"{cgroup} on {'all nodes' if node is None else f'node {node}'}"
 
 
+def _left_out(known: Iterable[str], stale: Mapping[str, str]) -> list[str]:
+    """Which nodes no plan counts with, and why."""
+    return [f"{name}: left out, {stale[name]}" for name in known if name in stale]
+
+
 class ControlService:
     """Answers from what the last cycles published and from the store."""
 
@@ -57,7 +65,7 @@ class ControlService:
         self._fleet = fleet
         self._mover = mover = Mover(fleet, None) if mover is None else mover
         mover.plan = self._left
-        self.moving = Consolidating(mover, self.consolidation)
+        self.moving = Consolidating(mover, self.consolidation, self.spread)
         self.past = LookingBack(fleet)
         self._orders = Orders(fleet)
         self._made: dict[str, tuple[Report, str, list[TenantView]]] = {}
@@ -273,8 +281,20 @@ class ControlService:
         stale, known = self._stale(), self._reports()
         fresh = [report for name, report in known.items() if name not in stale]
         found = self._consolidated(fresh)
-        left_out = [f"{name}: left out, {stale[name]}" for name in known if name in stale]
-        return Consolidation.of(replace(found, notes=[*left_out, *found.notes]))
+        return Consolidation.of(replace(found, notes=[*_left_out(known, stale), *found.notes]))
+
+    def spread(self) -> Spread:
+        """Who is to leave nodes without room for what their tenants need next."""
+        stale, known = self._stale(), self._reports()
+        fresh = [report for name, report in known.items() if name not in stale]
+        snapshots, objectives = self._planned_with(fresh)
+        config, pins = self._fleet.config, self._fleet.asked().pins
+        options = replace(config.placement, closed=frozenset(self._mover.closed))
+        found = plan_spread(
+            snapshots, objectives, config.planner, pins, options, self._mover.refuted,
+            self._needed(snapshots, ahead=True), self._mover.homes,
+        )  # fmt: skip
+        return Spread.of(replace(found, notes=[*_left_out(known, stale), *found.notes]))
 
     def _consolidated(self, reports: Sequence[Report]) -> domain.Consolidation:
         snapshots, objectives = self._planned_with(reports)
@@ -282,7 +302,7 @@ class ControlService:
         refuted = self._mover.refuted
         return consolidate(
             snapshots, objectives, config.planner, pins, config.placement, refuted,
-            self._before(snapshots),
+            self._needed(snapshots),
         )  # fmt: skip
 
     def _planned_with(self, reports: Sequence[Report]) -> tuple[list[Snapshot], Objectives]:
@@ -291,11 +311,16 @@ class ControlService:
         told = (one.wire for report in reports for one in report.collected.seen.values())
         return snapshots, self._fleet.asked().objectives.among(workloads_of(told))
 
-    def _before(self, snapshots: Sequence[Snapshot]) -> PastByTenant:
-        """What the tenants of nodes needed in the last hours, as many as are configured."""
+    def _needed(self, snapshots: Sequence[Snapshot], ahead: bool = False) -> PastByTenant:
+        """What the tenants of nodes needed in the last hours, as many as are configured.
+
+        Or, with `ahead`, a day ago in the hours that come next.
+        """
         there = {one.node.name: [tenant.cgroup for tenant in one.tenants] for one in snapshots}
-        hours = self._fleet.config.placement.headroom_hours
-        return past_needs(self._fleet.loops(), there, self._fleet.store.now_s(), hours)
+        now_s, placement = self._fleet.store.now_s(), self._fleet.config.placement
+        if ahead:
+            return next_needs(self._fleet.loops(), there, now_s, placement.lookahead_hours)
+        return past_needs(self._fleet.loops(), there, now_s, placement.headroom_hours)
 
     def _left(self, rest: domain.Rest, reports: Sequence[Report]) -> domain.Plans:
         """What is left of a rollout, planned by what is measured now of these nodes."""
@@ -304,5 +329,5 @@ class ControlService:
         refuted = self._mover.refuted
         return plan_again(
             rest, snapshots, objectives, config.planner, pins, config.placement, refuted,
-            self._before(snapshots),
+            self._needed(snapshots, rest.spreads),
         )  # fmt: skip

@@ -8,6 +8,8 @@ import logging
 import signal
 import socket
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +69,10 @@ def answer_meanwhile() -> None:
 class Controller:
     """Everything that runs in the process; `start` and `stop` it in one event loop."""
 
-    def __init__(self, config: ControllerConfig) -> None:
+    def __init__(self, config: ControllerConfig, clock: Callable[[], float] = time.time) -> None:
+        """`clock` tells the time of what is stored, seconds since 1970."""
         self.config = config
-        self.store = Store(config.store, config.keep_days)
+        self.store = Store(config.store, config.keep_days, clock)
         interval_s = config.interval_ms / 1000
         self._scraper = Scraper(self._objectives, interval_s)
         try:

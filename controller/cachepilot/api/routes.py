@@ -31,6 +31,7 @@ from cachepilot.api.shapes.questions import (
     Pin,
     PinOrder,
     Revert,
+    Spread,
     StatedChange,
     Undo,
     WhatIf,
@@ -252,6 +253,11 @@ def _add_planning(
         Up to 5 s old, but never older than what operators last asked for.
         """
         return await consolidated.get()
+
+    @routes.get("/consolidation/spread", tags=["planning"])
+    async def spread() -> Spread:
+        """Nodes without room for what their tenants need now or next, and who is to leave them."""
+        return await to_thread(service.spread)
 
 
 def router(

@@ -12,6 +12,7 @@ from cachepilot.api.shapes.questions import (
     Apply,
     Consolidation,
     Pin,
+    Spread,
     StatedChange,
     WhatIf,
     WhatIfAnswer,
@@ -161,3 +162,6 @@ class Service(Protocol):
 
     def consolidation(self) -> Consolidation:
         """Least memory per tenant, how many more fit, and which nodes can be drained."""
+
+    def spread(self) -> Spread:
+        """Who is to leave nodes without room for what their tenants need next."""

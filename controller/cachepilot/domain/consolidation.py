@@ -62,14 +62,16 @@ class Move:
 
 @dataclass(frozen=True)
 class Drain:
-    """A node that can be drained, its moves in the order in which they are to be made.
+    """A node that tenants leave, with their moves in the order in which they are to be made.
 
-    That frees `freed_bytes`, the memory of the node.
+    `freed_bytes` is the memory of the node where all of them leave, as it can be switched off then;
+    0 where some stay, and `why` tells why the others go.
     """
 
     node: str
     moves: tuple[Move, ...]
     freed_bytes: int
+    why: str = ""
 
     @property
     def cold_s(self) -> float:
@@ -88,6 +90,17 @@ class Consolidation:
 
 
 @dataclass(frozen=True)
+class Spread:
+    """Nodes without room for what their tenants need next, those first that are short first.
+
+    Each with the tenants that leave it, as far as there is room for them on other nodes.
+    """
+
+    drains: list[Drain]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
 class Rest:
     """What is left of a rollout: `drains` as they were ordered, without what was done of them.
 
@@ -95,6 +108,7 @@ class Rest:
     `proven` is, by the node where tenants are and cgroup, the memory with which they met what they
     must keep in a rehearsal.
     `held` are the tenants that are pinned for the rollout alone, on which node to which limit.
+    `spreads` says that nodes are not drained, but relieved of what they have no room for.
     """
 
     drains: tuple[Drain, ...]
@@ -102,6 +116,7 @@ class Rest:
     closed: frozenset[str]
     proven: Mapping[tuple[str, str], int]
     held: frozenset[tuple[str, str, int]]
+    spreads: bool = False
 
 
 @dataclass(frozen=True)

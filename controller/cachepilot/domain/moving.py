@@ -194,6 +194,10 @@ class Rollout:
     ordered is told in `changes`. Unless it `is_planned`, what is left of it is planned again
     before anything of that begins. `others` are, by node and cgroup, tenants that are on a node
     when the last that was to leave it has left.
+
+    One that `spreads` empties no nodes: tenants leave those that have no room for all of them.
+    `homes` are, by cgroup, the nodes on which tenants were before rollouts before this one drained
+    them. Nodes that are `closed`, since a time, take nobody in any more who is spread.
     """
 
     id: int
@@ -211,6 +215,9 @@ class Rollout:
     refuted: tuple[Refuted, ...] = ()
     changes: tuple[str, ...] = ()
     others: tuple[tuple[str, str], ...] = ()
+    spreads: bool = False
+    homes: tuple[tuple[str, str], ...] = ()
+    closed: tuple[tuple[str, float], ...] = ()
 
     @property
     def is_over(self) -> bool:
@@ -268,8 +275,24 @@ class Rollout:
         return [one for one in self.moves if one.state is MoveState.KEPT]
 
     @property
+    def came_from(self) -> dict[str, str]:
+        """By cgroup, the nodes on which tenants were before they were drained; of others nothing.
+
+        Who was spread since has its home where it is.
+        """
+        found = dict(self.homes)
+        for move in (one.move for one in self.kept):
+            if self.spreads:
+                found.pop(move.cgroup, None)
+            else:
+                found.setdefault(move.cgroup, move.from_node)
+        return found
+
+    @property
     def emptied(self) -> list[str]:
         """Nodes all of whose moves were kept, and on which nobody else was then."""
+        if self.spreads:
+            return []
         drains = dict.fromkeys(one.drain for one in self.moves)
         left = {one.drain for one in self.moves if one.state is not MoveState.KEPT}
         left.update(node for node, _ in self.others)

@@ -14,7 +14,11 @@ from cachepilot.hosts import is_this_host
 from cachepilot.model.throughput import ModelKind
 from cachepilot.node.deciding.config import NodeConfig
 from cachepilot.plan import allocators
-from cachepilot.plan.consolidation.packing.options import HEADROOM_HOURS_MAX, SPARE_NODES_MAX
+from cachepilot.plan.consolidation.packing.options import (
+    HEADROOM_HOURS_MAX,
+    LOOKAHEAD_HOURS,
+    SPARE_NODES_MAX,
+)
 from cachepilot.plan.consolidation.packing.options import Options as Placement
 from cachepilot.plan.problem.config import Config as PlannerConfig
 
@@ -25,7 +29,7 @@ TOP = (
 )  # fmt: skip
 SECTIONS = ("tls", "access", "planner", "decide", "history", "consolidation")
 ACCESS = ("viewer_tokens", "operator_tokens")
-CONSOLIDATION = ("spare_nodes", "headroom_hours", "labels", "cpus", "folder")
+CONSOLIDATION = ("spare_nodes", "headroom_hours", "lookahead_hours", "labels", "cpus", "folder")
 TLS = ("certificate", "key", "client_ca")
 INTERVAL_MS = (10, 60_000)
 LEASE_MS_MAX = 86_400_000
@@ -208,6 +212,9 @@ def _consolidation(
         spare_nodes=int(reader.number("spare_nodes", 0, 0, SPARE_NODES_MAX, whole=True)),
         headroom_hours=reader.number(
             "headroom_hours", HEADROOM_HOURS_MAX, 0, HEADROOM_HOURS_MAX, whole=False
+        ),
+        lookahead_hours=reader.number(
+            "lookahead_hours", LOOKAHEAD_HOURS, 0, HEADROOM_HOURS_MAX, whole=False
         ),
         labels={node: tuple(names) for node, names in labels.items()},
         cpus={node: counts.number(node, 0, *CPUS, whole=False) for node in cpus},

@@ -68,6 +68,14 @@ def _targets(objective: Objective) -> Iterator[tuple[str, float]]:
             yield kind, target
 
 
+def misses(tenant: Tenant, objective: Objective) -> bool:
+    """Whether a tenant is measured to miss an SLO."""
+    values = ((kind, measured(kind, tenant), target) for kind, target in _targets(objective))
+    return any(
+        value is not None and not meets(kind, value, target) for kind, value, target in values
+    )
+
+
 def _why(kind: str, target: float, state: SloState, value: float, attainable: _Point) -> str:
     unit = UNITS[kind]
     wanted, told = numbers((target, value), 6)

@@ -64,7 +64,8 @@ class Guests:
     def write(self) -> None:
         """All files: definitions, objectives, configurations, orders."""
         (self.folder / "objectives.toml").write_text("", "utf-8")
-        write_controller(self.folder, self.addresses, self.workloads, INTERVAL_MS)
+        consolidation = {"folder": str(self.workloads)}
+        write_controller(self.folder, self.addresses, consolidation, INTERVAL_MS)
         for node, programs in self.nodes.items():
             own = self.workloads / node
             own.mkdir(parents=True)

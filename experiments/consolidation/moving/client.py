@@ -8,7 +8,7 @@ import httpx
 from experiments.autopilot.children import Children
 from pydantic import TypeAdapter
 
-from cachepilot.api.shapes.questions import Consolidation, Drain
+from cachepilot.api.shapes.questions import Consolidation, Drain, Spread
 from cachepilot.api.shapes.rollout import RolloutView
 from cachepilot.api.shapes.views import NodeView, TenantView
 from cachepilot.domain.moving import RolloutState
@@ -51,9 +51,15 @@ class Client:
         found = self._http.get("/consolidation").raise_for_status()
         return Consolidation.model_validate_json(found.content)
 
-    def apply(self, drains: Sequence[Drain]) -> RolloutView:
+    def spread(self) -> Spread:
+        """Who is to leave which node."""
+        found = self._http.get("/consolidation/spread").raise_for_status()
+        return Spread.model_validate_json(found.content)
+
+    def apply(self, drains: Sequence[Drain], spreads: bool = False) -> RolloutView:
         """Begins a rollout; httpx.HTTPStatusError where it is refused."""
-        body = {"drains": [one.model_dump(mode="json") for one in drains]}
+        moved = [one.model_dump(mode="json") for one in drains]
+        body = {"drains": moved, "spreads": spreads}
         found = self._http.post("/consolidation/apply", json=body).raise_for_status()
         return RolloutView.model_validate_json(found.content)
 

@@ -56,7 +56,9 @@ class Node:
     seed: int = 1
 
 
-def write_controller(folder: Path, addresses: Addresses, workloads: Path, interval_ms: int) -> None:
+def write_controller(
+    folder: Path, addresses: Addresses, consolidation: Mapping[str, object], interval_ms: int
+) -> None:
     """Writes controller.toml: objectives.toml and the store are beside it."""
     top: dict[str, object] = {
         "listen": f"127.0.0.1:{addresses.grpc_port}",
@@ -65,7 +67,7 @@ def write_controller(folder: Path, addresses: Addresses, workloads: Path, interv
         "objectives": str(folder / "objectives.toml"),
         "interval_ms": interval_ms,
     }
-    moving = ["[consolidation]", *toml_lines({"folder": str(workloads)})]
+    moving = ["[consolidation]", *toml_lines(consolidation)]
     write_config(folder / "controller.toml", [*toml_lines(top), *moving])
 
 
@@ -83,6 +85,8 @@ class Fleet:
     nodes: Sequence[Node]
     interval_ms: int = 250
     pace: str = "real"
+    options: Mapping[str, object] = field(default_factory=dict)
+    """Of the controller's section `consolidation`, beside the folder."""
     addresses: Addresses = field(default_factory=lambda: Addresses(free_port(), free_port()))
 
     @property
@@ -101,7 +105,8 @@ class Fleet:
                 name = tenant.cgroup.strip("/").replace("/", "-")
                 (own / f"{name}.toml").write_text(tenant.definition(), "utf-8")
             self._agent(node)
-        write_controller(self.folder, self.addresses, self.workloads, self.interval_ms)
+        options = {"folder": str(self.workloads), **self.options}
+        write_controller(self.folder, self.addresses, options, self.interval_ms)
 
     def _agent(self, node: Node) -> None:
         top = {

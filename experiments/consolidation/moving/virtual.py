@@ -8,19 +8,23 @@ import asyncio
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from experiments.consolidation.moving.processes import Fleet
 
 from cachepilot import agent
 from cachepilot.api.fleet_service import ControlService
 from cachepilot.api.main import Controller
+from cachepilot.domain.objectives.pins import Pin
 from cachepilot.fleet import server
 from cachepilot.fleet.config import read_config
 from cachepilot.fleet.moving.folder import FolderProvider
 from cachepilot.fleet.moving.mover import Mover
+from cachepilot.fleet.moving.provider import Provider
 from cachepilot.node.loop import NodeLoop
 from cachepilot.v1 import session_pb2 as wire
 
@@ -44,12 +48,42 @@ class Look:
 
 
 @dataclass
+class Clock:
+    """What tells the time of day: from `begin_s` on it runs `times` as fast as the nodes' clocks.
+
+    By it needs of the past are kept, and nothing else is timed.
+    """
+
+    begin_s: float
+    times: float
+    first_s: float | None = None
+    passed_s: float = 0.0
+
+    def __call__(self) -> float:
+        """Seconds since 1970."""
+        return self.begin_s + self.times * self.passed_s
+
+    def to(self, nodes_s: float) -> None:
+        """The clocks of the nodes tell `nodes_s`, which began at the first time that is told."""
+        self.first_s = nodes_s if self.first_s is None else self.first_s
+        self.passed_s = nodes_s - self.first_s
+
+    def stretched(self, pin: Pin) -> Pin:
+        """The same pin for as long by the clocks of the nodes."""
+        if pin.until_s is None:
+            return pin
+        now_s = self()
+        return replace(pin, until_s=now_s + self.times * (pin.until_s - now_s))
+
+
+@dataclass
 class World:
     """What a script may use between two seconds, and what was seen so far."""
 
     controller: Controller
     mover: Mover
     service: ControlService
+    clock: Clock | None = None
     now_s: float = 0.0
     looks: dict[str, list[Look]] = field(default_factory=dict)
 
@@ -111,6 +145,8 @@ class _Seconds:
     def _second(self) -> None:
         try:
             self._world.now_s = max(self._times.values())
+            if self._world.clock is not None:
+                self._world.clock.to(self._world.now_s)
             self._world.take()
             self._world.mover.tick()
             next(self._steps)
@@ -121,14 +157,29 @@ class _Seconds:
             self._event_loop.call_soon_threadsafe(self._done.set)
 
 
-async def _play(fleet: Fleet, script: Script) -> World:
+def _timed_by(clock: Clock, controller: Controller) -> None:
+    """Pins, whose ends are told by the same clock, last as long as they did."""
+    set_pin = controller.fleet.set_pin
+
+    def stretched(pin: Pin, *args: Any, **more: Any) -> Any:
+        return set_pin(clock.stretched(pin), *args, **more)
+
+    controller.fleet.set_pin = stretched  # type: ignore[method-assign]
+
+
+async def _play(
+    fleet: Fleet, script: Script, provider: Provider | None, clock: Clock | None
+) -> World:
     fleet.write()
     # All cycles wait for one another, each on a thread.
     server.WORKERS = max(server.WORKERS, len(fleet.nodes) + 1)
-    controller = Controller(read_config(fleet.folder / "controller.toml"))
-    provider = FolderProvider(fleet.workloads)
+    config = read_config(fleet.folder / "controller.toml")
+    controller = Controller(config, clock or time.time)
+    if clock is not None:
+        _timed_by(clock, controller)
+    provider = provider or FolderProvider(fleet.workloads)
     mover = Mover(controller.fleet, provider, lambda: world.now_s)
-    world = World(controller, mover, ControlService(controller.fleet, mover))
+    world = World(controller, mover, ControlService(controller.fleet, mover), clock)
     done = asyncio.Event()
     seconds = _Seconds(world, script, len(fleet.nodes), done)
     join = controller.fleet.join
@@ -169,9 +220,11 @@ async def _finished(done: asyncio.Event, agents: Sequence[asyncio.subprocess.Pro
         one.cancel()
 
 
-def play(fleet: Fleet, script: Script) -> World:
+def play(
+    fleet: Fleet, script: Script, provider: Provider | None = None, clock: Clock | None = None
+) -> World:
     """Runs a script to its end; raises what it raises, InputError when no agent was built."""
     # An agent that is stopped in the middle of a call is no news.
     logging.getLogger("grpc._cython.cygrpc").setLevel(logging.CRITICAL)
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    return asyncio.run(_play(fleet, script))
+    return asyncio.run(_play(fleet, script, provider, clock))

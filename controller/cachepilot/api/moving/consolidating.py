@@ -4,7 +4,7 @@
 from collections.abc import Callable
 
 from cachepilot.api.moving.rehearsals import rollout_view
-from cachepilot.api.shapes.questions import Consolidation
+from cachepilot.api.shapes.questions import Consolidation, Spread
 from cachepilot.api.shapes.rollout import Consolidate, RolloutView
 from cachepilot.domain import consolidation as domain
 from cachepilot.domain.moving import Rollout
@@ -13,28 +13,36 @@ from cachepilot.fleet.moving.mover import Mover
 
 
 class Consolidating:
-    """Begins, shows and stops rollouts; `planned` is the consolidation as it is planned now."""
+    """Begins, shows and stops rollouts; `planned` and `spread` are what is planned now."""
 
-    def __init__(self, mover: Mover, planned: Callable[[], Consolidation]) -> None:
-        self._mover, self._planned = mover, planned
+    def __init__(
+        self,
+        mover: Mover,
+        planned: Callable[[], Consolidation],
+        spread: Callable[[], Spread],
+    ) -> None:
+        self._mover, self._planned, self._spread = mover, planned, spread
 
     def begin(self, asked: Consolidate) -> RolloutView:
-        """Begins to drain what is asked, else what is planned now."""
-        drains = self._planned().drains if asked.drains is None else asked.drains
+        """Begins what is asked, else what is planned now."""
+        plan = self._spread if asked.spreads else self._planned
+        drains = plan().drains if asked.drains is None else asked.drains
         wanted = [one for one in drains if asked.node in (None, one.node)]
         if not wanted:
             known = ", ".join(one.node for one in drains) or "none"
             what = "no node" if asked.node is None else f"node {asked.node}"
-            raise InputError(f"consolidation: {what} can be drained (allowed: {known})")
+            can = "has tenants that are to leave it" if asked.spreads else "can be drained"
+            raise InputError(f"consolidation: {what} {can} (allowed: {known})")
         told = [
             domain.Drain(
                 one.node,
                 tuple(domain.Move(**move.model_dump()) for move in one.moves),
                 one.freed_bytes,
+                one.why,
             )
             for one in wanted
         ]
-        return self._shown(self._mover.begin(told))
+        return self._shown(self._mover.begin(told, asked.spreads))
 
     def rollout(self) -> RolloutView | None:
         """The last rollout; None before the first."""

@@ -10,7 +10,7 @@ class Moving(Protocol):
     """Consolidations that are carried out; safe to call from any thread."""
 
     def begin(self, asked: Consolidate) -> RolloutView:
-        """Begins to drain nodes; it is stored before this returns.
+        """Begins to drain nodes, or to spread their tenants; it is stored before this returns.
 
         ConflictError while another rollout runs, or where a tenant is not where it is to leave.
         """

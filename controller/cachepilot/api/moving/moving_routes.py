@@ -14,7 +14,7 @@ def add_moving(routes: APIRouter, moving: Moving) -> None:
 
     @routes.post("/consolidation/apply", tags=["planning"])
     async def begin(asked: Consolidate) -> RolloutView:
-        """Begins to drain nodes: the drains that are given, or what is planned now.
+        """Begins to drain or to spread: the drains that are given, or what is planned now.
 
         Refused with 409 while another rollout runs, and if a tenant is not on the node that it is
         to leave.

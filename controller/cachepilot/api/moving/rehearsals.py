@@ -25,6 +25,7 @@ def rollout_view(rollout: Rollout, now_s: float, interval_s: float) -> RolloutVi
     drains = dict.fromkeys(one.drain for one in rollout.moves) if rollout.rehearses else ()
     return RolloutView(
         id=rollout.id,
+        spreads=rollout.spreads,
         state=rollout.state,
         by=rollout.by,
         begun_s=rollout.begun_s,

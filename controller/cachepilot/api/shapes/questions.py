@@ -176,18 +176,28 @@ class Move(Shape):
 
 
 class Drain(Shape):
-    """A node that can be drained."""
+    """A node that tenants leave: all of them, or those that it has no room for."""
 
     node: str
     moves: tuple[Move, ...]
     """In the order in which they are to be made."""
     freed_bytes: int
-    """The memory of the node."""
+    """The memory of the node; 0 where tenants stay on it."""
+    why: str = ""
+    """What the node is short of, where tenants stay on it."""
 
     @property
     def cold_s(self) -> float:
         """Seconds until all that moved is warm, one move after the other."""
         return sum(move.cold_s for move in self.moves)
+
+
+class Spread(Shape):
+    """Nodes without room for what their tenants need next, and who is to leave them."""
+
+    drains: list[Drain]
+    """Those that are short first, first."""
+    notes: list[str]
 
 
 class Consolidation(Shape):

@@ -10,7 +10,9 @@ class Consolidate(Shape):
     """What is to be carried out: `drains` as they were shown, or what is planned now."""
 
     node: NodeName | None = None
-    """Only this node is drained."""
+    """Only this node is drained, or relieved."""
+    spreads: bool = False
+    """Whether nodes are not emptied, but relieved of tenants that they have no room for."""
     drains: list[Drain] | None = None
 
 
@@ -91,7 +93,7 @@ class MovedView(View):
 
     move: Move
     drain: str
-    """The node that is drained by it."""
+    """The node that is drained, or relieved, by it."""
     state: MoveState
     checks: list[CheckView]
     begun_s: float | None
@@ -106,6 +108,8 @@ class RolloutView(View):
     """A rollout: its moves in their order, the present one, and how it ended."""
 
     id: int
+    spreads: bool
+    """Whether it empties no nodes, but relieves them of tenants that they have no room for."""
     state: RolloutState
     by: str
     begun_s: float

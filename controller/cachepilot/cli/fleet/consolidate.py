@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cachepilot.api.shapes.questions import Consolidation, Drain, LeastMemory, Move
+from cachepilot.api.shapes.questions import Consolidation, Drain, LeastMemory, Move, Spread
 from cachepilot.cli.asking import completing
 from cachepilot.cli.asking.asking import asking
 from cachepilot.cli.asking.client import Controller, parsed
@@ -72,10 +72,24 @@ def _story(order: int, drain: Drain) -> Iterator[RenderableType]:
     saves = f"frees {human_bytes(drain.freed_bytes)}"
     costs = f"page caches are cold for {drain.cold_s:.3g} s in all, predicted"
     yield Text(f"{order}. {drain.node} can be drained: {saves}; {costs}", style="bold")
+    yield from _moves(drain)
+
+
+def _moves(drain: Drain) -> Iterator[RenderableType]:
     for move in drain.moves:
         yield Text(f"   {move.cgroup} goes to {move.to_node}: {_costs(move)}")
     for why in dict.fromkeys(move.why for move in drain.moves if move.why):
         yield Text(f"   {why}", style="dim")
+
+
+def _spread_parts(found: Spread) -> Iterator[RenderableType]:
+    if not found.drains:
+        yield Text("nobody is to be moved")
+    for order, drain in enumerate(found.drains, 1):
+        yield Text(f"{order}. {drain.why}", style="bold")
+        yield from _moves(drain)
+    for note in found.notes:
+        yield Text(f"note: {note}")
 
 
 def _costs(move: Move) -> str:
@@ -119,9 +133,16 @@ def command(
     node: Annotated[
         str | None,
         typer.Option(
-            "--node", metavar="NODE", help="Drain only this node.", autocompletion=completing.nodes
+            "--node", metavar="NODE", help="Only off this node.", autocompletion=completing.nodes
         ),
     ] = None,
+    spread: Annotated[
+        bool,
+        typer.Option(
+            "--spread",
+            help="Not which nodes to empty, but who leaves nodes that have no room for them all.",
+        ),
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     shown: Annotated[
         bool, typer.Option("--rollout", help="Show what --apply did, measured.")
@@ -141,8 +162,10 @@ def command(
         raise InputError(f"consolidate: --apply, --rollout, --stop, --export ({allowed})")
     if (node is not None or yes) and not apply:
         raise InputError("consolidate: --node and --yes (allowed: with --apply)")
+    if spread and (shown or stop or export is not None):
+        raise InputError("consolidate: --spread (allowed: alone, or with --apply)")
     if apply:
-        rollout.apply(remote, node, yes, as_json)
+        rollout.apply(remote, node, yes, as_json, spread)
     elif shown:
         rollout.show(remote, as_json)
     elif stop:
@@ -150,14 +173,15 @@ def command(
     elif export is not None:
         _export(remote, export)
     else:
-        _show(remote, as_json)
+        _show(remote, spread, as_json)
 
 
-def _show(remote: Controller, as_json: bool) -> None:
-    value = remote.call("GET", "consolidation")
+def _show(remote: Controller, spread: bool, as_json: bool) -> None:
+    value = remote.call("GET", rollout.SPREAD if spread else rollout.CONSOLIDATION)
     if as_json:
         tables.print_json(value)
         return
     out = tables.console()
-    for part in _parts(parsed(Consolidation, value)):
+    found = _spread_parts(parsed(Spread, value)) if spread else _parts(parsed(Consolidation, value))
+    for part in found:
         out.print(part)

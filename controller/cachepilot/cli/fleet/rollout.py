@@ -3,12 +3,13 @@
 
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cachepilot.api.shapes.questions import Consolidation, Drain
+from cachepilot.api.shapes.questions import Consolidation, Drain, Spread
 from cachepilot.api.shapes.rollout import CheckView, MovedView, RolloutView
 from cachepilot.cli.asking.accepting import require_agreed, require_somebody
 from cachepilot.cli.asking.client import Controller, parsed
@@ -18,14 +19,17 @@ from cachepilot.domain.moving import KEEP
 from cachepilot.errors import InputError
 from cachepilot.sizes import PAGE_BYTES, human_bytes
 
+CONSOLIDATION, SPREAD = "consolidation", "consolidation/spread"
 
-def chosen(found: Consolidation, node: str | None) -> list[Drain]:
-    """The nodes that are to be drained; InputError where there is none."""
+
+def chosen(found: Consolidation | Spread, node: str | None) -> list[Drain]:
+    """The nodes that tenants are to leave; InputError where there is none."""
     drains = [one for one in found.drains if node in (None, one.node)]
     if not drains:
         what = "no node" if node is None else f"--node {node}: it"
         known = ", ".join(one.node for one in found.drains) or "none"
-        raise InputError(f"consolidate: {what} can be drained (allowed: {known})")
+        can = "can be drained" if isinstance(found, Consolidation) else "has too little room"
+        raise InputError(f"consolidate: {what} {can} (allowed: {known})")
     return drains
 
 
@@ -33,24 +37,41 @@ def costs(drains: list[Drain]) -> Iterator[str]:
     """What is going to happen, predicted: who moves, what that costs, and what it saves."""
     for drain in drains:
         cold = sum(one.cold_pages for one in drain.moves) * PAGE_BYTES
+        frees = f", which frees {human_bytes(drain.freed_bytes)}" if drain.freed_bytes else ""
         yield (
-            f"{drain.node}: {len(drain.moves)} tenants move, which frees "
-            f"{human_bytes(drain.freed_bytes)}; {human_bytes(cold)} are read again, "
-            f"in {drain.cold_s:.3g} s (predicted)"
+            f"{drain.node}: {len(drain.moves)} tenants move{frees}; {human_bytes(cold)} are read "
+            f"again, in {drain.cold_s:.3g} s (predicted)"
         )
         for move in drain.moves:
             yield f"  {move.cgroup} goes to {move.to_node}"
 
 
-def apply(remote: Controller, node: str | None, yes: bool, as_json: bool) -> None:
-    """Begins a rollout, once a person has agreed to what it costs."""
-    drains = chosen(parsed(Consolidation, remote.call("GET", "consolidation")), node)
+def apply(
+    remote: Controller, node: str | None, yes: bool, as_json: bool, spreads: bool = False
+) -> None:
+    """Begins a rollout, once a person has agreed to what it costs.
+
+    To spread nobody, as all have room, is no failure: a timer asks for it again and again.
+    """
+    value = remote.call("GET", SPREAD if spreads else CONSOLIDATION)
+    found = parsed(Spread, value) if spreads else parsed(Consolidation, value)
+    if spreads and node is None and not found.drains:
+        for note in found.notes:
+            print(f"note: {note}", file=sys.stderr)
+        if as_json:
+            tables.print_json(None)
+        else:
+            print("nobody is to be moved")
+        return
+    drains = chosen(found, node)
     for line in costs(drains):
         print(line, file=sys.stderr)
     if not yes:
         require_somebody("consolidate: nobody can be asked")
         require_agreed("Move these tenants now?", "nothing was moved")
-    wanted = {"drains": [one.model_dump(mode="json") for one in drains]}
+    wanted: dict[str, Any] = {"drains": [one.model_dump(mode="json") for one in drains]}
+    if spreads:
+        wanted["spreads"] = True
     begun = remote.call("POST", "consolidation/apply", wanted)
     if as_json:
         tables.print_json(begun)
@@ -84,7 +105,8 @@ def parts(found: RolloutView) -> Iterator[RenderableType]:
     """A table of the moves, and how it stands."""
     yield _table(found)
     emptied = ", ".join(found.emptied) or "none"
-    yield Text(f"rollout {found.id}: {found.state}; nodes drained: {emptied}", style="bold")
+    done = "tenants spread" if found.spreads else f"nodes drained: {emptied}"
+    yield Text(f"rollout {found.id}: {found.state}; {done}", style="bold")
     if found.why:
         yield Text(found.why)
     for change in found.changes:

@@ -6,7 +6,7 @@ hours, nightly batches, backups. A quarter of an hour is long beside the minutes
 follow a new regime, and short beside the hours that regimes of such a cycle last.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
@@ -63,3 +63,8 @@ class PastNeeds:
         cpus = np.full(slots.size, np.nan) if cpus is None else cpus
         moved = np.zeros(slots.size, dtype=np.bool_)
         return cls(slots, size_bytes, device_iops, cpus, moved)
+
+    def within(self, slots: range) -> "PastNeeds":
+        """Those of some slots, one after another."""
+        kept = (self.slots >= slots.start) & (self.slots < slots.stop)
+        return PastNeeds(**{one.name: getattr(self, one.name)[kept] for one in fields(self)})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who is measured around a move, and against what."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from cachepilot.domain.moving import KEEP, Before, Check, Verdict
@@ -45,14 +45,20 @@ def tenants_of(moved: str, home: NodeSeen, target: NodeSeen) -> dict[str, Tenant
     return found
 
 
-def checks_of(before: Iterable[Before], there: Mapping[str, TenantSeen]) -> tuple[Check, ...]:
-    """What is to be measured after a move: every SLO, and what is kept without one."""
+def checks_of(
+    before: Iterable[Before], there: Mapping[str, TenantSeen], missed: Collection[str] = ()
+) -> tuple[Check, ...]:
+    """What is to be measured after a move: every SLO, and what is kept without one.
+
+    Those who `missed` their SLOs before are to do no worse: they keep what is kept without one.
+    """
     known = {one.cgroup: one.mean_ops for one in before}
     found: list[Check] = []
     for cgroup, one in sorted(there.items()):
         mean = known.get(cgroup)
-        found += [Check(cgroup, slo.kind, slo.target, mean) for slo in one.slos]
-        if not one.slos and mean is not None and one.keep > 0:
+        slos = () if cgroup in missed else one.slos
+        found += [Check(cgroup, slo.kind, slo.target, mean) for slo in slos]
+        if not slos and mean is not None and one.keep > 0:
             found.append(Check(cgroup, KEEP, one.keep * mean, mean))
     return tuple(found)
 

@@ -47,8 +47,8 @@ def reserves(rollout: Rollout | None) -> dict[str, dict[str, int]]:
     if rollout is None:
         return found
     coming = [one.move for one in _rehearsed(rollout)]
-    present = rollout.present
-    if coming and present is not None and present.state is MoveState.MOVING:
+    present, is_reserved = rollout.present, bool(coming) or rollout.spreads
+    if is_reserved and present is not None and present.state is MoveState.MOVING:
         coming.append(present.move)
     for move in coming:
         found.setdefault(move.to_node, {})[move.cgroup] = move.limit_bytes

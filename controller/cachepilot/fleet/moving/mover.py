@@ -31,6 +31,10 @@ LOG = logging.getLogger(__name__)
 MOVES_MAX = 100_000
 REFUTED_MAX = 10_000
 """So many of what rehearsals refuted are passed on to the next rollout."""
+HOMES_MAX = 100_000
+"""Of so many tenants it is known on which node they were before."""
+CLOSED_S = 3600.0
+"""So long nobody is spread to a node again on which an SLO was missed then."""
 MOST = {
     "limit_bytes": BYTES_MAX,
     "cold_pages": BYTES_MAX,
@@ -105,8 +109,22 @@ class Mover:
         """The last rollout; None before the first."""
         return self._rollout
 
-    def begin(self, drains: Sequence[Drain]) -> Rollout:
-        """Begins to drain nodes in this order; it is stored before this returns.
+    @property
+    def homes(self) -> dict[str, str]:
+        """By cgroup, the nodes on which tenants were before they were drained."""
+        return {} if self._rollout is None else self._rollout.came_from
+
+    @property
+    def closed(self) -> dict[str, float]:
+        """Nodes that nobody is spread to for now, and since when."""
+        known = () if self._rollout is None else self._rollout.closed
+        return {node: time_s for node, time_s in known if time_s > self._now_s() - CLOSED_S}
+
+    def begin(self, drains: Sequence[Drain], spreads: bool = False) -> Rollout:
+        """Begins to move tenants off nodes in this order; it is stored before this returns.
+
+        Unless it `spreads` nodes are drained, and each is rehearsed first: those who stay get less
+        memory then.
 
         ConflictError while another rollout runs, or where a tenant is not on the node that it is
         to leave; InputError without a provider, or for drains that cannot be carried out.
@@ -119,8 +137,9 @@ class Mover:
             number = 1 if self._rollout is None else self._rollout.id + 1
             known = () if self._rollout is None else self._rollout.refuted
             begun = Rollout(
-                number, self._now_s(), acting().name, moves, rehearses=True,
-                refuted=known[-REFUTED_MAX:],
+                number, self._now_s(), acting().name, moves, rehearses=not spreads,
+                refuted=known[-REFUTED_MAX:], spreads=spreads,
+                homes=tuple(self.homes.items())[-HOMES_MAX:], closed=tuple(self.closed.items()),
             )  # fmt: skip
             self._fleet.store.save_rollout(begun)
             self._rollout, self._refused = begun, ""

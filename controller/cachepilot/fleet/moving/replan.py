@@ -24,6 +24,7 @@ GONE = "its tenants are not there any more"
 NOT_THERE = "it is not there any more"
 MOVED = "a tenant that this rollout moved is on it"
 TOOK_IN = "this rollout moved tenants to it"
+NO_NEED = "its node has room for it now, or no other has, by what was measured since"
 
 
 def with_changes(rollout: Rollout, changes: Sequence[str]) -> Rollout:
@@ -48,20 +49,27 @@ def skipped(rollout: Rollout, node: str, why: str, now_s: float) -> Rollout:
         else one
         for one in rollout.moves
     )
-    told = with_changes(replace(rollout, moves=moves), [f"{node} is not drained: {why}"])
+    told = with_changes(replace(rollout, moves=moves), [_not_made(rollout, node, skips, why)])
     return onward(replace(told, is_planned=False), now_s)
 
 
 def kept(rollout: Rollout, node: str, home: NodeSeen, now_s: float) -> Rollout:
     """Goes on after a move of a drain was kept; not every node is empty that its tenants left."""
     others: list[tuple[str, str]] = []
-    if not home.lost and not rollout.going(node):
+    if not (home.lost or rollout.spreads or rollout.going(node)):
         own = {one.move.cgroup for one in rollout.of_drain(node)}
         others = [(node, cgroup) for cgroup in sorted(home.tenants.keys() - own)]
     told = [_not_empty(*one) for one in others]
     # What was measured on the way counts for the next move.
     found = replace(rollout, is_planned=False, others=(*rollout.others, *others))
     return onward(with_changes(found, told), now_s)
+
+
+def _not_made(rollout: Rollout, node: str, cgroups: Iterable[str], why: str) -> str:
+    """That moves of a node are not made, in words."""
+    if rollout.spreads:
+        return f"not moved from {node}: {', '.join(sorted(cgroups))}: {why}"
+    return f"{node} is not drained: {why}"
 
 
 def _not_empty(node: str, cgroup: str) -> str:
@@ -77,13 +85,15 @@ def onward(rollout: Rollout, now_s: float) -> Rollout:
     going_on = replace(rollout, at=at, since_s=0.0, why="")
     if at < len(rollout.moves):
         return going_on
-    whys = dict.fromkeys(
-        f"{one.drain} is not drained: {one.why}{_made(rollout, one.drain)}"
-        for one in rollout.moves
-        if one.state is MoveState.SKIPPED
-    )
-    whys.update(dict.fromkeys(_not_empty(*one) for one in rollout.others))
-    is_done = not whys or bool(going_on.emptied)
+    skips: dict[tuple[str, str], list[str]] = {}
+    for one in (one for one in rollout.moves if one.state is MoveState.SKIPPED):
+        skips.setdefault((one.drain, one.why), []).append(one.move.cgroup)
+    whys = [
+        f"{_not_made(rollout, node, cgroups, why)}{_made(rollout, node)}"
+        for (node, why), cgroups in skips.items()
+    ]
+    whys += dict.fromkeys(_not_empty(*one) for one in rollout.others)
+    is_done = not whys or bool(rollout.kept if rollout.spreads else going_on.emptied)
     state = RolloutState.DONE if is_done else RolloutState.STOPPED
     why = "; ".join(whys) or "all moves were kept"
     return replace(going_on, state=state, ended_s=now_s, why=why)
@@ -91,6 +101,8 @@ def onward(rollout: Rollout, now_s: float) -> Rollout:
 
 def _made(rollout: Rollout, node: str) -> str:
     """Who left a node that is not drained, in words; empty for nobody."""
+    if rollout.spreads:
+        return ""
     gone = [one.move.cgroup for one in rollout.kept if one.drain == node]
     return f" ({', '.join(gone)} moved before, and that is kept)" if gone else ""
 
@@ -98,8 +110,10 @@ def _made(rollout: Rollout, node: str) -> str:
 def rest_of(rollout: Rollout, refused: Iterable[str] = (), closed: Iterable[str] = ()) -> Rest:
     """What is left of a rollout, as it is to be planned again.
 
-    Nodes that are `refused` are not drained, and those that are `closed` take nobody in.
+    Nodes that are `refused` are not drained, and those that are `closed` take nobody in, as those
+    that tenants leave while they are spread.
     """
+    left = (*rollout.left, *dict(rollout.closed)) if rollout.spreads else ()
     drains = [
         Drain(node, tuple(one.move for one in _ordered(rollout, node)), 0) for node in rollout.left
     ]
@@ -108,12 +122,13 @@ def rest_of(rollout: Rollout, refused: Iterable[str] = (), closed: Iterable[str]
         drainable=frozenset(rollout.left).difference(
             refused, (one.move.to_node for one in rollout.kept)
         ),
-        closed=frozenset(one.drain for one in rollout.kept).union(closed),
+        closed=frozenset(one.drain for one in rollout.kept).union(closed, left),
         proven=_proven(rollout),
         held=frozenset(
             (cgroup, node, holding.limit_of(move))
             for (cgroup, node), move in holding.pins(rollout).items()
         ),
+        spreads=rollout.spreads,
     )
 
 
@@ -189,16 +204,22 @@ def _merged(rollout: Rollout, drain: Drain) -> list[Moved]:
 
 
 def _changes(
-    node: str, before: Sequence[Moved], after: Sequence[Moved], gone: Mapping[str, str]
+    node: str,
+    before: Sequence[Moved],
+    after: Sequence[Moved],
+    gone: Mapping[str, str],
+    spreads: bool,
 ) -> list[str]:
     """By what a drain differs from what it was before, in words."""
+    unless_gone = NO_NEED if spreads else NOT_THERE
     was, goes = {one.move.cgroup: one.move for one in before}, {one.move.cgroup for one in after}
     left = (cgroup for cgroup in was if cgroup not in goes)
-    found = [f"{one} is not moved from {node}: {gone.get(one, NOT_THERE)}" for one in left]
+    found = [f"{one} is not moved from {node}: {gone.get(one, unless_gone)}" for one in left]
     for move in (one.move for one in after):
         old = was.get(move.cgroup)
         if old is None:
-            found.append(f"{move.cgroup} on {node} came later, and goes to {move.to_node}")
+            why = "leaves it, too" if spreads else "came later"
+            found.append(f"{move.cgroup} on {node} {why}, and goes to {move.to_node}")
         elif old.to_node != move.to_node:
             found.append(f"{move.cgroup} goes to {move.to_node}, not to {old.to_node}")
     return found
@@ -208,6 +229,8 @@ def _why_not(rollout: Rollout, node: str, plans: Plans, gone: Mapping[str, str])
     """Why a node is not drained any more."""
     if all(one.move.cgroup in gone for one in _ordered(rollout, node)):
         return GONE
+    if rollout.spreads:
+        return NO_NEED
     if node not in rest_of(rollout).drainable:
         return TOOK_IN
     planned = [one for one in (*plans.as_ordered, *plans.anew) if one.node == node]
@@ -244,12 +267,12 @@ def replanned(
         if node in plan:
             after = _merged(rollout, plan[node])
             anew += after
-            changes += _changes(node, before, after, gone)
+            changes += _changes(node, before, after, gone, rollout.spreads)
         else:
             why = refused.get(node) or _why_not(rollout, node, plans, gone)
             skips += [
                 replace(one, state=MoveState.SKIPPED, ended_s=now_s, why=why) for one in before
             ]
-            changes.append(f"{node} is not drained: {why}")
+            changes.append(_not_made(rollout, node, (one.move.cgroup for one in before), why))
     found = replace(rollout, moves=(*over, *skips, *anew), is_planned=True)
     return onward(with_changes(found, changes), now_s)

@@ -20,7 +20,7 @@ from cachepilot.domain.moving import (
     Verdict,
 )
 from cachepilot.fleet.moving import checks, rehearsing
-from cachepilot.fleet.moving.replan import kept, skipped
+from cachepilot.fleet.moving.replan import kept, skipped, with_changes
 from cachepilot.fleet.moving.seen.observation import NodeSeen, Observation, Order, Step, TenantSeen
 from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS
 
@@ -208,13 +208,28 @@ def _measured_before(rollout: Rollout, moved: Moved, seen: Observation, is_late:
     if not windows.get(move.cgroup):
         why = f"nothing is measured of {move.cgroup} on {move.from_node}"
         return _ended(rollout, measured, seen, stop, why)
-    missed = checks.missed_before(one for one in before if one.cgroup != move.cgroup)
+    poor = checks.missed_before(before)
+    missed = [one for one in poor if one != move.cgroup]
     if missed:
         why = f"an SLO of {missed[0]} on {move.to_node} is missed as it is"
+        if rollout.spreads and move.to_node not in dict(rollout.closed):
+            return _elsewhere(_with(rollout, measured), move.to_node, why, seen.now_s)
         return _ended(rollout, measured, seen, stop, why)
     known = {one.cgroup: one for one in before} | rehearsing.baseline(rollout, moved)
-    found = checks.checks_of(known.values(), there)
+    found = checks.checks_of(known.values(), there, poor if rollout.spreads else ())
     return _order(rollout, replace(measured, before=(), checks=found), seen)
+
+
+def _elsewhere(rollout: Rollout, node: str, why: str, now_s: float) -> Step:
+    """Plans the rest again without a node to go to."""
+    closed = replace(_closed(rollout, node, now_s), is_planned=False, since_s=0.0)
+    told = f"{node} takes nobody in: {why}"
+    return Step(with_changes(closed, [told]), events=(told,))
+
+
+def _closed(rollout: Rollout, node: str, now_s: float) -> Rollout:
+    """With a node that takes nobody in any more who is spread."""
+    return replace(rollout, closed=(*rollout.closed, (node, now_s)))
 
 
 def _held(rollout: Rollout, why: str) -> Step:
@@ -316,6 +331,7 @@ def _measured(
 def _judged(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     missed = checks.missed(moved.checks)
     if missed:
+        rollout = _closed(rollout, moved.move.to_node, seen.now_s) if rollout.spreads else rollout
         return _return(rollout, moved, seen, "; ".join(map(checks.told, missed)))
     if any(one.verdict is Verdict.OPEN for one in moved.checks):
         return Step(_with(rollout, moved, since_s=seen.now_s))

@@ -15,6 +15,8 @@ from cachepilot.plan.consolidation.moves import drains
 from cachepilot.plan.consolidation.packing.options import Options
 from cachepilot.plan.consolidation.packing.pack import Packed, pack
 from cachepilot.plan.consolidation.packing.pack_as import pack_as
+from cachepilot.plan.consolidation.packing.spread import spread
+from cachepilot.plan.consolidation.spreading import relieved_drains
 from cachepilot.plan.problem.config import Config
 
 
@@ -32,7 +34,8 @@ def plan_again(
 
     What a tenant has that met its SLO with it in a rehearsal is enough as long as its curve says so
     without its error bars, and it is given no less. Pins that hold for the rollout alone do not
-    count. `before` is what tenants needed in the past. Pure; InputError for two snapshots of a
+    count. `before` is what tenants needed in the past. A rest that spreads has one plan, in which
+    tenants go where they were ordered to if there is room. Pure; InputError for two snapshots of a
     node.
     """
     stated = [one for one in pins if not _is_held(one, rest)]
@@ -41,6 +44,11 @@ def plan_again(
         floors[tenant] = max(size, floors.get(tenant, 0))
     places = places_of(snapshots, objectives, config, stated, floors, before, rest.proven)
     within = replace(options, drainable=rest.drainable, closed=options.closed | rest.closed)
+
+    if rest.spreads:
+        ordered = {move.cgroup: move.to_node for one in rest.drains for move in one.moves}
+        found = relieved_drains(spread(places, within, ordered, before), config)
+        return Plans(found, found)
 
     def told(packed: Packed | None) -> list[Drain]:
         return drains(packed, config) if packed is not None else []

@@ -123,24 +123,33 @@ def _why(node: int, at: int, packed: Packed) -> str:
     return f"{told}, {listed(before)} by what they needed at {clock(past.begin_s(then))}"
 
 
-def _to(node: int, guests: Sequence[int], packed: Packed, config: Config) -> list[Move]:
+def _to(
+    node: int, guests: Sequence[int], packed: Packed, config: Config, keeps: bool
+) -> list[Move]:
     """The moves to one node."""
-    needs, place = packed.needs, packed.needs.places[node]
-    at = packed.packing.loads.roomiest(node)
+    needs, place, loads = packed.needs, packed.needs.places[node], packed.packing.loads
+    at = loads.roomiest(node)
+    free = int(loads.budget_bytes[node] - loads.size_bytes[node, at]) if keeps else 0
 
-    def seat(tenant: int) -> _Seat:
+    def seat(tenant: int, free_bytes: int = 0) -> _Seat:
         home = int(needs.homes[tenant])
         row = tenant - int(needs.start[home])
         size, policy = int(needs.size_bytes[at, tenant]), int(needs.policy[at, tenant])
-        return _Seat(needs.places[home], row, size, policy)
+        has = needs.places[home].targets.asked.tenants[row].limit_bytes
+        return _Seat(needs.places[home], row, max(size, min(has, size + free_bytes)), policy)
 
-    own, come = [seat(one) for one in needs.rows(node)], [seat(one) for one in guests]
+    own = [seat(one) for one in needs.rows(node)]
+    come = [seat(one, max(0, free) // len(guests)) for one in guests]
     arrival = _Arrival(place, [*own, *come], config)
     why = _why(node, at, packed)
     found = []
     for row, guest in enumerate(come, start=len(own)):
         cold = arrival.cold_start(row)
-        more_bytes, since_s = needs.past.peak(guests[row - len(own)])
+        tenant = guests[row - len(own)]
+        more_bytes, since_s = needs.past.peak(tenant)
+        peak_bytes = int(needs.size_bytes[at, tenant]) + more_bytes
+        if peak_bytes <= guest.limit_bytes:
+            peak_bytes, since_s = guest.limit_bytes, None
         found.append(
             Move(
                 cgroup=guest.tenant.cgroup,
@@ -152,7 +161,7 @@ def _to(node: int, guests: Sequence[int], packed: Packed, config: Config) -> lis
                 cold_pages=cold.pages,
                 cold_s=cold.seconds,
                 why=why,
-                peak_bytes=guest.limit_bytes + more_bytes,
+                peak_bytes=peak_bytes,
                 peak_s=since_s,
                 cpus=needs.cpus.now(guests[row - len(own)]),
             )
@@ -164,19 +173,22 @@ def _most_for_its_time(drain: Drain) -> tuple[float, str]:
     return (drain.cold_s / max(drain.freed_bytes, 1), drain.node)
 
 
-def drains(packed: Packed, config: Config) -> list[Drain]:
-    """The drained nodes of a packing, in the order in which they are to be drained."""
+def drains(packed: Packed, config: Config, keeps: bool = False) -> list[Drain]:
+    """The nodes of a packing that tenants leave, in the order in which they are to leave them.
+
+    With `keeps` nobody gets less memory than it has, as far as its new node has it free.
+    """
     places = packed.needs.places
     guests: dict[int, list[int]] = {}
     for tenant, node in sorted(packed.packing.to.items()):
         guests.setdefault(node, []).append(tenant)
     moves: dict[str, list[Move]] = {places[node].name: [] for node in packed.packing.drained}
     for node, tenants in sorted(guests.items()):
-        for move in _to(node, tenants, packed, config):
-            moves[move.from_node].append(move)
-    memory = {one.name: one.table.budget_bytes for one in places}
+        for move in _to(node, tenants, packed, config, keeps):
+            moves.setdefault(move.from_node, []).append(move)
+    freed = {places[node].name: places[node].table.budget_bytes for node in packed.packing.drained}
     found = []
     for name, made in moves.items():
         ordered = sorted(made, key=lambda one: (one.cold_s, one.cgroup))
-        found.append(Drain(name, tuple(ordered), memory[name]))
+        found.append(Drain(name, tuple(ordered), freed.get(name, 0)))
     return sorted(found, key=_most_for_its_time)

@@ -75,7 +75,9 @@ def whereabouts(rollout: Rollout, seen: Mapping[str, NodeSeen], where: Where) ->
                 found._missing(node, cgroup, where)
             elif tenant.ops is None:
                 found.waits.setdefault(node, f"nothing is measured of {cgroup}")
-        for cgroup in sorted(there.tenants.keys() - set(going)):
+        # Where tenants are spread some stay.
+        others = set() if rollout.spreads else there.tenants.keys() - set(going)
+        for cgroup in sorted(others):
             found._came(node, cgroup, where)
     for move in (one.move for one in rollout.moves if one.state is MoveState.WAITING):
         lost = seen[move.to_node].lost

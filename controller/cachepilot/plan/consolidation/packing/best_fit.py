@@ -57,12 +57,13 @@ class BestFit:
         """The node that a tenant leaves with least to spare; None where it fits on none."""
         if not nodes.size:
             return None
-        spare, _ = loads.spare(nodes, self._load(tenant))
+        spare, _ = loads.spare(nodes, self.load(tenant))
         fits = np.where(spare >= 0, spare, np.inf)
         at = int(fits.argmin())
         return int(nodes[at]) if np.isfinite(fits[at]) else None
 
-    def _load(self, tenant: int) -> Load:
+    def load(self, tenant: int) -> Load:
+        """What a tenant needs on a node that it comes to."""
         past, cpus = self._needs.past, self._needs.cpus
         return Load(
             self._needs.size_bytes[:, tenant], self._iops[:, tenant],
@@ -97,7 +98,7 @@ class BestFit:
                     break
             if best is None:
                 return False
-            loads.add(best, self._load(tenant))
+            loads.add(best, self.load(tenant))
             to[tenant] = best
             by_node.setdefault(best, []).append(tenant)
         return True
@@ -123,7 +124,7 @@ class BestFit:
         """The packing in which tenants go where they are said to."""
         loads = self._loads.copy()
         for tenant, node in to.items():
-            loads.add(node, self._load(tenant))
+            loads.add(node, self.load(tenant))
         return Packing(tuple(drained), dict(to), loads)
 
     def holds(self, packing: Packing) -> bool:
@@ -155,7 +156,8 @@ class BestFit:
         """Whether the tenants of a node, its own among them or not, fit elsewhere if it fails."""
         gone = {node, *packing.drained}
         others = [one for one in range(len(self._needs.places)) if one not in gone]
-        must = [one for one in self._needs.rows(node) if with_own and self._needs.must[one]]
+        own = (one for one in self._needs.rows(node) if one not in packing.to)
+        must = [one for one in own if with_own and self._needs.must[one]]
         come = [one for one, at in packing.to.items() if at == node]
         before = {one: at for one, at in packing.to.items() if at != node}
         roomy = self._roomy(others, packing.loads)

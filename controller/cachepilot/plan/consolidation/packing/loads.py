@@ -129,6 +129,13 @@ class Loads:
         """The read time at which a node has most to spare, by index."""
         return int(self.spare_now(np.array([node]))[1][0])
 
+    def clear(self, node: int) -> None:
+        """All tenants leave a node."""
+        for used in (self.size_bytes, self.device_iops, self.stated_cpus, self.measured_cpus):
+            used[node] = 0
+        for more in (self.more_bytes, self.more_iops, self.more_cpus):
+            more[node] = 0
+
     def add(self, node: int, load: Load) -> None:
         """A tenant comes to a node."""
         self.size_bytes[node] += load.size_bytes

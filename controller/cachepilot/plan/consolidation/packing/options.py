@@ -11,6 +11,8 @@ from cachepilot.errors import InputError
 
 SPARE_NODES_MAX = 1
 HEADROOM_HOURS_MAX = 24
+LOOKAHEAD_HOURS = 2
+"""Long enough to move some dozen tenants, a minute or two each, before they grow."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +23,14 @@ class Options:
     `labels`: labels of the nodes whose names match a glob, which affinities may name.
     `cpus`: CPUs of the nodes whose names match a glob, the first that does; else what is measured.
     `headroom_hours`: for so long a node keeps room for what its tenants needed.
+    `lookahead_hours`: tenants are spread before they need what they did in so many hours from this
+    time on a day ago.
     `drainable`: no others are drained; None for all. `closed`: nodes that take nobody in.
     """
 
     spare_nodes: int = 0
     headroom_hours: float = HEADROOM_HOURS_MAX
+    lookahead_hours: float = LOOKAHEAD_HOURS
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     cpus: Mapping[str, float] = field(default_factory=dict)
@@ -38,9 +43,11 @@ class Options:
         if not 0 <= self.spare_nodes <= SPARE_NODES_MAX:
             allowed = f"allowed: 0 to {SPARE_NODES_MAX}"
             raise InputError(f"spare_nodes: {self.spare_nodes} is out of range ({allowed})")
-        if not 0 <= self.headroom_hours <= HEADROOM_HOURS_MAX:
-            told = f"headroom_hours: {self.headroom_hours} is out of range"
-            raise InputError(f"{told} (allowed: 0 to {HEADROOM_HOURS_MAX})")
+        for key in ("headroom_hours", "lookahead_hours"):
+            hours = getattr(self, key)
+            if not 0 <= hours <= HEADROOM_HOURS_MAX:
+                told = f"{key}: {hours} is out of range"
+                raise InputError(f"{told} (allowed: 0 to {HEADROOM_HOURS_MAX})")
 
     def may_drain(self, node: str) -> bool:
         """Whether a node may be drained."""

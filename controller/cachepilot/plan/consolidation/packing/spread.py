@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who leaves a node that has no room for what its tenants need now or next, and where they go.
+
+A node is short if its memory, its device or its CPUs do not hold all of its tenants at some time.
+Needs are estimates that err upwards. So a time at which exactly these tenants, or more, were on the
+node decides nothing, and the present only where an SLO is measured as missed: what they needed
+together then is room that the node has, whatever its memory.
+
+From a node that is short goes first the tenant without which it is least short; of several without
+which it is not short any more the smallest. By memory alone no fewer moves would do. A tenant goes
+to its home, the node that it came from, where that has room, else by best fit. Nodes that are short
+take nobody in.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from cachepilot.domain.snapshot import BoolArray, FloatArray, IntArray
+from cachepilot.plan.consolidation.least.cpus import with_margin
+from cachepilot.plan.consolidation.least.past import NOW, PastByTenant
+from cachepilot.plan.consolidation.least.place import Place
+from cachepilot.plan.consolidation.least.sharing_reads import SLACK
+from cachepilot.plan.consolidation.packing.best_fit import BestFit
+from cachepilot.plan.consolidation.packing.fleet_needs import FleetNeeds
+from cachepilot.plan.consolidation.packing.loads import Load, Loads
+from cachepilot.plan.consolidation.packing.options import Options
+from cachepilot.plan.consolidation.packing.pack import Packed, loads_of, rules_of
+from cachepilot.plan.consolidation.packing.packing import Packing
+from cachepilot.plan.consolidation.packing.rules import Rules
+from cachepilot.plan.slo_outcomes import misses
+
+Homes = Mapping[str, str]
+"""By cgroup, the node that a tenant goes to first of all."""
+
+
+class Shortage(NamedTuple):
+    """The first time, by index, at which a node is short: of memory, or else of reads or CPUs."""
+
+    then: int
+    bytes: int
+    is_of_reads: bool
+
+
+@dataclass(frozen=True)
+class Relieved:
+    """Where tenants go; nodes, by index, that were `short` before, and that still are `left` so."""
+
+    packed: Packed
+    short: Mapping[int, Shortage]
+    left: frozenset[int]
+
+
+def spread(
+    places: Sequence[Place], options: Options, homes: Homes, ahead: PastByTenant
+) -> Relieved | None:
+    """Relieves every node that is short, as far as others have room; None of no nodes.
+
+    `ahead` is what the past of `places` is made of.
+    """
+    if not places:
+        return None
+    return _Fleet(places, options, homes, ahead).relieved()
+
+
+def _were_there(places: Sequence[Place], ahead: PastByTenant) -> BoolArray:
+    """At which times each tenant was on its present node, (I, T)."""
+    slots = places[0].past.slots
+    names = [(place.name, one.cgroup) for place in places for one in place.targets.asked.tenants]
+    found = np.zeros((len(names), slots.size + 1), dtype=np.bool_)
+    found[:, NOW] = True
+    for row, name in enumerate(names):
+        past = ahead.get(name)
+        if past is not None:
+            found[row, past.slots[~past.moved] - slots[0] + 1] = True
+    return found
+
+
+class _Fleet:
+    """The tenants of a fleet while some of them leave their nodes."""
+
+    def __init__(
+        self, places: Sequence[Place], options: Options, homes: Homes, ahead: PastByTenant
+    ) -> None:
+        self._needs = needs = FleetNeeds.of(places)
+        self._rules: Rules = rules_of(needs, options)
+        loads = loads_of(needs, options)
+        self._fit = BestFit(needs, loads, self._rules, options.spare_nodes)
+        self._checks_loss = options.spare_nodes > 0
+        self._loads = loads.copy()
+        self._nodes = {one.name: node for node, one in enumerate(places)}
+        self._homes = {
+            row: self._nodes[homes[one.cgroup]]
+            for row, one in enumerate(
+                one for place in places for one in place.targets.asked.tenants
+            )
+            if homes.get(one.cgroup) in self._nodes
+        }
+        self._must = self._could_keep()
+        self._there = _were_there(places, ahead)
+        for node in range(len(places)):
+            self._put(self._loads, node, needs.rows(node))
+        self._to: dict[int, int] = {}
+        self._short = {
+            node: self._shortage(node)
+            for node, one in enumerate(places)
+            if options.may_drain(one.name)
+            and self._spare(self._loads, node, needs.rows(node)) < 0
+            and not self._has_room(node)
+        }
+        self._takes_in = np.flatnonzero(self._loads.spare_now(np.arange(len(places)))[0] >= 0)
+
+    def _could_keep(self) -> BoolArray:
+        """Whose SLO its own device allows, were it alone there; else who keeps what it must now."""
+        needs = self._needs
+        stated = [one for place in needs.places for one in place.targets.asked.objectives]
+        has_slo = np.array([one.has_slo for one in stated], dtype=np.bool_)
+        kept: BoolArray = needs.kept & self._loads.runs[needs.homes].T
+        found: BoolArray = np.where(has_slo, kept.any(axis=0), needs.must)
+        return found
+
+    def _at_home(self, tenant: int) -> Load:
+        """What a tenant needs where it is: what cannot be kept there nobody asks for."""
+        needs = self._needs
+        fine = needs.kept[:, tenant] | ~self._must[tenant]
+        iops = np.where(fine, needs.device_iops[:, tenant], np.inf)
+        return self._fit.load(tenant)._replace(device_iops=iops)
+
+    def _put(self, loads: Loads, node: int, tenants: Sequence[int]) -> None:
+        """These of its tenants are on a node, and nobody else."""
+        loads.clear(node)
+        for one in tenants:
+            loads.add(node, self._at_home(one))
+
+    def _decides(self, node: int, tenants: Sequence[int]) -> BoolArray:
+        """At which times it counts what tenants of a node need together."""
+        found = np.array(~self._there[list(tenants)].all(axis=0), dtype=np.bool_)
+        asked = self._needs.places[node].targets.asked
+        found[NOW] = any(map(misses, asked.tenants, asked.objectives))
+        return found
+
+    def _over(
+        self, loads: Loads, node: int, tenants: Sequence[int]
+    ) -> tuple[FloatArray, FloatArray]:
+        """By which share memory and reads are short at each read time and time, (G, T).
+
+        Negative where they are not; where a time does not decide, -1.
+        """
+        decides = self._decides(node, tenants)
+        found = []
+        for used, more, has in (
+            (loads.size_bytes, loads.more_bytes, loads.budget_bytes),
+            (loads.device_iops, loads.more_iops, loads.capacity_iops),
+        ):
+            needed = used[node][:, None] + more[node].astype(np.float64)
+            known = np.where(np.isfinite(needed), needed, 0.0)
+            room = known[:, ~decides].max(axis=1, initial=float(has[node]))
+            found.append(np.where(decides, needed / room[:, None] - 1, -1.0))
+        return found[0], found[1]
+
+    def _cpus_over(self, loads: Loads, node: int, tenants: Sequence[int]) -> FloatArray:
+        """The same of CPUs, (T,). What is stated decides at any time."""
+        decides = self._decides(node, tenants)
+        stated, has = float(loads.stated_cpus[node]), float(loads.cpus[node])
+        needed = with_margin(loads.measured_cpus[node] + loads.more_cpus[node]) + stated
+        room = needed[~decides].max(initial=has)
+        found: FloatArray = np.where(decides, needed / room - 1, -1.0)
+        return np.maximum(found, stated / has - 1)
+
+    def _spare(self, loads: Loads, node: int, tenants: Sequence[int]) -> float:
+        """The least share that is left of a node with these of its tenants at any time.
+
+        At the read time at which most is; negative where it is short.
+        """
+        over = np.maximum(*self._over(loads, node, tenants)).max(axis=1)
+        most = float(np.where(loads.runs[node], -over, -1.0).max())
+        return min(most, float(-self._cpus_over(loads, node, tenants).max()))
+
+    def _shortage(self, node: int) -> Shortage:
+        """When a node is short first."""
+        loads, rows = self._loads, self._needs.rows(node)
+        memory, reads = self._over(loads, node, rows)
+        over = np.where(loads.runs[node], np.maximum(memory, reads).max(axis=1), np.inf)
+        at = int(over.argmin())
+        is_short = (memory[at] > 0) | (reads[at] > 0) | (self._cpus_over(loads, node, rows) > 0)
+        then = int(is_short.argmax())
+        needed = int(loads.size_bytes[node, at] + loads.more_bytes[node, then])
+        beyond = needed - int(loads.budget_bytes[node]) if memory[at, then] > 0 else 0
+        return Shortage(then, beyond, bool(is_short[then] and not beyond))
+
+    def _has_room(self, node: int) -> bool:
+        """Whether a node has what its tenants need at one of the waits of its own device.
+
+        Those lie closer to the present one than the read times that all nodes share.
+        """
+        place, rows = self._needs.places[node], self._needs.rows(node)
+        must, decides = self._must[list(rows)], self._decides(node, rows)
+        more_bytes = int(place.past.more_bytes.sum(axis=0)[decides].max(initial=0))
+        more_iops = float(place.past.more_iops.sum(axis=0)[decides].max(initial=0.0))
+        table, cpus_over = place.table, self._cpus_over(self._loads, node, rows)
+        most_iops = table.capacity_iops * (1 + SLACK)
+        return cpus_over.max() <= 0 and any(
+            bool((point.kept | ~must).all())
+            and point.size_bytes.sum() + more_bytes <= table.budget_bytes
+            and point.device_iops.sum() + more_iops <= most_iops
+            for point in table.points
+        )
+
+    def relieved(self) -> Relieved:
+        """Those that are short first are relieved first, of these the one that is most so."""
+        spare = {one: self._spare(self._loads, one, self._needs.rows(one)) for one in self._short}
+        order = sorted(self._short, key=lambda one: (self._short[one].then, spare[one], one))
+        left = frozenset(node for node in order if not self._relieve(node))
+        packing = Packing((), dict(self._to), self._loads)
+        packed = Packed(self._needs, packing, 0, False)
+        return Relieved(packed, {node: self._short[node] for node in order}, left)
+
+    def _relieve(self, node: int) -> bool:
+        """Whether a node has room for its tenants once those have left that can."""
+        staying = list(self._needs.rows(node))
+        while self._spare(self._loads, node, staying) < 0:
+            gone = next((one for one in self._first_to_go(node, staying) if self._goes(one)), None)
+            if gone is None:
+                return False
+            staying.remove(gone)
+            self._put(self._loads, node, staying)
+        return True
+
+    def _first_to_go(self, node: int, staying: Sequence[int]) -> list[int]:
+        """Who may leave a node, in the order in which that is tried."""
+        tried, order = self._loads.copy(), []
+        for one in staying:
+            if not self._rules.pinned[one]:
+                others = [other for other in staying if other != one]
+                self._put(tried, node, others)
+                spare = self._spare(tried, node, others)
+                size = int(self._needs.size_bytes[:, one].min())
+                order.append((-min(spare, 0.0), size, one))
+        return [one for *_, one in sorted(order)]
+
+    def _goes(self, tenant: int) -> bool:
+        """Whether a tenant can go: to its home, or else to another node."""
+        home = self._homes.get(tenant)
+        others: IntArray = self._takes_in[
+            np.argsort(-self._loads.spare_now(self._takes_in)[0], kind="stable")
+        ]
+        at_home = others[others == (-1 if home is None else home)]
+        return any(self._placed(tenant, nodes) for nodes in (at_home, others))
+
+    def _placed(self, tenant: int, nodes: IntArray) -> bool:
+        loads, to = self._loads.copy(), dict(self._to)
+        if not self._fit.place(loads, [tenant], nodes, to):
+            return False
+        if self._checks_loss and not self._fit.holds(Packing((), to, loads)):
+            return False
+        self._loads, self._to = loads, to
+        return True

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A day of load: consolidated at night, spread in the morning; the rows `consolidation.day.*`.
+
+Tenants replay their whole traces by day and a small part of them at night. A day is compressed: the
+time of day, by which needs of the past are kept, passes `Scale.times` as fast as the nodes' clocks.
+"""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from experiments.autopilot.configs import toml_lines
+from experiments.autopilot_simulated.tenants import (
+    PAGE_BYTES,
+    name_of,
+    of_seed,
+    pages_of,
+    traces,
+    write,
+)
+from experiments.consolidation.moving.processes import Fleet, Node, Tenant
+from experiments.consolidation.moving.virtual import Clock, Look, World, play
+from experiments.shared.rows import Row
+
+from cachepilot import simulator
+from cachepilot.api.shapes.questions import Drain as DrainView
+from cachepilot.domain.consolidation import Drain, Move
+from cachepilot.domain.moving import MoveState
+from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.domain.slos import GOAL
+from cachepilot.domain.units import DAY_S
+from cachepilot.fleet.moving.folder import FolderProvider
+
+HOUR_S = DAY_S / 24
+MIDNIGHT_S = 20_000 * DAY_S
+BUSY, QUIET = 6, 18
+"""Load rises and falls at these hours; a run begins when it rises."""
+CONSOLIDATE, SPREAD = 20, 3
+"""Nodes are drained from this hour on, once an hour; tenants are spread from that one on."""
+MORNING = 2
+"""Hours from the rise of load on."""
+HEADROOM_HOURS, LOOKAHEAD_HOURS = 1, 4
+PER_NODE, PART = 3, 0.1
+SERVICE_US, READ_US, CONCURRENCY, ACCESSES = 1000.0, 400.0, 2, 2
+MARGIN_PAGES = 256
+SLO_SHARE = 0.8
+"""Of what a tenant does with memory for all its pages: its SLO; every third has none."""
+AGAIN_S = 60
+"""All SLOs are met again once `GOAL` of the windows of so many seconds are."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """`nodes` of three tenants; a second of theirs is `times` seconds of the day."""
+
+    nodes: int = 4
+    times: float = 60.0
+
+    def seconds(self, hours: float) -> int:
+        """Of the nodes."""
+        return round(hours * HOUR_S / self.times)
+
+
+WHOLE = Scale()
+
+
+@dataclass(frozen=True)
+class DayTenant(Tenant):
+    """A tenant that reads `night` from `QUIET` to `BUSY`; `times` as of `Scale`."""
+
+    night: Mapping[str, Any] = field(default_factory=dict)
+    times: float = 1.0
+
+    def at(self, hours: float) -> str:
+        """Its definition where it starts so many hours after the run began."""
+        phases, since = list[str](), 0.0
+        for number, length in enumerate(3 * (QUIET - BUSY, 24 - QUIET + BUSY)):
+            left, since = since + length - max(hours, since), since + length
+            if left <= 0:
+                continue
+            source = ", ".join(toml_lines(self.night if number % 2 else self.source))
+            seconds = left * HOUR_S / self.times
+            phases.append(f"{{ seconds = {seconds!r}, source = {{ {source} }} }}")
+        # The last never ends.
+        phases[-1] = phases[-1][phases[-1].index("source") :].join(("{ ", ""))
+        head = [one for one in super().definition().splitlines() if not one.startswith("phase")]
+        return "\n".join([*head, f"phase = [{', '.join(phases)}]"]) + "\n"
+
+    def definition(self) -> str:
+        """That of the beginning."""
+        return self.at(0.0)
+
+
+class Clockwork(FolderProvider):
+    """Moves tenants; on its new node one goes on with the phase of the time of day."""
+
+    def __init__(self, folder: Path, tenants: Mapping[str, DayTenant], clock: Clock) -> None:
+        super().__init__(folder)
+        self._workloads, self._tenants, self._clock = folder, tenants, clock
+
+    def move(self, cgroup: str, from_node: str, to_node: str) -> None:
+        """Agents read no file while the rollout takes a step: all wait for the second's end."""
+        super().move(cgroup, from_node, to_node)
+        hours = (self._clock() - self._clock.begin_s) / HOUR_S
+        file = self._workloads / to_node / f"{cgroup.strip('/').replace('/', '-')}.toml"
+        file.write_text(self._tenants[cgroup].at(hours), "utf-8")
+
+
+@dataclass
+class Found:
+    """One seed. Times are those of the nodes."""
+
+    saved_pct: float = 0.0
+    met_pct: float = 0.0
+    morning_pct: float = 0.0
+    all_on_pct: float = 0.0
+    missed: int = 0
+    missed_all_on: int = 0
+    made: int = 0
+    undone: int = 0
+    again_s: float = 0.0
+
+
+def _tenants(seed: int, folder: Path, scale: Scale) -> list[DayTenant]:
+    """Each recorded program in as many tenants as fit, each from another start."""
+    found, recorded = [], traces(None)
+    for number in range(scale.nodes * PER_NODE):
+        trace = recorded[number % len(recorded)]
+        name = f"{name_of(trace)}{number // len(recorded)}"
+        keys = of_seed(simulator.trace_keys(str(trace)), 1000 * seed + number)
+        paths = [folder / f"{name}.u64", folder / f"{name}.night.u64"]
+        write(keys, paths[0])
+        write(keys[: max(1, int(keys.size * PART))], paths[1])
+        source, night = ({"kind": "trace", "path": str(path)} for path in paths)
+        limit = (pages_of(trace) + MARGIN_PAGES) * PAGE_BYTES
+        found.append(
+            DayTenant(
+                f"/{name}", source, limit, SERVICE_US, CONCURRENCY, ACCESSES,
+                night=night, times=scale.times,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _fleet(seed: int, folder: Path, tenants: Sequence[DayTenant], scale: Scale) -> Fleet:
+    """Nodes of one size, on which every tenant has memory for all its pages."""
+    order = np.random.default_rng(seed).permutation(len(tenants))
+    homes = [[tenants[i] for i in order[n :: scale.nodes]] for n in range(scale.nodes)]
+    budget = max(sum(one.limit_bytes for one in home) for home in homes)
+    nodes = [
+        Node(f"node{i}", home, budget, read_us=READ_US, seed=10 * seed + i)
+        for i, home in enumerate(homes)
+    ]
+    options = {"headroom_hours": HEADROOM_HOURS, "lookahead_hours": LOOKAHEAD_HOURS}
+    return Fleet(folder, nodes, interval_ms=1000, pace="virtual", options=options)
+
+
+class _Day:
+    """One run, an hour after the other; `found` is what came of it."""
+
+    def __init__(self, scale: Scale, cgroups: Sequence[str]) -> None:
+        self._scale, self._cgroups = scale, cgroups
+        self._ids: dict[int, tuple[int, int]] = {}
+        self._empty = 0
+        self.found = Found()
+
+    def script(self, world: World) -> Iterator[None]:
+        """From the rise of load over a night to the fall of load on the next day."""
+        scale = self._scale
+        begun_s = world.now_s
+        yield from _seconds(scale.seconds(3))
+        _with_slos(world, self._cgroups, scale.seconds(1))
+        yield from _seconds(scale.seconds(QUIET - BUSY - 3))
+        fall_s = world.now_s
+        self.found.all_on_pct, self.found.missed_all_on = self._met(
+            world, fall_s - scale.seconds(QUIET - BUSY - 4), fall_s
+        )
+        yield from self._hours(world, CONSOLIDATE - QUIET, None)
+        yield from self._hours(world, 24 + SPREAD - CONSOLIDATE, "drain")
+        if world.mover.rollout is not None and not world.mover.rollout.is_over:
+            world.mover.stop()
+        yield from self._hours(world, 24 + QUIET - SPREAD - 24, "spread")
+        day_s, rise_s = scale.seconds(24), begun_s + scale.seconds(24)
+        self.found.met_pct, self.found.missed = self._met(world, world.now_s - day_s, world.now_s)
+        self.found.morning_pct, _ = self._met(world, rise_s, rise_s + scale.seconds(MORNING))
+        self.found.again_s = self._again_s(world, rise_s)
+        self.found.saved_pct = 100 * self._empty / (day_s * scale.nodes)
+        self.found.made = sum(made for made, _ in self._ids.values())
+        self.found.undone = sum(undone for _, undone in self._ids.values())
+
+    def _hours(self, world: World, hours: int, what: str | None) -> Iterator[None]:
+        """Time in which nodes are drained once an hour, or tenants spread each quarter of one."""
+        every = self._scale.seconds(1 if what == "drain" else 0.25)
+        for second in range(self._scale.seconds(hours)):
+            rollout = world.mover.rollout
+            if what is not None and second % every == 0 and (rollout is None or rollout.is_over):
+                _begin(world, what == "spread")
+            self._count(world)
+            yield
+
+    def _count(self, world: World) -> None:
+        """Nodes that nobody is on or on the way to, and moves by what came of them."""
+        used = {looks[-1].node for looks in world.looks.values()}
+        rollout = world.mover.rollout
+        if rollout is not None:
+            if not rollout.is_over and rollout.present is not None:
+                used.add(rollout.present.move.to_node)
+            states = [one.state for one in rollout.moves]
+            undone = (MoveState.RETURNED, MoveState.FAILED)
+            counts = states.count(MoveState.KEPT), sum(one in undone for one in states)
+            self._ids[rollout.id] = counts
+        self._empty += self._scale.nodes - len(used)
+
+    def _met(self, world: World, from_s: float, to_s: float) -> tuple[float, int]:
+        """The share of windows that met their SLO, %, and how many tenants met too few."""
+        shares, windows, met = [], 0, 0
+        for cgroup in self._cgroups:
+            told = _judged(world.between(cgroup, from_s, to_s))
+            if told:
+                shares.append(sum(told) / len(told))
+                windows, met = windows + len(told), met + sum(told)
+        return 100 * met / max(1, windows), sum(one < GOAL for one in shares)
+
+    def _again_s(self, world: World, rise_s: float) -> float:
+        """From the rise of load until all SLOs are met, or else the end of the run."""
+        last_s = world.now_s - AGAIN_S
+        for since_s in np.arange(rise_s, last_s):
+            if self._met(world, since_s, since_s + AGAIN_S)[0] >= 100 * GOAL:
+                return float(since_s - rise_s)
+        return float(last_s - rise_s)
+
+
+def _judged(looks: Sequence[Look]) -> list[bool]:
+    return [one.met for one in looks if one.met is not None]
+
+
+def _seconds(count: int) -> Iterator[None]:
+    for _ in range(count):
+        yield
+
+
+def _begin(world: World, spreads: bool) -> None:
+    """Begins what is planned, as a timer does."""
+    service = world.service
+    planned = service.spread().drains if spreads else service.consolidation().drains
+    # A node that is empty already can be drained without a move.
+    moves = [_of(one) for one in planned if one.moves]
+    if moves:
+        world.mover.begin(moves, spreads)
+
+
+def _of(shown: DrainView) -> Drain:
+    told = Drain(**vars(shown))
+    return replace(told, moves=tuple(Move(**vars(one)) for one in told.moves))
+
+
+def _with_slos(world: World, cgroups: Sequence[str], measured_s: float) -> None:
+    """States SLOs of two tenants in three by what each does with all of its memory."""
+    now_s = world.now_s
+    stated = tuple(
+        Objective(
+            one, throughput_ops=SLO_SHARE * world.mean_ops(one, now_s - measured_s, now_s)
+        )
+        for i, one in enumerate(cgroups)
+        if i % 3
+    )  # fmt: skip
+    world.service.set_objectives(Objectives((*stated, Objective("*"))))
+
+
+def lived(seed: int, scale: Scale = WHOLE) -> Found:
+    """One run."""
+    with tempfile.TemporaryDirectory(prefix="cachepilot-day-") as name:
+        folder = Path(name)
+        tenants = _tenants(seed, folder, scale)
+        made = _fleet(seed, folder, tenants, scale)
+        clock = Clock(MIDNIGHT_S + BUSY * HOUR_S, scale.times)
+        provider = Clockwork(made.workloads, {one.cgroup: one for one in tenants}, clock)
+        day = _Day(scale, sorted(one.cgroup for one in tenants))
+        play(made, day.script, provider, clock)
+        return day.found
+
+
+def measure(seeds: int, scale: Scale = WHOLE) -> list[Row]:
+    """The rows of so many seeds."""
+    return rows_of([lived(seed, scale) for seed in range(1, seeds + 1)])
+
+
+def rows_of(found: Sequence[Found]) -> list[Row]:
+    """The rows of what was found with each seed."""
+    prefix, all_on = "consolidation.day.", "all nodes always on, the day before, same runs"
+    met_before = float(np.median([one.all_on_pct for one in found]))
+    rows = [
+        Row.of_runs(f"{prefix}node_hours_saved_pct", [one.saved_pct for one in found],
+                    "% of node hours", better="higher", reference=all_on, reference_value=0.0),
+    ]  # fmt: skip
+    for name, met in (
+        ("windows_met_pct", [one.met_pct for one in found]),
+        ("morning.windows_met_pct", [one.morning_pct for one in found]),
+    ):
+        rows += Row.worst_of(
+            f"{prefix}{name}", met, "%", 100 * GOAL, better="higher", reference=all_on,
+            reference_value=met_before,
+        )  # fmt: skip
+    rows += [
+        Row(f"{prefix}tenants_missed", sum(one.missed for one in found), "tenants", goal=0.0,
+            runs=len(found), reference=all_on,
+            reference_value=float(sum(one.missed_all_on for one in found))),
+        Row.of_runs(f"{prefix}moves_made", [one.made for one in found], "moves"),
+        Row.of_runs(f"{prefix}moves_undone", [one.undone for one in found], "moves"),
+        Row.of_runs(f"{prefix}met_again_s", [one.again_s for one in found], "s of the nodes"),
+    ]  # fmt: skip
+    return rows
