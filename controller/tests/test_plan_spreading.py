@@ -187,6 +187,18 @@ def test_the_present_counts_where_an_slo_is_measured_as_missed() -> None:
         assert len(_moves(_found(fleet, {}, objectives=stated))) == moved
 
 
+def test_an_slo_is_not_missed_where_nothing_was_done() -> None:
+    large = [loop_of(name, 160, 120) for name in ("/db", "/web")]
+    idle = [
+        replace(one, indicators=replace(one.indicators, throughput_ops=0.0, miss_ratio=1.0))
+        for one in large
+    ]
+    stated = Objectives((Objective("/*", hit_ratio=0.9, throughput_ops=8000.0), Objective("*")))
+    for tenants, moved in ((large, 1), (idle, 0)):
+        fleet = [node_of("a", 256, *tenants), node_of("b", 256)]
+        assert len(_moves(_found(fleet, {}, objectives=stated))) == moved
+
+
 def _needed(needs: FleetNeeds, row: int, ahead: PastByTenant, at: int, slot: int) -> int:
     """What a tenant needs at a read time, as much more than now as it did elsewhere in a slot."""
     home = needs.places[int(needs.homes[row])]
