@@ -2,6 +2,7 @@
 """Rollouts that spread tenants: without rehearsals, and nodes that they leave keep the others."""
 
 import json
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from cachepilot.fleet.config import ControllerConfig
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.moving.holding import reserves
 from cachepilot.fleet.moving.mover import CLOSED_S, Mover
-from cachepilot.fleet.moving.seen.observation import NodeSeen
+from cachepilot.fleet.moving.seen.observation import NodeSeen, TenantSeen
 from cachepilot.fleet.moving.seen.whereabouts import whereabouts
 from cachepilot.sense.collect import not_scraped
 from cachepilot.store.store import Store
@@ -125,6 +126,30 @@ def test_memory_is_kept_for_who_is_on_the_way() -> None:
         here.tick()
     assert reserves(here.rollout) == {"b": {"/1": 4096}}
     assert reserves(here.play()) == {}
+
+
+def test_an_idle_tenant_moves_without_checks_of_its_own() -> None:
+    here, idle = _spread("/1", "/2"), replace(tenant(met=None), ops=None)
+    for node in "ab":
+        here.there[node]["/1"] = idle
+    done = here.play()
+    assert (done.state, done.why) == (RolloutState.DONE, "all moves were kept")
+    assert {one.cgroup for one in done.moves[0].checks} == {"/own"}
+    assert (here.where["/1"], here.where["/2"]) == ("b", "b")
+
+
+def test_an_idle_tenant_that_is_to_leave_is_not_waited_for() -> None:
+    rollout, idle = _spread("/1").rollout, replace(tenant(met=None), ops=None)
+    target = NodeSeen(1.0, {"/own": tenant()})
+
+    def waits(**home: TenantSeen) -> Mapping[str, str]:
+        there = {f"/{name}": one for name, one in home.items()}
+        seen = {"a": NodeSeen(1.0, there), "b": target}
+        return whereabouts(rollout, seen, lambda _: ("a", "")).waits
+
+    assert waits(**{"1": idle, "stays": tenant()}) == {}
+    # Its agent has just begun.
+    assert waits(**{"1": idle, "stays": idle}) == {"a": "nothing is measured of /1"}
 
 
 def test_who_stays_on_a_node_is_not_waited_for() -> None:

@@ -205,7 +205,9 @@ def _measured_before(rollout: Rollout, moved: Moved, seen: Observation, is_late:
     windows = {one.cgroup: one.windows for one in before}
     if not is_late and min(windows.values(), default=0) < BEFORE_WINDOWS:
         return Step(_with(rollout, measured))
-    if not windows.get(move.cgroup):
+    # A tenant that does nothing can be moved, but not be rehearsed.
+    is_idle = rollout.spreads and move.cgroup in home.tenants
+    if not (windows.get(move.cgroup) or is_idle):
         why = f"nothing is measured of {move.cgroup} on {move.from_node}"
         return _ended(rollout, measured, seen, stop, why)
     poor = checks.missed_before(before)

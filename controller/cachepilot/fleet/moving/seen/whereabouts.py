@@ -69,11 +69,15 @@ def whereabouts(rollout: Rollout, seen: Mapping[str, NodeSeen], where: Where) ->
             found._lost(node, there.lost)
             continue
         going = [one.move.cgroup for one in rollout.going(node)]
+        # Who does nothing can be spread, once anything is measured of the node.
+        may_be_idle = rollout.spreads and any(
+            one.ops is not None for one in there.tenants.values()
+        )
         for cgroup in going:
             tenant = there.tenants.get(cgroup)
             if tenant is None:
                 found._missing(node, cgroup, where)
-            elif tenant.ops is None:
+            elif tenant.ops is None and not may_be_idle:
                 found.waits.setdefault(node, f"nothing is measured of {cgroup}")
         # Where tenants are spread some stay.
         others = set() if rollout.spreads else there.tenants.keys() - set(going)
