@@ -119,6 +119,23 @@ def test_it_can_be_stopped_in_a_move() -> None:
     assert here.where["/1"] == "a"
 
 
+@pytest.mark.parametrize("what", ["refused", "lost", "silent", "stopped"])
+def test_a_node_because_of_which_a_move_is_undone_takes_nobody_in(what: str) -> None:
+    here = _spread("/1")
+    if what == "refused":
+        here.refusal = "the disk is full"
+    at = MoveState.WARMING if what == "silent" else MoveState.MOVING
+    while here.rollout.moves[0].state is not at and not here.rollout.is_over:
+        here.tick()
+    if what in ("lost", "silent"):
+        here.lost = {"b"}
+    if what == "stopped":
+        here.rollout = replace(here.rollout, is_stopping=True)
+    done = here.play()
+    assert here.where["/1"] == "a"
+    assert list(dict(done.closed)) == ([] if what == "stopped" else ["b"])
+
+
 def test_memory_is_kept_for_who_is_on_the_way() -> None:
     here = _spread("/1")
     while here.rollout.moves[0].state is MoveState.WAITING:

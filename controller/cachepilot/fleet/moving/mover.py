@@ -34,7 +34,7 @@ REFUTED_MAX = 10_000
 HOMES_MAX = 100_000
 """Of so many tenants it is known on which node they were before."""
 CLOSED_S = 3600.0
-"""So long nobody is spread to a node again on which an SLO was missed then."""
+"""So long nobody is spread to a node again because of which a move was not made, or undone."""
 MOST = {
     "limit_bytes": BYTES_MAX,
     "cold_pages": BYTES_MAX,
