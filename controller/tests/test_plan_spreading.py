@@ -116,6 +116,32 @@ def test_who_may_not_go_stays_and_a_node_that_stays_short_is_named() -> None:
     assert set(_moves(_found(fleet, ahead, objectives=apart))) == {"/db", "/mail"}
 
 
+def test_nobody_leaves_a_node_that_is_no_less_short_without_it() -> None:
+    """What `/db` states it needs nobody else can leave room for."""
+    small = [loop_of(name, 32, 80) for name in ("/db", "/mail", "/web")]
+    fleet = [node_of("a", 256, *small, cpus=2), node_of("b", 256)]
+    stated = Objectives((Objective("/db", movable=False, cpus=4), Objective("*")))
+    found = _found(fleet, {}, objectives=stated)
+    assert found.drains == []
+    # It is relieved of what it lacks beside that.
+    assert _moves(_found(fleet, _ahead(web=250, mail=60), objectives=stated)) == {"/web": "b"}
+
+
+def test_who_left_first_stays_where_those_who_left_later_suffice() -> None:
+    """Each of those relieves one of two times, the first both of them, but of less."""
+    tenants = [loop_of(name, 1, 80) for name in ("/both", "/first", "/second", "/stays")]
+    fleet = [node_of("a", 256, *tenants), node_of("b", 256)]
+    at_two = {"both": (30, 30), "first": (50, 0), "second": (0, 50), "stays": (222, 222)}
+    ahead = {
+        ("a", f"/{name}"): replace(
+            past_of({SOON: mib[0], SOON + 1: mib[1]}, 0.0), moved=np.array([True, True])
+        )
+        for name, mib in at_two.items()
+    }
+    stays = Objectives((Objective("/stays", movable=False), Objective("*")))
+    assert set(_moves(_found(fleet, ahead, objectives=stays))) == {"/first", "/second"}
+
+
 def test_the_loss_of_a_node_counts_where_that_is_asked() -> None:
     """Where `/web` is on `b` with `/own`, no node has room for both if `b` fails."""
     ahead = _ahead(web=200, db=70, mail=60)

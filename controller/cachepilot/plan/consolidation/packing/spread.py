@@ -7,8 +7,9 @@ node decides nothing, and the present only where an SLO is measured as missed: w
 together then is room that the node has, whatever its memory.
 
 From a node that is short goes first the tenant without which it is least short; of several without
-which it is not short any more the smallest. By memory alone no fewer moves would do. A tenant goes
-to its home, the node that it came from, where that has room, else by best fit. Nodes that are short
+which it is not short any more the smallest. Who leaves makes it less short, and stays if it is no
+shorter with it once others have left. By memory alone no fewer moves would do. A tenant goes to its
+home, the node that it came from, where that has room, else by best fit. Nodes that are short
 take nobody in.
 """
 
@@ -32,6 +33,8 @@ from cachepilot.plan.consolidation.packing.packing import Packing
 from cachepilot.plan.consolidation.packing.rules import Rules
 from cachepilot.plan.slo_outcomes import misses
 
+LESS = 1e-9
+"""Without a tenant a node is less short where it is by so much."""
 Homes = Mapping[str, str]
 """By cgroup, the node that a tenant goes to first of all."""
 
@@ -178,6 +181,15 @@ class _Fleet:
         most = float(np.where(loads.runs[node], -over, -1.0).max())
         return min(most, float(-self._cpus_over(loads, node, tenants).max()))
 
+    def _lacks(self, loads: Loads, node: int, tenants: Sequence[int]) -> float:
+        """What a node with these of its tenants lacks, as shares, added up over kinds and times.
+
+        At the read time at which it lacks least. It is 0 where and only where it is not short.
+        """
+        memory, reads = (np.maximum(one, 0) for one in self._over(loads, node, tenants))
+        least = np.where(loads.runs[node], (memory + reads).sum(axis=1), np.inf).min()
+        return float(least + np.maximum(self._cpus_over(loads, node, tenants), 0).sum())
+
     def _shortage(self, node: int) -> Shortage:
         """When a node is short first."""
         loads, rows = self._loads, self._needs.rows(node)
@@ -219,25 +231,44 @@ class _Fleet:
 
     def _relieve(self, node: int) -> bool:
         """Whether a node has room for its tenants once those have left that can."""
-        staying = list(self._needs.rows(node))
+        staying, left = list(self._needs.rows(node)), list[int]()
         while self._spare(self._loads, node, staying) < 0:
             gone = next((one for one in self._first_to_go(node, staying) if self._goes(one)), None)
             if gone is None:
-                return False
+                break
+            left.append(gone)
             staying.remove(gone)
             self._put(self._loads, node, staying)
-        return True
+        for one in left:
+            lacked = self._lacks(self._loads, node, staying)
+            self._put(self._loads, node, [*staying, one])
+            if self._lacks(self._loads, node, [*staying, one]) <= lacked + LESS:
+                staying.append(one)
+                self._stays(one)
+            else:
+                self._put(self._loads, node, staying)
+        return self._spare(self._loads, node, staying) >= 0
+
+    def _stays(self, tenant: int) -> None:
+        """A tenant does not go where it was to go."""
+        node = self._to.pop(tenant)
+        self._put(self._loads, node, self._needs.rows(node))
+        for one in (one for one, to in self._to.items() if to == node):
+            self._loads.add(node, self._fit.load(one))
 
     def _first_to_go(self, node: int, staying: Sequence[int]) -> list[int]:
-        """Who may leave a node, in the order in which that is tried."""
+        """Who may leave a node that is less short then, in the order in which that is tried."""
         tried, order = self._loads.copy(), []
+        lacked = self._lacks(tried, node, staying)
         for one in staying:
             if not self._rules.pinned[one]:
                 others = [other for other in staying if other != one]
                 self._put(tried, node, others)
-                spare = self._spare(tried, node, others)
-                size = int(self._needs.size_bytes[:, one].min())
-                order.append((-min(spare, 0.0), size, one))
+                lacks = self._lacks(tried, node, others)
+                if lacks < lacked - LESS:
+                    spare = self._spare(tried, node, others)
+                    size = int(self._needs.size_bytes[:, one].min())
+                    order.append((-min(spare, 0.0), lacks, size, one))
         return [one for *_, one in sorted(order)]
 
     def _goes(self, tenant: int) -> bool:
