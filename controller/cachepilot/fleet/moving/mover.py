@@ -120,6 +120,10 @@ class Mover:
         known = () if self._rollout is None else self._rollout.closed
         return {node: time_s for node, time_s in known if time_s > self._now_s() - CLOSED_S}
 
+    def can_leave(self, node: str, cgroup: str) -> bool:
+        """Whether a tenant is on a node by whoever moves it; so is each where nobody does."""
+        return self._provider is None or self._where(cgroup) == (node, "")
+
     def begin(self, drains: Sequence[Drain], spreads: bool = False) -> Rollout:
         """Begins to move tenants off nodes in this order; it is stored before this returns.
 

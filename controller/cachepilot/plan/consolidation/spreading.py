@@ -43,7 +43,11 @@ def plan_spread(
     found = spread(places, options, homes, ahead)
     return Spread(
         drains=relieved_drains(found, config),
-        notes=[*_horizon(places, options.lookahead_hours), *_outcome(found)],
+        notes=[
+            *_horizon(places, options.lookahead_hours),
+            *_staying(options),
+            *_outcome(found),
+        ],
     )
 
 
@@ -78,6 +82,13 @@ def _horizon(places: Sequence[Place], hours: float) -> Iterator[str]:
         yield f"what tenants needed a day ago in the {hours:.3g} h that come next counts"
     elif places:
         yield "only what tenants need now counts: what they needed a day ago is not known"
+
+
+def _staying(options: Options) -> Iterator[str]:
+    """Who is not planned to leave although it would."""
+    for node, cgroup in sorted(options.staying):
+        why = "whoever moves tenants does not have it there"
+        yield f"{cgroup} on {node} cannot be moved: {why}"
 
 
 def _outcome(found: Relieved | None) -> Iterator[str]:
