@@ -77,6 +77,23 @@ def test_nobody_to_be_spread_is_no_failure(run: Run, own: str, service: FakeServ
     assert "nobody is to be moved" in run(own, "consolidate", "--spread")[1]
 
 
+def test_a_node_that_stays_short_is_a_failure(run: Run, own: str, service: FakeService) -> None:
+    service.roomy = False
+    told = "the tenants of beta needed 64 MiB more than it has at 08:15 UTC a day ago; no node has"
+    for node in ([], ["--node", "beta"]):
+        status, out, err = run(own, "consolidate", "--spread", "--apply", "--yes", *node)
+        assert (status, out) == (cli.EXIT_BAD_INPUT, "") and told in err
+        assert not service.moving.asked
+    assert told in run(own, "consolidate", "--spread", columns=200)[1]
+
+
+def test_why_nobody_leaves_a_node_is_told(run: Run, own: str, service: FakeService) -> None:
+    service.short = False
+    status, _, err = run(own, "consolidate", "--spread", "--apply", "--yes", "--node", "beta")
+    assert status == cli.EXIT_BAD_INPUT and "note: what tenants needed a day ago counts" in err
+    assert "--node beta: no shortage is known of it (allowed: none)" in err
+
+
 @pytest.mark.parametrize(
     "options",
     [["--apply", "--stop"], ["--node", "beta"], ["--yes"], ["--spread", "--rollout"]],

@@ -111,7 +111,7 @@ def test_who_may_not_go_stays_and_a_node_that_stays_short_is_named() -> None:
     found = _found(fleet, ahead, objectives=nobody)
     assert found.drains == []
     told = "the tenants of a needed 74 MiB more than it has at 13:00 UTC a day ago"
-    assert f"{told}, and who could leave it has no room elsewhere" in found.notes
+    assert found.left == {"a": told} and FITS not in found.notes
     apart = Objectives((Objective("/web", affinity=("c",)), Objective("*")))
     assert set(_moves(_found(fleet, ahead, objectives=apart))) == {"/db", "/mail"}
 

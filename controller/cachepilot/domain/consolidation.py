@@ -93,11 +93,13 @@ class Consolidation:
 class Spread:
     """Nodes without room for what their tenants need next, those first that are short first.
 
-    Each with the tenants that leave it, as far as there is room for them on other nodes.
+    Each with the tenants that leave it, as far as there is room for them on other nodes. `left` are
+    those that stay short, and of what.
     """
 
     drains: list[Drain]
     notes: list[str]
+    left: dict[str, str]
 
 
 @dataclass(frozen=True)

@@ -198,6 +198,8 @@ class Spread(Shape):
     drains: list[Drain]
     """Those that are short first, first."""
     notes: list[str]
+    left: dict[str, str] = Field(default_factory=dict)
+    """By node that stays short, as nobody who could leave it has room elsewhere, of what."""
 
 
 class Consolidation(Shape):

@@ -88,6 +88,8 @@ def _spread_parts(found: Spread) -> Iterator[RenderableType]:
     for order, drain in enumerate(found.drains, 1):
         yield Text(f"{order}. {drain.why}", style="bold")
         yield from _moves(drain)
+    for _, told in rollout.left(found):
+        yield Text(told, "red")
     for note in found.notes:
         yield Text(f"note: {note}")
 

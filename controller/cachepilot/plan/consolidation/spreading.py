@@ -22,6 +22,8 @@ from cachepilot.plan.problem.config import Config
 from cachepilot.readable import clock
 from cachepilot.sizes import human_bytes
 
+FITS = "all nodes have room for their tenants"
+
 
 def plan_spread(
     snapshots: Sequence[Snapshot],
@@ -46,8 +48,9 @@ def plan_spread(
         notes=[
             *_horizon(places, options.lookahead_hours),
             *_staying(options),
-            *_outcome(found),
+            *([] if found is None or found.short else [FITS]),
         ],
+        left=_left(found),
     )
 
 
@@ -91,12 +94,9 @@ def _staying(options: Options) -> Iterator[str]:
         yield f"{cgroup} on {node} cannot be moved: {why}"
 
 
-def _outcome(found: Relieved | None) -> Iterator[str]:
-    """Which nodes are short, and stay so."""
+def _left(found: Relieved | None) -> dict[str, str]:
+    """The nodes that stay short, and of what."""
     if found is None:
-        return
-    if not found.short:
-        yield "all nodes have room for their tenants"
-    for node in found.short:
-        if node in found.left:
-            yield f"{_why(node, found)}, and who could leave it has no room elsewhere"
+        return {}
+    names = [one.name for one in found.packed.needs.places]
+    return {names[node]: _why(node, found) for node in found.short if node in found.left}
