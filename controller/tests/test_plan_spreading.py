@@ -200,6 +200,9 @@ def test_what_they_needed_together_on_the_same_node_moves_nobody() -> None:
     fleet = _packed(node_of("b", 256))
     together = {("a", name): past_of({SOON: 200}) for name in ("/db", "/mail", "/web")}
     assert _found(fleet, together).drains == []
+    # One of which nothing is known was on no other node, as far as is known.
+    unknown = {name: one for name, one in together.items() if name != ("a", "/db")}
+    assert _found(fleet, unknown).drains == []
     # With one more of them than then it counts beyond what the others needed.
     came = {**together, ("a", "/web"): _elsewhere(168)}
     assert len(_moves(_found(fleet, came))) == 1

@@ -2,9 +2,10 @@
 """Who leaves a node that has no room for what its tenants need now or next, and where they go.
 
 A node is short if its memory, its device or its CPUs do not hold all of its tenants at some time.
-Needs are estimates that err upwards. So a time at which exactly these tenants, or more, were on the
-node decides nothing, and the present only where an SLO is measured as missed: what they needed
-together then is room that the node has, whatever its memory.
+Needs are estimates that err upwards. So a time of the past decides
+only if one of these tenants is known to have been on another node then, and the present only where
+an SLO is measured as missed: what they needed together at others is room that the node has,
+whatever its memory.
 
 From a node that is short goes first the tenant without which it is least short; of several without
 which it is not short any more the smallest. Who leaves makes it less short, and stays if it is no
@@ -68,16 +69,15 @@ def spread(
     return _Fleet(places, options, homes, ahead).relieved()
 
 
-def _were_there(places: Sequence[Place], ahead: PastByTenant) -> BoolArray:
-    """At which times each tenant was on its present node, (I, T)."""
+def _were_elsewhere(places: Sequence[Place], ahead: PastByTenant) -> BoolArray:
+    """At which times each tenant is known to have been on another node, (I, T)."""
     slots = places[0].past.slots
     names = [(place.name, one.cgroup) for place in places for one in place.targets.asked.tenants]
     found = np.zeros((len(names), slots.size + 1), dtype=np.bool_)
-    found[:, NOW] = True
     for row, name in enumerate(names):
         past = ahead.get(name)
         if past is not None:
-            found[row, past.slots[~past.moved] - slots[0] + 1] = True
+            found[row, past.slots[past.moved] - slots[0] + 1] = True
     return found
 
 
@@ -102,7 +102,7 @@ class _Fleet:
             if homes.get(one.cgroup) in self._nodes
         }
         self._must = self._could_keep()
-        self._there = _were_there(places, ahead)
+        self._elsewhere = _were_elsewhere(places, ahead)
         for node in range(len(places)):
             self._put(self._loads, node, needs.rows(node))
         self._to: dict[int, int] = {}
@@ -139,7 +139,7 @@ class _Fleet:
 
     def _decides(self, node: int, tenants: Sequence[int]) -> BoolArray:
         """At which times it counts what tenants of a node need together."""
-        found = np.array(~self._there[list(tenants)].all(axis=0), dtype=np.bool_)
+        found = np.array(self._elsewhere[list(tenants)].any(axis=0), dtype=np.bool_)
         asked = self._needs.places[node].targets.asked
         found[NOW] = any(map(misses, asked.tenants, asked.objectives))
         return found
