@@ -203,6 +203,10 @@ def test_what_they_needed_together_on_the_same_node_moves_nobody() -> None:
     # One of which nothing is known was on no other node, as far as is known.
     unknown = {name: one for name, one in together.items() if name != ("a", "/db")}
     assert _found(fleet, unknown).drains == []
+    # Nor is it known then that the node had room for it beside the others.
+    later = {("a", name): past_of({SOON: 120, SOON + 1: 120}) for name in ("/mail", "/web")}
+    came_later = replace(past_of({SOON + 1: 0}, 0.0), moved=np.array([True]))
+    assert len(_moves(_found(fleet, {**later, ("a", "/db"): came_later}))) == 1
     # With one more of them than then it counts beyond what the others needed.
     came = {**together, ("a", "/web"): _elsewhere(168)}
     assert len(_moves(_found(fleet, came))) == 1

@@ -2,10 +2,10 @@
 """Who leaves a node that has no room for what its tenants need now or next, and where they go.
 
 A node is short if its memory, its device or its CPUs do not hold all of its tenants at some time.
-Needs are estimates that err upwards. So a time of the past decides
-only if one of these tenants is known to have been on another node then, and the present only where
-an SLO is measured as missed: what they needed together at others is room that the node has,
-whatever its memory.
+Needs are estimates that err upwards. So a time of the past decides only if one of these tenants is
+known to have been on another node then, and the present only where an SLO is measured as missed.
+What they needed together at another time at which all are known to have been on the node is room
+that it has, whatever its memory.
 
 From a node that is short goes first the tenant without which it is least short; of several without
 which it is not short any more the smallest. Who leaves makes it less short, and stays if it is no
@@ -69,16 +69,20 @@ def spread(
     return _Fleet(places, options, homes, ahead).relieved()
 
 
-def _were_elsewhere(places: Sequence[Place], ahead: PastByTenant) -> BoolArray:
-    """At which times each tenant is known to have been on another node, (I, T)."""
+def _were(places: Sequence[Place], ahead: PastByTenant) -> tuple[BoolArray, BoolArray]:
+    """At which times each tenant is known to have been on its present node, or another, (I, T)."""
     slots = places[0].past.slots
     names = [(place.name, one.cgroup) for place in places for one in place.targets.asked.tenants]
-    found = np.zeros((len(names), slots.size + 1), dtype=np.bool_)
+    here = np.zeros((len(names), slots.size + 1), dtype=np.bool_)
+    elsewhere = here.copy()
+    here[:, NOW] = True
     for row, name in enumerate(names):
         past = ahead.get(name)
         if past is not None:
-            found[row, past.slots[past.moved] - slots[0] + 1] = True
-    return found
+            at = past.slots - slots[0] + 1
+            here[row, at] = ~past.moved
+            elsewhere[row, at] = past.moved
+    return here, elsewhere
 
 
 class _Fleet:
@@ -102,7 +106,7 @@ class _Fleet:
             if homes.get(one.cgroup) in self._nodes
         }
         self._must = self._could_keep()
-        self._elsewhere = _were_elsewhere(places, ahead)
+        self._here, self._elsewhere = _were(places, ahead)
         for node in range(len(places)):
             self._put(self._loads, node, needs.rows(node))
         self._to: dict[int, int] = {}
@@ -144,6 +148,11 @@ class _Fleet:
         found[NOW] = any(map(misses, asked.tenants, asked.objectives))
         return found
 
+    def _proves(self, node: int, tenants: Sequence[int]) -> BoolArray:
+        """At which times a node had room for what these tenants need together."""
+        found: BoolArray = self._here[list(tenants)].all(axis=0) & ~self._decides(node, tenants)
+        return found
+
     def _over(
         self, loads: Loads, node: int, tenants: Sequence[int]
     ) -> tuple[FloatArray, FloatArray]:
@@ -151,7 +160,7 @@ class _Fleet:
 
         Negative where they are not; where a time does not decide, -1.
         """
-        decides = self._decides(node, tenants)
+        decides, proves = self._decides(node, tenants), self._proves(node, tenants)
         found = []
         for used, more, has in (
             (loads.size_bytes, loads.more_bytes, loads.budget_bytes),
@@ -159,16 +168,16 @@ class _Fleet:
         ):
             needed = used[node][:, None] + more[node].astype(np.float64)
             known = np.where(np.isfinite(needed), needed, 0.0)
-            room = known[:, ~decides].max(axis=1, initial=float(has[node]))
+            room = known[:, proves].max(axis=1, initial=float(has[node]))
             found.append(np.where(decides, needed / room[:, None] - 1, -1.0))
         return found[0], found[1]
 
     def _cpus_over(self, loads: Loads, node: int, tenants: Sequence[int]) -> FloatArray:
         """The same of CPUs, (T,). What is stated decides at any time."""
-        decides = self._decides(node, tenants)
+        decides, proves = self._decides(node, tenants), self._proves(node, tenants)
         stated, has = float(loads.stated_cpus[node]), float(loads.cpus[node])
         needed = with_margin(loads.measured_cpus[node] + loads.more_cpus[node]) + stated
-        room = needed[~decides].max(initial=has)
+        room = needed[proves].max(initial=has)
         found: FloatArray = np.where(decides, needed / room - 1, -1.0)
         return np.maximum(found, stated / has - 1)
 
