@@ -58,7 +58,7 @@ def test_a_rollout_is_stopped(run: Run, own: str) -> None:
 def test_tenants_are_spread_as_it_was_shown(run: Run, own: str, service: FakeService) -> None:
     _, out, _ = run(own, "consolidate", "--spread", columns=200)
     assert "1. the tenants of beta needed 64 MiB more than it has at 08:15 UTC a day ago" in out
-    assert "/web goes to alpha: needs" in out
+    assert "/web goes to alpha: gets 200 MiB under lfu; needs 80 MiB now and 240 MiB at" in out
     status, _, err = run(own, "consolidate", "--spread", "--apply", "--node", "alpha", "--yes")
     assert status == cli.EXIT_BAD_INPUT and "allowed: beta" in err
     status, out, err = run(own, "consolidate", "--spread", "--apply", "--yes")

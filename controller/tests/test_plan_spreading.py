@@ -77,9 +77,19 @@ def test_one_tenant_leaves_before_its_node_is_short() -> None:
     assert (drain.node, drain.freed_bytes) == ("a", 0)
     assert drain.why == "the tenants of a needed 74 MiB more than it has at 13:00 UTC a day ago"
     # It gets no less than it has.
-    assert move.limit_bytes == 80 * MIB
+    assert (move.limit_bytes, move.need_bytes) == (80 * MIB, 32 * MIB)
     assert (move.peak_bytes, move.peak_s) == (200 * MIB, (NOON + SOON) * 900.0)
     assert FITS not in found.notes
+
+
+def test_what_it_needs_is_told_beside_what_it_gets() -> None:
+    fleet = _packed(node_of("b", 256))
+    large = loop_of("/web", 32, 220)
+    fleet[0] = replace(fleet[0], tenants=(*fleet[0].tenants[:2], large))
+    (drain,) = _found(fleet, _ahead(web=200, db=70, mail=60)).drains
+    (move,) = drain.moves
+    assert (move.limit_bytes, move.need_bytes, move.peak_bytes) == (220 * MIB, 32 * MIB, 200 * MIB)
+    assert move.peak_s == (NOON + SOON) * 900.0
 
 
 def test_what_is_needed_now_counts_without_a_past() -> None:

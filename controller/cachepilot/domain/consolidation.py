@@ -37,7 +37,8 @@ class LeastMemory:
 class Move:
     """A tenant that goes to another node; all that is said of it there is predicted.
 
-    `limit_bytes` is the memory that it needs there and `policy` the one that this counts with;
+    `limit_bytes` is the memory that it gets there, as it needs it, or else needs only `need_bytes`
+    of that; None where it needs all. `policy` is the one that this counts with;
     `predicted_ops` are its operations/s there once its page cache is warm, 0 where not known. It
     has to read `cold_pages` again until then, which takes `cold_s` seconds on the target's device.
     Room is left for the `peak_bytes` that it would have needed there since `peak_s`, seconds since
@@ -58,6 +59,7 @@ class Move:
     peak_bytes: int = 0
     peak_s: float | None = None
     cpus: float | None = None
+    need_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ CLOSED_S = 3600.0
 """So long nobody is spread to a node again because of which a move was not made, or undone."""
 MOST = {
     "limit_bytes": BYTES_MAX,
+    "need_bytes": BYTES_MAX,
     "cold_pages": BYTES_MAX,
     "cold_s": 86_400.0,
     "predicted_ops": BYTES_MAX,
