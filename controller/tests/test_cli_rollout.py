@@ -66,7 +66,8 @@ def test_tenants_are_spread_as_it_was_shown(run: Run, own: str, service: FakeSer
     assert "beta: 1 tenants move; " in err
     (asked,) = service.moving.asked
     assert asked.spreads and asked.drains == service.spread().drains
-    assert "rollout 1: running; tenants spread" in run(own, "consolidate", "--rollout")[1]
+    assert "rollout 1: running; tenants moved: 0 of 1" in run(own, "consolidate", "--rollout")[1]
+    assert "rollout 1: done; tenants moved: 1 of 1" in run(own, "consolidate", "--rollout")[1]
 
 
 def test_nobody_to_be_spread_is_no_failure(run: Run, own: str, service: FakeService) -> None:

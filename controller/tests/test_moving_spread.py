@@ -95,9 +95,10 @@ def test_a_node_on_which_an_slo_is_missed_takes_nobody_in_and_the_rest_goes_else
 def test_it_ends_where_no_other_node_is_planned_with() -> None:
     here = _spread("/1")
     here.there["b"]["/own"] = tenant(met=False)
+    here.plan = lambda _: Plans([], [], frozenset("a"))
     done = here.play()
     assert done.state is RolloutState.STOPPED
-    assert done.why.startswith("not moved from a: /1: its node has room for it now, or no other")
+    assert done.why.startswith("not moved from a: /1: its node stays short, and no other has room")
     assert done.changes[0] == "b takes nobody in: an SLO of /own on b is missed as it is"
 
 
@@ -106,7 +107,7 @@ def test_who_need_not_go_any_more_stays() -> None:
     here.plan = lambda _: Plans([], [])
     done = here.play()
     assert (done.state, here.where["/2"]) == (RolloutState.DONE, "a")
-    told = "not moved from a: /2: its node has room for it now, or no other has"
+    told = "not moved from a: /2: its node has room for it now, by what was measured since"
     assert done.why.startswith(told) and done.changes[-1].startswith(told)
 
 

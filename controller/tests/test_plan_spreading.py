@@ -170,9 +170,11 @@ def test_what_is_left_is_planned_again_and_goes_where_it_was_ordered_to() -> Non
     ordered = _found(fleet, ahead, {"/web": "b"}).drains
     rest = Rest(tuple(ordered), frozenset("a"), frozenset("a"), {}, frozenset(), spreads=True)
 
-    def again(rest: Rest, ahead: PastByTenant) -> list[Drain]:
-        plans = plan_again(rest, fleet, EVERYBODY, Config(), (), Options(), {}, ahead)
+    def again(rest: Rest, ahead: PastByTenant, is_left: bool = False) -> list[Drain]:
+        homes = {"/web": "d", "/mail": "b", "/db": "c"}
+        plans = plan_again(rest, fleet, EVERYBODY, Config(), (), Options(), {}, ahead, homes)
         assert plans.as_ordered == plans.anew
+        assert plans.left == (frozenset("a") if is_left else frozenset())
         return list(plans.anew)
 
     assert again(rest, ahead) == ordered
@@ -180,6 +182,11 @@ def test_what_is_left_is_planned_again_and_goes_where_it_was_ordered_to() -> Non
     closed = replace(rest, closed=frozenset("ab"))
     assert [move.to_node for one in again(closed, ahead) for move in one.moves] == ["c"]
     assert again(replace(rest, drainable=frozenset()), ahead) == []
+    assert again(replace(rest, closed=frozenset("abc")), ahead, is_left=True) == []
+    # Who was not ordered to go goes home.
+    more = {**ahead, **_ahead(web=250, db=140, mail=130)}
+    (anew,) = again(rest, more)
+    assert {move.cgroup: move.to_node for move in anew.moves} == {"/web": "b", "/db": "c"}
 
 
 def test_what_consolidation_packed_by_its_night_is_spread_back_by_its_morning() -> None:

@@ -337,8 +337,9 @@ class ControlService:
         def planned(staying: Staying) -> domain.Plans:
             options = replace(config.placement, staying=staying)
             return plan_again(
-                rest, snapshots, objectives, config.planner, pins, options, refuted, needed
-            )
+                rest, snapshots, objectives, config.planner, pins, options, refuted, needed,
+                self._mover.homes,
+            )  # fmt: skip
 
         if not rest.spreads:
             return planned(frozenset())

@@ -128,8 +128,10 @@ class Plans:
     """What is left, planned by what is measured now.
 
     `as_ordered` are the drains, tenant by tenant, for which there still is room where they were
-    ordered to go; `anew` are the best ones, whatever was ordered.
+    ordered to go; `anew` are the best ones, whatever was ordered. Where tenants are spread, nodes
+    that are `left` stay short.
     """
 
     as_ordered: Sequence[Drain]
     anew: Sequence[Drain]
+    left: frozenset[str] = frozenset()

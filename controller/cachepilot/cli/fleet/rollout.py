@@ -15,7 +15,7 @@ from cachepilot.cli.asking.accepting import require_agreed, require_somebody
 from cachepilot.cli.asking.client import Controller, parsed
 from cachepilot.cli.fleet import rehearsals
 from cachepilot.cli.terminal import formats, tables
-from cachepilot.domain.moving import KEEP
+from cachepilot.domain.moving import KEEP, MoveState
 from cachepilot.errors import InputError
 from cachepilot.sizes import PAGE_BYTES, human_bytes
 
@@ -117,8 +117,10 @@ def stop(remote: Controller, as_json: bool) -> None:
 def parts(found: RolloutView) -> Iterator[RenderableType]:
     """A table of the moves, and how it stands."""
     yield _table(found)
-    emptied = ", ".join(found.emptied) or "none"
-    done = "tenants spread" if found.spreads else f"nodes drained: {emptied}"
+    done = f"nodes drained: {', '.join(found.emptied) or 'none'}"
+    if found.spreads:
+        kept = sum(one.state is MoveState.KEPT for one in found.moves)
+        done = f"tenants moved: {kept} of {len(found.moves)}"
     yield Text(f"rollout {found.id}: {found.state}; {done}", style="bold")
     if found.why:
         yield Text(found.why)

@@ -50,7 +50,7 @@ def plan_spread(
             *_staying(options),
             *([] if found is None or found.short else [FITS]),
         ],
-        left=_left(found),
+        left=left(found),
     )
 
 
@@ -94,7 +94,7 @@ def _staying(options: Options) -> Iterator[str]:
         yield f"{cgroup} on {node} cannot be moved: {why}"
 
 
-def _left(found: Relieved | None) -> dict[str, str]:
+def left(found: Relieved | None) -> dict[str, str]:
     """The nodes that stay short, and of what."""
     if found is None:
         return {}
