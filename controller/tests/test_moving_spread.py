@@ -173,8 +173,26 @@ def test_an_idle_tenant_that_is_to_leave_is_not_waited_for() -> None:
 def test_who_stays_on_a_node_is_not_waited_for() -> None:
     rollout = _spread("/1").rollout
     seen = {node: NodeSeen(1.0, {"/1": tenant(), "/stays": tenant()}) for node in "ab"}
-    found = whereabouts(rollout, seen, lambda _: ("elsewhere", ""))
-    assert (found.waits, found.refused) == ({}, {})
+    found = whereabouts(rollout, seen, lambda one: ("a" if one == "/1" else "elsewhere", ""))
+    assert (found.waits, found.refused, found.gone) == ({}, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("where", "why"),
+    [
+        (("c", ""), "the provider has it on c"),
+        ((None, ""), "the provider has it on no node"),
+        ((None, "it is on several"), "it is not known where it is: it is on several"),
+    ],
+)
+def test_who_is_not_there_by_the_provider_is_waited_for_and_then_stays(
+    where: tuple[str | None, str], why: str
+) -> None:
+    rollout = _spread("/1", "/2").rollout
+    seen = {node: NodeSeen(1.0, {"/1": tenant(), "/2": tenant()}) for node in "ab"}
+    found = whereabouts(rollout, seen, lambda one: where if one == "/1" else ("a", ""))
+    assert (found.waits, found.gone) == ({"a": f"/1: {why}"}, {"/1": why})
+    assert (found.refused, found.unseen) == ({}, set())
 
 
 def test_homes_are_where_tenants_were_before_they_were_drained() -> None:
