@@ -5,16 +5,23 @@ import json
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from experiments.consolidation.moving.day import Clockwork, DayTenant, Scale
+from experiments.consolidation.moving.day import Clockwork, DayTenant, Scale, _Day
 from experiments.consolidation.moving.virtual import Clock
 from experiments.shared.rows import ROOT
 
 from cachepilot import agent
+from cachepilot.api.shapes.questions import Drain
+from cachepilot.api.shapes.questions import Move as MoveView
+from cachepilot.domain.consolidation import Move
+from cachepilot.domain.moving import Moved, MoveState, Rollout, RolloutState
 from cachepilot.domain.objectives.pins import Pin
-from cachepilot.errors import InputError
+from cachepilot.errors import ConflictError, InputError
 
 BUSY, NIGHT = {"kind": "loop", "pages": 200}, {"kind": "loop", "pages": 20}
 TENANT = DayTenant("/t/kv", BUSY, 1 << 20, night=NIGHT, times=360.0)
@@ -54,6 +61,39 @@ def test_a_tenant_that_moves_does_so_too(tmp_path: Path) -> None:
 
 def test_hours_are_compressed() -> None:
     assert Scale(2, 60.0).seconds(24) == 1440
+
+
+def _mover(begun: Callable[[], Rollout]) -> SimpleNamespace:
+    """Whoever carries rollouts out, of whom the last move of one was kept in this second."""
+    gone = Move("/t/kv", "a", "b", 4096, "default", 1.0, 1, 1.0)
+    ended = Rollout(1, 0.0, "", (Moved(gone, "a", MoveState.KEPT),), RolloutState.DONE)
+    mover = SimpleNamespace(rollout=ended)
+
+    def begin(*_: object) -> None:
+        mover.rollout = begun()
+
+    mover.begin = begin
+    return mover
+
+
+def _refused() -> Rollout:
+    raise ConflictError("consolidation: /t/kv is on no node, not on a")
+
+
+@pytest.mark.parametrize("begun", [lambda: Rollout(2, 1.0, "", ()), _refused])
+def test_the_last_move_of_a_rollout_counts_and_one_that_is_refused_ends_nothing(
+    begun: Callable[[], Rollout],
+) -> None:
+    move = MoveView(
+        cgroup="/t/kv", from_node="a", to_node="b", limit_bytes=1, policy="default",
+        predicted_ops=1.0, cold_pages=1, cold_s=1.0,
+    )  # fmt: skip
+    shown = Drain(node="a", moves=(move,), freed_bytes=0)
+    service = SimpleNamespace(spread=lambda: SimpleNamespace(drains=[shown]))
+    world: Any = SimpleNamespace(mover=_mover(begun), service=service, looks={})
+    day = _Day(Scale(2, 900.0), [])
+    next(day._hours(world, 1, "spread"))
+    assert day._ids[1] == (1, 0)
 
 
 def test_a_quick_run_leaves_all_rows() -> None:

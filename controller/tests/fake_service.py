@@ -222,6 +222,8 @@ class FakeService(FakeOrders):
     past: FakePast = field(default_factory=FakePast)
     moving: FakeMoving = field(default_factory=FakeMoving)
     short: bool = True
+    roomy: bool = True
+    """Whether other nodes have room for who leaves one that is short."""
 
     def store_problem(self) -> str:
         return ""
@@ -350,9 +352,14 @@ class FakeService(FakeOrders):
 
     def spread(self) -> Spread:
         why = "the tenants of beta needed 64 MiB more than it has at 08:15 UTC a day ago"
-        moves, told = self.consolidation().drains[0].moves, "what tenants needed a day ago counts"
+        told = "what tenants needed a day ago counts"
+        moves = tuple(
+            one.model_copy(update={"limit_bytes": 200 * MIB, "need_bytes": 80 * MIB})
+            for one in self.consolidation().drains[0].moves
+        )
         drain = Drain(node="beta", moves=moves, freed_bytes=0, why=why)
-        return Spread(drains=[drain] if self.short else [], notes=[told])
+        left = {"beta": why} if self.short and not self.roomy else {}
+        return Spread(drains=[drain] if self.short and self.roomy else [], notes=[told], left=left)
 
     def consolidation(self) -> Consolidation:
         more = {"/web": 1.5}

@@ -58,7 +58,7 @@ def test_a_rollout_is_stopped(run: Run, own: str) -> None:
 def test_tenants_are_spread_as_it_was_shown(run: Run, own: str, service: FakeService) -> None:
     _, out, _ = run(own, "consolidate", "--spread", columns=200)
     assert "1. the tenants of beta needed 64 MiB more than it has at 08:15 UTC a day ago" in out
-    assert "/web goes to alpha: needs" in out
+    assert "/web goes to alpha: gets 200 MiB under lfu; needs 80 MiB now and 240 MiB at" in out
     status, _, err = run(own, "consolidate", "--spread", "--apply", "--node", "alpha", "--yes")
     assert status == cli.EXIT_BAD_INPUT and "allowed: beta" in err
     status, out, err = run(own, "consolidate", "--spread", "--apply", "--yes")
@@ -66,7 +66,8 @@ def test_tenants_are_spread_as_it_was_shown(run: Run, own: str, service: FakeSer
     assert "beta: 1 tenants move; " in err
     (asked,) = service.moving.asked
     assert asked.spreads and asked.drains == service.spread().drains
-    assert "rollout 1: running; tenants spread" in run(own, "consolidate", "--rollout")[1]
+    assert "rollout 1: running; tenants moved: 0 of 1" in run(own, "consolidate", "--rollout")[1]
+    assert "rollout 1: done; tenants moved: 1 of 1" in run(own, "consolidate", "--rollout")[1]
 
 
 def test_nobody_to_be_spread_is_no_failure(run: Run, own: str, service: FakeService) -> None:
@@ -75,6 +76,23 @@ def test_nobody_to_be_spread_is_no_failure(run: Run, own: str, service: FakeServ
     assert (status, out) == (0, "nobody is to be moved\n")
     assert "note: what tenants needed a day ago counts" in err and not service.moving.asked
     assert "nobody is to be moved" in run(own, "consolidate", "--spread")[1]
+
+
+def test_a_node_that_stays_short_is_a_failure(run: Run, own: str, service: FakeService) -> None:
+    service.roomy = False
+    told = "the tenants of beta needed 64 MiB more than it has at 08:15 UTC a day ago; no node has"
+    for node in ([], ["--node", "beta"]):
+        status, out, err = run(own, "consolidate", "--spread", "--apply", "--yes", *node)
+        assert (status, out) == (cli.EXIT_BAD_INPUT, "") and told in err
+        assert not service.moving.asked
+    assert told in run(own, "consolidate", "--spread", columns=200)[1]
+
+
+def test_why_nobody_leaves_a_node_is_told(run: Run, own: str, service: FakeService) -> None:
+    service.short = False
+    status, _, err = run(own, "consolidate", "--spread", "--apply", "--yes", "--node", "beta")
+    assert status == cli.EXIT_BAD_INPUT and "note: what tenants needed a day ago counts" in err
+    assert "--node beta: no shortage is known of it (allowed: none)" in err
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 """Rollouts that spread tenants: without rehearsals, and nodes that they leave keep the others."""
 
 import json
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from cachepilot.fleet.config import ControllerConfig
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.moving.holding import reserves
 from cachepilot.fleet.moving.mover import CLOSED_S, Mover
-from cachepilot.fleet.moving.seen.observation import NodeSeen
+from cachepilot.fleet.moving.seen.observation import NodeSeen, TenantSeen
 from cachepilot.fleet.moving.seen.whereabouts import whereabouts
 from cachepilot.sense.collect import not_scraped
 from cachepilot.store.store import Store
@@ -94,9 +95,10 @@ def test_a_node_on_which_an_slo_is_missed_takes_nobody_in_and_the_rest_goes_else
 def test_it_ends_where_no_other_node_is_planned_with() -> None:
     here = _spread("/1")
     here.there["b"]["/own"] = tenant(met=False)
+    here.plan = lambda _: Plans([], [], frozenset("a"))
     done = here.play()
     assert done.state is RolloutState.STOPPED
-    assert done.why.startswith("not moved from a: /1: its node has room for it now, or no other")
+    assert done.why.startswith("not moved from a: /1: its node stays short, and no other has room")
     assert done.changes[0] == "b takes nobody in: an SLO of /own on b is missed as it is"
 
 
@@ -105,7 +107,7 @@ def test_who_need_not_go_any_more_stays() -> None:
     here.plan = lambda _: Plans([], [])
     done = here.play()
     assert (done.state, here.where["/2"]) == (RolloutState.DONE, "a")
-    told = "not moved from a: /2: its node has room for it now, or no other has"
+    told = "not moved from a: /2: its node has room for it now, by what was measured since"
     assert done.why.startswith(told) and done.changes[-1].startswith(told)
 
 
@@ -118,6 +120,23 @@ def test_it_can_be_stopped_in_a_move() -> None:
     assert here.where["/1"] == "a"
 
 
+@pytest.mark.parametrize("what", ["refused", "lost", "silent", "stopped"])
+def test_a_node_because_of_which_a_move_is_undone_takes_nobody_in(what: str) -> None:
+    here = _spread("/1")
+    if what == "refused":
+        here.refusal = "the disk is full"
+    at = MoveState.WARMING if what == "silent" else MoveState.MOVING
+    while here.rollout.moves[0].state is not at and not here.rollout.is_over:
+        here.tick()
+    if what in ("lost", "silent"):
+        here.lost = {"b"}
+    if what == "stopped":
+        here.rollout = replace(here.rollout, is_stopping=True)
+    done = here.play()
+    assert here.where["/1"] == "a"
+    assert list(dict(done.closed)) == ([] if what == "stopped" else ["b"])
+
+
 def test_memory_is_kept_for_who_is_on_the_way() -> None:
     here = _spread("/1")
     while here.rollout.moves[0].state is MoveState.WAITING:
@@ -127,11 +146,53 @@ def test_memory_is_kept_for_who_is_on_the_way() -> None:
     assert reserves(here.play()) == {}
 
 
+def test_an_idle_tenant_moves_without_checks_of_its_own() -> None:
+    here, idle = _spread("/1", "/2"), replace(tenant(met=None), ops=None)
+    for node in "ab":
+        here.there[node]["/1"] = idle
+    done = here.play()
+    assert (done.state, done.why) == (RolloutState.DONE, "all moves were kept")
+    assert {one.cgroup for one in done.moves[0].checks} == {"/own"}
+    assert (here.where["/1"], here.where["/2"]) == ("b", "b")
+
+
+def test_an_idle_tenant_that_is_to_leave_is_not_waited_for() -> None:
+    rollout, idle = _spread("/1").rollout, replace(tenant(met=None), ops=None)
+    target = NodeSeen(1.0, {"/own": tenant()})
+
+    def waits(**home: TenantSeen) -> Mapping[str, str]:
+        there = {f"/{name}": one for name, one in home.items()}
+        seen = {"a": NodeSeen(1.0, there), "b": target}
+        return whereabouts(rollout, seen, lambda _: ("a", "")).waits
+
+    assert waits(**{"1": idle, "stays": tenant()}) == {}
+    # Its agent has just begun.
+    assert waits(**{"1": idle, "stays": idle}) == {"a": "nothing is measured of /1"}
+
+
 def test_who_stays_on_a_node_is_not_waited_for() -> None:
     rollout = _spread("/1").rollout
     seen = {node: NodeSeen(1.0, {"/1": tenant(), "/stays": tenant()}) for node in "ab"}
-    found = whereabouts(rollout, seen, lambda _: ("elsewhere", ""))
-    assert (found.waits, found.refused) == ({}, {})
+    found = whereabouts(rollout, seen, lambda one: ("a" if one == "/1" else "elsewhere", ""))
+    assert (found.waits, found.refused, found.gone) == ({}, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("where", "why"),
+    [
+        (("c", ""), "the provider has it on c"),
+        ((None, ""), "the provider has it on no node"),
+        ((None, "it is on several"), "it is not known where it is: it is on several"),
+    ],
+)
+def test_who_is_not_there_by_the_provider_is_waited_for_and_then_stays(
+    where: tuple[str | None, str], why: str
+) -> None:
+    rollout = _spread("/1", "/2").rollout
+    seen = {node: NodeSeen(1.0, {"/1": tenant(), "/2": tenant()}) for node in "ab"}
+    found = whereabouts(rollout, seen, lambda one: where if one == "/1" else ("a", ""))
+    assert (found.waits, found.gone) == ({"a": f"/1: {why}"}, {"/1": why})
+    assert (found.refused, found.unseen) == ({}, set())
 
 
 def test_homes_are_where_tenants_were_before_they_were_drained() -> None:

@@ -265,6 +265,7 @@ def test_a_tenant_that_moved_needed_what_it_did_where_it_was(tmp_path: Path) -> 
     found = past_needs(loops, {"b": ["/web"], "a": []}, NOW_S, 24.0)
     assert found["b", "/web"].slots.tolist() == [NOW - 3, NOW - 2, NOW]
     assert found["b", "/web"].size_bytes.tolist() == [100.0, 50.0, 20.0]
+    assert found["b", "/web"].last[0].tolist()[:2] == [200.0, 1.0]
     moved = found["b", "/web"].moved
     assert moved.tolist() == [True, False, False]
     loops["a"].needs.take(NOW_S + SLOT_S, {"/web": Need(200, 1.0)}, {})

@@ -179,6 +179,20 @@ def test_of_another_device_only_counts_by_how_much_more_was_needed_there(
     assert places[0].past.more_iops.min() >= 0 and places[0].past.more_bytes.min() >= 0
 
 
+@pytest.mark.parametrize(("last_mib", "peak_mib"), [(40, 182), (32, 182), (12, 162), (0, 150)])
+def test_what_rose_where_a_tenant_is_now_does_not_count_twice(last_mib: int, peak_mib: int) -> None:
+    """It needed 150 MiB more than `last_mib` at last where it was, and needs 32 now."""
+    last = np.array([[last_mib * MIB, 4.0, 0.5]])
+    came = replace(past_of({HOUR_AGO: 150}, 150.0, {HOUR_AGO: 2.0}), moved=np.array([True]))
+    fleet = [node_of("a", 256, loop_of("/web", 32, 64, cpus=1.5))]
+    before = {("a", "/web"): replace(came, last=last)}
+    assert _found(fleet, before).tenants[0].peak_bytes == peak_mib * MIB
+    (place,) = places_of(fleet, EVERYBODY, Config(), before=before)
+    (reads,) = place.needs.in_force().at(place.needs.targets.wait_us).device_iops
+    assert place.past.more_iops[0, 1] == pytest.approx(150.0 - (reads - 4.0))
+    assert place.past.more_cpus[0, 1] == pytest.approx(1.0)
+
+
 def _fits(needs: FleetNeeds, packing: Packing, before: PastByTenant, slots: range) -> bool:
     """Whether each node that takes tenants in has what all of its needed at every time."""
     come: dict[int, list[int]] = {}

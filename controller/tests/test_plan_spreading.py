@@ -77,9 +77,19 @@ def test_one_tenant_leaves_before_its_node_is_short() -> None:
     assert (drain.node, drain.freed_bytes) == ("a", 0)
     assert drain.why == "the tenants of a needed 74 MiB more than it has at 13:00 UTC a day ago"
     # It gets no less than it has.
-    assert move.limit_bytes == 80 * MIB
+    assert (move.limit_bytes, move.need_bytes) == (80 * MIB, 32 * MIB)
     assert (move.peak_bytes, move.peak_s) == (200 * MIB, (NOON + SOON) * 900.0)
     assert FITS not in found.notes
+
+
+def test_what_it_needs_is_told_beside_what_it_gets() -> None:
+    fleet = _packed(node_of("b", 256))
+    large = loop_of("/web", 32, 220)
+    fleet[0] = replace(fleet[0], tenants=(*fleet[0].tenants[:2], large))
+    (drain,) = _found(fleet, _ahead(web=200, db=70, mail=60)).drains
+    (move,) = drain.moves
+    assert (move.limit_bytes, move.need_bytes, move.peak_bytes) == (220 * MIB, 32 * MIB, 200 * MIB)
+    assert move.peak_s == (NOON + SOON) * 900.0
 
 
 def test_what_is_needed_now_counts_without_a_past() -> None:
@@ -111,9 +121,35 @@ def test_who_may_not_go_stays_and_a_node_that_stays_short_is_named() -> None:
     found = _found(fleet, ahead, objectives=nobody)
     assert found.drains == []
     told = "the tenants of a needed 74 MiB more than it has at 13:00 UTC a day ago"
-    assert f"{told}, and who could leave it has no room elsewhere" in found.notes
+    assert found.left == {"a": told} and FITS not in found.notes
     apart = Objectives((Objective("/web", affinity=("c",)), Objective("*")))
     assert set(_moves(_found(fleet, ahead, objectives=apart))) == {"/db", "/mail"}
+
+
+def test_nobody_leaves_a_node_that_is_no_less_short_without_it() -> None:
+    """What `/db` states it needs nobody else can leave room for."""
+    small = [loop_of(name, 32, 80) for name in ("/db", "/mail", "/web")]
+    fleet = [node_of("a", 256, *small, cpus=2), node_of("b", 256)]
+    stated = Objectives((Objective("/db", movable=False, cpus=4), Objective("*")))
+    found = _found(fleet, {}, objectives=stated)
+    assert found.drains == []
+    # It is relieved of what it lacks beside that.
+    assert _moves(_found(fleet, _ahead(web=250, mail=60), objectives=stated)) == {"/web": "b"}
+
+
+def test_who_left_first_stays_where_those_who_left_later_suffice() -> None:
+    """Each of those relieves one of two times, the first both of them, but of less."""
+    tenants = [loop_of(name, 1, 80) for name in ("/both", "/first", "/second", "/stays")]
+    fleet = [node_of("a", 256, *tenants), node_of("b", 256)]
+    at_two = {"both": (30, 30), "first": (50, 0), "second": (0, 50), "stays": (222, 222)}
+    ahead = {
+        ("a", f"/{name}"): replace(
+            past_of({SOON: mib[0], SOON + 1: mib[1]}, 0.0), moved=np.array([True, True])
+        )
+        for name, mib in at_two.items()
+    }
+    stays = Objectives((Objective("/stays", movable=False), Objective("*")))
+    assert set(_moves(_found(fleet, ahead, objectives=stays))) == {"/first", "/second"}
 
 
 def test_the_loss_of_a_node_counts_where_that_is_asked() -> None:
@@ -134,9 +170,11 @@ def test_what_is_left_is_planned_again_and_goes_where_it_was_ordered_to() -> Non
     ordered = _found(fleet, ahead, {"/web": "b"}).drains
     rest = Rest(tuple(ordered), frozenset("a"), frozenset("a"), {}, frozenset(), spreads=True)
 
-    def again(rest: Rest, ahead: PastByTenant) -> list[Drain]:
-        plans = plan_again(rest, fleet, EVERYBODY, Config(), (), Options(), {}, ahead)
+    def again(rest: Rest, ahead: PastByTenant, is_left: bool = False) -> list[Drain]:
+        homes = {"/web": "d", "/mail": "b", "/db": "c"}
+        plans = plan_again(rest, fleet, EVERYBODY, Config(), (), Options(), {}, ahead, homes)
         assert plans.as_ordered == plans.anew
+        assert plans.left == (frozenset("a") if is_left else frozenset())
         return list(plans.anew)
 
     assert again(rest, ahead) == ordered
@@ -144,6 +182,11 @@ def test_what_is_left_is_planned_again_and_goes_where_it_was_ordered_to() -> Non
     closed = replace(rest, closed=frozenset("ab"))
     assert [move.to_node for one in again(closed, ahead) for move in one.moves] == ["c"]
     assert again(replace(rest, drainable=frozenset()), ahead) == []
+    assert again(replace(rest, closed=frozenset("abc")), ahead, is_left=True) == []
+    # Who was not ordered to go goes home.
+    more = {**ahead, **_ahead(web=250, db=140, mail=130)}
+    (anew,) = again(rest, more)
+    assert {move.cgroup: move.to_node for move in anew.moves} == {"/web": "b", "/db": "c"}
 
 
 def test_what_consolidation_packed_by_its_night_is_spread_back_by_its_morning() -> None:
@@ -174,6 +217,13 @@ def test_what_they_needed_together_on_the_same_node_moves_nobody() -> None:
     fleet = _packed(node_of("b", 256))
     together = {("a", name): past_of({SOON: 200}) for name in ("/db", "/mail", "/web")}
     assert _found(fleet, together).drains == []
+    # One of which nothing is known was on no other node, as far as is known.
+    unknown = {name: one for name, one in together.items() if name != ("a", "/db")}
+    assert _found(fleet, unknown).drains == []
+    # Nor is it known then that the node had room for it beside the others.
+    later = {("a", name): past_of({SOON: 120, SOON + 1: 120}) for name in ("/mail", "/web")}
+    came_later = replace(past_of({SOON + 1: 0}, 0.0), moved=np.array([True]))
+    assert len(_moves(_found(fleet, {**later, ("a", "/db"): came_later}))) == 1
     # With one more of them than then it counts beyond what the others needed.
     came = {**together, ("a", "/web"): _elsewhere(168)}
     assert len(_moves(_found(fleet, came))) == 1
@@ -184,6 +234,18 @@ def test_the_present_counts_where_an_slo_is_measured_as_missed() -> None:
     fleet = [node_of("a", 256, *large), node_of("b", 256)]
     for ops, moved in ((8000.0, 1), (900.0, 0)):
         stated = Objectives((Objective("/*", hit_ratio=0.99, throughput_ops=ops), Objective("*")))
+        assert len(_moves(_found(fleet, {}, objectives=stated))) == moved
+
+
+def test_an_slo_is_not_missed_where_nothing_was_done() -> None:
+    large = [loop_of(name, 160, 120) for name in ("/db", "/web")]
+    idle = [
+        replace(one, indicators=replace(one.indicators, throughput_ops=0.0, miss_ratio=1.0))
+        for one in large
+    ]
+    stated = Objectives((Objective("/*", hit_ratio=0.9, throughput_ops=8000.0), Objective("*")))
+    for tenants, moved in ((large, 1), (idle, 0)):
+        fleet = [node_of("a", 256, *tenants), node_of("b", 256)]
         assert len(_moves(_found(fleet, {}, objectives=stated))) == moved
 
 

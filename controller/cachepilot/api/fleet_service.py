@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from cachepilot.api.looking_back import LookingBack
 from cachepilot.api.moving.consolidating import Consolidating
+from cachepilot.api.moving.movable import Staying, of_movable
 from cachepilot.api.ordering import Orders, with_objective
 from cachepilot.api.service import UnknownError, some
 from cachepilot.api.shapes.detail import TenantDetail
@@ -289,11 +290,16 @@ class ControlService:
         fresh = [report for name, report in known.items() if name not in stale]
         snapshots, objectives = self._planned_with(fresh)
         config, pins = self._fleet.config, self._fleet.asked().pins
-        options = replace(config.placement, closed=frozenset(self._mover.closed))
-        found = plan_spread(
-            snapshots, objectives, config.planner, pins, options, self._mover.refuted,
-            self._needed(snapshots, ahead=True), self._mover.homes,
-        )  # fmt: skip
+        needed, refuted = self._needed(snapshots, ahead=True), self._mover.refuted
+        closed, homes = frozenset(self._mover.closed), self._mover.homes
+
+        def planned(staying: Staying) -> domain.Spread:
+            options = replace(config.placement, closed=closed, staying=staying)
+            return plan_spread(
+                snapshots, objectives, config.planner, pins, options, refuted, needed, homes
+            )
+
+        found = of_movable(planned, lambda one: one.drains, self._mover.can_leave)
         return Spread.of(replace(found, notes=[*_left_out(known, stale), *found.notes]))
 
     def _consolidated(self, reports: Sequence[Report]) -> domain.Consolidation:
@@ -326,8 +332,15 @@ class ControlService:
         """What is left of a rollout, planned by what is measured now of these nodes."""
         snapshots, objectives = self._planned_with(reports)
         config, pins = self._fleet.config, self._fleet.asked().pins
-        refuted = self._mover.refuted
-        return plan_again(
-            rest, snapshots, objectives, config.planner, pins, config.placement, refuted,
-            self._needed(snapshots, rest.spreads),
-        )  # fmt: skip
+        refuted, needed = self._mover.refuted, self._needed(snapshots, rest.spreads)
+
+        def planned(staying: Staying) -> domain.Plans:
+            options = replace(config.placement, staying=staying)
+            return plan_again(
+                rest, snapshots, objectives, config.planner, pins, options, refuted, needed,
+                self._mover.homes,
+            )  # fmt: skip
+
+        if not rest.spreads:
+            return planned(frozenset())
+        return of_movable(planned, lambda one: one.anew, self._mover.can_leave)

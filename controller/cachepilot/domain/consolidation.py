@@ -37,7 +37,8 @@ class LeastMemory:
 class Move:
     """A tenant that goes to another node; all that is said of it there is predicted.
 
-    `limit_bytes` is the memory that it needs there and `policy` the one that this counts with;
+    `limit_bytes` is the memory that it gets there, as it needs it, or else needs only `need_bytes`
+    of that; None where it needs all. `policy` is the one that this counts with;
     `predicted_ops` are its operations/s there once its page cache is warm, 0 where not known. It
     has to read `cold_pages` again until then, which takes `cold_s` seconds on the target's device.
     Room is left for the `peak_bytes` that it would have needed there since `peak_s`, seconds since
@@ -58,6 +59,7 @@ class Move:
     peak_bytes: int = 0
     peak_s: float | None = None
     cpus: float | None = None
+    need_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -93,11 +95,13 @@ class Consolidation:
 class Spread:
     """Nodes without room for what their tenants need next, those first that are short first.
 
-    Each with the tenants that leave it, as far as there is room for them on other nodes.
+    Each with the tenants that leave it, as far as there is room for them on other nodes. `left` are
+    those that stay short, and of what.
     """
 
     drains: list[Drain]
     notes: list[str]
+    left: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -124,8 +128,10 @@ class Plans:
     """What is left, planned by what is measured now.
 
     `as_ordered` are the drains, tenant by tenant, for which there still is room where they were
-    ordered to go; `anew` are the best ones, whatever was ordered.
+    ordered to go; `anew` are the best ones, whatever was ordered. Where tenants are spread, nodes
+    that are `left` stay short.
     """
 
     as_ordered: Sequence[Drain]
     anew: Sequence[Drain]
+    left: frozenset[str] = frozenset()

@@ -69,8 +69,16 @@ def _targets(objective: Objective) -> Iterator[tuple[str, float]]:
 
 
 def misses(tenant: Tenant, objective: Objective) -> bool:
-    """Whether a tenant is measured to miss an SLO."""
-    values = ((kind, measured(kind, tenant), target) for kind, target in _targets(objective))
+    """Whether a tenant is measured to miss an SLO.
+
+    Of one that does nothing neither a throughput nor a hit ratio is known.
+    """
+    is_idle = tenant.indicators.throughput_ops <= 0
+    values = (
+        (kind, measured(kind, tenant), target)
+        for kind, target in _targets(objective)
+        if kind == "latency_p99_us" or not is_idle
+    )
     return any(
         value is not None and not meets(kind, value, target) for kind, value, target in values
     )

@@ -7,6 +7,7 @@ time of day, by which needs of the past are kept, passes `Scale.times` as fast a
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from cachepilot.domain.moving import MoveState
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.slos import GOAL
 from cachepilot.domain.units import DAY_S
+from cachepilot.errors import ConflictError, InputError
 from cachepilot.fleet.moving.folder import FolderProvider
 
 HOUR_S = DAY_S / 24
@@ -195,10 +197,11 @@ class _Day:
         """Time in which nodes are drained once an hour, or tenants spread each quarter of one."""
         every = self._scale.seconds(1 if what == "drain" else 0.25)
         for second in range(self._scale.seconds(hours)):
+            # A rollout that ended in this second is followed by another one.
+            self._count(world)
             rollout = world.mover.rollout
             if what is not None and second % every == 0 and (rollout is None or rollout.is_over):
                 _begin(world, what == "spread")
-            self._count(world)
             yield
 
     def _count(self, world: World) -> None:
@@ -243,13 +246,14 @@ def _seconds(count: int) -> Iterator[None]:
 
 
 def _begin(world: World, spreads: bool) -> None:
-    """Begins what is planned, as a timer does."""
+    """Begins what is planned, as a timer does: what is refused is tried again the next time."""
     service = world.service
     planned = service.spread().drains if spreads else service.consolidation().drains
     # A node that is empty already can be drained without a move.
     moves = [_of(one) for one in planned if one.moves]
     if moves:
-        world.mover.begin(moves, spreads)
+        with suppress(ConflictError, InputError):
+            world.mover.begin(moves, spreads)
 
 
 def _of(shown: DrainView) -> Drain:

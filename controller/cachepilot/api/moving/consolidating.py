@@ -31,7 +31,7 @@ class Consolidating:
         if not wanted:
             known = ", ".join(one.node for one in drains) or "none"
             what = "no node" if asked.node is None else f"node {asked.node}"
-            can = "has tenants that are to leave it" if asked.spreads else "can be drained"
+            can = "has tenants that can leave it" if asked.spreads else "can be drained"
             raise InputError(f"consolidation: {what} {can} (allowed: {known})")
         told = [
             domain.Drain(

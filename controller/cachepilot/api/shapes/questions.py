@@ -156,7 +156,7 @@ class Move(Shape):
     from_node: str
     to_node: str
     limit_bytes: int
-    """Memory that it needs there."""
+    """Memory that it gets there."""
     policy: str
     """The policy that this counts with."""
     predicted_ops: float
@@ -173,6 +173,8 @@ class Move(Shape):
     """Since when, in seconds since 1970; null where it needs most now."""
     cpus: float | None = None
     """CPUs that it needs now, as stated or else as measured; null where that is not known."""
+    need_bytes: int | None = None
+    """Memory that it needs there now; null where that is all that it gets."""
 
 
 class Drain(Shape):
@@ -198,6 +200,8 @@ class Spread(Shape):
     drains: list[Drain]
     """Those that are short first, first."""
     notes: list[str]
+    left: dict[str, str] = Field(default_factory=dict)
+    """By node that stays short, as nobody who could leave it has room elsewhere, of what."""
 
 
 class Consolidation(Shape):

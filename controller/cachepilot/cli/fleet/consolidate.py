@@ -88,6 +88,8 @@ def _spread_parts(found: Spread) -> Iterator[RenderableType]:
     for order, drain in enumerate(found.drains, 1):
         yield Text(f"{order}. {drain.why}", style="bold")
         yield from _moves(drain)
+    for _, told in rollout.left(found):
+        yield Text(told, "red")
     for note in found.notes:
         yield Text(f"note: {note}")
 
@@ -97,6 +99,9 @@ def _costs(move: Move) -> str:
     cold = human_bytes(move.cold_pages * PAGE_BYTES)
     ops = f", then {move.predicted_ops:,.0f} operations/s" if move.predicted_ops else ""
     needs = f"needs {human_bytes(move.limit_bytes)} under {move.policy}"
+    if move.need_bytes is not None:
+        gets = f"gets {human_bytes(move.limit_bytes)} under {move.policy}"
+        needs = f"{gets}; needs {human_bytes(move.need_bytes)}"
     if move.peak_s is not None:
         needs += f" now and {human_bytes(move.peak_bytes)} at {clock(move.peak_s)}"
     if move.cpus is not None:

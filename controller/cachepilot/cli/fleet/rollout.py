@@ -15,7 +15,7 @@ from cachepilot.cli.asking.accepting import require_agreed, require_somebody
 from cachepilot.cli.asking.client import Controller, parsed
 from cachepilot.cli.fleet import rehearsals
 from cachepilot.cli.terminal import formats, tables
-from cachepilot.domain.moving import KEEP
+from cachepilot.domain.moving import KEEP, MoveState
 from cachepilot.errors import InputError
 from cachepilot.sizes import PAGE_BYTES, human_bytes
 
@@ -25,12 +25,21 @@ CONSOLIDATION, SPREAD = "consolidation", "consolidation/spread"
 def chosen(found: Consolidation | Spread, node: str | None) -> list[Drain]:
     """The nodes that tenants are to leave; InputError where there is none."""
     drains = [one for one in found.drains if node in (None, one.node)]
-    if not drains:
+    if drains:
+        return drains
+    known = ", ".join(one.node for one in found.drains) or "none"
+    if isinstance(found, Consolidation):
         what = "no node" if node is None else f"--node {node}: it"
-        known = ", ".join(one.node for one in found.drains) or "none"
-        can = "can be drained" if isinstance(found, Consolidation) else "has too little room"
-        raise InputError(f"consolidate: {what} {can} (allowed: {known})")
-    return drains
+        raise InputError(f"consolidate: {what} can be drained (allowed: {known})")
+    short = [told for name, told in left(found) if node in (None, name)]
+    why = "; ".join(short) or f"--node {node}: no shortage is known of it"
+    raise InputError(f"consolidate: {why} (allowed: {known})")
+
+
+def left(found: Spread) -> Iterator[tuple[str, str]]:
+    """Nodes that stay short, and of what, in words."""
+    for node, why in found.left.items():
+        yield node, f"{why}; no node has room for who could leave {node}"
 
 
 def costs(drains: list[Drain]) -> Iterator[str]:
@@ -51,19 +60,23 @@ def apply(
 ) -> None:
     """Begins a rollout, once a person has agreed to what it costs.
 
-    To spread nobody, as all have room, is no failure: a timer asks for it again and again.
+    To spread nobody, as all have room, is no failure: a timer asks for it again and again. It is
+    one where a node is short and nobody can leave it.
     """
     value = remote.call("GET", SPREAD if spreads else CONSOLIDATION)
     found = parsed(Spread, value) if spreads else parsed(Consolidation, value)
-    if spreads and node is None and not found.drains:
-        for note in found.notes:
-            print(f"note: {note}", file=sys.stderr)
+    for note in found.notes if isinstance(found, Spread) else ():
+        print(f"note: {note}", file=sys.stderr)
+    if isinstance(found, Spread) and node is None and not (found.drains or found.left):
         if as_json:
             tables.print_json(None)
         else:
             print("nobody is to be moved")
         return
     drains = chosen(found, node)
+    if isinstance(found, Spread):
+        for _, told in left(found):
+            print(told, file=sys.stderr)
     for line in costs(drains):
         print(line, file=sys.stderr)
     if not yes:
@@ -104,8 +117,10 @@ def stop(remote: Controller, as_json: bool) -> None:
 def parts(found: RolloutView) -> Iterator[RenderableType]:
     """A table of the moves, and how it stands."""
     yield _table(found)
-    emptied = ", ".join(found.emptied) or "none"
-    done = "tenants spread" if found.spreads else f"nodes drained: {emptied}"
+    done = f"nodes drained: {', '.join(found.emptied) or 'none'}"
+    if found.spreads:
+        kept = sum(one.state is MoveState.KEPT for one in found.moves)
+        done = f"tenants moved: {kept} of {len(found.moves)}"
     yield Text(f"rollout {found.id}: {found.state}; {done}", style="bold")
     if found.why:
         yield Text(found.why)

@@ -43,6 +43,8 @@ class PastNeeds:
     The need of a slot is that of the regime of it that needed most. `device_iops` are the reads per
     second that were left with that memory, `cpus` CPU time per second, NaN where it is not known.
     Rows that `moved` are of another node: they are what was needed more there than the last time.
+    Their `last` are those needs, (K, 3), of memory, reads and CPUs; NaN where not known, as of rows
+    of the tenant's own node.
     """
 
     slots: IntArray
@@ -50,6 +52,7 @@ class PastNeeds:
     device_iops: FloatArray
     cpus: FloatArray
     moved: BoolArray
+    last: FloatArray
 
     @classmethod
     def of_node(
@@ -62,7 +65,8 @@ class PastNeeds:
         """Needs on the node where the tenant is; of its CPUs nothing is known without `cpus`."""
         cpus = np.full(slots.size, np.nan) if cpus is None else cpus
         moved = np.zeros(slots.size, dtype=np.bool_)
-        return cls(slots, size_bytes, device_iops, cpus, moved)
+        last = np.full((slots.size, 3), np.nan)
+        return cls(slots, size_bytes, device_iops, cpus, moved, last)
 
     def within(self, slots: range) -> "PastNeeds":
         """Those of some slots, one after another."""

@@ -34,9 +34,10 @@ REFUTED_MAX = 10_000
 HOMES_MAX = 100_000
 """Of so many tenants it is known on which node they were before."""
 CLOSED_S = 3600.0
-"""So long nobody is spread to a node again on which an SLO was missed then."""
+"""So long nobody is spread to a node again because of which a move was not made, or undone."""
 MOST = {
     "limit_bytes": BYTES_MAX,
+    "need_bytes": BYTES_MAX,
     "cold_pages": BYTES_MAX,
     "cold_s": 86_400.0,
     "predicted_ops": BYTES_MAX,
@@ -119,6 +120,10 @@ class Mover:
         """Nodes that nobody is spread to for now, and since when."""
         known = () if self._rollout is None else self._rollout.closed
         return {node: time_s for node, time_s in known if time_s > self._now_s() - CLOSED_S}
+
+    def can_leave(self, node: str, cgroup: str) -> bool:
+        """Whether a tenant is on a node by whoever moves it; so is each where nobody does."""
+        return self._provider is None or self._where(cgroup) == (node, "")
 
     def begin(self, drains: Sequence[Drain], spreads: bool = False) -> Rollout:
         """Begins to move tenants off nodes in this order; it is stored before this returns.

@@ -24,7 +24,8 @@ GONE = "its tenants are not there any more"
 NOT_THERE = "it is not there any more"
 MOVED = "a tenant that this rollout moved is on it"
 TOOK_IN = "this rollout moved tenants to it"
-NO_NEED = "its node has room for it now, or no other has, by what was measured since"
+NO_NEED = "its node has room for it now, by what was measured since"
+NO_OTHER = "its node stays short, and no other has room for it, by what was measured since"
 
 
 def with_changes(rollout: Rollout, changes: Sequence[str]) -> Rollout:
@@ -207,14 +208,13 @@ def _changes(
     node: str,
     before: Sequence[Moved],
     after: Sequence[Moved],
-    gone: Mapping[str, str],
+    whys: Mapping[str, str],
     spreads: bool,
 ) -> list[str]:
-    """By what a drain differs from what it was before, in words."""
-    unless_gone = NO_NEED if spreads else NOT_THERE
+    """By what a drain differs from what it was before, in words; `whys` say why tenants stay."""
     was, goes = {one.move.cgroup: one.move for one in before}, {one.move.cgroup for one in after}
     left = (cgroup for cgroup in was if cgroup not in goes)
-    found = [f"{one} is not moved from {node}: {gone.get(one, unless_gone)}" for one in left]
+    found = [f"{one} is not moved from {node}: {whys[one]}" for one in left]
     for move in (one.move for one in after):
         old = was.get(move.cgroup)
         if old is None:
@@ -225,12 +225,19 @@ def _changes(
     return found
 
 
+def _why_stays(rollout: Rollout, node: str, plans: Plans) -> str:
+    """Why a tenant that may be there yet does not leave a node any more."""
+    if not rollout.spreads:
+        return NOT_THERE
+    return NO_OTHER if node in plans.left else NO_NEED
+
+
 def _why_not(rollout: Rollout, node: str, plans: Plans, gone: Mapping[str, str]) -> str:
     """Why a node is not drained any more."""
     if all(one.move.cgroup in gone for one in _ordered(rollout, node)):
         return GONE
     if rollout.spreads:
-        return NO_NEED
+        return _why_stays(rollout, node, plans)
     if node not in rest_of(rollout).drainable:
         return TOOK_IN
     planned = [one for one in (*plans.as_ordered, *plans.anew) if one.node == node]
@@ -267,7 +274,9 @@ def replanned(
         if node in plan:
             after = _merged(rollout, plan[node])
             anew += after
-            changes += _changes(node, before, after, gone, rollout.spreads)
+            stays = _why_stays(rollout, node, plans)
+            whys = {one.move.cgroup: stays for one in before} | dict(gone)
+            changes += _changes(node, before, after, whys, rollout.spreads)
         else:
             why = refused.get(node) or _why_not(rollout, node, plans, gone)
             skips += [

@@ -71,6 +71,8 @@ def _failed(rollout: Rollout, moved: Moved, seen: Observation, why: str) -> Step
 
 def _return(rollout: Rollout, moved: Moved, seen: Observation, why: str) -> Step:
     move = moved.move
+    if why != BY_OPERATOR:
+        rollout = _closed(rollout, move.to_node, seen.now_s)
     going = replace(moved, state=MoveState.RETURNING, why=why)
     # One whose home is lost runs on where it is until that is back: see `_returning`.
     is_home = not seen.nodes[move.from_node].lost
@@ -205,7 +207,9 @@ def _measured_before(rollout: Rollout, moved: Moved, seen: Observation, is_late:
     windows = {one.cgroup: one.windows for one in before}
     if not is_late and min(windows.values(), default=0) < BEFORE_WINDOWS:
         return Step(_with(rollout, measured))
-    if not windows.get(move.cgroup):
+    # A tenant that does nothing can be moved, but not be rehearsed.
+    is_idle = rollout.spreads and move.cgroup in home.tenants
+    if not (windows.get(move.cgroup) or is_idle):
         why = f"nothing is measured of {move.cgroup} on {move.from_node}"
         return _ended(rollout, measured, seen, stop, why)
     poor = checks.missed_before(before)
@@ -228,7 +232,9 @@ def _elsewhere(rollout: Rollout, node: str, why: str, now_s: float) -> Step:
 
 
 def _closed(rollout: Rollout, node: str, now_s: float) -> Rollout:
-    """With a node that takes nobody in any more who is spread."""
+    """With a node that takes nobody in any more who is spread; others stay as they are."""
+    if not rollout.spreads:
+        return rollout
     return replace(rollout, closed=(*rollout.closed, (node, now_s)))
 
 
@@ -247,7 +253,8 @@ def _order(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
 def _moving(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     move = moved.move
     if seen.refused and (seen.unknown or seen.where == move.from_node):
-        return _failed(rollout, moved, seen, seen.refused)
+        closed = _closed(rollout, move.to_node, seen.now_s)
+        return _failed(closed, moved, seen, seen.refused)
     strayed = _strayed(rollout, moved, seen, seen.lost_s)
     if strayed is not None:
         return strayed
@@ -331,7 +338,6 @@ def _measured(
 def _judged(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     missed = checks.missed(moved.checks)
     if missed:
-        rollout = _closed(rollout, moved.move.to_node, seen.now_s) if rollout.spreads else rollout
         return _return(rollout, moved, seen, "; ".join(map(checks.told, missed)))
     if any(one.verdict is Verdict.OPEN for one in moved.checks):
         return Step(_with(rollout, moved, since_s=seen.now_s))

@@ -17,6 +17,8 @@ from cachepilot.fleet.tenants.homes import homes_of
 from cachepilot.node.loop import NodeLoop
 from cachepilot.plan.consolidation.least.past import PastByTenant
 
+UNKNOWN = np.full(3, np.nan)
+
 
 def past_needs(
     loops: Mapping[str, NodeLoop], tenants: Mapping[str, Iterable[str]], now_s: float, hours: float
@@ -49,18 +51,22 @@ def past_needs(
 
 def _filled(own: PastNeeds | None, others: Sequence[PastNeeds]) -> PastNeeds:
     """`own`, with slots that it lacks from the others: of each the most that one needed more."""
-    more = dict[int, FloatArray]()
+    more, last = dict[int, FloatArray](), dict[int, FloatArray]()
     for one in others:
         values = _values(one)
         # Where the last need is not known, as of CPUs, neither is what was needed more.
         for slot, then in zip(one.slots.tolist(), values - values[-1], strict=True):
-            more[slot] = np.fmax(then, more.get(slot, 0.0 * then))
+            most = np.fmax(then, more.get(slot, 0.0 * then))
+            is_new = (then >= most) | np.isnan(most)
+            last[slot] = np.where(is_new, values[-1], last.get(slot, UNKNOWN))
+            more[slot] = most
     known = {} if own is None else dict(zip(own.slots.tolist(), _values(own), strict=True))
     found = more | known
     slots = sorted(found)
     moved = np.array([slot not in known for slot in slots], dtype=np.bool_)
     size, iops, cpus = np.array([found[slot] for slot in slots]).T
-    return PastNeeds(np.array(slots, dtype=np.int64), size, iops, cpus, moved)
+    lasts = np.array([UNKNOWN if slot in known else last[slot] for slot in slots])
+    return PastNeeds(np.array(slots, dtype=np.int64), size, iops, cpus, moved, lasts)
 
 
 def _values(one: PastNeeds) -> FloatArray:

@@ -15,8 +15,8 @@ from cachepilot.plan.consolidation.moves import drains
 from cachepilot.plan.consolidation.packing.options import Options
 from cachepilot.plan.consolidation.packing.pack import Packed, pack
 from cachepilot.plan.consolidation.packing.pack_as import pack_as
-from cachepilot.plan.consolidation.packing.spread import spread
-from cachepilot.plan.consolidation.spreading import relieved_drains
+from cachepilot.plan.consolidation.packing.spread import Homes, spread
+from cachepilot.plan.consolidation.spreading import left, relieved_drains
 from cachepilot.plan.problem.config import Config
 
 
@@ -29,14 +29,15 @@ def plan_again(
     options: Options,
     refuted: Floors,
     before: PastByTenant = MappingProxyType({}),
+    homes: Homes = MappingProxyType({}),
 ) -> Plans:
     """The rest as it was ordered, as far as there is room for it, and the best plan of it.
 
     What a tenant has that met its SLO with it in a rehearsal is enough as long as its curve says so
     without its error bars, and it is given no less. Pins that hold for the rollout alone do not
     count. `before` is what tenants needed in the past. A rest that spreads has one plan, in which
-    tenants go where they were ordered to if there is room. Pure; InputError for two snapshots of a
-    node.
+    tenants go where they were ordered to if there is room, and others to their `homes`. Pure;
+    InputError for two snapshots of a node.
     """
     stated = [one for one in pins if not _is_held(one, rest)]
     floors = dict(refuted)
@@ -47,8 +48,9 @@ def plan_again(
 
     if rest.spreads:
         ordered = {move.cgroup: move.to_node for one in rest.drains for move in one.moves}
-        found = relieved_drains(spread(places, within, ordered, before), config)
-        return Plans(found, found)
+        found = spread(places, within, {**homes, **ordered}, before)
+        anew = relieved_drains(found, config)
+        return Plans(anew, anew, frozenset(left(found)))
 
     def told(packed: Packed | None) -> list[Drain]:
         return drains(packed, config) if packed is not None else []

@@ -147,9 +147,8 @@ def _to(
         cold = arrival.cold_start(row)
         tenant = guests[row - len(own)]
         more_bytes, since_s = needs.past.peak(tenant)
-        peak_bytes = int(needs.size_bytes[at, tenant]) + more_bytes
-        if peak_bytes <= guest.limit_bytes:
-            peak_bytes, since_s = guest.limit_bytes, None
+        need_bytes = int(needs.size_bytes[at, tenant])
+        peak_bytes = guest.limit_bytes if since_s is None else need_bytes + more_bytes
         found.append(
             Move(
                 cgroup=guest.tenant.cgroup,
@@ -163,7 +162,8 @@ def _to(
                 why=why,
                 peak_bytes=peak_bytes,
                 peak_s=since_s,
-                cpus=needs.cpus.now(guests[row - len(own)]),
+                cpus=needs.cpus.now(tenant),
+                need_bytes=need_bytes if need_bytes < guest.limit_bytes else None,
             )
         )
     return found

@@ -22,6 +22,8 @@ from cachepilot.plan.problem.config import Config
 from cachepilot.readable import clock
 from cachepilot.sizes import human_bytes
 
+FITS = "all nodes have room for their tenants"
+
 
 def plan_spread(
     snapshots: Sequence[Snapshot],
@@ -43,7 +45,12 @@ def plan_spread(
     found = spread(places, options, homes, ahead)
     return Spread(
         drains=relieved_drains(found, config),
-        notes=[*_horizon(places, options.lookahead_hours), *_outcome(found)],
+        notes=[
+            *_horizon(places, options.lookahead_hours),
+            *_staying(options),
+            *([] if found is None or found.short else [FITS]),
+        ],
+        left=left(found),
     )
 
 
@@ -80,12 +87,16 @@ def _horizon(places: Sequence[Place], hours: float) -> Iterator[str]:
         yield "only what tenants need now counts: what they needed a day ago is not known"
 
 
-def _outcome(found: Relieved | None) -> Iterator[str]:
-    """Which nodes are short, and stay so."""
+def _staying(options: Options) -> Iterator[str]:
+    """Who is not planned to leave although it would."""
+    for node, cgroup in sorted(options.staying):
+        why = "whoever moves tenants does not have it there"
+        yield f"{cgroup} on {node} cannot be moved: {why}"
+
+
+def left(found: Relieved | None) -> dict[str, str]:
+    """The nodes that stay short, and of what."""
     if found is None:
-        return
-    if not found.short:
-        yield "all nodes have room for their tenants"
-    for node in found.short:
-        if node in found.left:
-            yield f"{_why(node, found)}, and who could leave it has no room elsewhere"
+        return {}
+    names = [one.name for one in found.packed.needs.places]
+    return {names[node]: _why(node, found) for node in found.short if node in found.left}

@@ -52,6 +52,14 @@ class Whereabouts:
         else:
             self.gone[cgroup] = f"it is on {at}" if at else "no node has it"
 
+    def _shown(self, node: str, cgroup: str, where: Where) -> None:
+        """A tenant that its node shows stays there if whoever moves it has it elsewhere."""
+        at, unknown = where(cgroup)
+        if at != node:
+            told = f"it is not known where it is: {unknown}"
+            self.gone[cgroup] = told if unknown else f"the provider has it on {at or 'no node'}"
+            self.waits.setdefault(node, f"{cgroup}: {self.gone[cgroup]}")
+
     def _came(self, node: str, cgroup: str, where: Where) -> None:
         at, unknown = where(cgroup)
         if at != node:
@@ -69,12 +77,16 @@ def whereabouts(rollout: Rollout, seen: Mapping[str, NodeSeen], where: Where) ->
             found._lost(node, there.lost)
             continue
         going = [one.move.cgroup for one in rollout.going(node)]
+        # Who does nothing can be spread, once anything is measured of the node.
+        may_be_idle = rollout.spreads and any(one.ops is not None for one in there.tenants.values())
         for cgroup in going:
             tenant = there.tenants.get(cgroup)
             if tenant is None:
                 found._missing(node, cgroup, where)
-            elif tenant.ops is None:
+            elif tenant.ops is None and not may_be_idle:
                 found.waits.setdefault(node, f"nothing is measured of {cgroup}")
+            if tenant is not None and rollout.spreads:
+                found._shown(node, cgroup, where)
         # Where tenants are spread some stay.
         others = set() if rollout.spreads else there.tenants.keys() - set(going)
         for cgroup in sorted(others):

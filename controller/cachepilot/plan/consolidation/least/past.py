@@ -9,7 +9,8 @@ maxima, as tenants whose regimes do not coincide can share what one of them need
 Needs of the past are counted as the difference from the present need on the device where they were
 seen, which is added to what is needed on any other. Of a tenant that moved that is the difference
 from its last need where it was, if it needed more: how much less it would have needed where it is
-now the other device does not tell. Where nothing is known of a time, a tenant counts as it is now.
+now the other device does not tell. What its need rose by since is part of that, and not added once
+more. Where nothing is known of a time, a tenant counts as it is now.
 
 CPUs that an operator states are those of any time. Else what was measured counts: CPU time per
 second, of a tenant on which it was not measured yet none.
@@ -66,6 +67,13 @@ def slots_of(known: Iterable[PastNeeds]) -> IntArray:
     return np.arange(min(first for first, _ in ends), max(last for _, last in ends) + 1)
 
 
+def _beyond(more: FloatArray, last: FloatArray, now: FloatArray) -> FloatArray:
+    """What was needed `more` on another node than the last time there, less what rose since."""
+    risen = np.fmax(now - last, 0.0)
+    found: FloatArray = np.where(more > 0, np.maximum(more - risen, 0.0), more)
+    return found
+
+
 @dataclass(frozen=True)
 class Past:
     """By how much I tenants needed more at each of T times than now, less where it is negative.
@@ -101,16 +109,20 @@ class Past:
         row = np.repeat([row for row, _ in known], [past.slots.size for _, past in known])
         at = np.concatenate([past.slots for _, past in known]) - slots[0] + 1
         moved = np.concatenate([past.moved for _, past in known])
-        size = np.ceil(np.concatenate([past.size_bytes for _, past in known])).astype(np.int64)
-        size += np.where(moved, now.size_bytes[row], 0)
+        last = np.concatenate([past.last for _, past in known]).T
+        size = np.concatenate([past.size_bytes for _, past in known])
+        beyond = now.size_bytes[row] + _beyond(size, last[0], now.size_bytes[row])
+        size = np.ceil(np.where(moved, beyond, size)).astype(np.int64)
         size = np.clip(size, needs.least_bytes[row], needs.most_bytes[row])
         more = size - now.size_bytes[row]
         more_bytes[row, at] = np.where(moved, np.maximum(more, 0), more)
         iops = np.concatenate([past.device_iops for _, past in known])
-        more_iops[row, at] = iops - np.where(moved, 0.0, now.device_iops[row])
+        reads = now.device_iops[row]
+        more_iops[row, at] = np.where(moved, _beyond(iops, last[1], reads), iops - reads)
         cpus = CpuNeeds.of(needs.targets.asked)
         more = np.concatenate([past.cpus for _, past in known])
-        more = np.where(moved, np.maximum(more, 0.0), more - cpus.measured[row])
+        uses = cpus.measured[row]
+        more = np.where(moved, np.maximum(_beyond(more, last[2], uses), 0.0), more - uses)
         more_cpus[row, at] = np.where(np.isnan(more) | (cpus.stated[row] > 0), 0.0, more)
         return cls(slots, more_bytes, more_iops, more_cpus)
 

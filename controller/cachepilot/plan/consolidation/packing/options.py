@@ -26,6 +26,7 @@ class Options:
     `lookahead_hours`: tenants are spread before they need what they did in so many hours from this
     time on a day ago.
     `drainable`: no others are drained; None for all. `closed`: nodes that take nobody in.
+    `staying`: tenants, by node and cgroup, that nobody can move.
     """
 
     spare_nodes: int = 0
@@ -38,6 +39,8 @@ class Options:
     drainable: frozenset[str] | None = None
 
     closed: frozenset[str] = frozenset()
+
+    staying: frozenset[tuple[str, str]] = frozenset()
 
     def __post_init__(self) -> None:
         if not 0 <= self.spare_nodes <= SPARE_NODES_MAX:

@@ -52,9 +52,15 @@ def rules_of(needs: FleetNeeds, options: Options) -> Rules:
     own = [needs.rows(node) for node in range(len(places))]
     rules = Rules.of(places, own, [options.labels_of(one.name) for one in places])
     names = [one.name for one in places]
+    staying = [
+        tenant
+        for node, place in enumerate(places)
+        for tenant, one in zip(own[node], place.targets.asked.tenants, strict=True)
+        if not options.may_drain(place.name) or (place.name, one.cgroup) in options.staying
+    ]
     return rules.within(
         closed=[node for node, name in enumerate(names) if name in options.closed],
-        staying=[node for node, name in enumerate(names) if not options.may_drain(name)],
+        staying=staying,
     )
 
 

@@ -57,11 +57,10 @@ class Rules:
         )
 
     def within(self, closed: Sequence[int], staying: Sequence[int]) -> "Rules":
-        """The same where some nodes take nobody in, and the tenants of some stay."""
+        """The same where some nodes take nobody in, and some tenants stay."""
         may_go, pinned = self.may_go.copy(), self.pinned.copy()
         may_go[:, list(closed)] = False
-        for node in staying:
-            pinned[list(self.own[node])] = True
+        pinned[list(staying)] = True
         return replace(self, may_go=may_go, pinned=pinned)
 
     def allowed(self, tenant: int, nodes: IntArray, come: Mapping[int, Sequence[int]]) -> IntArray:

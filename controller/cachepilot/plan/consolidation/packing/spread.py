@@ -2,13 +2,15 @@
 """Who leaves a node that has no room for what its tenants need now or next, and where they go.
 
 A node is short if its memory, its device or its CPUs do not hold all of its tenants at some time.
-Needs are estimates that err upwards. So a time at which exactly these tenants, or more, were on the
-node decides nothing, and the present only where an SLO is measured as missed: what they needed
-together then is room that the node has, whatever its memory.
+Needs are estimates that err upwards. So a time of the past decides only if one of these tenants is
+known to have been on another node then, and the present only where an SLO is measured as missed.
+What they needed together at another time at which all are known to have been on the node is room
+that it has, whatever its memory.
 
 From a node that is short goes first the tenant without which it is least short; of several without
-which it is not short any more the smallest. By memory alone no fewer moves would do. A tenant goes
-to its home, the node that it came from, where that has room, else by best fit. Nodes that are short
+which it is not short any more the smallest. Who leaves makes it less short, and stays if it is no
+shorter with it once others have left. By memory alone no fewer moves would do. A tenant goes to its
+home, the node that it came from, where that has room, else by best fit. Nodes that are short
 take nobody in.
 """
 
@@ -32,6 +34,8 @@ from cachepilot.plan.consolidation.packing.packing import Packing
 from cachepilot.plan.consolidation.packing.rules import Rules
 from cachepilot.plan.slo_outcomes import misses
 
+LESS = 1e-9
+"""Without a tenant a node is less short where it is by so much."""
 Homes = Mapping[str, str]
 """By cgroup, the node that a tenant goes to first of all."""
 
@@ -65,17 +69,20 @@ def spread(
     return _Fleet(places, options, homes, ahead).relieved()
 
 
-def _were_there(places: Sequence[Place], ahead: PastByTenant) -> BoolArray:
-    """At which times each tenant was on its present node, (I, T)."""
+def _were(places: Sequence[Place], ahead: PastByTenant) -> tuple[BoolArray, BoolArray]:
+    """At which times each tenant is known to have been on its present node, or another, (I, T)."""
     slots = places[0].past.slots
     names = [(place.name, one.cgroup) for place in places for one in place.targets.asked.tenants]
-    found = np.zeros((len(names), slots.size + 1), dtype=np.bool_)
-    found[:, NOW] = True
+    here = np.zeros((len(names), slots.size + 1), dtype=np.bool_)
+    elsewhere = here.copy()
+    here[:, NOW] = True
     for row, name in enumerate(names):
         past = ahead.get(name)
         if past is not None:
-            found[row, past.slots[~past.moved] - slots[0] + 1] = True
-    return found
+            at = past.slots - slots[0] + 1
+            here[row, at] = ~past.moved
+            elsewhere[row, at] = past.moved
+    return here, elsewhere
 
 
 class _Fleet:
@@ -99,7 +106,7 @@ class _Fleet:
             if homes.get(one.cgroup) in self._nodes
         }
         self._must = self._could_keep()
-        self._there = _were_there(places, ahead)
+        self._here, self._elsewhere = _were(places, ahead)
         for node in range(len(places)):
             self._put(self._loads, node, needs.rows(node))
         self._to: dict[int, int] = {}
@@ -136,9 +143,14 @@ class _Fleet:
 
     def _decides(self, node: int, tenants: Sequence[int]) -> BoolArray:
         """At which times it counts what tenants of a node need together."""
-        found = np.array(~self._there[list(tenants)].all(axis=0), dtype=np.bool_)
+        found = np.array(self._elsewhere[list(tenants)].any(axis=0), dtype=np.bool_)
         asked = self._needs.places[node].targets.asked
         found[NOW] = any(map(misses, asked.tenants, asked.objectives))
+        return found
+
+    def _proves(self, node: int, tenants: Sequence[int]) -> BoolArray:
+        """At which times a node had room for what these tenants need together."""
+        found: BoolArray = self._here[list(tenants)].all(axis=0) & ~self._decides(node, tenants)
         return found
 
     def _over(
@@ -148,7 +160,7 @@ class _Fleet:
 
         Negative where they are not; where a time does not decide, -1.
         """
-        decides = self._decides(node, tenants)
+        decides, proves = self._decides(node, tenants), self._proves(node, tenants)
         found = []
         for used, more, has in (
             (loads.size_bytes, loads.more_bytes, loads.budget_bytes),
@@ -156,16 +168,16 @@ class _Fleet:
         ):
             needed = used[node][:, None] + more[node].astype(np.float64)
             known = np.where(np.isfinite(needed), needed, 0.0)
-            room = known[:, ~decides].max(axis=1, initial=float(has[node]))
+            room = known[:, proves].max(axis=1, initial=float(has[node]))
             found.append(np.where(decides, needed / room[:, None] - 1, -1.0))
         return found[0], found[1]
 
     def _cpus_over(self, loads: Loads, node: int, tenants: Sequence[int]) -> FloatArray:
         """The same of CPUs, (T,). What is stated decides at any time."""
-        decides = self._decides(node, tenants)
+        decides, proves = self._decides(node, tenants), self._proves(node, tenants)
         stated, has = float(loads.stated_cpus[node]), float(loads.cpus[node])
         needed = with_margin(loads.measured_cpus[node] + loads.more_cpus[node]) + stated
-        room = needed[~decides].max(initial=has)
+        room = needed[proves].max(initial=has)
         found: FloatArray = np.where(decides, needed / room - 1, -1.0)
         return np.maximum(found, stated / has - 1)
 
@@ -177,6 +189,15 @@ class _Fleet:
         over = np.maximum(*self._over(loads, node, tenants)).max(axis=1)
         most = float(np.where(loads.runs[node], -over, -1.0).max())
         return min(most, float(-self._cpus_over(loads, node, tenants).max()))
+
+    def _lacks(self, loads: Loads, node: int, tenants: Sequence[int]) -> float:
+        """What a node with these of its tenants lacks, as shares, added up over kinds and times.
+
+        At the read time at which it lacks least. It is 0 where and only where it is not short.
+        """
+        memory, reads = (np.maximum(one, 0) for one in self._over(loads, node, tenants))
+        least = np.where(loads.runs[node], (memory + reads).sum(axis=1), np.inf).min()
+        return float(least + np.maximum(self._cpus_over(loads, node, tenants), 0).sum())
 
     def _shortage(self, node: int) -> Shortage:
         """When a node is short first."""
@@ -219,25 +240,44 @@ class _Fleet:
 
     def _relieve(self, node: int) -> bool:
         """Whether a node has room for its tenants once those have left that can."""
-        staying = list(self._needs.rows(node))
+        staying, left = list(self._needs.rows(node)), list[int]()
         while self._spare(self._loads, node, staying) < 0:
             gone = next((one for one in self._first_to_go(node, staying) if self._goes(one)), None)
             if gone is None:
-                return False
+                break
+            left.append(gone)
             staying.remove(gone)
             self._put(self._loads, node, staying)
-        return True
+        for one in left:
+            lacked = self._lacks(self._loads, node, staying)
+            self._put(self._loads, node, [*staying, one])
+            if self._lacks(self._loads, node, [*staying, one]) <= lacked + LESS:
+                staying.append(one)
+                self._stays(one)
+            else:
+                self._put(self._loads, node, staying)
+        return self._spare(self._loads, node, staying) >= 0
+
+    def _stays(self, tenant: int) -> None:
+        """A tenant does not go where it was to go."""
+        node = self._to.pop(tenant)
+        self._put(self._loads, node, self._needs.rows(node))
+        for one in (one for one, to in self._to.items() if to == node):
+            self._loads.add(node, self._fit.load(one))
 
     def _first_to_go(self, node: int, staying: Sequence[int]) -> list[int]:
-        """Who may leave a node, in the order in which that is tried."""
+        """Who may leave a node that is less short then, in the order in which that is tried."""
         tried, order = self._loads.copy(), []
+        lacked = self._lacks(tried, node, staying)
         for one in staying:
             if not self._rules.pinned[one]:
                 others = [other for other in staying if other != one]
                 self._put(tried, node, others)
-                spare = self._spare(tried, node, others)
-                size = int(self._needs.size_bytes[:, one].min())
-                order.append((-min(spare, 0.0), size, one))
+                lacks = self._lacks(tried, node, others)
+                if lacks < lacked - LESS:
+                    spare = self._spare(tried, node, others)
+                    size = int(self._needs.size_bytes[:, one].min())
+                    order.append((-min(spare, 0.0), lacks, size, one))
         return [one for *_, one in sorted(order)]
 
     def _goes(self, tenant: int) -> bool:

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nobody is planned to be spread whom the provider does not have on its node."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_tenants import loop_of, node_of, past_of
+
+from cachepilot.api.fleet_service import ControlService
+from cachepilot.domain.consolidation import Rest
+from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.fleet.config import ControllerConfig
+from cachepilot.fleet.fleet import Fleet
+from cachepilot.fleet.moving.folder import FolderProvider
+from cachepilot.fleet.moving.mover import Mover
+from cachepilot.sense.collect import not_scraped
+from cachepilot.store.store import Store
+
+SOON = -92
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Path:
+    """Three tenants on `a`, by the provider."""
+    for name in "ab":
+        (tmp_path / "nodes" / name).mkdir(parents=True)
+    for name in ("db", "mail", "web"):
+        (tmp_path / "nodes" / "a" / f"{name}.toml").write_text(f'cgroup = "/{name}"\n')
+    return tmp_path / "nodes"
+
+
+@pytest.fixture
+def service(nodes: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlService]:
+    """Of the three `/web` would leave for `b`, or else both others."""
+    small = [loop_of(f"/{name}", 32, 80) for name in ("db", "mail", "web")]
+    shown = [node_of("a", 256, *small), node_of("b", 256)]
+    needed = {
+        ("a", f"/{name}"): replace(past_of({SOON: more}, 0.0), moved=np.array([True]))
+        for name, more in (("db", 38), ("mail", 28), ("web", 168))
+    }
+    store = Store(nodes / "c.db")
+    fleet = Fleet(ControllerConfig(store=nodes / "c.db"), store, not_scraped)
+    found = ControlService(fleet, Mover(fleet, FolderProvider(nodes)))
+    told = shown, Objectives((Objective("*"),))
+    monkeypatch.setattr(found, "_planned_with", lambda _: told)
+    monkeypatch.setattr(found, "_needed", lambda *_, **__: needed)
+    yield found
+    store.close()
+
+
+@pytest.mark.parametrize("where", ["a", "b", "both", "none"])
+def test_who_is_not_there_by_the_provider_stays(
+    service: ControlService, nodes: Path, where: str
+) -> None:
+    file, text = nodes / "a" / "web.toml", 'cgroup = "/web"\n'
+    if where in ("b", "both"):
+        (nodes / "b" / "web.toml").write_text(text)
+    if where in ("b", "none"):
+        file.unlink()
+    go = {"/web"} if where == "a" else {"/db", "/mail"}
+    found = service.spread()
+    assert {move.cgroup for one in found.drains for move in one.moves} == go
+    told = "/web on a cannot be moved: whoever moves tenants does not have it there"
+    assert (told in found.notes) == (where != "a")
+    rest = Rest((), frozenset("a"), frozenset(), {}, frozenset(), spreads=True)
+    plans = service._left(rest, [])
+    assert {move.cgroup for one in plans.anew for move in one.moves} == go
