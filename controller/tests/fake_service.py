@@ -7,6 +7,7 @@ moving limits and policies as asked.
 
 from dataclasses import dataclass, field, replace
 
+import fake_plans
 from fake_moving import FakeMoving
 from fake_orders import RECOMMENDATION, FakeOrders, require_accepted
 from fake_past import FakePast
@@ -15,9 +16,6 @@ from cachepilot.api.service import UnknownError
 from cachepilot.api.shapes.detail import CurvesView, DemandView, PolicyView, TenantDetail
 from cachepilot.api.shapes.questions import (
     Consolidation,
-    Drain,
-    LeastMemory,
-    Move,
     Pin,
     Spread,
     WhatIf,
@@ -351,56 +349,7 @@ class FakeService(FakeOrders):
         )
 
     def spread(self) -> Spread:
-        why = "the tenants of beta needed 64 MiB more than it has at 08:15 UTC a day ago"
-        told = "what tenants needed a day ago counts"
-        moves = tuple(
-            one.model_copy(update={"limit_bytes": 200 * MIB, "need_bytes": 80 * MIB})
-            for one in self.consolidation().drains[0].moves
-        )
-        drain = Drain(node="beta", moves=moves, freed_bytes=0, why=why)
-        left = {"beta": why} if self.short and not self.roomy else {}
-        return Spread(drains=[drain] if self.short and self.roomy else [], notes=[told], left=left)
+        return fake_plans.spread(self.all_tenants, self.short, self.roomy)
 
     def consolidation(self) -> Consolidation:
-        more = {"/web": 1.5}
-        return Consolidation(
-            nodes=2,
-            tenants=[
-                LeastMemory(
-                    node=row.node,
-                    cgroup=row.cgroup,
-                    policy=row.policy,
-                    limit_bytes=row.limit_bytes,
-                    least_policy="lfu",
-                    least_bytes=int(row.limit_bytes * more.get(row.cgroup, 0.5)),
-                    has_slo=row.cgroup in ("/db", "/search"),
-                    known=row.cgroup != "/web",
-                    kept=row.cgroup != "/search",
-                    more_of_this_kind=2,
-                )
-                for row in self.all_tenants
-            ],
-            drains=[
-                Drain(
-                    node="beta",
-                    moves=(
-                        Move(
-                            cgroup="/web",
-                            from_node="beta",
-                            to_node="alpha",
-                            limit_bytes=96 * MIB,
-                            policy="lfu",
-                            predicted_ops=4200.0,
-                            cold_pages=16384,
-                            cold_s=8.0,
-                            why="alpha has room: 20% of its memory stays free",
-                            peak_bytes=240 * MIB,
-                            peak_s=1.8e9,
-                            cpus=0.25,
-                        ),
-                    ),
-                    freed_bytes=512 * MIB,
-                )
-            ],
-            notes=["beta was last seen 40 s ago"],
-        )
+        return fake_plans.consolidation(self.all_tenants)

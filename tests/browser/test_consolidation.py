@@ -92,7 +92,7 @@ def test_a_drain_tells_who_moves_why_there_at_what_cost(shared: Autopilot, open_
     told = [cell.strip() for cell in cells]
     assert told[1].startswith("96 MiB, 240 MiB at ")
     told[1] = told[1].partition(",")[0]
-    assert told == ["alpha", "96 MiB", "lfu", "64 MiB", "8 s", "4,200", "alpha has room"]
+    assert told == ["alpha", "96 MiB", "0.25", "lfu", "64 MiB", "8 s", "4,200", "alpha has room"]
     expect(page.get_by_role("article", name="Drain gamma")).to_contain_text("It has no tenants.")
 
 

@@ -32,11 +32,7 @@ pub fn example() -> Result<String, std::fmt::Error> {
         shared.metrics.action(outcome);
         shared.metrics.undone(outcome);
     }
-    let counters = Counters {
-        read_latency_total: vec![0; LATENCY_BUCKETS],
-        cpu_time_us_total: Some(0),
-        ..Default::default()
-    };
+    let counters = Counters { read_latency_total: vec![0; LATENCY_BUCKETS], ..Default::default() };
     let tenant = Tenant {
         cgroup: "/tenant".into(),
         policy: "lru".into(),

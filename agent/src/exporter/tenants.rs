@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was seen of each tenant: 32 series for one, 3 more with a readahead policy of its own. The
+//! What was seen of each tenant: 31 series for one, 3 more with a readahead policy of its own. The
 //! limit, what is in use and whether curves are trusted are among the controller's metrics, once for
 //! the whole fleet.
 
@@ -81,11 +81,6 @@ impl Collector for Tenants {
             let values = counters(tenants).map(|(labels, c)| (labels, value(c) as f64 / 1e6));
             families.counter((&name, help, Some(&Unit::Seconds)), values)?;
         }
-        let name = "cachepilot_tenant_cpu";
-        let help = "CPU time of its tasks";
-        let spent = counters(tenants)
-            .filter_map(|(labels, c)| Some((labels, c.cpu_time_us_total? as f64 / 1e6)));
-        families.counter((name, help, Some(&Unit::Seconds)), spent)?;
         for (amounts, unit) in [(&SIZES[..], Some(&Unit::Bytes)), (&AMOUNTS[..], None)] {
             for (name, help, value) in amounts {
                 let name = format!("cachepilot_tenant_{name}");
