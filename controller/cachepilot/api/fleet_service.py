@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can be asked of the controller: implements `cachepilot.api.service.Service`."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cachepilot.api.looking_back import LookingBack
@@ -52,11 +52,6 @@ REVERTED_S = 3600.0
 
 def _where(cgroup: str, node: str | None) -> str:
     return f"{cgroup} on {'all nodes' if node is None else f'node {node}'}"
-
-
-def _left_out(known: Iterable[str], stale: Mapping[str, str]) -> list[str]:
-    """Which nodes no plan counts with, and why."""
-    return [f"{name}: left out, {stale[name]}" for name in known if name in stale]
 
 
 class ControlService:
@@ -279,15 +274,13 @@ class ControlService:
 
     def consolidation(self) -> Consolidation:
         """Least memory per tenant, how many more fit, and which nodes can be drained."""
-        stale, known = self._stale(), self._reports()
-        fresh = [report for name, report in known.items() if name not in stale]
+        fresh, left_out = self._fresh()
         found = self._consolidated(fresh)
-        return Consolidation.of(replace(found, notes=[*_left_out(known, stale), *found.notes]))
+        return Consolidation.of(replace(found, notes=[*left_out, *found.notes]))
 
     def spread(self) -> Spread:
         """Who is to leave nodes without room for what their tenants need next."""
-        stale, known = self._stale(), self._reports()
-        fresh = [report for name, report in known.items() if name not in stale]
+        fresh, left_out = self._fresh()
         snapshots, objectives = self._planned_with(fresh)
         config, pins = self._fleet.config, self._fleet.asked().pins
         needed, refuted = self._needed(snapshots, ahead=True), self._mover.refuted
@@ -300,7 +293,13 @@ class ControlService:
             )
 
         found = of_movable(planned, lambda one: one.drains, self._mover.can_leave)
-        return Spread.of(replace(found, notes=[*_left_out(known, stale), *found.notes]))
+        return Spread.of(replace(found, notes=[*left_out, *found.notes]))
+
+    def _fresh(self) -> tuple[list[Report], list[str]]:
+        """Reports of the nodes that plans of the fleet count with, and why others are left out."""
+        stale, known = self._stale(), self._reports()
+        fresh = [report for name, report in known.items() if name not in stale]
+        return fresh, [f"{name}: left out, {stale[name]}" for name in known if name in stale]
 
     def _consolidated(self, reports: Sequence[Report]) -> domain.Consolidation:
         snapshots, objectives = self._planned_with(reports)

@@ -105,6 +105,8 @@ class _Fleet:
             )
             if homes.get(one.cgroup) in self._nodes
         }
+        asked = [one.targets.asked for one in places]
+        self._misses = [any(map(misses, one.tenants, one.objectives)) for one in asked]
         self._must = self._could_keep()
         self._here, self._elsewhere = _were(places, ahead)
         for node in range(len(places)):
@@ -144,8 +146,7 @@ class _Fleet:
     def _decides(self, node: int, tenants: Sequence[int]) -> BoolArray:
         """At which times it counts what tenants of a node need together."""
         found = np.array(self._elsewhere[list(tenants)].any(axis=0), dtype=np.bool_)
-        asked = self._needs.places[node].targets.asked
-        found[NOW] = any(map(misses, asked.tenants, asked.objectives))
+        found[NOW] = self._misses[node]
         return found
 
     def _proves(self, node: int, tenants: Sequence[int]) -> BoolArray:
