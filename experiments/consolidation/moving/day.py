@@ -8,29 +8,30 @@ time of day, by which needs of the past are kept, passes `Scale.times` as fast a
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from experiments.autopilot.configs import toml_lines
 from experiments.autopilot_simulated.tenants import (
-    PAGE_BYTES,
-    name_of,
-    of_seed,
-    pages_of,
-    traces,
     write,
 )
-from experiments.consolidation.moving.processes import Fleet, Node, Tenant
+from experiments.consolidation.moving.fleets import (
+    ACCESSES,
+    CONCURRENCY,
+    SERVICE_US,
+    drain_of,
+    fleet_of,
+    programs,
+    seconds,
+    state_slos,
+)
+from experiments.consolidation.moving.processes import Tenant
 from experiments.consolidation.moving.virtual import Clock, Look, World, play
 from experiments.shared.rows import Row
 
-from cachepilot import simulator
-from cachepilot.api.shapes.questions import Drain as DrainView
-from cachepilot.domain.consolidation import Drain, Move
 from cachepilot.domain.moving import MoveState
-from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.slos import GOAL
 from cachepilot.domain.units import DAY_S
 from cachepilot.errors import ConflictError, InputError
@@ -45,9 +46,8 @@ CONSOLIDATE, SPREAD = 20, 3
 MORNING = 2
 """Hours from the rise of load on."""
 HEADROOM_HOURS, LOOKAHEAD_HOURS = 1, 4
-PER_NODE, PART = 3, 0.1
-SERVICE_US, READ_US, CONCURRENCY, ACCESSES = 1000.0, 400.0, 2, 2
-MARGIN_PAGES = 256
+PART = 0.1
+"""Of its trace, that a tenant reads at night."""
 SLO_SHARE = 0.8
 """Of what a tenant does with memory for all its pages: its SLO; every third has none."""
 AGAIN_S = 60
@@ -127,37 +127,19 @@ class Found:
 
 
 def _tenants(seed: int, folder: Path, scale: Scale) -> list[DayTenant]:
-    """Each recorded program in as many tenants as fit, each from another start."""
-    found, recorded = [], traces(None)
-    for number in range(scale.nodes * PER_NODE):
-        trace = recorded[number % len(recorded)]
-        name = f"{name_of(trace)}{number // len(recorded)}"
-        keys = of_seed(simulator.trace_keys(str(trace)), 1000 * seed + number)
-        paths = [folder / f"{name}.u64", folder / f"{name}.night.u64"]
-        write(keys, paths[0])
-        write(keys[: max(1, int(keys.size * PART))], paths[1])
+    found = []
+    for one in programs(seed, scale.nodes):
+        paths = [folder / f"{one.name}.u64", folder / f"{one.name}.night.u64"]
+        write(one.keys, paths[0])
+        write(one.keys[: max(1, int(one.keys.size * PART))], paths[1])
         source, night = ({"kind": "trace", "path": str(path)} for path in paths)
-        limit = (pages_of(trace) + MARGIN_PAGES) * PAGE_BYTES
         found.append(
             DayTenant(
-                f"/{name}", source, limit, SERVICE_US, CONCURRENCY, ACCESSES,
+                f"/{one.name}", source, one.limit_bytes, SERVICE_US, CONCURRENCY, ACCESSES,
                 night=night, times=scale.times,
             )
         )  # fmt: skip
     return found
-
-
-def _fleet(seed: int, folder: Path, tenants: Sequence[DayTenant], scale: Scale) -> Fleet:
-    """Nodes of one size, on which every tenant has memory for all its pages."""
-    order = np.random.default_rng(seed).permutation(len(tenants))
-    homes = [[tenants[i] for i in order[n :: scale.nodes]] for n in range(scale.nodes)]
-    budget = max(sum(one.limit_bytes for one in home) for home in homes)
-    nodes = [
-        Node(f"node{i}", home, budget, read_us=READ_US, seed=10 * seed + i)
-        for i, home in enumerate(homes)
-    ]
-    options = {"headroom_hours": HEADROOM_HOURS, "lookahead_hours": LOOKAHEAD_HOURS}
-    return Fleet(folder, nodes, interval_ms=1000, pace="virtual", options=options)
 
 
 class _Day:
@@ -173,9 +155,11 @@ class _Day:
         """From the rise of load over a night to the fall of load on the next day."""
         scale = self._scale
         begun_s = world.now_s
-        yield from _seconds(scale.seconds(3))
-        _with_slos(world, self._cgroups, scale.seconds(1))
-        yield from _seconds(scale.seconds(QUIET - BUSY - 3))
+        yield from seconds(scale.seconds(3))
+        from_s = world.now_s - scale.seconds(1)
+        does = {one: world.mean_ops(one, from_s, world.now_s) for one in self._cgroups}
+        state_slos(world, does, SLO_SHARE)
+        yield from seconds(scale.seconds(QUIET - BUSY - 3))
         fall_s = world.now_s
         self.found.all_on_pct, self.found.missed_all_on = self._met(
             world, fall_s - scale.seconds(QUIET - BUSY - 4), fall_s
@@ -240,38 +224,15 @@ def _judged(looks: Sequence[Look]) -> list[bool]:
     return [one.met for one in looks if one.met is not None]
 
 
-def _seconds(count: int) -> Iterator[None]:
-    for _ in range(count):
-        yield
-
-
 def _begin(world: World, spreads: bool) -> None:
     """Begins what is planned, as a timer does: what is refused is tried again the next time."""
     service = world.service
     planned = service.spread().drains if spreads else service.consolidation().drains
     # A node that is empty already can be drained without a move.
-    moves = [_of(one) for one in planned if one.moves]
+    moves = [drain_of(one) for one in planned if one.moves]
     if moves:
         with suppress(ConflictError, InputError):
             world.mover.begin(moves, spreads)
-
-
-def _of(shown: DrainView) -> Drain:
-    told = Drain(**vars(shown))
-    return replace(told, moves=tuple(Move(**vars(one)) for one in told.moves))
-
-
-def _with_slos(world: World, cgroups: Sequence[str], measured_s: float) -> None:
-    """States SLOs of two tenants in three by what each does with all of its memory."""
-    now_s = world.now_s
-    stated = tuple(
-        Objective(
-            one, throughput_ops=SLO_SHARE * world.mean_ops(one, now_s - measured_s, now_s)
-        )
-        for i, one in enumerate(cgroups)
-        if i % 3
-    )  # fmt: skip
-    world.service.set_objectives(Objectives((*stated, Objective("*"))))
 
 
 def lived(seed: int, scale: Scale = WHOLE) -> Found:
@@ -279,7 +240,8 @@ def lived(seed: int, scale: Scale = WHOLE) -> Found:
     with tempfile.TemporaryDirectory(prefix="cachepilot-day-") as name:
         folder = Path(name)
         tenants = _tenants(seed, folder, scale)
-        made = _fleet(seed, folder, tenants, scale)
+        options = {"headroom_hours": HEADROOM_HOURS, "lookahead_hours": LOOKAHEAD_HOURS}
+        made = fleet_of(seed, folder, tenants, scale.nodes, options)
         clock = Clock(MIDNIGHT_S + BUSY * HOUR_S, scale.times)
         provider = Clockwork(made.workloads, {one.cgroup: one for one in tenants}, clock)
         day = _Day(scale, sorted(one.cgroup for one in tenants))

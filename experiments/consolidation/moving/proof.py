@@ -9,32 +9,36 @@ from pathlib import Path
 import numpy as np
 from experiments.autopilot_simulated.tenants import (
     PAGE_BYTES,
-    name_of,
-    of_seed,
-    pages_of,
-    traces,
     write,
+)
+from experiments.consolidation.moving.fleets import (
+    ACCESSES,
+    CONCURRENCY,
+    MARGIN_PAGES,
+    READ_US,
+    SERVICE_US,
+    drain_of,
+    fleet_of,
+    programs,
+    seconds,
+    state_slos,
 )
 from experiments.consolidation.moving.measured import KEEP
 from experiments.consolidation.moving.packed import hosts
-from experiments.consolidation.moving.processes import Fleet, Node, Tenant
+from experiments.consolidation.moving.processes import Fleet, Tenant
 from experiments.consolidation.moving.virtual import World, play
 from experiments.shared.rows import Row
 
 from cachepilot import simulator
 from cachepilot.domain.consolidation import Drain, Move
 from cachepilot.domain.moving import MoveState, Rollout, RolloutState
-from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.slos import GOAL
 from cachepilot.fleet.moving import rehearsing
 
-PER_NODE = 3
 MOVED_S_MAX = 1200
 MEASURED_S = 20
 SLO_SHARE = 0.6
 """Of what a tenant does with memory for all its pages: its SLO; every third has none."""
-SERVICE_US, READ_US, CONCURRENCY, ACCESSES = 1000.0, 400.0, 2, 2
-MARGIN_PAGES = 256
 
 
 @dataclass(frozen=True)
@@ -71,36 +75,20 @@ class Found:
 
 
 def _tenants(seed: int, folder: Path, nodes: int) -> list[Tenant]:
-    """Each recorded program in as many tenants as fit, each from another start."""
     found = []
-    recorded = traces(None)
-    for number in range(nodes * PER_NODE):
-        trace = recorded[number % len(recorded)]
-        name = f"{name_of(trace)}{number // len(recorded)}"
-        path = folder / f"{name}.u64"
-        write(of_seed(simulator.trace_keys(str(trace)), 1000 * seed + number), path)
-        limit = (pages_of(trace) + MARGIN_PAGES) * PAGE_BYTES
+    for one in programs(seed, nodes):
+        path = folder / f"{one.name}.u64"
+        write(one.keys, path)
         source = {"kind": "trace", "path": str(path)}
-        found.append(Tenant(f"/{name}", source, limit, SERVICE_US, CONCURRENCY, ACCESSES))
+        found.append(
+            Tenant(f"/{one.name}", source, one.limit_bytes, SERVICE_US, CONCURRENCY, ACCESSES)
+        )
     return found
 
 
 def fleet(seed: int, folder: Path, count: int = WHOLE.nodes) -> Fleet:
     """Nodes of one size, on which every tenant has memory for all its pages."""
-    tenants = _tenants(seed, folder, count)
-    order = np.random.default_rng(seed).permutation(len(tenants))
-    homes = [[tenants[i] for i in order[n::count]] for n in range(count)]
-    budget = max(sum(one.limit_bytes for one in home) for home in homes)
-    nodes = [
-        Node(f"node{i}", home, budget, read_us=READ_US, seed=10 * seed + i)
-        for i, home in enumerate(homes)
-    ]
-    return Fleet(folder, nodes, interval_ms=1000, pace="virtual")
-
-
-def _seconds(count: int) -> Iterator[None]:
-    for _ in range(count):
-        yield
+    return fleet_of(seed, folder, _tenants(seed, folder, count), count)
 
 
 def _until_over(world: World) -> Iterator[None]:
@@ -109,19 +97,6 @@ def _until_over(world: World) -> Iterator[None]:
         if rollout is None or rollout.is_over:
             return
         yield
-
-
-def _with_slos(world: World, cgroups: Sequence[str]) -> dict[str, float]:
-    """States SLOs of two tenants in three by what each does now; throughputs of all, measured."""
-    now_s = world.now_s
-    does = {one: world.mean_ops(one, now_s - MEASURED_S, now_s) for one in cgroups}
-    stated = tuple(
-        Objective(one, throughput_ops=SLO_SHARE * does[one])
-        for i, one in enumerate(cgroups)
-        if i % 3
-    )
-    world.service.set_objectives(Objectives((*stated, Objective("*"))))
-    return does
 
 
 def consolidated(seed: int, scale: Scale = WHOLE) -> Found:
@@ -134,24 +109,21 @@ def consolidated(seed: int, scale: Scale = WHOLE) -> Found:
         budget = made.nodes[0].budget_bytes
 
         def script(world: World) -> Iterator[None]:
-            yield from _seconds(scale.learnt_s)
-            does = _with_slos(world, sorted(tenants))
-            yield from _seconds(scale.settled_s)
-            drains = [_of(one) for one in world.service.consolidation().drains]
+            yield from seconds(scale.learnt_s)
+            now_s = world.now_s
+            does = {one: world.mean_ops(one, now_s - MEASURED_S, now_s) for one in sorted(tenants)}
+            state_slos(world, does, SLO_SHARE)
+            yield from seconds(scale.settled_s)
+            drains = [drain_of(one) for one in world.service.consolidation().drains]
             if drains:
                 world.mover.begin(drains)
                 yield from _until_over(world)
-            yield from _seconds(scale.after_s)
+            yield from seconds(scale.after_s)
             _judge(found, world, does, tenants, budget, scale.after_s)
             yield from _missed(found, world)
 
         play(made, script)
     return found
-
-
-def _of(shown: object) -> Drain:
-    told = Drain(**vars(shown))
-    return replace(told, moves=tuple(Move(**vars(one)) for one in told.moves))
 
 
 def _judge(
@@ -235,7 +207,7 @@ def _missed(found: Found, world: World) -> Iterator[None]:
     begun_s = world.now_s
     yield from _until_over(world)
     world.service.set_objectives(stated)
-    yield from _seconds(3)
+    yield from seconds(3)
     rollout = world.mover.rollout
     found.turned_back = (
         rollout is not None
