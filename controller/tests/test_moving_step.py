@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from moved_fleet import COLD_S, MovedFleet, fleet, move, tenant
+from moved_fleet import COLD_S, LIMIT_BYTES, MovedFleet, fleet, move, tenant
 
 from cachepilot.domain.moving import Check, Moved, MoveState, RolloutState, Verdict
 from cachepilot.fleet.moving.judging import WINDOWS, WINDOWS_MAX, take
 from cachepilot.fleet.moving.seen.observation import Order
 from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS, LOST_S, RETURN_S
-from cachepilot.fleet.moving.step import COLD_MORE_S, COLD_TIMES
+from cachepilot.fleet.moving.warming import COLD_MORE_S, COLD_TIMES, QUIET_S
 
 
 def test_every_move_is_measured_before_and_after_and_all_are_kept() -> None:
@@ -66,6 +66,22 @@ def test_a_page_cache_counts_as_warm_at_the_latest_by_what_was_predicted() -> No
     assert over.state is RolloutState.TURNED_BACK
     assert moved.warm_s is not None and moved.arrived_s is not None
     assert moved.warm_s - moved.arrived_s == COLD_TIMES * COLD_S + COLD_MORE_S + 1
+
+
+def test_a_page_cache_that_still_misses_is_cold_though_no_growth_is_counted() -> None:
+    reads = replace(tenant(10.0, met=False), missed_pages=500)
+    here = fleet("/kv", b={"/kv": reads})
+    here.fills_up_to = LIMIT_BYTES // 4
+    _until(here, MoveState.WARMING)
+    while here.now_s - here.arrived_s["/kv"] < 5 * QUIET_S:
+        assert here.rollout.moves[0].warm_s is None
+        here.tick()
+    here.there["b"]["/kv"] = replace(tenant(), missed_pages=5)
+    over = here.play()
+    assert over.state is RolloutState.DONE
+    warm_s, arrived_s = over.moves[0].warm_s, over.moves[0].arrived_s
+    assert warm_s is not None and arrived_s is not None
+    assert 5 * QUIET_S < warm_s - arrived_s < 7 * QUIET_S + 1
 
 
 @pytest.mark.parametrize(("after", "state"), [(91.0, "done"), (89.0, "turned back")])

@@ -12,7 +12,7 @@ from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.moving import holding
 from cachepilot.fleet.moving.checks import LOOKS_MAX
 from cachepilot.fleet.moving.seen.patience import lost_s
-from cachepilot.fleet.moving.step import warm_after_s
+from cachepilot.fleet.moving.warming import warm_after_s
 from cachepilot.sense.counterfactuals import DEFAULT
 from cachepilot.store.failures import StoreFailedError
 

@@ -19,23 +19,12 @@ from cachepilot.domain.moving import (
     RolloutState,
     Verdict,
 )
-from cachepilot.fleet.moving import checks, rehearsing
+from cachepilot.fleet.moving import checks, rehearsing, warming
 from cachepilot.fleet.moving.replan import kept, skipped, with_changes
 from cachepilot.fleet.moving.seen.observation import NodeSeen, Observation, Order, Step, TenantSeen
 from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS
 
-COLD_TIMES = 3.0
-COLD_MORE_S = 30.0
-"""A page cache counts as warm after so many times what was predicted, and so much more."""
-QUIET_S = 2.0
-QUIET_SHARE = 0.01
-"""It counts as warm once it grew by less than this share of its limit per second, for so long."""
 BY_OPERATOR = "stopped by an operator"
-
-
-def warm_after_s(moved: Moved) -> float:
-    """So long after its arrival a tenant's page cache counts as warm at the latest."""
-    return COLD_TIMES * moved.move.cold_s + COLD_MORE_S
 
 
 def step(rollout: Rollout, seen: Observation) -> Step:
@@ -310,24 +299,8 @@ def _measured(
     rollout: Rollout, moved: Moved, seen: Observation, target: NodeSeen, tenant: TenantSeen
 ) -> Step:
     """One more snapshot of the target, which counts once the page cache is warm."""
-    # A node's clock may go back.
-    move, elapsed_s = moved.move, max(0.0, target.time_s - moved.measured_s)
-    grew = tenant.held_bytes - moved.held_bytes
-    is_quiet = moved.held_bytes > 0 and grew <= QUIET_SHARE * tenant.limit_bytes * elapsed_s
-    quiet_s = moved.quiet_s + elapsed_s if is_quiet else 0.0
-    is_warm = moved.warm_s is not None or (
-        (tenant.is_full and tenant.limit_bytes >= move.limit_bytes)
-        or quiet_s >= QUIET_S
-        or seen.now_s - (moved.arrived_s or seen.now_s) > warm_after_s(moved)
-    )
-    judged = replace(
-        moved,
-        measured_s=target.time_s,
-        warm_s=(moved.warm_s or seen.now_s) if is_warm else None,
-        held_bytes=tenant.held_bytes,
-        quiet_s=quiet_s,
-    )
-    if not is_warm:
+    judged = warming.with_snapshot(moved, seen.now_s, target.time_s, tenant)
+    if judged.warm_s is None:
         return Step(_with(rollout, judged, since_s=seen.now_s))
     found = checks.taken(moved.checks, target.tenants)
     if moved.looks + 1 >= checks.LOOKS_MAX:

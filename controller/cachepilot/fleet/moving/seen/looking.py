@@ -72,4 +72,5 @@ def _tenant_seen(cgroup: str, report: Report, seen: Seen) -> TenantSeen:
         is_full=0 < limit <= told.current_bytes + room,
         limit_bytes=limit,
         held_bytes=told.current_bytes,
+        missed_pages=0 if seen.pages is None else seen.pages.misses,
     )

@@ -22,7 +22,8 @@ class TenantSeen:
     """A tenant in the last interval: operations/s, None where not known, and its SLOs.
 
     Without an SLO it keeps the share `keep` of what it did. `is_full` says that its page cache
-    fills its limit of `limit_bytes`; `held_bytes` is what it holds.
+    fills its limit of `limit_bytes`; `held_bytes` is what it holds, and `missed_pages` what it had
+    to read.
     """
 
     ops: float | None
@@ -31,6 +32,7 @@ class TenantSeen:
     is_full: bool
     limit_bytes: int
     held_bytes: int
+    missed_pages: int = 0
 
 
 @dataclass(frozen=True)
