@@ -98,17 +98,20 @@ impl Recorder {
     pub fn step(&mut self, writer: &mut RecordWriter) -> Result<()> {
         self.follow()?;
         self.records.clear();
-        for event in self.sampler.drain()? {
-            match event.kind {
-                EventKind::Access => {}
-                EventKind::AccessElsewhere => self.elsewhere += 1,
-                EventKind::Removal => {
-                    self.removals += 1;
-                    continue;
+        let Self { sampler, records, elsewhere, removals, .. } = self;
+        sampler.drain(&mut |events| {
+            for event in events {
+                match event.kind {
+                    EventKind::Access => {}
+                    EventKind::AccessElsewhere => *elsewhere += 1,
+                    EventKind::Removal => {
+                        *removals += 1;
+                        continue;
+                    }
                 }
+                records.push(event.record);
             }
-            self.records.push(event.record);
-        }
+        })?;
         Ok(writer.write(&self.records)?)
     }
 

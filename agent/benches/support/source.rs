@@ -61,8 +61,10 @@ impl AccessSource for Source {
     fn counts(&self) -> Result<HashMap<u32, Counts>> {
         Ok(self.0.lock().unwrap().counts.clone())
     }
-    fn drain(&self) -> Result<Vec<Event>> {
-        Ok(std::mem::take(&mut self.0.lock().unwrap().events))
+    fn drain(&self, take: &mut dyn FnMut(&[Event])) -> Result<()> {
+        let events = std::mem::take(&mut self.0.lock().unwrap().events);
+        take(&events);
+        Ok(())
     }
     fn losses(&self) -> Result<Losses> {
         Ok(Losses::default())

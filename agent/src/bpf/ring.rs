@@ -3,50 +3,36 @@
 
 use super::event::Event;
 use super::sampler_layout::Losses;
-use super::shares;
 use crate::error::{Error, Result};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::{Map, MapCore, MapFlags, Object, RingBuffer, RingBufferBuilder};
-use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
 /// The sampler takes a page for 4 KiB, as everything else here does.
 const PAGE_BYTES: i64 = 4096;
-/// Events that are kept until they are taken; more are counted as dropped.
-const MAX_PENDING: usize = 1 << 20;
-
-/// No cgroup has this id.
-const NO_CGROUP: u64 = 0;
+/// Events that are taken at a time: few enough that they take little memory, many enough that the
+/// calls cost little.
+const BATCH: usize = 4096;
+/// Batches of one [`Ring::drain`]; what comes beyond that waits in the ring, or is counted there as
+/// lost.
+const BATCHES: usize = 256;
 
 #[derive(Default)]
-struct Pending {
+struct Taken {
     events: Vec<Event>,
-    /// By cgroup.
-    dropped: HashMap<u64, u64>,
-}
-
-impl Pending {
-    fn take(&mut self, bytes: &[u8]) {
-        match Event::parse(bytes) {
-            Some(event) if self.events.len() < MAX_PENDING => self.events.push(event),
-            Some(event) => self.drop_one(event.record.cgroup),
-            None => self.drop_one(NO_CGROUP),
-        }
-    }
-
-    fn drop_one(&mut self, cgroup_id: u64) {
-        *self.dropped.entry(cgroup_id).or_default() += 1;
-    }
+    /// Events that are too short to be any.
+    unreadable: u64,
 }
 
 /// The map `events` of an object, read.
 pub struct Ring {
     ring: RingBuffer<'static>,
-    pending: Arc<Mutex<Pending>>,
+    taken: Arc<Mutex<Taken>>,
 }
 
 impl Ring {
@@ -55,30 +41,48 @@ impl Ring {
     /// # Errors
     /// What libbpf says.
     pub fn of(object: &Object) -> libbpf_rs::Result<Self> {
-        let pending = Arc::new(Mutex::new(Pending::default()));
-        let taken = Arc::clone(&pending);
+        let taken = Arc::new(Mutex::new(Taken::default()));
+        let of_callback = Arc::clone(&taken);
         let map = object.maps().find(|map| map.name() == OsStr::new("events"));
-        let map =
-            map.ok_or_else(|| libbpf_rs::Error::from(std::io::Error::other("no map events")))?;
+        let map = map.ok_or_else(|| libbpf_rs::Error::from(io::Error::other("no map events")))?;
         let mut builder = RingBufferBuilder::new();
         builder.add(&map, move |bytes| {
-            taken.lock().unwrap_or_else(PoisonError::into_inner).take(bytes);
+            let mut taken = of_callback.lock().unwrap_or_else(PoisonError::into_inner);
+            match Event::parse(bytes) {
+                Some(event) => taken.events.push(event),
+                None => taken.unreadable += 1,
+            }
             0
         })?;
-        Ok(Self { ring: builder.build()?, pending })
+        Ok(Self { ring: builder.build()?, taken })
     }
 
-    /// Takes the events that have come since the last time, oldest first.
+    fn taken(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the events that have come since the last time to `take`, oldest first, in batches.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn drain(&self) -> Result<Vec<Event>> {
-        self.ring.consume().map_err(|e| Error::Sampler(format!("events: {e}")))?;
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(std::mem::take(&mut pending.events))
+    pub fn drain(&self, take: &mut dyn FnMut(&[Event])) -> Result<()> {
+        for _ in 0..BATCHES {
+            let count = self.ring.consume_raw_n(BATCH);
+            let failed =
+                |_| Error::Sampler(format!("events: {}", io::Error::from_raw_os_error(-count)));
+            let count = usize::try_from(count).map_err(failed)?;
+            let mut events = std::mem::take(&mut self.taken().events);
+            take(&events);
+            events.clear();
+            self.taken().events = events;
+            if count < BATCH {
+                break;
+            }
+        }
+        Ok(())
     }
 
-    /// What the programs of `object` and this side had no room for.
+    /// What the programs of `object` had no room for, and what was no event.
     ///
     /// # Errors
     /// What the kernel says.
@@ -86,30 +90,8 @@ impl Ring {
         let found = map_of(object, "losses")?.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
         let cpus = found.map_err(|e| Error::Sampler(format!("losses: {e}")))?;
         let mut losses = Losses::from_cpus(cpus.unwrap_or_default().iter().map(Vec::as_slice));
-        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        losses.dropped_events += pending.dropped.values().sum::<u64>();
+        losses.dropped_events += self.taken().unreadable;
         Ok(losses)
-    }
-
-    /// What both sides had no room for of one cgroup, and the pages that were looked at in the place
-    /// of the kernel, see [`shares::read`].
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn losses_of(&self, object: &Object, cgroup_id: u64) -> Result<(Losses, u64)> {
-        let (mut losses, rest_pages) = shares::read(object, cgroup_id)?;
-        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        losses.dropped_events += pending.dropped.get(&cgroup_id).copied().unwrap_or(0);
-        Ok((losses, rest_pages))
-    }
-
-    /// Stops tracking a cgroup, and forgets what was lost of it; of all together it stays.
-    pub fn forget(&self, object: &Object, cgroup_id: u64) {
-        shares::close(object, cgroup_id);
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(dropped) = pending.dropped.remove(&cgroup_id) {
-            *pending.dropped.entry(NO_CGROUP).or_default() += dropped;
-        }
     }
 }
 

@@ -79,7 +79,7 @@ impl Sampler {
 
     /// Stops tracking a cgroup; nothing happens when it is not tracked.
     pub fn forget(&self, cgroup_id: u64) {
-        self.ring.forget(&self.object, cgroup_id);
+        shares::close(&self.object, cgroup_id);
     }
 
     /// Forgets what was counted in a slot, with the memory that it took.
@@ -98,12 +98,12 @@ impl Sampler {
         self.counted.read(self.cpus)
     }
 
-    /// Takes the events that have come since the last time, oldest first.
+    /// Gives the events that have come since the last time to `take`, oldest first, in batches.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn drain(&self) -> Result<Vec<Event>> {
-        self.ring.drain()
+    pub fn drain(&self, take: &mut dyn FnMut(&[Event])) -> Result<()> {
+        self.ring.drain(take)
     }
 
     /// What could not be seen so far.
@@ -121,7 +121,7 @@ impl Sampler {
     /// # Errors
     /// What the kernel says.
     pub fn losses_of(&self, cgroup_id: u64) -> Result<Losses> {
-        Ok(self.ring.losses_of(&self.object, cgroup_id)?.0)
+        Ok(shares::read(&self.object, cgroup_id)?.0)
     }
 }
 

@@ -46,11 +46,11 @@ pub trait AccessSource: Send {
     /// # Errors
     /// What the kernel says.
     fn counts(&self) -> Result<HashMap<u32, Counts>>;
-    /// Events since the last time.
+    /// Gives the events that have come since the last time to `take`, oldest first, in batches.
     ///
     /// # Errors
     /// What the kernel says.
-    fn drain(&self) -> Result<Vec<Event>>;
+    fn drain(&self, take: &mut dyn FnMut(&[Event])) -> Result<()>;
     /// What could not be seen so far.
     ///
     /// # Errors
@@ -78,8 +78,8 @@ impl AccessSource for Sampler {
     fn counts(&self) -> Result<HashMap<u32, Counts>> {
         Sampler::counts(self)
     }
-    fn drain(&self) -> Result<Vec<Event>> {
-        Sampler::drain(self)
+    fn drain(&self, take: &mut dyn FnMut(&[Event])) -> Result<()> {
+        Sampler::drain(self, take)
     }
     fn losses(&self) -> Result<Losses> {
         Sampler::losses(self)

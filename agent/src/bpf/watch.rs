@@ -248,7 +248,7 @@ impl AccessSource for Watch {
             member.rest_pages = rest_pages;
         }
         let _ = call(&self.object, "unwatch", cgroup_id, 0);
-        self.ring.forget(&self.object, cgroup_id);
+        shares::close(&self.object, cgroup_id);
         let mut slots = self.slots.borrow_mut();
         if let Some(member) = slots.members.remove(&cgroup_id) {
             *slots.left.entry(member.slot).or_default() += &member.counts;
@@ -278,8 +278,8 @@ impl AccessSource for Watch {
         Ok(counts)
     }
 
-    fn drain(&self) -> Result<Vec<Event>> {
-        self.ring.drain()
+    fn drain(&self, take: &mut dyn FnMut(&[Event])) -> Result<()> {
+        self.ring.drain(take)
     }
 
     fn losses(&self) -> Result<Losses> {
@@ -294,7 +294,7 @@ impl AccessSource for Watch {
     }
 
     fn losses_of(&self, cgroup_id: u64) -> Result<Losses> {
-        let (mut losses, _) = self.ring.losses_of(&self.object, cgroup_id)?;
+        let (mut losses, _) = shares::read(&self.object, cgroup_id)?;
         let slots = self.slots.borrow();
         losses.unsampled_pages += slots.members.get(&cgroup_id).map_or(0, Member::unsampled_pages);
         Ok(losses)

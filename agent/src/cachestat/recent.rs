@@ -63,6 +63,17 @@ impl Recent {
     pub fn new(source: Box<dyn AccessSource>, sets: WorkingSets) -> Self {
         Self { source, sets }
     }
+
+    fn note(&self, events: &[Event]) {
+        let mut sets = self.sets.lock();
+        let Sets { now, slots, sets, .. } = &mut *sets;
+        for event in events.iter().filter(|event| event.kind != EventKind::Removal) {
+            let slot = slots.get(&event.record.cgroup);
+            if let Some(set) = slot.and_then(|slot| sets.get_mut(slot)) {
+                set.note(*now, page_hash(event.record.sample_key()));
+            }
+        }
+    }
 }
 
 impl AccessSource for Recent {
@@ -89,17 +100,11 @@ impl AccessSource for Recent {
         self.source.counts()
     }
 
-    fn drain(&self) -> Result<Vec<Event>> {
-        let events = self.source.drain()?;
-        let mut sets = self.sets.lock();
-        let Sets { now, slots, sets, .. } = &mut *sets;
-        for event in events.iter().filter(|event| event.kind != EventKind::Removal) {
-            let slot = slots.get(&event.record.cgroup);
-            if let Some(set) = slot.and_then(|slot| sets.get_mut(slot)) {
-                set.note(*now, page_hash(event.record.sample_key()));
-            }
-        }
-        Ok(events)
+    fn drain(&self, take: &mut dyn FnMut(&[Event])) -> Result<()> {
+        self.source.drain(&mut |events| {
+            self.note(events);
+            take(events);
+        })
     }
 
     fn losses(&self) -> Result<Losses> {

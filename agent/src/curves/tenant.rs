@@ -195,6 +195,8 @@ impl TenantCurves {
     }
 
     fn replace_successor(&mut self) -> Result<()> {
+        // Three banks at a time would be the most memory that a tenant takes.
+        self.successor = None;
         let rate = threshold_rate(self.kernel_threshold).min(self.budget.rate());
         let mut successor = self.config.bank(rate, self.small.wanted(rate))?;
         successor.set_duty(self.small.duty(&successor))?;

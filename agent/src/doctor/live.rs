@@ -51,7 +51,14 @@ fn observed(canary: &Canary, sampler: &dyn AccessSource) -> Result<(Counts, Vec<
     let io = |e| crate::Error::io(&canary.cgroup.path)(e);
     sampler.track(canary.cgroup.id, SLOT, ALL_PAGES)?;
     canary.sing().map_err(io)?;
-    Ok((sampler.counts()?.remove(&SLOT).unwrap_or_default(), sampler.drain()?))
+    Ok((sampler.counts()?.remove(&SLOT).unwrap_or_default(), events_of(sampler)?))
+}
+
+/// All events since the last time.
+fn events_of(sampler: &dyn AccessSource) -> Result<Vec<Event>> {
+    let mut all = Vec::new();
+    sampler.drain(&mut |events| all.extend_from_slice(events))?;
+    Ok(all)
 }
 
 fn inode_of(canary: &Canary) -> u64 {
@@ -155,9 +162,9 @@ fn evictions(canary: &Canary, sampler: &dyn AccessSource) -> Vec<Check> {
 fn removals(canary: &Canary, sampler: &dyn AccessSource) -> Check {
     const NAME: &str = "removals";
     let inode = inode_of(canary);
-    let told = sampler.drain().and_then(|_| {
+    let told = events_of(sampler).and_then(|_| {
         canary.fill().map_err(crate::Error::io(&canary.file))?;
-        sampler.drain()
+        events_of(sampler)
     });
     let is_removal = |e: &&Event| e.record.inode == inode && e.kind == EventKind::Removal;
     match told {

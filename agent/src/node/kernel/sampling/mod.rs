@@ -245,13 +245,14 @@ impl Sampling {
     }
 
     fn take_events(&mut self) -> Result<()> {
-        let events = self.source.drain()?;
-        for run in events.chunk_by(|one, next| one.record.cgroup == next.record.cgroup) {
-            let owner = self.owners.get(&run[0].record.cgroup);
-            let Some(tenant) = owner.and_then(|id| self.tenants.get_mut(id)) else { continue };
-            run.iter().for_each(|event| tenant.learning.take(event));
-        }
-        Ok(())
+        let Self { source, tenants, owners, .. } = self;
+        source.drain(&mut |events| {
+            for run in events.chunk_by(|one, next| one.record.cgroup == next.record.cgroup) {
+                let owner = owners.get(&run[0].record.cgroup);
+                let Some(tenant) = owner.and_then(|id| tenants.get_mut(id)) else { continue };
+                run.iter().for_each(|event| tenant.learning.take(event));
+            }
+        })
     }
 
     /// Begins a judgement of all curves: they have learnt all that is counted, and it is known how

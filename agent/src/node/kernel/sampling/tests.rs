@@ -72,8 +72,10 @@ impl AccessSource for Source {
         state.asked_counts += 1;
         Ok(state.counts.clone().into_iter().collect())
     }
-    fn drain(&self) -> Result<Vec<Event>> {
-        Ok(std::mem::take(&mut self.0.lock().unwrap().events))
+    fn drain(&self, take: &mut dyn FnMut(&[Event])) -> Result<()> {
+        let events = std::mem::take(&mut self.0.lock().unwrap().events);
+        take(&events);
+        Ok(())
     }
     fn losses(&self) -> Result<Losses> {
         let mut losses = Losses::default();
