@@ -5,10 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from cachepilot.domain.consolidation import Drain, Move, Plans, Rest
-from cachepilot.domain.moving import Moved, Rollout
+from cachepilot.domain.moving import Moved, Rollout, Warmth
 from cachepilot.fleet.moving.holding import pins, reserves
 from cachepilot.fleet.moving.replan import replanned, rest_of
 from cachepilot.fleet.moving.seen.observation import (
+    Act,
     NodeSeen,
     Observation,
     Order,
@@ -68,6 +69,9 @@ class MovedFleet:
     lost: set[str] = field(default_factory=set)
     refusal: str = ""
     refused: str = ""
+    reads: list[Warmth | None] = field(default_factory=list)
+    """What comes of each order to read a page cache; the last one goes on."""
+    warmth: Warmth | None = None
     crashes: set[int] = field(default_factory=set)
     """Ticks after whose step the controller ends before it orders what it stored."""
     ticks: int = 0
@@ -102,7 +106,9 @@ class MovedFleet:
         present = self.rollout.present
         where = self.where.get(present.move.cgroup) if present else None
         nodes = {name: self._node(name) for name in self.there}
-        return Observation(self.now_s, where, "", self.refused, nodes, self.interval_s)
+        return Observation(
+            self.now_s, where, "", self.refused, nodes, self.interval_s, self.warmth
+        )
 
     def tick(self) -> Step:
         self.now_s += self.interval_s
@@ -110,7 +116,7 @@ class MovedFleet:
             self.rests.append(rest_of(self.rollout))
             self.rollout = replanned(self.rollout, self.plan(self.rests[-1]), self.now_s)
         found = step(self.rollout, self.observation())
-        self.rollout, self.refused = found.rollout, ""
+        self.rollout, self.refused, self.warmth = found.rollout, "", None
         self.steps.append(found.rollout)
         self.events += found.events
         self.ticks += 1
@@ -122,6 +128,10 @@ class MovedFleet:
         self.orders.append(order)
         if self.refusal:
             self.refused = self.refusal
+        elif order.act is Act.WARM:
+            self.warmth = self.reads.pop(0) if len(self.reads) > 1 else self.reads[0]
+        elif order.act is Act.DROP:
+            return
         elif self.where.get(order.cgroup) == order.from_node:
             self.where[order.cgroup] = order.to_node
             self.arrived_s[order.cgroup] = self.now_s

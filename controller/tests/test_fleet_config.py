@@ -42,6 +42,11 @@ def test_the_example_holds_the_defaults() -> None:
         ("[history]\nkeep_days = 0", "[history]: keep_days: 0", "0.01 to 3650"),
         ("[consolidation]\nspare_nodes = 2", "[consolidation]: spare_nodes: 2", "0 to 1"),
         ("[consolidation]\nheadroom_hours = 25", "headroom_hours: 25", "0 to 24"),
+        (
+            "[consolidation]\npreparing_seconds = -1",
+            "[consolidation]: preparing_seconds: -1",
+            "0 to 86400",
+        ),
         ("[consolidation]\nhosts = 2", "[consolidation]: unknown key 'hosts'", "spare_nodes"),
         ("[consolidation]\nlabels = 1", "[consolidation]: labels: must be", "a table"),
         ("[consolidation.labels]\nn = 'a'", "[consolidation]: labels: n: 'a'", "an array"),

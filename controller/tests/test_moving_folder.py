@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cachepilot.domain.moving import Warmth
 from cachepilot.fleet.moving.folder import FolderProvider
 from cachepilot.fleet.moving.provider import MoveError, NoRoomError
 
@@ -89,3 +90,51 @@ def test_what_the_file_system_refuses_is_told(
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(MoveError, match="cannot be read"):
         FolderProvider(tmp_path / "none").where("/kv")
+
+
+def test_pages_are_listed_at_home_and_read_on_the_target(folder: Path) -> None:
+    provider = FolderProvider(folder)
+    home, target = folder / "a", folder / "b"
+    assert provider.warm("/kv", "a", "b", 12288) is Warmth.LISTING
+    assert (home / "kv.list").read_text() == "12288\n"
+    assert provider.warm("/kv", "a", "b", 12288) is Warmth.LISTING
+    # The node at home answers.
+    (home / "kv.pages").write_text("7 1 /kv\n")
+    (home / "kv.list").unlink()
+    assert provider.warm("/kv", "a", "b", 12288) is Warmth.READING
+    assert not (home / "kv.pages").exists()
+    assert (target / "kv.pages").read_text() == "7 1 /kv\n"
+    assert provider.warm("/kv", "a", "b", 12288) is Warmth.READING
+    # The target has read them.
+    (target / "kv.pages").rename(target / "kv.warm")
+    assert provider.warm("/kv", "a", "b", 12288) is Warmth.WARM
+    provider.move("/kv", "a", "b")
+    assert sorted(one.name for one in home.iterdir()) == ["web.toml"]
+    assert (target / "kv.warm").exists(), "whoever runs the workload removes it"
+
+
+def test_what_was_ordered_of_pages_can_be_taken_back(folder: Path) -> None:
+    provider = FolderProvider(folder)
+    provider.warm("/kv", "a", "b", 4096)
+    (folder / "b" / "kv.pages").write_text("7 1 /kv\n")
+    provider.drop("/kv", "a", "b")
+    assert [one for node in "ab" for one in (folder / node).glob("kv.*")] == [
+        folder / "a" / "kv.toml"
+    ]
+    provider.drop("/kv", "a", "b")
+
+
+def test_pages_that_nobody_took_do_not_stay_behind_a_move(folder: Path) -> None:
+    provider = FolderProvider(folder)
+    provider.warm("/kv", "a", "b", 4096)
+    (folder / "a" / "kv.pages").write_text("7 1 /kv\n")
+    provider.move("/kv", "a", "b")
+    assert sorted(one.name for one in (folder / "a").iterdir()) == ["web.toml"]
+
+
+def test_pages_of_what_is_not_there_are_refused(folder: Path) -> None:
+    provider = FolderProvider(folder)
+    with pytest.raises(MoveError, match="no file in"):
+        provider.warm("/none", "a", "b", 4096)
+    with pytest.raises(MoveError, match="there is no folder"):
+        provider.warm("/kv", "a", "d", 4096)

@@ -203,3 +203,31 @@ def test_an_end_that_could_not_be_stored_is_stored_later(
     assert stored is not None and not stored.is_over
     returning.tick()
     assert fleet.store.last_rollout() == returning.rollout
+
+
+def test_the_provider_has_pages_listed_and_drops_them_once_nobody_goes(
+    fleet: Fleet, provider: FolderProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = Mover(fleet, provider, lambda: 1000.0).begin([drain("/kv")])
+    going = replace(begun.moves[0], state=MoveState.PREPARING, prepared_s=1000.0)
+    fleet.store.save_rollout(replace(begun, moves=(going,), rehearses=False, preparing_s=60.0))
+    _show(monkeypatch, _seen)
+    again = Mover(fleet, provider, lambda: 1000.0)
+    again.tick()
+    assert (tmp_path / "nodes" / "a" / "kv.list").read_text() == "4096\n"
+    (tmp_path / "nodes" / "b" / "kv.warm").write_text("")
+    again.stop()
+    again.tick()
+    assert again.rollout is not None and again.rollout.state is RolloutState.STOPPED
+    assert [one.name for one in (tmp_path / "nodes").rglob("kv.*")] == ["kv.toml"]
+
+
+def test_how_long_pages_are_read_is_that_of_the_configuration(
+    tmp_path: Path, fleet: Fleet, provider: FolderProvider
+) -> None:
+    assert Mover(fleet, provider).begin([drain("/kv")]).preparing_s == 0.0
+    fleet.config = replace(fleet.config, preparing_s=60.0)
+    again = Mover(fleet, provider)
+    again.stop()
+    again.tick()
+    assert again.begin([drain("/kv")]).preparing_s == 60.0

@@ -96,6 +96,32 @@ def test_who_goes_with_its_floor_has_that_to_read_again() -> None:
     assert all(move.cold_pages > 0 and move.cold_s > 0 for move in moves)
 
 
+def test_memory_that_nobody_needs_is_shared_by_all_who_are_on_a_node_then() -> None:
+    fleet = fleet_of(160, 4, 1e12)
+    tight, roomy = (
+        [replace(one, node=replace(one.node, budget_bytes=times * one.node.budget_bytes))
+         for one in fleet]
+        for times in (1, 64)
+    )  # fmt: skip
+    has = {one.cgroup: one.limit_bytes for seen in fleet for one in seen.tenants}
+    needs = FleetNeeds.of(places_of(tight, EVERYBODY, Config())).size_bytes
+    moves = [move for one in consolidate(tight, EVERYBODY, Config()).drains for move in one.moves]
+    assert moves
+    for seen in after(tight, moves_of(consolidate(tight, EVERYBODY, Config()))):
+        come = [one for one in moves if one.to_node == seen.node.name]
+        assert sum(one.limit_bytes for one in come) <= seen.node.budget_bytes
+        gets = {one.cgroup: one.limit_bytes - (one.need_bytes or one.limit_bytes) for one in come}
+        for one in come:
+            need = one.limit_bytes if one.need_bytes is None else one.need_bytes
+            assert needs.min() <= need <= one.limit_bytes <= max(need, has[one.cgroup])
+        # Who does not get what it has gets as much more than it needs as any other.
+        short = {gets[one.cgroup] for one in come if one.limit_bytes < has[one.cgroup]}
+        assert len(short) <= 1 and all(more <= max(short, default=more) for more in gets.values())
+    plenty = consolidate(roomy, EVERYBODY, Config())
+    for move in (move for one in plenty.drains for move in one.moves):
+        assert move.limit_bytes >= has[move.cgroup]
+
+
 def _most_drained(fleet: Sequence[Snapshot]) -> int:
     """By enumeration: the most nodes whose tenants fit on the others, by memory alone."""
     needs = FleetNeeds.of(places_of(fleet, EVERYBODY, Config()))

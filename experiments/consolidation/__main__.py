@@ -12,7 +12,7 @@ from pathlib import Path
 
 from experiments.consolidation import one, recovery
 from experiments.consolidation.machine import move
-from experiments.consolidation.moving import day, proof
+from experiments.consolidation.moving import day, prepared, proof
 from experiments.shared import table
 from experiments.shared.rows import ROOT, Row
 
@@ -35,6 +35,7 @@ class Sizes:
     most_nodes: int | None = None
     fleet: proof.Scale = proof.WHOLE
     fleet_seeds: int = 5
+    arrival_seeds: int = 3
     whole_day: day.Scale = day.WHOLE
     day_seeds: int = 3
     machine_runs: int = 3
@@ -59,6 +60,9 @@ PARTS = {
     "fleet": Part(
         "consolidation.fleet.", lambda sizes: proof.measure(sizes.fleet_seeds, sizes.fleet)
     ),
+    "arrival": Part(
+        "consolidation.arrival.", lambda sizes: prepared.measure(sizes.arrival_seeds, sizes.fleet)
+    ),
     "day": Part("consolidation.day.", lambda sizes: day.measure(sizes.day_seeds, sizes.whole_day)),
     "machine": Part("consolidation.machine.", lambda sizes: move.measure(sizes.machine_runs)),
 }
@@ -77,7 +81,7 @@ def main() -> int:
         if name not in PARTS:
             parser.error(f"unknown part {name!r} (known: {', '.join(PARTS)})")
     fleet, whole_day = proof.Scale(2, 20, 10, 10), day.Scale(2, 360.0)
-    quick = Sizes(arguments.traces, 120.0, 1, 1, fleet, 1, whole_day, 1, 1)
+    quick = Sizes(arguments.traces, 120.0, 1, 1, fleet, 1, 1, whole_day, 1, 1)
     sizes = quick if arguments.quick else Sizes(arguments.traces)
     out = ROOT / "build" / "consolidation" / "quick" if arguments.quick else EXPERIMENT
     parts = [PARTS[name] for name in arguments.names or BY_DEFAULT]

@@ -23,19 +23,29 @@ class RolloutState(StrEnum):
 class MoveState(StrEnum):
     """Where a move stands.
 
-    `skipped` is one that was not made since it did not fit, `returned` one that was undone,
-    `failed` one whose end is unknown.
+    While one is `preparing` the target reads the page cache of who is to come, while it is
+    `warming` the tenant that came reads it. `skipped` is one that was not made since it did not
+    fit, `returned` one that was undone, `failed` one whose end is unknown.
     """
 
     WAITING = "waiting"
     REHEARSING = "rehearsing"
     SKIPPED = "skipped"
+    PREPARING = "preparing"
     MOVING = "moving"
     WARMING = "warming"
     KEPT = "kept"
     RETURNING = "returning"
     RETURNED = "returned"
     FAILED = "failed"
+
+
+class Warmth(StrEnum):
+    """How far the page cache of a tenant is read on a node that it is to come to."""
+
+    LISTING = "listing"
+    READING = "reading"
+    WARM = "warm"
 
 
 class RehearsalState(StrEnum):
@@ -164,8 +174,9 @@ class Moved:
 
     `before` is what is measured until the order is given. `measured_s` is the time of the node's
     last snapshot that was counted, `looks` how many were since the page cache is warm;
-    `held_bytes` is what the tenant held then, which has hardly grown for `quiet_s`. The first of
-    the moves that were rehearsed together has their `rehearsal`.
+    `held_bytes` is what the tenant held then, which has hardly grown for `quiet_s`. The target
+    reads its page cache since `prepared_s`, and has read it at `read_s`. The first of the moves
+    that were rehearsed together has their `rehearsal`.
     """
 
     move: Move
@@ -177,6 +188,8 @@ class Moved:
     looks: int = 0
     held_bytes: int = 0
     quiet_s: float = 0.0
+    prepared_s: float | None = None
+    read_s: float | None = None
     begun_s: float | None = None
     arrived_s: float | None = None
     warm_s: float | None = None
@@ -197,7 +210,9 @@ class Rollout:
 
     One that `spreads` empties no nodes: tenants leave those that have no room for all of them.
     `homes` are, by cgroup, the nodes on which tenants were before rollouts before this one drained
-    them. Nodes that are `closed`, since a time, take nobody in any more who is spread.
+    them. Nodes that are `closed`, since a time, take nobody in any more who is spread. Before a
+    move the target reads the page cache of who is to come, for `preparing_s` at most; with 0 it
+    does not.
     """
 
     id: int
@@ -218,6 +233,7 @@ class Rollout:
     spreads: bool = False
     homes: tuple[tuple[str, str], ...] = ()
     closed: tuple[tuple[str, float], ...] = ()
+    preparing_s: float = 0.0
 
     @property
     def is_over(self) -> bool:
@@ -240,7 +256,7 @@ class Rollout:
 
     def going(self, node: str) -> list[Moved]:
         """The moves by which a node is drained that are still to be made."""
-        waiting = (MoveState.WAITING, MoveState.REHEARSING)
+        waiting = (MoveState.WAITING, MoveState.REHEARSING, MoveState.PREPARING)
         return [one for one in self.of_drain(node) if one.state in waiting]
 
     def with_rehearsed(self) -> "Rollout":

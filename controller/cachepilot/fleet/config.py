@@ -29,7 +29,11 @@ TOP = (
 )  # fmt: skip
 SECTIONS = ("tls", "access", "planner", "decide", "history", "consolidation")
 ACCESS = ("viewer_tokens", "operator_tokens")
-CONSOLIDATION = ("spare_nodes", "headroom_hours", "lookahead_hours", "labels", "cpus", "folder")
+CONSOLIDATION = (
+    *("spare_nodes", "headroom_hours", "lookahead_hours", "preparing_seconds"),
+    *("labels", "cpus", "folder"),
+)  # fmt: skip
+PREPARING_SECONDS_MAX = 86_400
 TLS = ("certificate", "key", "client_ca")
 INTERVAL_MS = (10, 60_000)
 LEASE_MS_MAX = 86_400_000
@@ -66,6 +70,7 @@ class ControllerConfig(NodeConfig):
     keep_days: float = 14.0
     placement: Placement = field(default_factory=Placement)
     consolidation_folder: Path | None = None
+    preparing_s: float = 0.0
     """A folder per node with the definitions of its workloads; see `fleet.moving.folder`."""
 
 
@@ -198,8 +203,8 @@ def _access(table: Mapping[str, Any], folder: Path, where: str) -> TokenFiles | 
 
 def _consolidation(
     table: Mapping[str, Any], folder: Path, where: str
-) -> tuple[Placement, Path | None]:
-    """Where tenants may go, and where the definitions are by which they are moved."""
+) -> tuple[Placement, Path | None, float]:
+    """Where tenants may go, the definitions by which they are moved, and how long is prepared."""
     reader = _Reader(where, table, CONSOLIDATION)
     labels = _table(table, "labels", where, "consolidation.")
     for node, names in labels.items():
@@ -219,7 +224,9 @@ def _consolidation(
         labels={node: tuple(names) for node, names in labels.items()},
         cpus={node: counts.number(node, 0, *CPUS, whole=False) for node in cpus},
     )
-    return placement, reader.folder("folder", folder, "one per node in it")
+    definitions = reader.folder("folder", folder, "one per node in it")
+    preparing_s = reader.number("preparing_seconds", 0, 0, PREPARING_SECONDS_MAX, whole=False)
+    return placement, definitions, preparing_s
 
 
 def _addresses(top: _Reader, tls: Tls | None, access: TokenFiles | None) -> dict[str, str]:
@@ -254,7 +261,9 @@ def parse_config(text: str, name: str, folder: Path = Path()) -> ControllerConfi
         raise ConfigError(f"{name}: [planner]: {error}") from None
     history = _Reader(f"{name}: [history]", _table(document, "history", name), ("keep_days",))
     consolidation = _table(document, "consolidation", name)
-    placement, definitions = _consolidation(consolidation, folder, f"{name}: [consolidation]")
+    placement, definitions, preparing_s = _consolidation(
+        consolidation, folder, f"{name}: [consolidation]"
+    )
     return ControllerConfig(
         **_addresses(top, tls, access),
         tls=tls,
@@ -271,6 +280,7 @@ def parse_config(text: str, name: str, folder: Path = Path()) -> ControllerConfi
         least_share=least_share,
         placement=placement,
         consolidation_folder=definitions,
+        preparing_s=preparing_s,
     )
 
 

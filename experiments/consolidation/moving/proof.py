@@ -74,7 +74,8 @@ class Found:
     home_s: float = 0.0
 
 
-def _tenants(seed: int, folder: Path, nodes: int) -> list[Tenant]:
+def tenants_of(seed: int, folder: Path, nodes: int) -> list[Tenant]:
+    """Tenants that replay recorded programs, whose traces are written to `folder`."""
     found = []
     for one in programs(seed, nodes):
         path = folder / f"{one.name}.u64"
@@ -88,10 +89,11 @@ def _tenants(seed: int, folder: Path, nodes: int) -> list[Tenant]:
 
 def fleet(seed: int, folder: Path, count: int = WHOLE.nodes) -> Fleet:
     """Nodes of one size, on which every tenant has memory for all its pages."""
-    return fleet_of(seed, folder, _tenants(seed, folder, count), count)
+    return fleet_of(seed, folder, tenants_of(seed, folder, count), count)
 
 
-def _until_over(world: World) -> Iterator[None]:
+def until_over(world: World) -> Iterator[None]:
+    """Until the rollout ends."""
     for _ in range(MOVED_S_MAX):
         rollout = world.mover.rollout
         if rollout is None or rollout.is_over:
@@ -117,7 +119,7 @@ def consolidated(seed: int, scale: Scale = WHOLE) -> Found:
             drains = [drain_of(one) for one in world.service.consolidation().drains]
             if drains:
                 world.mover.begin(drains)
-                yield from _until_over(world)
+                yield from until_over(world)
             yield from seconds(scale.after_s)
             _judge(found, world, does, tenants, budget, scale.after_s)
             yield from _missed(found, world)
@@ -205,7 +207,7 @@ def _missed(found: Found, world: World) -> Iterator[None]:
     others = tuple(one for one in stated.tenants if one is not chosen)
     world.service.set_objectives(replace(stated, tenants=(raised, *others)))
     begun_s = world.now_s
-    yield from _until_over(world)
+    yield from until_over(world)
     world.service.set_objectives(stated)
     yield from seconds(3)
     rollout = world.mover.rollout

@@ -3,6 +3,14 @@
 
 The simulated agent runs what is in its folder (`tenants_dir`). Any other that reads such a folder
 works as well: of a file only the key `cgroup` is read here, and its name is kept.
+
+Before the workload of `NAME.toml` moves, its new node can read its page cache. Files beside it say
+how far that is:
+
+    HOME/NAME.list     order: write `NAME.pages` with what is cached, of so many bytes at most
+    HOME/NAME.pages    the pages; whoever runs the workload has taken `NAME.list` away
+    TARGET/NAME.pages  order: read them into the page cache that the workload will have
+    TARGET/NAME.warm   they are read, which whoever is to run the workload says by a rename
 """
 
 import errno
@@ -10,9 +18,11 @@ import os
 import tomllib
 from pathlib import Path
 
+from cachepilot.domain.moving import Warmth
 from cachepilot.fleet.moving.provider import MoveError, NoRoomError
 
 SUFFIX = ".toml"
+LIST, PAGES, WARM = ".list", ".pages", ".warm"
 FULL = (errno.ENOSPC, errno.EDQUOT)
 FILE_BYTES_MAX = 1 << 20
 """A longer file defines nothing, as for the agent."""
@@ -63,9 +73,7 @@ class FolderProvider:
     def move(self, cgroup: str, from_node: str, to_node: str) -> None:
         """Renames the definition into the other node's folder; see `Provider`."""
         home, target = self._of(from_node), self._of(to_node)
-        path = self._file(home, cgroup)
-        if path is None:
-            raise MoveError(f"{cgroup}: no file in {home} defines it")
+        path = self._defining(home, cgroup)
         goal = target / path.name
         try:
             if not target.is_dir():
@@ -73,11 +81,65 @@ class FolderProvider:
             # A rename would replace it, and end whoever it defines.
             if goal.exists():
                 raise MoveError(f"{goal}: is there already: a file's name must be of one workload")
+            # Without the definition its pages would be those of a workload that is to come.
+            _remove(home, path.stem)
             path.rename(goal)
             for changed in (target, home):
                 _keep(changed)
         except OSError as error:
             raise _told(path, target, error) from None
+
+    def _defining(self, home: Path, cgroup: str) -> Path:
+        path = self._file(home, cgroup)
+        if path is None:
+            raise MoveError(f"{cgroup}: no file in {home} defines it")
+        return path
+
+    def warm(self, cgroup: str, from_node: str, to_node: str, most_bytes: int) -> Warmth:
+        """Takes the next step of the files above; see `Provider`."""
+        home, target = self._of(from_node), self._of(to_node)
+        path = self._defining(home, cgroup)
+        listed, goal = home / f"{path.stem}{PAGES}", target / f"{path.stem}{PAGES}"
+        try:
+            # In this order: one becomes the other meanwhile.
+            if goal.exists():
+                return Warmth.READING
+            if goal.with_suffix(WARM).exists():
+                return Warmth.WARM
+            if not target.is_dir():
+                raise MoveError(f"node {to_node}: there is no folder {target}")
+            if listed.exists():
+                listed.rename(goal)
+                return Warmth.READING
+            order = listed.with_suffix(LIST)
+            if not order.exists():
+                _write(order, f"{most_bytes}\n")
+        except OSError as error:
+            raise _told(listed, target, error) from None
+        return Warmth.LISTING
+
+    def drop(self, cgroup: str, from_node: str, to_node: str) -> None:
+        """Removes the files above; see `Provider`."""
+        home, target = self._of(from_node), self._of(to_node)
+        path = self._defining(home, cgroup)
+        try:
+            for folder in (home, target):
+                _remove(folder, path.stem)
+        except OSError as error:
+            raise MoveError(f"{path}: its pages cannot be removed: {error.strerror}") from None
+
+
+def _remove(folder: Path, name: str) -> None:
+    """Removes all but the definition of a workload."""
+    for suffix in (LIST, PAGES, WARM):
+        (folder / f"{name}{suffix}").unlink(missing_ok=True)
+
+
+def _write(path: Path, text: str) -> None:
+    """A file that appears as a whole; names that begin with a dot are nobody's."""
+    partial = path.with_name(f".{path.name}")
+    partial.write_text(text, "utf-8")
+    partial.rename(path)
 
 
 def _cgroup_of(path: Path) -> object:

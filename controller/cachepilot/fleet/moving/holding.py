@@ -8,6 +8,7 @@ from cachepilot.domain.moving import Moved, MoveState, Rollout
 from cachepilot.sizes import PAGE_BYTES, pages_up
 
 ON_TARGET = (MoveState.MOVING, MoveState.WARMING)
+COMING = (MoveState.PREPARING, MoveState.MOVING)
 
 
 def _rehearsed(rollout: Rollout) -> Iterator[Moved]:
@@ -48,7 +49,7 @@ def reserves(rollout: Rollout | None) -> dict[str, dict[str, int]]:
         return found
     coming = [one.move for one in _rehearsed(rollout)]
     present, is_reserved = rollout.present, bool(coming) or rollout.spreads
-    if is_reserved and present is not None and present.state is MoveState.MOVING:
+    if is_reserved and present is not None and present.state in COMING:
         coming.append(present.move)
     for move in coming:
         found.setdefault(move.to_node, {})[move.cgroup] = move.limit_bytes

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cachepilot.domain.consolidation import Drain, Move, Plans, Rest
-from cachepilot.domain.moving import Moved, MoveState, Rollout
+from cachepilot.domain.moving import Moved, MoveState, Rollout, Warmth
 from cachepilot.domain.past.actor import acting
 from cachepilot.domain.units import BYTES_MAX, DAY_S
 from cachepilot.errors import ConflictError, InputError
@@ -18,7 +18,7 @@ from cachepilot.fleet.moving.provider import MoveError, Provider
 from cachepilot.fleet.moving.rehearsing import SETTLED_S, nodes_of
 from cachepilot.fleet.moving.replan import new_changes, replanned, rest_of
 from cachepilot.fleet.moving.seen.looking import FleetSeen, fleet_seen, node_seen
-from cachepilot.fleet.moving.seen.observation import Observation, Order, Step
+from cachepilot.fleet.moving.seen.observation import Act, Observation, Order, Step
 from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS, is_watched, lost_s
 from cachepilot.fleet.moving.seen.whereabouts import Whereabouts, whereabouts
 from cachepilot.fleet.moving.step import step
@@ -74,6 +74,7 @@ class Mover:
         self._now_s = fleet.store.now_s if clock is None else clock
         self._lock = threading.Lock()
         self._refused = ""
+        self._warmth: Warmth | None = None
         self._ticked_s: float | None = None
         self._is_unstored = False
         self.plan: Callable[[Rest, Sequence[Report]], Plans] | None = None
@@ -145,9 +146,10 @@ class Mover:
                 number, self._now_s(), acting().name, moves, rehearses=not spreads,
                 refuted=known[-REFUTED_MAX:], spreads=spreads,
                 homes=tuple(self.homes.items())[-HOMES_MAX:], closed=tuple(self.closed.items()),
+                preparing_s=self._fleet.config.preparing_s,
             )  # fmt: skip
             self._fleet.store.save_rollout(begun)
-            self._rollout, self._refused = begun, ""
+            self._rollout, self._refused, self._warmth = begun, "", None
         LOG.info("rollout %d: %d moves, by %s", number, len(moves), begun.by)
         self._fleet.changes.tell(Topic.DECISIONS)
         return begun
@@ -292,7 +294,9 @@ class Mover:
         if moved.state in (MoveState.WAITING, MoveState.REHEARSING):
             names.update(nodes_of(rollout.going(moved.drain)))
         nodes = {name: node_seen(name, loops) for name in sorted(names)}
-        return Observation(self._now_s(), where, unknown, self._refused, nodes, self.interval_s)
+        return Observation(
+            self._now_s(), where, unknown, self._refused, nodes, self.interval_s, self._warmth
+        )
 
     def _store(self, before: Rollout, found: Step) -> bool:
         """Whether the step may be taken: it is stored, leads back, or is a measurement.
@@ -320,11 +324,18 @@ class Mover:
         return True
 
     def _order(self, order: Order | None) -> None:
-        self._refused = ""
+        self._refused, self._warmth = "", None
         if order is None or self._provider is None:
             return
+        way = (order.cgroup, order.from_node, order.to_node)
         try:
-            self._provider.move(order.cgroup, order.from_node, order.to_node)
+            match order.act:
+                case Act.MOVE:
+                    self._provider.move(*way)
+                case Act.WARM:
+                    self._warmth = self._provider.warm(*way, order.most_bytes)
+                case Act.DROP:
+                    self._provider.drop(*way)
         except MoveError as error:
             self._refused = str(error)
             LOG.error("rollout: %s", error)

@@ -48,7 +48,8 @@ class Pins:
         left = [one for one in rollout.moves if one.ended_s is None and one.drain == move.from_node]
         interval_s = self._fleet.config.interval_ms / 1000
         looks_s = 2 * LOOKS_MAX * interval_s
-        each_s = (2 * lost_s(interval_s) + warm_after_s(one) + looks_s for one in left)
+        waits_s = 2 * lost_s(interval_s) + rollout.preparing_s
+        each_s = (waits_s + warm_after_s(one) + looks_s for one in left)
         until_s = self._fleet.store.now_s() + looks_s + sum(each_s)
         limit = holding.limit_of(move)
         pin = Pin(move.cgroup, node, self._attachable(move, node), limit, until_s)

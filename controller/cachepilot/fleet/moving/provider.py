@@ -3,6 +3,7 @@
 
 from typing import Protocol
 
+from cachepilot.domain.moving import Warmth
 from cachepilot.errors import InputError
 
 
@@ -31,3 +32,12 @@ class Provider(Protocol):
 
         MoveError when it cannot be told, or is on several.
         """
+
+    def warm(self, cgroup: str, from_node: str, to_node: str, most_bytes: int) -> Warmth:
+        """Goes on to have the page cache of a workload read where it is to go; how far that is.
+
+        To be called again and again until it is warm. MoveError when it cannot be ordered.
+        """
+
+    def drop(self, cgroup: str, from_node: str, to_node: str) -> None:
+        """Takes back what `warm` ordered, and lets go what was read; MoveError when it cannot."""

@@ -2,10 +2,11 @@
 """One step of a rollout, a pure function: move by move, each kept or undone.
 
 Before the first move of a drain all of it is rehearsed, where that is asked. A move waits until
-what was is measured, is ordered, arrives, warms its page cache, and is then judged. The first that
-is missed is undone, and the rollout ends there. After one that is kept nothing begins before the
-rest is planned again. What is under way is known from the state and from
-where the provider says that the tenant is: a controller that starts again goes on from there.
+what was is measured; where that is asked its target then reads the page cache. It is ordered,
+arrives, warms what is left of its page cache, and is then judged. The first that is missed is
+undone, and the rollout ends there. After one that is kept nothing begins before the rest is planned
+again. What is under way is known from the state and from where the provider says that the tenant
+is: a controller that starts again goes on from there.
 """
 
 from collections.abc import Callable
@@ -19,12 +20,10 @@ from cachepilot.domain.moving import (
     RolloutState,
     Verdict,
 )
-from cachepilot.fleet.moving import checks, rehearsing, warming
+from cachepilot.fleet.moving import checks, preparing, rehearsing, transitions, warming
 from cachepilot.fleet.moving.replan import kept, skipped, with_changes
 from cachepilot.fleet.moving.seen.observation import NodeSeen, Observation, Order, Step, TenantSeen
 from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS
-
-BY_OPERATOR = "stopped by an operator"
 
 
 def step(rollout: Rollout, seen: Observation) -> Step:
@@ -41,72 +40,32 @@ def step(rollout: Rollout, seen: Observation) -> Step:
     return _STEPS[moved.state](rollout, moved, seen)
 
 
-def _with(rollout: Rollout, moved: Moved, **more: object) -> Rollout:
-    moves = (*rollout.moves[: rollout.at], moved, *rollout.moves[rollout.at + 1 :])
-    return replace(rollout, moves=moves, **more)  # type: ignore[arg-type]
-
-
-def _ended(
-    rollout: Rollout, moved: Moved, seen: Observation, state: RolloutState, why: str
-) -> Step:
-    over = _with(rollout, moved, state=state, ended_s=seen.now_s, why=why)
-    return Step(over, events=(f"{state}: {why}",))
-
-
-def _failed(rollout: Rollout, moved: Moved, seen: Observation, why: str) -> Step:
-    failed = replace(moved, state=MoveState.FAILED, ended_s=seen.now_s, why=why)
-    return _ended(rollout, failed, seen, RolloutState.FAILED, why)
-
-
-def _return(rollout: Rollout, moved: Moved, seen: Observation, why: str) -> Step:
-    move = moved.move
-    if why != BY_OPERATOR:
-        rollout = _closed(rollout, move.to_node, seen.now_s)
-    going = replace(moved, state=MoveState.RETURNING, why=why)
-    # One whose home is lost runs on where it is until that is back: see `_returning`.
-    is_home = not seen.nodes[move.from_node].lost
-    order = Order(move.cgroup, move.to_node, move.from_node) if is_home else None
-    told = f"{move.cgroup} goes back to {move.from_node}: {why}"
-    return Step(_with(rollout, going, since_s=seen.now_s, why=why), order, (told,))
-
-
-def _strayed(rollout: Rollout, moved: Moved, seen: Observation, most_s: float) -> Step | None:
-    """The end of a rollout whose tenant is on neither node; None where it is on one of them.
-
-    A look that finds it nowhere may meet a file that is being written.
-    """
-    move = moved.move
-    if (seen.unknown or seen.where is None) and seen.now_s - rollout.since_s <= most_s:
-        return _held(rollout, seen.unknown or f"{move.cgroup} is on no node")
-    if seen.unknown:
-        return _failed(rollout, moved, seen, f"it is not known where it is: {seen.unknown}")
-    if seen.where is None:
-        return _failed(rollout, moved, seen, f"{move.cgroup} vanished: no node has it")
-    if seen.where not in (move.from_node, move.to_node):
-        return _failed(rollout, moved, seen, f"{move.cgroup} is on {seen.where}: others moved it")
-    return None
-
-
 def _waiting(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     move, stop = moved.move, RolloutState.STOPPED
     if rollout.is_stopping:
-        return _ended(rollout, moved, seen, stop, BY_OPERATOR)
+        return transitions.ended(rollout, moved, seen, stop, transitions.BY_OPERATOR)
     rollout = replace(rollout, since_s=rollout.since_s or seen.now_s)
-    strayed = _strayed(rollout, moved, seen, seen.lost_s)
+    strayed = transitions.strayed(rollout, moved, seen, seen.lost_s)
     if strayed is not None:
         return strayed
     if seen.where != move.from_node:
-        return _ended(rollout, moved, seen, stop, f"{move.cgroup} is on {seen.where} already")
+        return transitions.ended(
+            rollout, moved, seen, stop, f"{move.cgroup} is on {seen.where} already"
+        )
     is_late = seen.now_s - rollout.since_s > seen.lost_s
     for node in (move.from_node, move.to_node):
         lost = seen.nodes[node].lost
         if lost:
             why = f"node {node}: {lost}"
-            return _ended(rollout, moved, seen, stop, why) if is_late else _held(rollout, why)
+            return (
+                transitions.ended(rollout, moved, seen, stop, why)
+                if is_late
+                else transitions.held(rollout, why)
+            )
     if rollout.rehearses and not rollout.is_rehearsed(moved.drain):
         rehearsal = rehearsing.begun(rollout, moved, seen)
         begun = replace(moved, state=MoveState.REHEARSING, rehearsal=rehearsal)
-        return Step(_with(rollout, begun, since_s=seen.now_s))
+        return Step(transitions.with_present(rollout, begun, since_s=seen.now_s))
     return _measured_before(rollout, moved, seen, is_late)
 
 
@@ -115,11 +74,15 @@ def _rehearsing(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     rehearsal, stop = moved.rehearsal, RolloutState.STOPPED
     waiting = replace(moved, state=MoveState.WAITING)
     if rollout.is_stopping or rehearsal is None:
-        return _ended(rollout, waiting, seen, stop, BY_OPERATOR)
+        return transitions.ended(rollout, waiting, seen, stop, transitions.BY_OPERATOR)
     is_late = seen.now_s - rollout.since_s > seen.lost_s
     lost = [f"node {name}: {one.lost}" for name, one in seen.nodes.items() if one.lost]
     if lost:
-        return _ended(rollout, waiting, seen, stop, lost[0]) if is_late else _held(rollout, lost[0])
+        return (
+            transitions.ended(rollout, waiting, seen, stop, lost[0])
+            if is_late
+            else transitions.held(rollout, lost[0])
+        )
     if rehearsal.begun_s is None:
         return _before_rehearsal(rollout, moved, rehearsal, seen, is_late)
     if rehearsal.ready_s is not None:
@@ -127,7 +90,9 @@ def _rehearsing(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     drain = rollout.going(moved.drain)
     if rehearsing.is_ready(drain, rehearsal, seen):
         rehearsal = rehearsing.with_checks(drain, rehearsal, seen)
-    return Step(_with(rollout, replace(moved, rehearsal=rehearsal), since_s=seen.now_s))
+    return Step(
+        transitions.with_present(rollout, replace(moved, rehearsal=rehearsal), since_s=seen.now_s)
+    )
 
 
 def _before_rehearsal(
@@ -137,7 +102,7 @@ def _before_rehearsal(
     drain = rollout.going(moved.drain)
     found = rehearsing.before(drain, rehearsal, seen)
     if not is_late and not rehearsing.is_known(found):
-        return Step(_with(rollout, replace(moved, rehearsal=found)))
+        return Step(transitions.with_present(rollout, replace(moved, rehearsal=found)))
     why = rehearsing.missed_before(found)
     if why:
         refused = replace(found, missed_s=seen.now_s)
@@ -145,7 +110,9 @@ def _before_rehearsal(
         return _skipped(rollout, waiting, seen, why)
     begun = replace(moved, rehearsal=replace(found, begun_s=seen.now_s))
     told = f"{moved.drain}: rehearsed with {len(drain)} tenants at the limits of afterwards"
-    return Step(_with(rollout, begun, since_s=seen.now_s, why=""), events=(told,))
+    return Step(
+        transitions.with_present(rollout, begun, since_s=seen.now_s, why=""), events=(told,)
+    )
 
 
 def _judged_rehearsal(
@@ -161,22 +128,22 @@ def _judged_rehearsal(
         return _skipped(known, missed, seen, rehearsing.told(found))
     if not rehearsing.is_met(found):
         going = replace(waiting, state=MoveState.REHEARSING, rehearsal=found)
-        return Step(_with(rollout, going, since_s=seen.now_s))
+        return Step(transitions.with_present(rollout, going, since_s=seen.now_s))
     met = replace(waiting, rehearsal=replace(found, met_s=seen.now_s))
     move = waiting.move
     if seen.unknown or seen.where != move.from_node:
-        return Step(_with(rollout, met, since_s=seen.now_s))
+        return Step(transitions.with_present(rollout, met, since_s=seen.now_s))
     there = checks.tenants_of(move.cgroup, seen.nodes[move.from_node], seen.nodes[move.to_node])
-    rehearsed = _with(rollout, met)
+    rehearsed = transitions.with_present(rollout, met)
     known_before = rehearsing.baseline(rehearsed, met)
     told = checks.checks_of(known_before.values(), there)
     measured_s = seen.nodes[move.to_node].time_s
-    return _order(rehearsed, replace(met, checks=told, measured_s=measured_s), seen)
+    return preparing.begun(rehearsed, replace(met, checks=told, measured_s=measured_s), seen)
 
 
 def _skipped(rollout: Rollout, moved: Moved, seen: Observation, why: str) -> Step:
     """Goes on with the next drain, or ends."""
-    after = skipped(_with(rollout, moved), moved.drain, why, seen.now_s)
+    after = skipped(transitions.with_present(rollout, moved), moved.drain, why, seen.now_s)
     events = [after.changes[-1]]
     if after.is_over:
         events.append(f"{after.state}: {after.why}")
@@ -189,68 +156,53 @@ def _measured_before(rollout: Rollout, moved: Moved, seen: Observation, is_late:
     home, target = seen.nodes[move.from_node], seen.nodes[move.to_node]
     if target.time_s == moved.measured_s:
         why = f"node {move.to_node}: nothing is measured"
-        return _ended(rollout, moved, seen, stop, why) if is_late else Step(rollout)
+        return transitions.ended(rollout, moved, seen, stop, why) if is_late else Step(rollout)
     there = checks.tenants_of(move.cgroup, home, target)
     before = checks.more_before(moved.before, there)
     measured = replace(moved, before=before, measured_s=target.time_s)
     windows = {one.cgroup: one.windows for one in before}
     if not is_late and min(windows.values(), default=0) < BEFORE_WINDOWS:
-        return Step(_with(rollout, measured))
+        return Step(transitions.with_present(rollout, measured))
     # A tenant that does nothing can be moved, but not be rehearsed.
     is_idle = rollout.spreads and move.cgroup in home.tenants
     if not (windows.get(move.cgroup) or is_idle):
         why = f"nothing is measured of {move.cgroup} on {move.from_node}"
-        return _ended(rollout, measured, seen, stop, why)
+        return transitions.ended(rollout, measured, seen, stop, why)
     poor = checks.missed_before(before)
     missed = [one for one in poor if one != move.cgroup]
     if missed:
         why = f"an SLO of {missed[0]} on {move.to_node} is missed as it is"
         if rollout.spreads and move.to_node not in dict(rollout.closed):
-            return _elsewhere(_with(rollout, measured), move.to_node, why, seen.now_s)
-        return _ended(rollout, measured, seen, stop, why)
+            return _elsewhere(
+                transitions.with_present(rollout, measured), move.to_node, why, seen.now_s
+            )
+        return transitions.ended(rollout, measured, seen, stop, why)
     known = {one.cgroup: one for one in before} | rehearsing.baseline(rollout, moved)
     found = checks.checks_of(known.values(), there, poor if rollout.spreads else ())
-    return _order(rollout, replace(measured, before=(), checks=found), seen)
+    return preparing.begun(rollout, replace(measured, before=(), checks=found), seen)
 
 
 def _elsewhere(rollout: Rollout, node: str, why: str, now_s: float) -> Step:
     """Plans the rest again without a node to go to."""
-    closed = replace(_closed(rollout, node, now_s), is_planned=False, since_s=0.0)
+    closed = replace(transitions.closed(rollout, node, now_s), is_planned=False, since_s=0.0)
     told = f"{node} takes nobody in: {why}"
     return Step(with_changes(closed, [told]), events=(told,))
-
-
-def _closed(rollout: Rollout, node: str, now_s: float) -> Rollout:
-    """With a node that takes nobody in any more who is spread; others stay as they are."""
-    if not rollout.spreads:
-        return rollout
-    return replace(rollout, closed=(*rollout.closed, (node, now_s)))
-
-
-def _held(rollout: Rollout, why: str) -> Step:
-    return Step(replace(rollout, why=why))
-
-
-def _order(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
-    move = moved.move
-    going = replace(moved, state=MoveState.MOVING, begun_s=seen.now_s)
-    order = Order(move.cgroup, move.from_node, move.to_node)
-    told = f"{move.cgroup} goes from {move.from_node} to {move.to_node}"
-    return Step(_with(rollout, going, since_s=seen.now_s, why=""), order, (told,))
 
 
 def _moving(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     move = moved.move
     if seen.refused and (seen.unknown or seen.where == move.from_node):
-        closed = _closed(rollout, move.to_node, seen.now_s)
-        return _failed(closed, moved, seen, seen.refused)
-    strayed = _strayed(rollout, moved, seen, seen.lost_s)
+        closed = transitions.closed(rollout, move.to_node, seen.now_s)
+        return transitions.failed(closed, moved, seen, seen.refused)
+    strayed = transitions.strayed(rollout, moved, seen, seen.lost_s)
     if strayed is not None:
         return strayed
     if seen.where == move.from_node:
         if rollout.is_stopping:
             waiting = replace(moved, state=MoveState.WAITING)
-            return _ended(rollout, waiting, seen, RolloutState.STOPPED, BY_OPERATOR)
+            return transitions.ended(
+                rollout, waiting, seen, RolloutState.STOPPED, transitions.BY_OPERATOR
+            )
         # The controller ended between what it stored and what it ordered.
         return Step(rollout, Order(move.cgroup, move.from_node, move.to_node))
     return _arriving(rollout, moved, seen)
@@ -259,7 +211,7 @@ def _moving(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
 def _arriving(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     move = moved.move
     if rollout.is_stopping:
-        return _return(rollout, moved, seen, BY_OPERATOR)
+        return transitions.turned_back(rollout, moved, seen, transitions.BY_OPERATOR)
     target = seen.nodes[move.to_node]
     # A snapshot of before the order, from when another of this name was there, says nothing.
     if not target.lost and move.cgroup in target.tenants and target.time_s != moved.measured_s:
@@ -267,31 +219,33 @@ def _arriving(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
             moved, state=MoveState.WARMING, arrived_s=seen.now_s, measured_s=target.time_s
         )
         told = f"{move.cgroup} is on {move.to_node}"
-        return Step(_with(rollout, warming, since_s=seen.now_s), events=(told,))
+        return Step(transitions.with_present(rollout, warming, since_s=seen.now_s), events=(told,))
     if seen.now_s - rollout.since_s > seen.lost_s:
         why = target.lost or "it does not appear there"
-        return _return(rollout, moved, seen, f"node {move.to_node}: {why}")
+        return transitions.turned_back(rollout, moved, seen, f"node {move.to_node}: {why}")
     return Step(rollout)
 
 
 def _warming(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     move = moved.move
-    strayed = _strayed(rollout, moved, seen, seen.lost_s)
+    strayed = transitions.strayed(rollout, moved, seen, seen.lost_s)
     if strayed is not None:
         return strayed
     if seen.where == move.from_node:
         back = replace(moved, state=MoveState.RETURNED, ended_s=seen.now_s)
         why = f"{move.cgroup} is on {move.from_node} again: others moved it"
-        return _ended(rollout, back, seen, RolloutState.STOPPED, why)
+        return transitions.ended(rollout, back, seen, RolloutState.STOPPED, why)
     if rollout.is_stopping:
-        return _return(rollout, moved, seen, BY_OPERATOR)
+        return transitions.turned_back(rollout, moved, seen, transitions.BY_OPERATOR)
     target = seen.nodes[move.to_node]
     tenant = target.tenants.get(move.cgroup)
     if not target.lost and tenant is not None and target.time_s != moved.measured_s:
         return _measured(rollout, moved, seen, target, tenant)
     if seen.now_s - rollout.since_s > seen.lost_s:
         gone = "nothing is measured" if tenant else f"{move.cgroup} is not there any more"
-        return _return(rollout, moved, seen, f"node {move.to_node}: {target.lost or gone}")
+        return transitions.turned_back(
+            rollout, moved, seen, f"node {move.to_node}: {target.lost or gone}"
+        )
     return Step(rollout)
 
 
@@ -301,7 +255,7 @@ def _measured(
     """One more snapshot of the target, which counts once the page cache is warm."""
     judged = warming.with_snapshot(moved, seen.now_s, target.time_s, tenant)
     if judged.warm_s is None:
-        return Step(_with(rollout, judged, since_s=seen.now_s))
+        return Step(transitions.with_present(rollout, judged, since_s=seen.now_s))
     found = checks.taken(moved.checks, target.tenants)
     if moved.looks + 1 >= checks.LOOKS_MAX:
         found = checks.without_doubt(found)
@@ -311,12 +265,12 @@ def _measured(
 def _judged(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     missed = checks.missed(moved.checks)
     if missed:
-        return _return(rollout, moved, seen, "; ".join(map(checks.told, missed)))
+        return transitions.turned_back(rollout, moved, seen, "; ".join(map(checks.told, missed)))
     if any(one.verdict is Verdict.OPEN for one in moved.checks):
-        return Step(_with(rollout, moved, since_s=seen.now_s))
+        return Step(transitions.with_present(rollout, moved, since_s=seen.now_s))
     stays = replace(moved, state=MoveState.KEPT, ended_s=seen.now_s)
     home = seen.nodes[moved.move.from_node]
-    after = kept(_with(rollout, stays), moved.drain, home, seen.now_s)
+    after = kept(transitions.with_present(rollout, stays), moved.drain, home, seen.now_s)
     told = [f"{moved.move.cgroup} stays on {moved.move.to_node}"]
     if moved.drain in after.emptied:
         told.append(f"node {moved.drain} is empty")
@@ -331,9 +285,9 @@ def _returning(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     if seen.where == move.from_node and not seen.unknown:
         back = replace(moved, state=MoveState.RETURNED, ended_s=seen.now_s)
         state = RolloutState.STOPPED if rollout.is_stopping else RolloutState.TURNED_BACK
-        return _ended(rollout, back, seen, state, moved.why)
+        return transitions.ended(rollout, back, seen, state, moved.why)
     if not seen.refused:
-        strayed = _strayed(rollout, moved, seen, seen.return_s)
+        strayed = transitions.strayed(rollout, moved, seen, seen.return_s)
         if strayed is not None:
             return strayed
     lost = seen.nodes[move.from_node].lost
@@ -342,15 +296,16 @@ def _returning(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
             f"node {move.from_node}: {lost}" if lost else "nobody carries the order out"
         )
         why = f"{moved.why}; {move.cgroup} could not be moved back from {move.to_node}: {why}"
-        return _failed(rollout, moved, seen, why)
+        return transitions.failed(rollout, moved, seen, why)
     if lost:
-        return _held(rollout, f"node {move.from_node}: {lost}")
+        return transitions.held(rollout, f"node {move.from_node}: {lost}")
     return Step(rollout, Order(move.cgroup, move.to_node, move.from_node))
 
 
 _STEPS: dict[MoveState, Callable[[Rollout, Moved, Observation], Step]] = {
     MoveState.WAITING: _waiting,
     MoveState.REHEARSING: _rehearsing,
+    MoveState.PREPARING: preparing.step,
     MoveState.MOVING: _moving,
     MoveState.WARMING: _warming,
     MoveState.RETURNING: _returning,

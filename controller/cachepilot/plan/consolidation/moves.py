@@ -126,10 +126,15 @@ def _why(node: int, at: int, packed: Packed) -> str:
 def _to(
     node: int, guests: Sequence[int], packed: Packed, config: Config, keeps: bool
 ) -> list[Move]:
-    """The moves to one node."""
+    """The moves to one node.
+
+    The memory of it that nobody needs is shared evenly by those who come, and unless they keep what
+    they have by those who are there, too.
+    """
     needs, place, loads = packed.needs, packed.needs.places[node], packed.packing.loads
     at = loads.roomiest(node)
-    free = int(loads.budget_bytes[node] - loads.size_bytes[node, at]) if keeps else 0
+    free = max(0, int(loads.budget_bytes[node] - loads.size_bytes[node, at]))
+    sharing = len(guests) if keeps else len(guests) + len(needs.rows(node))
 
     def seat(tenant: int, free_bytes: int = 0) -> _Seat:
         home = int(needs.homes[tenant])
@@ -138,8 +143,9 @@ def _to(
         has = needs.places[home].targets.asked.tenants[row].limit_bytes
         return _Seat(needs.places[home], row, max(size, min(has, size + free_bytes)), policy)
 
-    own = [seat(one) for one in needs.rows(node)]
-    come = [seat(one, max(0, free) // len(guests)) for one in guests]
+    share = free // sharing
+    own = [seat(one, 0 if keeps else share) for one in needs.rows(node)]
+    come = [seat(one, share) for one in guests]
     arrival = _Arrival(place, [*own, *come], config)
     why = _why(node, at, packed)
     found = []
@@ -176,7 +182,8 @@ def _most_for_its_time(drain: Drain) -> tuple[float, str]:
 def drains(packed: Packed, config: Config, keeps: bool = False) -> list[Drain]:
     """The nodes of a packing that tenants leave, in the order in which they are to leave them.
 
-    With `keeps` nobody gets less memory than it has, as far as its new node has it free.
+    Nobody gets more memory than it needs or has. With `keeps` nobody gets less than it has, as far
+    as its new node has it free.
     """
     places = packed.needs.places
     guests: dict[int, list[int]] = {}

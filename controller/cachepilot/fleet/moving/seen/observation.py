@@ -3,8 +3,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
-from cachepilot.domain.moving import Rollout
+from cachepilot.domain.moving import Rollout, Warmth
 from cachepilot.fleet.moving.seen.patience import lost_s, return_s
 
 
@@ -49,8 +50,8 @@ class Observation:
     """What is known at `now_s` of the tenant of the present move, and of both its nodes.
 
     `where` is the node that the provider names, None where there is none; `unknown` says why it
-    cannot tell, `refused` why the last order was not carried out. Nodes tell something once in
-    `interval_s`.
+    cannot tell, `refused` why the last order was not carried out, and `warmth` what came of the
+    last one to read a page cache. Nodes tell something once in `interval_s`.
     """
 
     now_s: float
@@ -59,6 +60,7 @@ class Observation:
     refused: str
     nodes: Mapping[str, NodeSeen]
     interval_s: float = 1.0
+    warmth: Warmth | None = None
 
     @property
     def lost_s(self) -> float:
@@ -71,13 +73,23 @@ class Observation:
         return return_s(self.interval_s)
 
 
+class Act(StrEnum):
+    """What is ordered: to move a tenant, to read its page cache on its target, to drop that."""
+
+    MOVE = "move"
+    WARM = "warm"
+    DROP = "drop"
+
+
 @dataclass(frozen=True)
 class Order:
-    """What the provider is to do."""
+    """What the provider is to do; to `WARM` means `most_bytes` of the page cache at most."""
 
     cgroup: str
     from_node: str
     to_node: str
+    act: Act = Act.MOVE
+    most_bytes: int = 0
 
 
 @dataclass(frozen=True)

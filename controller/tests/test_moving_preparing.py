@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page cache of a tenant is read on its target before it moves, or it moves without that."""
+
+from dataclasses import replace
+
+import pytest
+from moved_fleet import MovedFleet, fleet, tenant
+
+from cachepilot.domain.moving import MoveState, RolloutState, Warmth
+from cachepilot.fleet.moving.holding import reserves
+from cachepilot.fleet.moving.seen.observation import Act, Order
+from cachepilot.fleet.moving.seen.patience import LOST_S
+from cachepilot.fleet.moving.transitions import BY_OPERATOR
+
+PREPARING_S = 20.0
+ALL = [Warmth.LISTING, Warmth.READING, Warmth.READING, Warmth.WARM]
+WARM, DROP, MOVE = (Order("/kv", "a", "b", act, 4096) for act in (Act.WARM, Act.DROP, Act.MOVE))
+
+
+def prepared(reads: list[Warmth | None]) -> MovedFleet:
+    here = fleet("/kv")
+    here.rollout = replace(here.rollout, preparing_s=PREPARING_S)
+    here.reads = reads
+    return here
+
+
+def _until(here: MovedFleet, state: MoveState) -> None:
+    while here.rollout.present is None or here.rollout.present.state is not state:
+        assert not here.rollout.is_over, here.rollout.why
+        here.tick()
+
+
+def test_a_tenant_goes_once_its_page_cache_is_read() -> None:
+    here = prepared([*ALL])
+    over = here.play()
+    assert over.state is RolloutState.DONE
+    assert here.orders == [WARM] * 4 + [replace(MOVE, most_bytes=0)]
+    moved = over.moves[0]
+    assert moved.prepared_s is not None and moved.read_s is not None and moved.begun_s is not None
+    assert (moved.read_s - moved.prepared_s, moved.begun_s) == (4.0, moved.read_s)
+    assert "b reads the page cache of /kv, which is to come" in here.events
+
+
+def test_a_tenant_goes_cold_where_reading_takes_too_long() -> None:
+    here = prepared([Warmth.LISTING])
+    over = here.play()
+    assert (over.state, over.moves[0].read_s) == (RolloutState.DONE, None)
+    moved = over.moves[0]
+    assert moved.begun_s is not None and moved.prepared_s is not None
+    assert moved.begun_s - moved.prepared_s == PREPARING_S + 1
+    assert "the page cache of /kv is cold on b: it is not read after 20 s" in here.events
+
+
+def test_a_tenant_goes_cold_where_its_pages_cannot_be_had() -> None:
+    here = prepared([None])
+    _until(here, MoveState.PREPARING)
+    here.refusal = "the disk is full"
+    here.tick()
+    here.refusal = ""
+    over = here.play()
+    assert over.state is RolloutState.DONE
+    assert "the page cache of /kv is cold on b: the disk is full" in here.events
+
+
+@pytest.mark.parametrize("crashed", range(6))
+def test_a_controller_that_starts_again_goes_on(crashed: int) -> None:
+    whole = prepared([*ALL])
+    whole.play()
+    here = prepared([*ALL])
+    begun = next(at for at, one in enumerate(whole.steps) if one.moves[0].prepared_s)
+    here.crashes = {begun + crashed + 1}
+    assert here.play().state is RolloutState.DONE
+    assert (here.where["/kv"], here.orders[-1].act) == ("b", Act.MOVE)
+
+
+def test_what_was_read_is_dropped_where_nobody_goes() -> None:
+    here = prepared([Warmth.READING])
+    _until(here, MoveState.PREPARING)
+    here.rollout = replace(here.rollout, is_stopping=True)
+    over = here.play()
+    assert (over.state, over.why) == (RolloutState.STOPPED, BY_OPERATOR)
+    assert (over.moves[0].state, here.orders[-1], here.where["/kv"]) == ("waiting", DROP, "a")
+
+
+@pytest.mark.parametrize("node", ["a", "b"])
+def test_a_node_that_is_lost_meanwhile_stops_it_and_a_gap_does_not(node: str) -> None:
+    here = prepared([Warmth.READING])
+    _until(here, MoveState.PREPARING)
+    here.lost.add(node)
+    for _ in range(5):
+        here.tick()
+    assert (here.rollout.state, here.rollout.why) == (RolloutState.RUNNING, f"node {node}: stale")
+    here.lost.clear()
+    here.tick()
+    assert not here.rollout.why
+    here.lost.add(node)
+    begun_s = here.now_s
+    assert here.play().state is RolloutState.STOPPED
+    assert (here.orders[-1], here.where["/kv"]) == (DROP, "a")
+    assert LOST_S < here.now_s - begun_s < LOST_S + 3
+
+
+def test_a_tenant_that_others_move_meanwhile_is_left_to_them() -> None:
+    here = prepared([Warmth.READING])
+    _until(here, MoveState.PREPARING)
+    here.where["/kv"] = "b"
+    over = here.play()
+    assert (over.state, over.why) == (RolloutState.STOPPED, "/kv is on b already")
+    assert here.orders[-1] == DROP
+
+
+def test_room_is_kept_for_what_is_read() -> None:
+    here = prepared([Warmth.READING])
+    here.rollout = replace(here.rollout, spreads=True)
+    _until(here, MoveState.PREPARING)
+    assert reserves(here.rollout) == {"b": {"/kv": 4096}}
+
+
+def test_nothing_is_read_where_that_is_not_asked_or_nothing_is_cold() -> None:
+    here = prepared([Warmth.WARM])
+    here.rollout = replace(here.rollout, preparing_s=0.0)
+    here.play()
+    assert [one.act for one in here.orders] == [Act.MOVE]
+    here = prepared([Warmth.WARM])
+    first = here.rollout.moves[0]
+    warm = replace(first, move=replace(first.move, cold_pages=0))
+    here.rollout = replace(here.rollout, moves=(warm,))
+    here.there["b"]["/kv"] = tenant()
+    here.play()
+    assert [one.act for one in here.orders] == [Act.MOVE]
