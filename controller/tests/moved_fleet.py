@@ -106,9 +106,7 @@ class MovedFleet:
         present = self.rollout.present
         where = self.where.get(present.move.cgroup) if present else None
         nodes = {name: self._node(name) for name in self.there}
-        return Observation(
-            self.now_s, where, "", self.refused, nodes, self.interval_s, self.warmth
-        )
+        return Observation(self.now_s, where, "", self.refused, nodes, self.interval_s, self.warmth)
 
     def tick(self) -> Step:
         self.now_s += self.interval_s
