@@ -107,7 +107,7 @@ fn a_tenant_that_runs_waits_for_one_read_more_at_most() {
     assert_eq!(with_lists(&[]), (200.0, 0));
     let (operation_us, others) = with_lists(&["a.pages", "b.pages", "c.pages"]);
     assert!(operation_us > 200.0 && operation_us <= 300.0, "{operation_us}");
-    assert!((300..1000).contains(&others), "{others}");
+    assert!((300..=1000).contains(&others), "{others}");
 }
 
 #[test]
