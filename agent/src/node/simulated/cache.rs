@@ -90,6 +90,21 @@ impl PageCache {
         Ok(())
     }
 
+    /// Pages that are resident in the order in which another policy would adopt them; of too many
+    /// the last ones, which were used most recently.
+    pub(super) fn last_used(&self, most_pages: u64) -> Vec<u64> {
+        let mut keys = self.instance.resident_keys();
+        keys.drain(..keys.len() - keys.len().min(most_pages as usize));
+        keys
+    }
+
+    /// Takes pages into a cache that has none, oldest first; of too many the last ones. Nothing of
+    /// it is counted.
+    pub(super) fn adopt(&mut self, keys: &[u64]) -> Result<()> {
+        let fitting = keys.len().min(self.capacity_pages as usize);
+        Ok(self.instance.adopt(&keys[keys.len() - fitting..])?)
+    }
+
     /// Policies that treat tasks apart know these from now on.
     pub(super) fn set_tasks(&mut self, tasks: &[u32]) -> Result<()> {
         self.tasks = tasks.to_vec();
@@ -194,6 +209,22 @@ mod tests {
         for name in ["s3fifo", "lfu", "mru", wire::DEFAULT_POLICY] {
             cache.swap(attachable(name).unwrap()).unwrap();
             assert_eq!(misses(&run(&mut cache, &keys)), 0, "{name}");
+        }
+    }
+
+    #[test]
+    fn pages_of_another_cache_are_adopted_as_far_as_there_is_room() {
+        let keys: Vec<u64> = (0..1_000).collect();
+        let mut cache = PageCache::new(1_000, 1).unwrap();
+        run(&mut cache, &keys);
+        assert_eq!(cache.last_used(u64::MAX), keys);
+        assert_eq!(cache.last_used(10), keys[990..]);
+        for (pages, resident) in [(1_000, 1_000), (600, 600)] {
+            let mut other = PageCache::new(pages, 1).unwrap();
+            other.adopt(&cache.last_used(u64::MAX)).unwrap();
+            assert_eq!(other.last_used(u64::MAX), keys[1_000 - resident..]);
+            assert_eq!(misses(&run(&mut other, &keys[1_000 - resident..])), 0);
+            assert_eq!(other.lost_evictions(), 0);
         }
     }
 

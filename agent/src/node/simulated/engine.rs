@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Discrete events in node time: turns of operations, steps of limits, tenants that come and go.
+//! Discrete events in node time: turns of operations, reads for tenants that are to come, steps of
+//! limits, tenants that come and go.
 //! Events at the same time happen in the order in which they were made.
 
 use super::config::{SimulationConfig, TenantConfig};
-use super::definitions::{Definitions, Wanted};
 use super::device::Device;
+use super::limit::PAGE_BYTES;
 use super::tenant::{Common, Tenant};
-use super::validate::MAX_TENANTS;
+use super::warming::Warming;
 use super::workload::Abandoned;
 use crate::curves::CurvesConfig;
 use crate::error::Result;
@@ -15,11 +16,18 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
+mod folder;
+
+use folder::Folder;
+
 /// Between two steps of limits on their way down.
 const STEP_NS: u64 = 10_000_000;
 const STEPS_PER_SECOND: u64 = 1_000_000_000 / STEP_NS;
 /// Between two looks at the folder of tenants.
 const LOOK_NS: u64 = 1_000_000_000;
+
+/// In the place of a tenant's number: the turn is that of [`Warming`].
+const WARMING: u32 = u32::MAX;
 
 /// An operation's turn; ordered by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,7 +66,8 @@ pub(super) struct Engine {
     step_bytes: u64,
     curves: CurvesConfig,
     slots: Vec<Slot>,
-    definitions: Option<Definitions>,
+    folder: Option<Folder>,
+    warming: Warming,
     turns: BinaryHeap<Reverse<Turn>>,
     sequence: u64,
     seed: u64,
@@ -80,8 +89,8 @@ impl Engine {
             seed: page_hash(config.seed ^ page_hash(i as u64)),
             stage: Stage::Awaited,
         };
-        let definitions = match &config.tenants_dir {
-            Some(folder) => Some(Definitions::new(folder, config.budget_bytes)?),
+        let folder = match &config.tenants_dir {
+            Some(path) => Some(Folder::new(path, config.budget_bytes)?),
             None => None,
         };
         let mut engine = Self {
@@ -92,8 +101,9 @@ impl Engine {
             step_bytes: config.reclaim_bytes_per_second / STEPS_PER_SECOND,
             curves,
             slots: config.tenants.iter().enumerate().map(slot).collect(),
-            next_look_ns: if definitions.is_some() { LOOK_NS } else { u64::MAX },
-            definitions,
+            next_look_ns: if folder.is_some() { LOOK_NS } else { u64::MAX },
+            folder,
+            warming: Warming::new(config.budget_bytes / PAGE_BYTES),
             turns: BinaryHeap::new(),
             sequence: 0,
             seed: config.seed,
@@ -116,9 +126,9 @@ impl Engine {
         })
     }
 
-    /// Tenants that stopped by themselves, and definitions that were refused.
+    /// Tenants that stopped by themselves, and files of the folder that were refused.
     pub(super) fn failures(&self) -> u64 {
-        self.failures + self.definitions.as_ref().map_or(0, |found| found.failures)
+        self.failures + self.folder.as_ref().map_or(0, Folder::failures)
     }
 
     /// Places for tenants, those that are free too.
@@ -151,14 +161,17 @@ impl Engine {
     }
 
     fn run_turns(&mut self, until_ns: u64) {
-        let Self { slots, device, turns, sequence, failures, .. } = self;
+        let Self { slots, device, turns, sequence, failures, warming, .. } = self;
         while let Some(mut top) = turns.peek_mut() {
             let Reverse(turn) = *top;
             if turn.at_ns > until_ns {
                 break;
             }
-            let slot = &mut slots[turn.tenant as usize];
-            match take_turn(&mut slot.stage, turn, device, failures) {
+            let next_ns = match turn.tenant {
+                WARMING => warming.turn(turn.at_ns, device),
+                tenant => take_turn(&mut slots[tenant as usize].stage, turn, device, failures),
+            };
+            match next_ns {
                 Some(next_ns) => {
                     *sequence += 1;
                     // In place: cheaper than taking it off and putting another on.
@@ -166,7 +179,9 @@ impl Engine {
                 }
                 None => {
                     PeekMut::pop(top);
-                    slot.turns -= 1;
+                    if turn.tenant != WARMING {
+                        slots[turn.tenant as usize].turns -= 1;
+                    }
                 }
             }
         }
@@ -205,75 +220,15 @@ impl Engine {
     fn begin(&mut self, i: usize, tenant: Tenant) {
         self.next_id += 1;
         for (operation, at_ns) in tenant.workload.first_turns(self.now_ns).enumerate() {
-            self.sequence += 1;
             self.slots[i].turns += 1;
-            self.turns.push(Reverse(Turn {
-                at_ns,
-                sequence: self.sequence,
-                tenant: i as u32,
-                operation: operation as u32,
-            }));
+            self.await_turn(at_ns, i as u32, operation as u32);
         }
         self.slots[i].stage = Stage::Here(Box::new(tenant));
     }
 
-    /// Lets the tenants of the folder come and go.
-    fn look_at_folder(&mut self) {
-        let Some(mut definitions) = self.definitions.take() else { return };
-        let look = definitions.look();
-        look.gone.iter().for_each(|file| self.end(file));
-        for wanted in look.wanted {
-            match self.admit(&wanted) {
-                Ok(()) => definitions.started(wanted),
-                Err(message) => definitions.refused(&wanted.file, message),
-            }
-        }
-        self.definitions = Some(definitions);
-    }
-
-    /// The tenant of a file stops.
-    fn end(&mut self, file: &str) {
-        for slot in &mut self.slots {
-            if slot.file.as_deref() == Some(file)
-                && let Stage::Here(tenant) = &slot.stage
-            {
-                slot.stage = Stage::Gone(tenant.workload.abandon());
-            }
-        }
-    }
-
-    /// Starts the tenant of a file, in place of the one that the file defined before. That one
-    /// goes on when this one cannot start.
-    fn admit(&mut self, wanted: &Wanted) -> std::result::Result<(), String> {
-        let (config, file) = (&wanted.config, Some(wanted.file.as_str()));
-        let is_other =
-            |slot: &&Slot| !matches!(slot.stage, Stage::Gone(_)) && slot.file.as_deref() != file;
-        if self.slots.iter().filter(is_other).any(|slot| slot.config.cgroup == config.cgroup) {
-            return Err(format!("cgroup: {}: another tenant has it", config.cgroup));
-        }
-        if self.slots.iter().filter(is_other).count() >= MAX_TENANTS {
-            return Err(format!("number of tenants: more than {MAX_TENANTS}"));
-        }
-        let slot = Slot {
-            config: config.clone(),
-            file: Some(wanted.file.clone()),
-            turns: 0,
-            start_ns: self.now_ns,
-            stop_ns: u64::MAX,
-            seed: page_hash(self.seed ^ of_name(&config.cgroup)),
-            stage: Stage::Awaited,
-        };
-        let tenant = self.make(&slot, self.next_id).map_err(|e| e.to_string())?;
-        self.end(&wanted.file);
-        let is_free = |slot: &Slot| matches!(slot.stage, Stage::Gone(_)) && slot.turns == 0;
-        let i = self.slots.iter().position(is_free).unwrap_or(self.slots.len());
-        if i == self.slots.len() {
-            self.slots.push(slot);
-        } else {
-            self.slots[i] = slot;
-        }
-        self.begin(i, tenant);
-        Ok(())
+    fn await_turn(&mut self, at_ns: u64, tenant: u32, operation: u32) {
+        self.sequence += 1;
+        self.turns.push(Reverse(Turn { at_ns, sequence: self.sequence, tenant, operation }));
     }
 
     fn make(&self, slot: &Slot, cgroup_id: u64) -> Result<Tenant> {
@@ -310,11 +265,6 @@ fn take_turn(
         }
         Stage::Awaited => None,
     }
-}
-
-/// A number that is the same wherever a tenant of this name runs.
-fn of_name(cgroup: &str) -> u64 {
-    cgroup.bytes().fold(0, |hash, byte| page_hash(hash ^ u64::from(byte)))
 }
 
 fn nanoseconds(seconds: f64) -> u64 {

@@ -6,7 +6,8 @@
 //! What is simulated: every access of every tenant through its policy, every read through the
 //! queue of the device. What is not: processors (operations never wait for one), readahead, writes,
 //! pages shared between tenants, two operations that wait for the same read, and reclaim that
-//! crosses tenants: one without a limit may hold as much as the budget whatever others hold.
+//! crosses tenants: one without a limit may hold as much as the budget whatever others hold, and
+//! pages that are read for tenants to come take nothing from it.
 //!
 //! Speed, by `tests::pace::accesses_per_second` in a release build on one core of a small virtual
 //! machine: 6 to 8 million accesses per second of processor time, of which 15% miss, with four
@@ -20,8 +21,11 @@ mod counters;
 mod definitions;
 mod device;
 mod engine;
+mod files;
 mod learning;
 mod limit;
+mod page_files;
+mod page_list;
 mod phases;
 mod refaults;
 mod source;
@@ -32,6 +36,7 @@ mod tenant;
 #[cfg(test)]
 mod tests;
 mod validate;
+mod warming;
 mod workload;
 
 pub use clock::{Clock, Lag, SystemClock};

@@ -63,7 +63,9 @@ pub(super) fn check_tenant(tenant: &TenantConfig, budget_bytes: u64) -> Checked 
 
 fn check_cgroup(cgroup: &str) -> Checked {
     let plain = |part: &str| !part.is_empty() && part != "." && part != "..";
+    // The kernel takes no line break either.
     let fine = cgroup.len() <= 1024
+        && !cgroup.contains('\n')
         && cgroup.strip_prefix('/').is_some_and(|path| path.split('/').all(plain));
     if fine { Ok(()) } else { Err("cgroup: not of the form /name or /name/name".into()) }
 }

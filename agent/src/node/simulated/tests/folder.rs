@@ -3,26 +3,10 @@
 
 use super::*;
 use std::fs;
-use std::path::Path;
-
-fn definition(cgroup: &str, pages: u64) -> String {
-    format!(
-        "cgroup = \"{cgroup}\"\nservice_us = 100.0\nlimit_bytes = 4194304\n\
-         phase = [{{ source = {{ kind = \"loop\", pages = {pages} }} }}]\n"
-    )
-}
-
-fn node_of(folder: &Path, more: &str) -> SimulatedNode {
-    virtual_node(&format!("budget_bytes = 8388608\ntenants_dir = {folder:?}\n{more}"))
-}
 
 fn there(node: &mut SimulatedNode) -> Vec<(String, u64)> {
     let seen = node.observe().unwrap();
     seen.tenants.into_iter().map(|t| (t.cgroup, t.cgroup_id)).collect()
-}
-
-fn failures(node: &mut SimulatedNode) -> u64 {
-    node.observe().unwrap().loss.failed_reads_total
 }
 
 #[test]

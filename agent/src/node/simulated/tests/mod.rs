@@ -8,9 +8,11 @@ mod pace;
 mod queueing;
 mod tasks;
 mod tenants;
+mod warming;
 
 use super::*;
 use crate::node::Node;
+use std::path::Path;
 
 /// Few sizes and a small sample: curves are not what these tests are about.
 fn curves() -> CurvesConfig {
@@ -39,6 +41,22 @@ fn tenant(node: &mut SimulatedNode, cgroup: &str) -> wire::Tenant {
 
 fn counters(node: &mut SimulatedNode, cgroup: &str) -> wire::Counters {
     tenant(node, cgroup).counters.unwrap()
+}
+
+/// A definition for a folder of tenants; 1,024 pages fit.
+fn definition(cgroup: &str, pages: u64) -> String {
+    format!(
+        "cgroup = \"{cgroup}\"\nservice_us = 100.0\nlimit_bytes = 4194304\n\
+         phase = [{{ source = {{ kind = \"loop\", pages = {pages} }} }}]\n"
+    )
+}
+
+fn node_of(folder: &Path, more: &str) -> SimulatedNode {
+    virtual_node(&format!("budget_bytes = 8388608\ntenants_dir = {folder:?}\n{more}"))
+}
+
+fn failures(node: &mut SimulatedNode) -> u64 {
+    node.observe().unwrap().loss.failed_reads_total
 }
 
 /// Two tenants that compete for one device, the second with a change of phase.

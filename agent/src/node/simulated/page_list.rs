@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A list of pages as text: one range per line, `FIRST_PAGE PAGES PATH`, the least recently used
+//! first. Pages have 4 KiB; the path is the rest of the line and may have blanks in it. The pages
+//! of a simulation belong to no file, so that the path is written and not looked at.
+
+use super::files::Told;
+
+/// The longest list: two million pages that lie apart, 8 GiB, and more where they are neighbours.
+pub(super) const MAX_LIST_BYTES: u64 = 64 << 20;
+
+/// What a list says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct PageList {
+    /// Pages in its order, none when they are too many.
+    pub(super) keys: Vec<u64>,
+    /// How many it has; the largest number stands for more.
+    pub(super) pages: u64,
+}
+
+/// Neighbours in the order of a list.
+struct Range {
+    first: u64,
+    pages: u64,
+}
+
+/// The list of these pages. Of too many the last ones are taken: those used most recently.
+pub(super) fn text(keys: &[u64], path: &str) -> String {
+    let mut ranges: Vec<Range> = Vec::new();
+    for &key in keys {
+        match ranges.last_mut() {
+            Some(last) if last.first.checked_add(last.pages) == Some(key) => last.pages += 1,
+            _ => ranges.push(Range { first: key, pages: 1 }),
+        }
+    }
+    let mut left = MAX_LIST_BYTES as usize;
+    let fits = |range: &&Range| {
+        let length = digits(range.first) + digits(range.pages) + path.len() + "  \n".len();
+        let enough = length <= left;
+        left = left.saturating_sub(length);
+        enough
+    };
+    let taken = ranges.iter().rev().take_while(fits).count();
+    let mut text = String::new();
+    for Range { first, pages } in &ranges[ranges.len() - taken..] {
+        text.push_str(&format!("{first} {pages} {path}\n"));
+    }
+    text
+}
+
+fn digits(number: u64) -> usize {
+    number.checked_ilog10().map_or(1, |log| log as usize + 1)
+}
+
+/// Reads a list. Pages are only counted from where there are more than `most_pages`: a line of a
+/// few bytes may stand for any number of them.
+///
+/// # Errors
+/// The number of the first line that is none of a list.
+pub(super) fn parse(text: &[u8], most_pages: u64) -> Told<PageList> {
+    let mut list = PageList { keys: Vec::new(), pages: 0 };
+    let text = text.strip_suffix(b"\n").unwrap_or(text);
+    if text.is_empty() {
+        return Ok(list);
+    }
+    for (i, line) in text.split(|&byte| byte == b'\n').enumerate() {
+        let Some(Range { first, pages }) = range(line) else {
+            return Err(format!("line {}: not of the form FIRST_PAGE PAGES PATH", i + 1));
+        };
+        list.pages = list.pages.saturating_add(pages);
+        if list.pages <= most_pages {
+            list.keys.extend(first..=first + (pages - 1));
+        } else {
+            list.keys = Vec::new();
+        }
+    }
+    Ok(list)
+}
+
+fn range(line: &[u8]) -> Option<Range> {
+    let mut parts = line.splitn(3, |&byte| byte == b' ');
+    let (first, pages) = (number(parts.next()?)?, number(parts.next()?)?);
+    let is_path = parts.next().is_some_and(|path| !path.is_empty());
+    let is_range = first.checked_add(pages.checked_sub(1)?).is_some();
+    (is_path && is_range).then_some(Range { first, pages })
+}
+
+/// A decimal number without a sign.
+pub(super) fn number(digits: &[u8]) -> Option<u64> {
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn keys(text: &str) -> Vec<u64> {
+        parse(text.as_bytes(), u64::MAX).unwrap().keys
+    }
+
+    #[test]
+    fn neighbours_share_a_line_where_the_order_stays() {
+        let order = [7, 8, 9, 3, 2, 1, u64::MAX];
+        let written = text(&order, "/a b");
+        assert_eq!(
+            written,
+            "7 3 /a b\n3 1 /a b\n2 1 /a b\n1 1 /a b\n18446744073709551615 1 /a b\n"
+        );
+        assert_eq!(keys(&written), order);
+        assert_eq!((text(&[], "/a"), keys("")), (String::new(), vec![]));
+        assert_eq!(
+            keys("1 2 /a\n9 1  \u{e9} x"),
+            [1, 2, 9],
+            "any path, and an end without a break"
+        );
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused_with_the_number_of_the_line() {
+        for line in [
+            "x 1 /a",
+            "1 x /a",
+            "1 /a",
+            "1 1",
+            "1 1 ",
+            "1  1 /a",
+            " 1 1 /a",
+            "+1 1 /a",
+            "1 -1 /a",
+            "1 0 /a",
+            "",
+            "18446744073709551615 2 /a",
+            "18446744073709551616 1 /a",
+        ] {
+            let text = format!("1 1 /a\n{line}\n2 1 /a\n");
+            let message = parse(text.as_bytes(), 10).unwrap_err();
+            assert!(message.starts_with("line 2: "), "{line:?}: {message}");
+        }
+    }
+
+    #[test]
+    fn too_many_pages_are_counted_and_not_kept() {
+        let list = parse(b"1 3 /a\n5 2 /a\n", 4).unwrap();
+        assert_eq!(list, PageList { keys: vec![], pages: 5 });
+        let list = parse(b"0 18446744073709551615 /a\n0 18446744073709551615 /a\n", 4).unwrap();
+        assert_eq!(list, PageList { keys: vec![], pages: u64::MAX });
+    }
+
+    #[test]
+    fn a_long_list_loses_its_beginning() {
+        let path = "x".repeat(1 << 20);
+        let apart: Vec<u64> = (0..100).map(|i| 2 * i).collect();
+        let written = text(&apart, &path);
+        assert!(written.len() as u64 <= MAX_LIST_BYTES);
+        assert_eq!(keys(&written), apart[100 - 63..]);
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read(order in prop::collection::vec(0u64..20, 0..100)) {
+            prop_assert_eq!(keys(&text(&order, "/a")), order);
+        }
+    }
+}
