@@ -117,11 +117,11 @@ def test_what_was_ordered_of_pages_can_be_taken_back(folder: Path) -> None:
     provider = FolderProvider(folder)
     provider.warm("/kv", "a", "b", 4096)
     (folder / "b" / "kv.pages").write_text("7 1 /kv\n")
-    provider.drop("/kv", "a", "b")
+    provider.drop("/kv")
     assert [one for node in "ab" for one in (folder / node).glob("kv.*")] == [
         folder / "a" / "kv.toml"
     ]
-    provider.drop("/kv", "a", "b")
+    provider.drop("/kv")
 
 
 def test_pages_that_nobody_took_do_not_stay_behind_a_move(folder: Path) -> None:
@@ -138,3 +138,20 @@ def test_pages_of_what_is_not_there_are_refused(folder: Path) -> None:
         provider.warm("/none", "a", "b", 4096)
     with pytest.raises(MoveError, match="there is no folder"):
         provider.warm("/kv", "a", "d", 4096)
+
+
+def test_pages_are_dropped_wherever_the_workload_is(folder: Path) -> None:
+    provider = FolderProvider(folder)
+    provider.warm("/kv", "a", "b", 4096)
+    (folder / "b" / "kv.warm").write_text("7 1 /kv\n")
+    # Others moved it meanwhile.
+    (folder / "a" / "kv.toml").rename(folder / "c" / "kv.toml")
+    provider.drop("/kv")
+    assert [one.name for one in folder.rglob("kv.*")] == ["kv.toml"]
+    provider.drop("/none")
+
+
+def test_pages_are_not_read_beside_another_workload_of_that_name(folder: Path) -> None:
+    (folder / "b" / "kv.toml").write_text('cgroup = "/other"\n')
+    with pytest.raises(MoveError, match="is of another workload"):
+        FolderProvider(folder).warm("/kv", "a", "b", 4096)

@@ -7,9 +7,10 @@ import pytest
 from moved_fleet import MovedFleet, fleet, tenant
 
 from cachepilot.domain.moving import MoveState, RolloutState, Warmth
-from cachepilot.fleet.moving.holding import reserves
+from cachepilot.fleet.moving.holding import pins, reserves
+from cachepilot.fleet.moving.preparing import unwatched
 from cachepilot.fleet.moving.seen.observation import Act, Order
-from cachepilot.fleet.moving.seen.patience import LOST_S
+from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS, LOST_S
 from cachepilot.fleet.moving.transitions import BY_OPERATOR
 
 PREPARING_S = 20.0
@@ -34,10 +35,12 @@ def test_a_tenant_goes_once_its_page_cache_is_read() -> None:
     here = prepared([*ALL])
     over = here.play()
     assert over.state is RolloutState.DONE
-    assert here.orders == [WARM] * 4 + [replace(MOVE, most_bytes=0)]
+    assert here.orders == [DROP] + [WARM] * 4 + [replace(MOVE, most_bytes=0)]
     moved = over.moves[0]
     assert moved.prepared_s is not None and moved.read_s is not None and moved.begun_s is not None
-    assert (moved.read_s - moved.prepared_s, moved.begun_s) == (4.0, moved.read_s)
+    # All are measured again before it goes.
+    assert moved.read_s - moved.prepared_s == 5.0
+    assert moved.begun_s - moved.read_s == BEFORE_WINDOWS
     assert "b reads the page cache of /kv, which is to come" in here.events
 
 
@@ -47,8 +50,10 @@ def test_a_tenant_goes_cold_where_reading_takes_too_long() -> None:
     assert (over.state, over.moves[0].read_s) == (RolloutState.DONE, None)
     moved = over.moves[0]
     assert moved.begun_s is not None and moved.prepared_s is not None
-    assert moved.begun_s - moved.prepared_s == PREPARING_S + 1
-    assert "the page cache of /kv is cold on b: it is not read after 20 s" in here.events
+    assert moved.begun_s - moved.prepared_s == PREPARING_S + 1 + BEFORE_WINDOWS
+    told = "the page cache of /kv is cold on b: it is not read after 20 s"
+    assert told in here.events and told in over.changes
+    assert here.orders.count(DROP) == 1, "what was read so far is of use"
 
 
 def test_a_tenant_goes_cold_where_its_pages_cannot_be_had() -> None:
@@ -60,6 +65,14 @@ def test_a_tenant_goes_cold_where_its_pages_cannot_be_had() -> None:
     over = here.play()
     assert over.state is RolloutState.DONE
     assert "the page cache of /kv is cold on b: the disk is full" in here.events
+    assert here.orders[-2:] == [DROP, replace(MOVE, most_bytes=0)]
+
+
+def test_a_target_that_gives_up_is_not_asked_again() -> None:
+    here = prepared([Warmth.READING, Warmth.LISTING])
+    assert here.play().state is RolloutState.DONE
+    assert "the page cache of /kv is cold on b: b gave it up" in here.events
+    assert [one.act for one in here.orders] == [Act.DROP, Act.WARM, Act.WARM, Act.DROP, Act.MOVE]
 
 
 @pytest.mark.parametrize("crashed", range(6))
@@ -92,12 +105,41 @@ def test_a_node_that_is_lost_meanwhile_stops_it_and_a_gap_does_not(node: str) ->
     assert (here.rollout.state, here.rollout.why) == (RolloutState.RUNNING, f"node {node}: stale")
     here.lost.clear()
     here.tick()
+    here.tick()
     assert not here.rollout.why
     here.lost.add(node)
     begun_s = here.now_s
     assert here.play().state is RolloutState.STOPPED
     assert (here.orders[-1], here.where["/kv"]) == (DROP, "a")
     assert LOST_S < here.now_s - begun_s < LOST_S + 3
+
+
+@pytest.mark.parametrize("at", ["read", "refused"])
+def test_what_was_read_is_dropped_where_the_move_ends_later(at: str) -> None:
+    here = prepared([Warmth.WARM])
+    _until(here, MoveState.PREPARING)
+    _until(here, MoveState.WAITING)
+    if at == "read":
+        here.rollout = replace(here.rollout, is_stopping=True)
+        assert here.play().state is RolloutState.STOPPED
+    else:
+        _until(here, MoveState.MOVING)
+        # It was not carried out, and is refused.
+        here.where["/kv"], here.refused = "a", "the disk is full"
+        assert here.play().state is RolloutState.FAILED
+    assert here.orders[-1] == DROP
+
+
+def test_time_in_which_nobody_watched_does_not_count() -> None:
+    here = prepared([Warmth.READING])
+    _until(here, MoveState.PREPARING)
+    here.tick()
+    left_s = PREPARING_S - (here.now_s - (here.rollout.moves[0].prepared_s or 0.0))
+    here.now_s += 1000.0
+    here.rollout = unwatched(here.rollout, here.now_s)
+    begun_s = here.now_s
+    _until(here, MoveState.WAITING)
+    assert here.now_s - begun_s == left_s + 1
 
 
 def test_a_tenant_that_others_move_meanwhile_is_left_to_them() -> None:
@@ -114,6 +156,12 @@ def test_room_is_kept_for_what_is_read() -> None:
     here.rollout = replace(here.rollout, spreads=True)
     _until(here, MoveState.PREPARING)
     assert reserves(here.rollout) == {"b": {"/kv": 4096}}
+    assert ("/kv", "b") in pins(here.rollout)
+    here.reads = [Warmth.WARM]
+    _until(here, MoveState.WAITING)
+    assert reserves(here.rollout) == {"b": {"/kv": 4096}} and ("/kv", "b") in pins(here.rollout)
+    over = here.play()
+    assert not reserves(over) and not pins(over)
 
 
 def test_nothing_is_read_where_that_is_not_asked_or_nothing_is_cold() -> None:

@@ -23,7 +23,7 @@ from cachepilot.domain.snapshot import Snapshot
 from cachepilot.plan.consolidation.consolidate import consolidate, places_of
 from cachepilot.plan.consolidation.packing.fleet_needs import FleetNeeds
 from cachepilot.plan.problem.config import Config
-from cachepilot.sizes import PAGE_BYTES
+from cachepilot.sizes import PAGE_BYTES, pages_down
 
 
 @settings(max_examples=8)
@@ -104,19 +104,23 @@ def test_memory_that_nobody_needs_is_shared_by_all_who_are_on_a_node_then() -> N
         for times in (1, 64)
     )  # fmt: skip
     has = {one.cgroup: one.limit_bytes for seen in fleet for one in seen.tenants}
-    needs = FleetNeeds.of(places_of(tight, EVERYBODY, Config())).size_bytes
-    moves = [move for one in consolidate(tight, EVERYBODY, Config()).drains for move in one.moves]
-    assert moves
-    for seen in after(tight, moves_of(consolidate(tight, EVERYBODY, Config()))):
+    found = FleetNeeds.of(places_of(tight, EVERYBODY, Config()))
+    cgroups = [one.cgroup for place in found.places for one in place.targets.asked.tenants]
+    needs = dict(zip(cgroups, found.size_bytes.min(axis=0).tolist(), strict=True))
+    plan = consolidate(tight, EVERYBODY, Config())
+    moves = [move for one in plan.drains for move in one.moves]
+    shared = []
+    for seen in after(tight, moves_of(plan)):
         come = [one for one in moves if one.to_node == seen.node.name]
-        assert sum(one.limit_bytes for one in come) <= seen.node.budget_bytes
-        gets = {one.cgroup: one.limit_bytes - (one.need_bytes or one.limit_bytes) for one in come}
+        free = seen.node.budget_bytes - sum(needs[one.cgroup] for one in seen.tenants)
+        share = pages_down(free // len(seen.tenants))
         for one in come:
-            need = one.limit_bytes if one.need_bytes is None else one.need_bytes
-            assert needs.min() <= need <= one.limit_bytes <= max(need, has[one.cgroup])
-        # Who does not get what it has gets as much more than it needs as any other.
-        short = {gets[one.cgroup] for one in come if one.limit_bytes < has[one.cgroup]}
-        assert len(short) <= 1 and all(more <= max(short, default=more) for more in gets.values())
+            assert one.limit_bytes == max(
+                needs[one.cgroup], min(has[one.cgroup], needs[one.cgroup] + share)
+            )
+            assert (one.need_bytes or one.limit_bytes) == needs[one.cgroup]
+            shared.append(one.limit_bytes == needs[one.cgroup] + share)
+    assert any(shared)
     plenty = consolidate(roomy, EVERYBODY, Config())
     for move in (move for one in plenty.drains for move in one.moves):
         assert move.limit_bytes >= has[move.cgroup]

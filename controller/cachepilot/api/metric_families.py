@@ -129,8 +129,8 @@ FAMILIES: tuple[Described, ...] = (
         "cachepilot_rollout_moves",
         "gauge",
         ("state",),
-        "Moves of the last rollout by their state: waiting, rehearsing, skipped, moving, warming, "
-        "kept, returning, returned or failed.",
+        "Moves of the last rollout by their state: waiting, rehearsing, skipped, preparing, "
+        "moving, warming, kept, returning, returned or failed.",
     ),
     Described(
         "cachepilot_rollout_nodes_emptied", "gauge", (), "Nodes that the last rollout emptied."

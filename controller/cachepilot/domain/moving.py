@@ -175,8 +175,8 @@ class Moved:
     `before` is what is measured until the order is given. `measured_s` is the time of the node's
     last snapshot that was counted, `looks` how many were since the page cache is warm;
     `held_bytes` is what the tenant held then, which has hardly grown for `quiet_s`. The target
-    reads its page cache since `prepared_s`, and has read it at `read_s`. The first of the moves
-    that were rehearsed together has their `rehearsal`.
+    reads its page cache since `prepared_s`, got as far as `warmth`, and has read it at `read_s`.
+    The first of the moves that were rehearsed together has their `rehearsal`.
     """
 
     move: Move
@@ -189,6 +189,7 @@ class Moved:
     held_bytes: int = 0
     quiet_s: float = 0.0
     prepared_s: float | None = None
+    warmth: Warmth | None = None
     read_s: float | None = None
     begun_s: float | None = None
     arrived_s: float | None = None
@@ -278,6 +279,13 @@ class Rollout:
         """Whether the last rehearsal of draining a node is of all its moves that are to be made."""
         found = self.rehearsal_of(node)
         return found is not None and all(one.move in found.moves for one in self.going(node))
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether a target reads, or has read, the page cache of who has not gone there yet."""
+        present = self.present
+        asked = present is not None and present.prepared_s is not None
+        return asked and not self.is_over and present is not None and present.begun_s is None
 
     @property
     def left(self) -> list[str]:

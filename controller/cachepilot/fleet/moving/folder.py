@@ -81,9 +81,11 @@ class FolderProvider:
             # A rename would replace it, and end whoever it defines.
             if goal.exists():
                 raise MoveError(f"{goal}: is there already: a file's name must be of one workload")
-            # Without the definition its pages would be those of a workload that is to come.
+            # Without the definition its pages would be those of a workload that is to come. The
+            # node may be writing them.
             _remove(home, path.stem)
             path.rename(goal)
+            _remove(home, path.stem)
             for changed in (target, home):
                 _keep(changed)
         except OSError as error:
@@ -108,6 +110,8 @@ class FolderProvider:
                 return Warmth.WARM
             if not target.is_dir():
                 raise MoveError(f"node {to_node}: there is no folder {target}")
+            if (target / path.name).exists():
+                raise MoveError(f"{target / path.name}: is of another workload")
             if listed.exists():
                 listed.rename(goal)
                 return Warmth.READING
@@ -118,15 +122,17 @@ class FolderProvider:
             raise _told(listed, target, error) from None
         return Warmth.LISTING
 
-    def drop(self, cgroup: str, from_node: str, to_node: str) -> None:
-        """Removes the files above; see `Provider`."""
-        home, target = self._of(from_node), self._of(to_node)
-        path = self._defining(home, cgroup)
-        try:
-            for folder in (home, target):
-                _remove(folder, path.stem)
-        except OSError as error:
-            raise MoveError(f"{path}: its pages cannot be removed: {error.strerror}") from None
+    def drop(self, cgroup: str) -> None:
+        """Removes the files above on all nodes, wherever the workload is now; see `Provider`."""
+        nodes = self._nodes()
+        paths = (self._file(one, cgroup) for one in nodes)
+        for name in {path.stem for path in paths if path is not None}:
+            try:
+                for folder in nodes:
+                    _remove(folder, name)
+            except OSError as error:
+                why = f"its pages cannot be removed: {error.strerror}"
+                raise MoveError(f"{cgroup}: {why}") from None
 
 
 def _remove(folder: Path, name: str) -> None:

@@ -8,7 +8,6 @@ from cachepilot.domain.moving import Moved, MoveState, Rollout
 from cachepilot.sizes import PAGE_BYTES, pages_up
 
 ON_TARGET = (MoveState.MOVING, MoveState.WARMING)
-COMING = (MoveState.PREPARING, MoveState.MOVING)
 
 
 def _rehearsed(rollout: Rollout) -> Iterator[Moved]:
@@ -25,14 +24,16 @@ def _rehearsed(rollout: Rollout) -> Iterator[Moved]:
 def pins(rollout: Rollout | None) -> dict[tuple[str, str], Move]:
     """By cgroup and node, the moves whose limit and policy hold there.
 
-    On the target while the tenant is judged: it has no curves there yet by which it could be given
-    them. At home from the rehearsal on.
+    On the target while its page cache is read and while the tenant is judged: it has no curves
+    there yet by which it could be given them. At home from the rehearsal on.
     """
     if rollout is None:
         return {}
     found = {(one.move.cgroup, one.move.from_node): one.move for one in _rehearsed(rollout)}
     present = rollout.present
-    if not rollout.is_over and present is not None and present.state in ON_TARGET:
+    if rollout.is_over or present is None:
+        return found
+    if rollout.is_prepared or present.state in ON_TARGET:
         found[present.move.cgroup, present.move.to_node] = present.move
     return found
 
@@ -49,7 +50,8 @@ def reserves(rollout: Rollout | None) -> dict[str, dict[str, int]]:
         return found
     coming = [one.move for one in _rehearsed(rollout)]
     present, is_reserved = rollout.present, bool(coming) or rollout.spreads
-    if is_reserved and present is not None and present.state in COMING:
+    is_coming = present is not None and present.state is MoveState.MOVING
+    if is_reserved and present is not None and (is_coming or rollout.is_prepared):
         coming.append(present.move)
     for move in coming:
         found.setdefault(move.to_node, {})[move.cgroup] = move.limit_bytes

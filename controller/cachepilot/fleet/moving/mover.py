@@ -12,6 +12,7 @@ from cachepilot.domain.past.actor import acting
 from cachepilot.domain.units import BYTES_MAX, DAY_S
 from cachepilot.errors import ConflictError, InputError
 from cachepilot.fleet.fleet import Fleet
+from cachepilot.fleet.moving import preparing
 from cachepilot.fleet.moving.judging import WINDOWS
 from cachepilot.fleet.moving.pinning import Pins
 from cachepilot.fleet.moving.provider import MoveError, Provider
@@ -201,6 +202,8 @@ class Mover:
     def tick(self) -> None:
         """Takes one step, if a rollout runs; raises nothing that a node or a disk does."""
         with self._lock:
+            if self._ticked_s is None:
+                self._drop_left()
             if self._is_unstored and self._rollout is not None:
                 self._save(self._rollout)
             watched = self._watched()
@@ -225,6 +228,14 @@ class Mover:
         if found.events:
             self._fleet.changes.tell(Topic.DECISIONS)
 
+    def _drop_left(self) -> None:
+        """Takes back what a controller before this one stored as over and had no time to drop."""
+        if self._rollout is None or not self._rollout.is_over:
+            return
+        for one in self._rollout.moves:
+            if one.prepared_s is not None and one.state is not MoveState.KEPT:
+                self._order(preparing.order_of(one, Act.DROP))
+
     def _watched(self) -> Rollout | None:
         """The rollout; time in which nobody watched it counts for no time-out.
 
@@ -234,7 +245,7 @@ class Mover:
         self._ticked_s = now_s
         was = before_s is not None and is_watched(now_s - before_s, self.interval_s)
         if self._rollout is not None and self._rollout.since_s and not was:
-            self._rollout = replace(self._rollout, since_s=now_s)
+            self._rollout = preparing.unwatched(self._rollout, now_s)
         return self._rollout
 
     def _plan_again(self, running: Rollout | None) -> None:
@@ -335,7 +346,7 @@ class Mover:
                 case Act.WARM:
                     self._warmth = self._provider.warm(*way, order.most_bytes)
                 case Act.DROP:
-                    self._provider.drop(*way)
+                    self._provider.drop(order.cgroup)
         except MoveError as error:
             self._refused = str(error)
             LOG.error("rollout: %s", error)

@@ -39,5 +39,5 @@ class Provider(Protocol):
         To be called again and again until it is warm. MoveError when it cannot be ordered.
         """
 
-    def drop(self, cgroup: str, from_node: str, to_node: str) -> None:
+    def drop(self, cgroup: str) -> None:
         """Takes back what `warm` ordered, and lets go what was read; MoveError when it cannot."""

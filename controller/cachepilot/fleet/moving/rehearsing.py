@@ -135,7 +135,7 @@ def is_ready(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation) ->
     home = seen.nodes[drain[0].drain]
     for one in drain:
         there = home.tenants.get(one.move.cgroup)
-        has_limit = there is None or there.limit_bytes <= one.move.limit_bytes
+        has_limit = there is None or there.limit_bytes <= limit_of(one.move)
         if not has_limit and elapsed_s < cold_s + seen.lost_s:
             return False
     return True

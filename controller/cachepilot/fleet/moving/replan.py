@@ -195,7 +195,7 @@ def _merged(rollout: Rollout, drain: Drain) -> list[Moved]:
             is_rehearsed
             and old is not None
             and (old.move.to_node, old.move.policy) == (move.to_node, move.policy)
-            and move.limit_bytes <= old.move.limit_bytes
+            and holding.limit_of(move) <= holding.limit_of(old.move)
         )
         found.append(old if stays and old is not None else Moved(move, drain.node))
     if is_rehearsed:

@@ -37,7 +37,7 @@ def step(rollout: Rollout, seen: Observation) -> Step:
     is_held = not rollout.is_planned and not rollout.is_stopping
     if is_held and moved.state is MoveState.WAITING:
         return Step(rollout)
-    return _STEPS[moved.state](rollout, moved, seen)
+    return preparing.dropped(rollout, _STEPS[moved.state](rollout, moved, seen), seen)
 
 
 def _waiting(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
@@ -213,8 +213,11 @@ def _arriving(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     if rollout.is_stopping:
         return transitions.turned_back(rollout, moved, seen, transitions.BY_OPERATOR)
     target = seen.nodes[move.to_node]
+    tenant = target.tenants.get(move.cgroup)
+    # One whose page cache was read there has a cgroup before it comes.
+    is_there = tenant is not None and (moved.prepared_s is None or tenant.ops is not None)
     # A snapshot of before the order, from when another of this name was there, says nothing.
-    if not target.lost and move.cgroup in target.tenants and target.time_s != moved.measured_s:
+    if not target.lost and is_there and target.time_s != moved.measured_s:
         warming = replace(
             moved, state=MoveState.WARMING, arrived_s=seen.now_s, measured_s=target.time_s
         )

@@ -72,7 +72,9 @@ def held(rollout: Rollout, why: str) -> Step:
 def ordered(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     """Has the tenant go."""
     move = moved.move
-    going = replace(moved, state=MoveState.MOVING, begun_s=seen.now_s)
+    # What was seen before the order says nothing of its arrival.
+    seen_s = seen.nodes[move.to_node].time_s
+    going = replace(moved, state=MoveState.MOVING, begun_s=seen.now_s, measured_s=seen_s)
     order = Order(move.cgroup, move.from_node, move.to_node)
     told = f"{move.cgroup} goes from {move.from_node} to {move.to_node}"
     return Step(with_present(rollout, going, since_s=seen.now_s, why=""), order, (told,))

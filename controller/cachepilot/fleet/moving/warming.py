@@ -48,5 +48,6 @@ def _is_quiet(moved: Moved, tenant: TenantSeen, elapsed_s: float) -> bool:
     The kernel counts what is held by batches of pages, so that growth may not show for seconds.
     But below the limit nothing is evicted, and each miss adds a page.
     """
-    added = max(tenant.held_bytes - moved.held_bytes, tenant.missed_pages * PAGE_BYTES)
+    missed = 0 if tenant.is_full else tenant.missed_pages
+    added = max(tenant.held_bytes - moved.held_bytes, missed * PAGE_BYTES)
     return moved.held_bytes > 0 and added <= QUIET_SHARE * tenant.limit_bytes * elapsed_s

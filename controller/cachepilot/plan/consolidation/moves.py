@@ -26,6 +26,7 @@ from cachepilot.plan.consolidation.packing.loads import Loads
 from cachepilot.plan.consolidation.packing.pack import Packed
 from cachepilot.plan.problem.config import Config
 from cachepilot.readable import clock, listed
+from cachepilot.sizes import pages_down
 
 
 @dataclass(frozen=True)
@@ -128,12 +129,13 @@ def _to(
 ) -> list[Move]:
     """The moves to one node.
 
-    The memory of it that nobody needs is shared evenly by those who come, and unless they keep what
-    they have by those who are there, too.
+    The memory of it that nobody needs, now or as in the past, is shared evenly by those who come,
+    and unless they keep what they have by those who are there, too.
     """
     needs, place, loads = packed.needs, packed.needs.places[node], packed.packing.loads
     at = loads.roomiest(node)
-    free = max(0, int(loads.budget_bytes[node] - loads.size_bytes[node, at]))
+    needed = int(loads.size_bytes[node, at] + loads.more_bytes[node].max())
+    free = max(0, int(loads.budget_bytes[node]) - needed)
     sharing = len(guests) if keeps else len(guests) + len(needs.rows(node))
 
     def seat(tenant: int, free_bytes: int = 0) -> _Seat:
@@ -143,7 +145,7 @@ def _to(
         has = needs.places[home].targets.asked.tenants[row].limit_bytes
         return _Seat(needs.places[home], row, max(size, min(has, size + free_bytes)), policy)
 
-    share = free // sharing
+    share = pages_down(free // sharing)
     own = [seat(one, 0 if keeps else share) for one in needs.rows(node)]
     come = [seat(one, share) for one in guests]
     arrival = _Arrival(place, [*own, *come], config)
@@ -154,7 +156,7 @@ def _to(
         tenant = guests[row - len(own)]
         more_bytes, since_s = needs.past.peak(tenant)
         need_bytes = int(needs.size_bytes[at, tenant])
-        peak_bytes = guest.limit_bytes if since_s is None else need_bytes + more_bytes
+        peak_bytes = need_bytes if since_s is None else need_bytes + more_bytes
         found.append(
             Move(
                 cgroup=guest.tenant.cgroup,

@@ -235,6 +235,8 @@ export interface Move {
   peak_s: number | null;
   /** CPUs that it needs now; null where that is not known. */
   cpus: number | null;
+  /** Memory that it needs there now; null where that is all that it gets. */
+  need_bytes: number | null;
 }
 
 export interface Drain {
