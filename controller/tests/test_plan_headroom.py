@@ -14,16 +14,18 @@ from drained_fleets import (
     needed_in,
     random_past,
 )
+from experiments.control_loop.instances import snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_tenants import MIB, NOON, loop_of, node_of, past_of
 
 from cachepilot.domain.consolidation import Consolidation, Rest
+from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.past.need import SLOT_S, PastNeeds
-from cachepilot.domain.snapshot import Snapshot
+from cachepilot.domain.snapshot import Snapshot, Trust
 from cachepilot.plan.consolidation.again import plan_again
 from cachepilot.plan.consolidation.consolidate import consolidate, places_of
-from cachepilot.plan.consolidation.least.past import Past, PastByTenant
+from cachepilot.plan.consolidation.least.past import Past, PastByTenant, needs_now
 from cachepilot.plan.consolidation.packing import exact, pack
 from cachepilot.plan.consolidation.packing.best_fit import BestFit
 from cachepilot.plan.consolidation.packing.fleet_needs import FleetNeeds
@@ -191,6 +193,19 @@ def test_what_rose_where_a_tenant_is_now_does_not_count_twice(last_mib: int, pea
     (reads,) = place.needs.in_force().at(place.needs.targets.wait_us).device_iops
     assert place.past.more_iops[0, 1] == pytest.approx(150.0 - (reads - 4.0))
     assert place.past.more_cpus[0, 1] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("followed", [0, 1])
+def test_nothing_is_known_of_a_tenant_whose_curves_are_not_followed(followed: int) -> None:
+    seen = snapshot(3, 2, 4)
+    tenants = [
+        replace(one, policy=one.curves.policies[-1], trust=Trust(i < followed, "lost events"))
+        for i, one in enumerate(seen.tenants)
+        if one.curves is not None
+    ]
+    asked = Objectives(tuple(Objective(one.cgroup, throughput_ops=1.0) for one in tenants))
+    found = needs_now(replace(seen, tenants=tuple(tenants)), asked, Config())
+    assert set(found) == {one.cgroup for one in tenants[:followed]}
 
 
 def _fits(needs: FleetNeeds, packing: Packing, before: PastByTenant, slots: range) -> bool:

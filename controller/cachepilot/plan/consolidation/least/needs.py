@@ -262,8 +262,10 @@ class Needs:
         if self.usable.size == 0:
             return self
         kept = np.zeros_like(self.usable)
-        rows = np.arange(self.targets.present.size)
-        kept[rows, self.targets.present] = self.usable[rows, self.targets.present]
+        # Curves that are not followed are not there, nor the policies that they know.
+        rows = np.flatnonzero(self.targets.follows)
+        present = self.targets.present[rows]
+        kept[rows, present] = self.usable[rows, present]
         has_own = kept.sum(axis=1) > 0
         is_sure = has_own & self.targets.has_slo
         return replace(self, usable=np.where(is_sure[:, None], kept, self.usable))
