@@ -40,7 +40,7 @@ fn list(cgroup: &Path, most_mib: Option<u32>, out: &mut impl Write) -> Result<()
 }
 
 fn listed(found: &PageList, written: Written) -> String {
-    let Written { pages, beyond_most, no_room } = written;
+    let Written { files, pages, beyond_most, no_room } = written;
     let left_out = [
         (beyond_most, "pages beyond --most-mib"),
         (no_room, "pages beyond the ranges of a list"),
@@ -48,7 +48,7 @@ fn listed(found: &PageList, written: Written) -> String {
         (found.not_opened.unnamed, "files that a list cannot name"),
         (found.not_opened.refused, "files that cannot be opened or mapped"),
     ];
-    let listed = format!("{pages} pages ({:.1} MiB) of {} files", mib(pages), found.files());
+    let listed = format!("{pages} pages ({:.1} MiB) of {files} files", mib(pages));
     with_rest(listed, "not listed", &left_out)
 }
 
@@ -119,12 +119,12 @@ mod tests {
     #[test]
     fn what_was_not_listed_is_told_in_the_same_line() {
         let mut found = PageList::default();
-        let mut written = Written { pages: 256, ..Written::default() };
-        assert_eq!(listed(&found, written), "256 pages (1.0 MiB) of 0 files");
+        let mut written = Written { files: 7, pages: 256, ..Written::default() };
+        assert_eq!(listed(&found, written), "256 pages (1.0 MiB) of 7 files");
         written.beyond_most = 5;
         found.not_opened.deleted = 1;
         let rest = "5 pages beyond --most-mib, 1 deleted files";
-        let expected = format!("256 pages (1.0 MiB) of 0 files; not listed: {rest}");
+        let expected = format!("256 pages (1.0 MiB) of 7 files; not listed: {rest}");
         assert_eq!(listed(&found, written), expected);
     }
 }

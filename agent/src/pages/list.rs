@@ -26,6 +26,8 @@ pub struct PageList {
 /// What came of a list.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Written {
+    /// Files in the list.
+    pub files: u64,
     /// Pages in the list.
     pub pages: u64,
     /// Pages left out as more than were asked for.
@@ -63,12 +65,6 @@ impl PageList {
         Ok(())
     }
 
-    /// Files that have pages in memory.
-    #[must_use]
-    pub fn files(&self) -> usize {
-        self.files.len()
-    }
-
     /// Pages that are in memory.
     #[must_use]
     pub fn pages(&self) -> u64 {
@@ -87,6 +83,7 @@ impl PageList {
         let mut lines = ListWriter::new(out);
         let mut written = Written { no_room: self.no_room, ..Written::default() };
         for (path, ranges) in &self.files {
+            let before = written.pages;
             let mut write = |range: Range| {
                 match lines.write(Line { range, path })? {
                     true => written.pages += range.pages,
@@ -103,6 +100,7 @@ impl PageList {
                 }
             }
             last.map_or(Ok(()), &mut write)?;
+            written.files += u64::from(written.pages > before);
         }
         lines.finish()?;
         written.beyond_most = total - share.kept;
@@ -166,8 +164,8 @@ mod tests {
         list.add(OpenFile { path: path.clone(), file, bytes: 200 * PAGE_BYTES }).unwrap();
         let (text, written) = text(&list, None);
         assert_eq!(text, format!("7 1 {0}\n60 80 {0}\n", path.display()));
-        assert_eq!(written, Written { pages: 81, beyond_most: 0, no_room: 0 });
-        assert_eq!((list.files(), list.pages()), (1, 81));
+        assert_eq!(written, Written { files: 1, pages: 81, ..Written::default() });
+        assert_eq!(list.pages(), 81);
     }
 
     #[test]
@@ -187,16 +185,17 @@ mod tests {
         let (half, written) = text(&list, Some(6 * 32));
         let a = "32 32 /a\n96 32 /a\n160 32 /a\n224 32 /a\n";
         assert_eq!(half, format!("{a}32 32 /b\n96 32 /b\n"));
-        assert_eq!(written, Written { pages: 6 * 32, beyond_most: 6 * 32, no_room: 0 });
+        assert_eq!(written, Written { files: 2, pages: 6 * 32, beyond_most: 6 * 32, no_room: 0 });
         let (most, _) = text(&list, Some(9 * 32));
         assert_eq!(most, "32 96 /a\n160 96 /a\n32 96 /b\n");
+        assert_eq!(text(&list, Some(31)), (String::new(), Written { beyond_most: 384, ..Written::default() }));
     }
 
     #[test]
     fn what_there_was_no_room_for_is_told() {
         let mut full = list(&[("/a", &[(0, 1)])]);
         full.no_room = 3;
-        assert_eq!(text(&full, None).1, Written { pages: 1, beyond_most: 0, no_room: 3 });
+        assert_eq!(text(&full, None).1, Written { files: 1, pages: 1, beyond_most: 0, no_room: 3 });
     }
 
     proptest! {
