@@ -188,7 +188,10 @@ mod tests {
         assert_eq!(written, Written { files: 2, pages: 6 * 32, beyond_most: 6 * 32, no_room: 0 });
         let (most, _) = text(&list, Some(9 * 32));
         assert_eq!(most, "32 96 /a\n160 96 /a\n32 96 /b\n");
-        assert_eq!(text(&list, Some(31)), (String::new(), Written { beyond_most: 384, ..Written::default() }));
+        assert_eq!(
+            text(&list, Some(31)),
+            (String::new(), Written { beyond_most: 384, ..Written::default() })
+        );
     }
 
     #[test]

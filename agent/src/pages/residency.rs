@@ -59,10 +59,8 @@ fn resident_by_windows(file: &File, bytes: u64, room: usize, window: u64) -> io:
 /// Sets the lowest bit of each byte whose page is in memory.
 fn ask(file: &File, first: u64, told: &mut [u8]) -> io::Result<()> {
     let bytes = told.len() * PAGE_BYTES as usize;
-    let memory = MmapOptions::new()
-        .offset(first * PAGE_BYTES)
-        .len(bytes)
-        .map_raw_read_only(file)?;
+    let memory =
+        MmapOptions::new().offset(first * PAGE_BYTES).len(bytes).map_raw_read_only(file)?;
     // SAFETY: the mapping is of `bytes`, and `told` has a byte for each of its pages. Nothing is read
     // from the mapping, so that it does not matter who cuts the file off.
     match unsafe { libc::mincore(memory.as_mut_ptr().cast(), bytes, told.as_mut_ptr()) } {
