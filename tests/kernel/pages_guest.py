@@ -109,7 +109,7 @@ def main() -> None:
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     drop_caches()
-    # The agent itself and what the disk says of the files are not to be charged to the second cgroup.
+    # What is in memory then is not charged to the second cgroup: the agent, the files' inodes.
     past_end = "".join(f"{FILE_PAGES} 1 {file}\n" for file in (READ, MAPPED))
     tell("past_end", answer=json.loads(read(agent, past_end, "--json")))
     before = file_bytes()

@@ -2,7 +2,8 @@
 """In the guest, on a kernel without cache_ext: what the agent sees and does there.
 
 Prints a line of JSON for each step: what the doctor finds, the accesses of sampler_guest.py that
-are named, and how the agent ends that a controller on the host steered meanwhile; before that the steps of pages_guest.py.
+are named, the steps of pages_guest.py, and how the agent ends that a controller on the host steered
+meanwhile.
 Usage: stock_guest.py AGENT CONFIG FOLDER STEP..., where traces go to FOLDER.
 """
 
