@@ -90,7 +90,7 @@ def _commands(group: TyperGroup, above: list[str]) -> Iterator[list[str]]:
 
 
 def _commands_of_agent(above: list[str]) -> Iterator[tuple[str, str]]:
-    """The name and the help of every command below the given words, groups before their commands."""
+    """The name and the help of every command below these words, groups before their commands."""
     listed = _help_of_agent(above).partition("Commands:\n")[2]
     for name in re.findall(r"(?m)^  ([a-z][\w-]*)", listed):
         if name != "help":

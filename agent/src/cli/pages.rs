@@ -75,11 +75,12 @@ fn tell_read(done: &PagesRead, json: bool, out: &mut impl Write) -> Result<(), F
         );
     }
     let why = first_failure.as_deref().unwrap_or_default();
+    let why = format!("that failed, the first with {why}");
     let rest = [
         (*missing, "of missing files"),
         (*not_regular, "of what is no regular file"),
         (*past_end, "past the end of files"),
-        (*failed, &format!("that failed, the first with {why}")),
+        (*failed, why.as_str()),
     ];
     let read = format!("{pages} pages ({:.1} MiB) read", mib(*pages));
     Ok(writeln!(out, "{}", with_rest(read, "not read", &rest))?)
