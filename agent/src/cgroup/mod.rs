@@ -72,7 +72,7 @@ impl Cgroup {
                 Err(error) if tree::is_removed(&error) => {}
                 // 0 is a process of another namespace.
                 ids => {
-                    found.extend(ids?.lines().filter_map(|id| id.parse().ok()).filter(|&id| id > 0))
+                    found.extend(ids?.lines().filter_map(|id| id.parse::<u32>().ok()).filter(|&id| id > 0))
                 }
             }
         }

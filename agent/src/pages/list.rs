@@ -51,7 +51,7 @@ impl PageList {
         }
         list.not_opened = files.not_opened;
         list.not_opened.refused += refused;
-        list.files.sort();
+        list.files.sort_by(|(a, _), (b, _)| a.cmp(b));
         Ok(list)
     }
 

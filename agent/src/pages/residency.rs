@@ -20,9 +20,10 @@ pub struct Resident {
 
 impl Resident {
     fn add(&mut self, page: u64, room: usize) {
+        let is_full = self.ranges.len() >= room;
         match self.ranges.last_mut() {
             Some(last) if last.end() == page => last.pages += 1,
-            _ if self.ranges.len() < room => self.ranges.push(Range { first: page, pages: 1 }),
+            _ if !is_full => self.ranges.push(Range { first: page, pages: 1 }),
             _ => self.left_out += 1,
         }
     }
