@@ -71,9 +71,9 @@ impl Cgroup {
                 Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
                 Err(error) if tree::is_removed(&error) => {}
                 // 0 is a process of another namespace.
-                ids => {
-                    found.extend(ids?.lines().filter_map(|id| id.parse::<u32>().ok()).filter(|&id| id > 0))
-                }
+                ids => found.extend(
+                    ids?.lines().filter_map(|id| id.parse::<u32>().ok()).filter(|&id| id > 0),
+                ),
             }
         }
         Ok(found)
