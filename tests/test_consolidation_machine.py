@@ -105,7 +105,8 @@ def test_a_guest_lists_the_pages_of_who_leaves_and_reads_those_of_who_comes(
         [],
     ]
     read = f"pages read --cgroup {tmp_path}/fleet/a tenants/a.pages"
-    listed = f"pages list --cgroup {tmp_path}/fleet/a --most-mib 2"
+    below = f"--below {tmp_path}/scratch/a"
+    listed = f"pages list --cgroup {tmp_path}/fleet/a {below} --most-mib 2"
     assert (tmp_path / "calls").read_text("utf-8").splitlines() == [listed, read, read]
 
 

@@ -103,6 +103,8 @@ def main() -> None:
     child = owner()
     lines, said = listed(agent)
     tell("listed", lines=lines, said=said)
+    below = ("--below", str(FOLDER), "--below", "/none")
+    tell("below", said=listed(agent, *below)[1])
     half, said = listed(agent, "--most-mib", "1")
     tell("most", lines=half, said=said)
     # What is mapped stays in memory while its process is there.

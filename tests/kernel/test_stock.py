@@ -179,6 +179,7 @@ def test_pages_in_memory_are_listed_to_the_page(steps: dict[str, Told]) -> None:
     told = steps["listed"]
     assert told["lines"] == PAGES_LISTED
     assert "1 deleted files" in told["said"]
+    assert steps["below"]["said"].startswith(f"{PAGES} pages (1.4 MiB) of 2 files")
 
 
 def test_a_bound_on_a_list_is_kept(steps: dict[str, Told]) -> None:

@@ -122,6 +122,9 @@ pub enum PagesCommand {
     List {
         #[command(flatten)]
         cgroup: CgroupOption,
+        /// Print only files below this directory. May be given more than once.
+        #[arg(long, value_name = "DIR")]
+        below: Vec<PathBuf>,
         /// Print at most so many MiB of pages, the same share of each part of the list.
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         most_mib: Option<u32>,

@@ -19,7 +19,10 @@ const MIB_PAGES: u64 = (1 << 20) / PAGE_BYTES;
 
 pub fn run(command: &PagesCommand, out: &mut impl Write) -> Result<(), Failure> {
     match command {
-        PagesCommand::List { cgroup, most_mib } => list(&cgroup.dir, *most_mib, out),
+        PagesCommand::List { cgroup, below, most_mib } => {
+            let found = PageList::of_cgroup(&Cgroup::open(&cgroup.dir)?, below)?;
+            list(&found, *most_mib, out)
+        }
         PagesCommand::Read { cgroup, json, file } => {
             let list = open(file.as_ref())?;
             if let Some(dir) = cgroup {
@@ -31,11 +34,10 @@ pub fn run(command: &PagesCommand, out: &mut impl Write) -> Result<(), Failure> 
     }
 }
 
-fn list(cgroup: &Path, most_mib: Option<u32>, out: &mut impl Write) -> Result<(), Failure> {
-    let found = PageList::of_cgroup(&Cgroup::open(cgroup)?)?;
+fn list(found: &PageList, most_mib: Option<u32>, out: &mut impl Write) -> Result<(), Failure> {
     let most = most_mib.map(|mib| u64::from(mib) * MIB_PAGES);
     let written = found.write(most, BufWriter::new(out))?;
-    eprintln!("{}", listed(&found, written));
+    eprintln!("{}", listed(found, written));
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use super::{PAGE_BYTES, Range};
 use crate::cgroup::Cgroup;
 use crate::error::{Error, Result};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use super::open_files::NotOpened;
 
@@ -38,16 +38,22 @@ pub struct Written {
 
 impl PageList {
     /// Of the files that the processes of `cgroup` and of the cgroups below it have open or mapped,
-    /// the pages that are in memory, whoever they are charged to.
+    /// the pages that are in memory, whoever they are charged to. With directories in `below` only of
+    /// files below one of them.
     ///
     /// # Errors
     /// When processes or their files cannot be looked at, which takes root.
-    pub fn of_cgroup(cgroup: &Cgroup) -> Result<Self> {
+    pub fn of_cgroup(cgroup: &Cgroup, below: &[PathBuf]) -> Result<Self> {
         let mut list = Self::default();
         let mut files = OpenFiles::default();
         let mut refused = 0;
+        let mut add = |file: OpenFile| {
+            if is_below(&file.path, below) {
+                refused += u64::from(list.add(file).is_err());
+            }
+        };
         for pid in cgroup.processes().map_err(Error::io(&cgroup.path))? {
-            files.of_process(pid, &mut |file| refused += u64::from(list.add(file).is_err()))?;
+            files.of_process(pid, &mut add)?;
         }
         list.not_opened = files.not_opened;
         list.not_opened.refused += refused;
@@ -108,6 +114,11 @@ impl PageList {
     }
 }
 
+/// Whether a file is below one of the directories, or there are none.
+fn is_below(file: &Path, dirs: &[PathBuf]) -> bool {
+    dirs.is_empty() || dirs.iter().any(|dir| file.starts_with(dir))
+}
+
 /// Keeps `most` of `total` pages, as evenly as their blocks allow.
 #[derive(Debug)]
 struct Share {
@@ -166,6 +177,15 @@ mod tests {
         assert_eq!(text, format!("7 1 {0}\n60 80 {0}\n", path.display()));
         assert_eq!(written, Written { files: 1, pages: 81, ..Written::default() });
         assert_eq!(list.pages(), 81);
+    }
+
+    #[test]
+    fn a_directory_has_what_is_below_it_and_nothing_that_begins_alike() {
+        let dirs = ["/data/db", "/x/"].map(PathBuf::from);
+        for (file, expected) in [("/data/db/a/b", true), ("/x/y", true), ("/data/db2/a", false)] {
+            assert_eq!(is_below(Path::new(file), &dirs), expected, "{file}");
+            assert!(is_below(Path::new(file), &[]));
+        }
     }
 
     #[test]

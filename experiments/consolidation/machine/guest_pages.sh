@@ -4,7 +4,7 @@
 # listed where it runs, and read where it is to run. Files of the folder, for the tenant NAME:
 #
 #   NAME.list    the most bytes, as one number, is there while NAME runs: NAME.pages is written with
-#                what NAME has in memory, and NAME.list is removed
+#                what NAME has in memory of its data, and NAME.list is removed
 #   NAME.pages   is there while NAME does not run: its cgroup is made, the pages are read and charged
 #                to it, and the file is renamed to NAME.warm; if it cannot be read it is removed
 #   NAME.warm    stays until NAME begins; the cgroup goes when this file is removed before
@@ -18,7 +18,8 @@ list_pages() {
 	# Else it is still being written.
 	[[ $bytes =~ ^[0-9]+$ ]] || return 0
 	mib=$((bytes / 1048576))
-	if "$AGENT" pages list --cgroup "$root/fleet/$name" --most-mib "$((mib > 0 ? mib : 1))" >"$part"; then
+	if "$AGENT" pages list --cgroup "$root/fleet/$name" --below "$scratch/$name" \
+		--most-mib "$((mib > 0 ? mib : 1))" >"$part"; then
 		mv "$part" "$TENANTS_DIR/$name.pages"
 	else
 		rm -f "$part"
