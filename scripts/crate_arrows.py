@@ -14,6 +14,7 @@ ORDER = (
     "session",
     "doctor",
     "record",
+    "pages",
     "cachestat",
     "exporter",
     "node",

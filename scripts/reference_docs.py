@@ -89,10 +89,14 @@ def _commands(group: TyperGroup, above: list[str]) -> Iterator[list[str]]:
             yield words
 
 
-def _commands_of_agent() -> list[str]:
-    listed = _help_of_agent([]).partition("Commands:\n")[2]
-    names = re.findall(r"(?m)^  ([a-z][\w-]*)", listed)
-    return [name for name in names if name != "help"]
+def _commands_of_agent(above: list[str]) -> Iterator[tuple[str, str]]:
+    """The name and the help of every command below these words, groups before their commands."""
+    listed = _help_of_agent(above).partition("Commands:\n")[2]
+    for name in re.findall(r"(?m)^  ([a-z][\w-]*)", listed):
+        if name != "help":
+            words = [*above, name]
+            yield " ".join(["cachepilot-agent", *words]), _help_of_agent(words)
+            yield from _commands_of_agent(words)
 
 
 def commands_page() -> str:
@@ -101,9 +105,7 @@ def commands_page() -> str:
     assert isinstance(root, TyperGroup)
     sections = [("cachepilot", _help([]))]
     sections += [(f"cachepilot {' '.join(words)}", _help(words)) for words in _commands(root, [])]
-    sections += [
-        (f"cachepilot-agent {name}", _help_of_agent([name])) for name in _commands_of_agent()
-    ]
+    sections += _commands_of_agent([])
     blocks = [f"## {title}\n\n```text\n{text}\n```\n" for title, text in sections]
     return "\n".join([OPENING, *blocks])
 

@@ -2,6 +2,8 @@
 """Two guests as two nodes: what they are told, and the rows of an outcome of literals."""
 
 import json
+import os
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -11,6 +13,34 @@ from experiments.consolidation.moving.measured import Kept, Outcome
 from experiments.workloads.ycsb import compiled
 
 from cachepilot import agent
+
+FUNCTIONS = guests.SCRIPT.with_name("guest_pages.sh")
+AGENT = """#!/usr/bin/env bash
+echo "$*" >>calls
+if [ "$2" = list ]; then echo "0 1 /file"; else grep -q . "${@: -1}"; fi
+"""
+FOLLOWING = """
+set -euo pipefail
+say() { :; }
+root=$PWD scratch=$PWD/scratch TENANTS_DIR=tenants NAMES="a b"
+mkdir -p fleet/a scratch/a tenants
+declare -A clients=([a]=1)
+. "$1"
+listing() {
+	follow_pages
+	until [ -z "${readers[*]-}" ]; do sleep 0.01 && follow_pages; done
+	ls -d fleet/* tenants/* tenants/.a* 2>/dev/null | tr '\n' ' ' || true
+	echo
+}
+echo >tenants/a.list && listing
+echo 3145727 >tenants/a.list && listing
+unset "clients[a]"
+listing
+listing
+rm tenants/a.warm && listing
+true >tenants/a.pages && listing
+listing
+"""
 
 
 def _kept(name: str, to_node: str, after_ops: float, met_after: float | None) -> Kept:
@@ -49,6 +79,35 @@ def test_a_tenant_that_nobody_sees_in_the_end_met_nothing_and_a_full_node_is_not
     rows = {row.metric: row.value for row in move.rows_of([_outcome(None, ())])}
     assert rows["consolidation.machine.windows_met_pct.after.worst"] == 0.0
     assert rows["consolidation.machine.hosts_saved.worst"] == 0.0
+
+
+def test_a_guest_lists_the_pages_of_who_leaves_and_reads_those_of_who_comes(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "agent"
+    program.write_text(AGENT, "utf-8")
+    program.chmod(0o755)
+    done = subprocess.run(
+        ["bash", "-c", FOLLOWING, "bash", FUNCTIONS],
+        cwd=tmp_path,
+        env=os.environ | {"AGENT": "./agent"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert [line.split() for line in done.stdout.splitlines()] == [
+        ["fleet/a", "tenants/a.list"],
+        ["fleet/a", "tenants/a.pages"],
+        ["fleet/a", "tenants/a.warm"],
+        ["fleet/a", "tenants/a.warm"],
+        [],
+        ["fleet/a"],
+        [],
+    ]
+    read = f"pages read --cgroup {tmp_path}/fleet/a tenants/a.pages"
+    below = f"--below {tmp_path}/scratch/a"
+    listed = f"pages list --cgroup {tmp_path}/fleet/a {below} --most-mib 2"
+    assert (tmp_path / "calls").read_text("utf-8").splitlines() == [listed, read, read]
 
 
 def test_each_guest_has_its_agent_and_sees_the_folders_of_both(

@@ -18,7 +18,7 @@ def test_every_command_has_its_section() -> None:
     page = commands_page()
     for name in ("sim", "slo set", "controller run", "trace generate", "vm shell"):
         assert f"\n## cachepilot {name}\n" in page
-    for name in ("run", "doctor", "cachestat"):
+    for name in ("run", "doctor", "cachestat", "pages", "pages read"):
         assert f"\n## cachepilot-agent {name}\n" in page
 
 

@@ -86,6 +86,9 @@ pub enum Error {
     /// Loading programs takes root.
     #[error("loading programs into the kernel takes root (CAP_BPF, CAP_SYS_ADMIN)")]
     NotRoot,
+    /// What other processes have open is only shown to root.
+    #[error("{}: to see the files of processes takes root (CAP_SYS_ADMIN, CAP_SYS_PTRACE)", .0.display())]
+    NoRights(PathBuf),
     /// No BPF file system where links are pinned.
     #[error("{}: not a BPF file system (mount -t bpf bpf {})", .0.display(), .0.display())]
     NoBpffs(PathBuf),
@@ -202,6 +205,7 @@ impl Error {
             | Self::NoCgroup2
             | Self::NoMemoryCgroups(_)
             | Self::NotRoot
+            | Self::NoRights(_)
             | Self::NoBpffs(_)
             | Self::Locked { .. }
             | Self::AgentRuns(_)

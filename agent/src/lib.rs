@@ -15,6 +15,7 @@ pub mod exporter;
 pub mod latency;
 pub mod managers;
 pub mod node;
+pub mod pages;
 pub mod policies;
 pub mod record;
 pub mod session;

@@ -2,7 +2,8 @@
 """In the guest, on a kernel without cache_ext: what the agent sees and does there.
 
 Prints a line of JSON for each step: what the doctor finds, the accesses of sampler_guest.py that
-are named, and how the agent ends that a controller on the host steered meanwhile.
+are named, the steps of pages_guest.py, and how the agent ends that a controller on the host steered
+meanwhile.
 Usage: stock_guest.py AGENT CONFIG FOLDER STEP..., where traces go to FOLDER.
 """
 
@@ -103,6 +104,8 @@ def main() -> None:
     examine(program)
     sampler = [sys.executable, str(Path(__file__).with_name("sampler_guest.py"))]
     subprocess.run([*sampler, program, folder, "programs", *steps], check=True)
+    pages = Path(__file__).with_name("pages_guest.py")
+    subprocess.run([sys.executable, str(pages), program], check=True)
     steered(program, config)
 
 

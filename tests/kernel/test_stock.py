@@ -24,6 +24,16 @@ LIMIT, RAISED = 16 * MIB, 40 * MIB
 HOST = "10.0.2.2"
 NETWORK = ("-netdev", "user,id=net0", "-device", "virtio-net-pci,netdev=net0")
 ACCESSES = ("random", "mapped", "sends", "whole", "elsewhere", "removes", "reclaims")
+# As in pages_guest.py.
+PAGES_LISTED = [
+    "0 1 /mnt/scratch/pages/mapped",
+    "64 32 /mnt/scratch/pages/mapped",
+    "1023 1 /mnt/scratch/pages/mapped",
+    "10 20 /mnt/scratch/pages/read by calls",
+    "100 1 /mnt/scratch/pages/read by calls",
+    "500 300 /mnt/scratch/pages/read by calls",
+]
+PAGES = 34 + 321
 NO_SPLICES = "splices: the kernel has no filemap_splice_read"
 
 Told = dict[str, Any]
@@ -163,6 +173,30 @@ def test_evictions_and_refaults_are_the_kernels_own(steps: dict[str, Told]) -> N
     told = steps["reclaims"]
     assert told["evictions"] == told["stat"]["pgsteal"] >= 2048
     assert told["refaults"] == told["stat"]["workingset_refault_file"] > 1000
+
+
+def test_pages_in_memory_are_listed_to_the_page(steps: dict[str, Told]) -> None:
+    told = steps["listed"]
+    assert told["lines"] == PAGES_LISTED
+    assert "1 deleted files" in told["said"]
+    assert steps["below"]["said"].startswith(f"{PAGES} pages (1.4 MiB) of 2 files")
+
+
+def test_a_bound_on_a_list_is_kept(steps: dict[str, Told]) -> None:
+    told = steps["most"]
+    assert 0 < sum(int(line.split()[1]) for line in told["lines"]) < PAGES
+    pages = int(told["said"].split()[0])
+    assert 256 - 32 < pages <= 256
+    assert "pages beyond --most-mib" in told["said"]
+
+
+def test_pages_of_a_list_are_read_and_charged_to_the_cgroup(steps: dict[str, Told]) -> None:
+    skipped = {"missing": 0, "not_regular": 0, "failed": 0, "first_failure": None}
+    assert steps["past_end"]["answer"] == {"pages": 0, "past_end": 2, **skipped}
+    told = steps["read"]
+    assert told["answer"] == {"pages": PAGES, "past_end": 0, **skipped}
+    assert told["charged_pages"] == PAGES
+    assert steps["again"]["lines"] == PAGES_LISTED
 
 
 def test_the_agent_says_that_there_are_no_policies(controller: Controller) -> None:

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 /// The file with the statistics of a cgroup's policy.
 pub const STATS_FILE: &str = "memory.cache_ext";
 
+const PROCESSES: &str = "cgroup.procs";
 const CGROUP2_SUPER_MAGIC: u32 = 0x6367_7270;
 /// Inode number of the root of every kernfs, and thus the id of the root cgroup.
 const ROOT_ID: u64 = 1;
@@ -54,6 +55,37 @@ impl Cgroup {
     /// What the system says.
     pub fn read(&self, name: &str) -> io::Result<String> {
         fs::read(&self.path.join(name))
+    }
+
+    /// Ids of its processes and of those of the cgroups below it, in rising order. What goes away
+    /// meanwhile may be left out.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn processes(&self) -> io::Result<BTreeSet<u32>> {
+        let mut found = BTreeSet::new();
+        let own = tree::Dir { path: self.path.clone(), id: self.id };
+        for dir in std::iter::once(Ok(own)).chain(tree::below(&self.path)) {
+            match fs::read(&dir?.path.join(PROCESSES)) {
+                // The processes of threads are those of a cgroup above.
+                Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {}
+                Err(error) if tree::is_removed(&error) => {}
+                // 0 is a process of another namespace.
+                ids => found.extend(
+                    ids?.lines().filter_map(|id| id.parse::<u32>().ok()).filter(|&id| id > 0),
+                ),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Moves the calling process to it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn join(&self) -> Result<()> {
+        let file = self.path.join(PROCESSES);
+        std::fs::write(&file, "0").map_err(Error::io(&file))
     }
 
     /// The file with the statistics of its policy.
@@ -116,6 +148,18 @@ mod tests {
         assert!(matches!(&error, Error::NotCgroup2(_)), "{error}");
         let error = Cgroup::open(&dir.path().join("gone")).unwrap_err();
         assert!(matches!(&error, Error::Io { .. }), "{error}");
+    }
+
+    #[test]
+    fn processes_are_those_of_a_cgroup_and_of_all_below_it() {
+        let root = tempfile::tempdir().unwrap();
+        for (path, ids) in [("a", "7\n70\n"), ("a/b/c", "8\n0\n"), ("other", "9\n")] {
+            fs::create_dir_all(root.path().join(path)).unwrap();
+            fs::write(root.path().join(path).join(PROCESSES), ids).unwrap();
+        }
+        let processes = |path: &str| Cgroup { path: root.path().join(path), id: 2 }.processes();
+        assert_eq!(processes("a").unwrap(), BTreeSet::from([7, 8, 70]));
+        assert_eq!(processes("gone").unwrap(), BTreeSet::new());
     }
 
     #[test]

@@ -60,7 +60,7 @@ fn extend(found: &mut Vec<io::Result<Dir>>, dir: &Path) {
 }
 
 /// Whether a directory went away while it was being read.
-fn is_removed(error: &io::Error) -> bool {
+pub(super) fn is_removed(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV))
 }
 

@@ -49,6 +49,11 @@ pub enum Command {
     Cachestat(CachestatOptions),
     /// Evict, keep or prefetch pages of a file, of those that are charged to the caller's cgroup.
     Advise(AdviseOptions),
+    /// List the pages of files that a cgroup has in memory, and read such a list on another node.
+    Pages {
+        #[command(subcommand)]
+        command: PagesCommand,
+    },
     /// Prove that everything that the agent needs works on this host, by a live canary.
     Doctor(DoctorOptions),
     /// The canary's own process.
@@ -108,6 +113,35 @@ pub struct AdviseOptions {
     /// So many bytes; 0: up to the end of the file.
     #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..))]
     pub length: i64,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PagesCommand {
+    /// Print the pages in memory of the files that processes of a cgroup, and of those below it, have
+    /// open or mapped: a line FIRST_PAGE PAGES PATH for each range, pages of 4 KiB. Takes root.
+    List {
+        #[command(flatten)]
+        cgroup: CgroupOption,
+        /// Print only files below this directory. May be given more than once.
+        #[arg(long, value_name = "DIR")]
+        below: Vec<PathBuf>,
+        /// Print at most so many MiB of pages, the same share of each part of the list.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        most_mib: Option<u32>,
+    },
+    /// Read the pages of a list into the page cache, one read of up to 128 KiB at a time. What
+    /// cannot be read is skipped and counted.
+    Read {
+        /// Directory of a cgroup that this command moves to before it reads: the pages are charged
+        /// to it.
+        #[arg(long, value_name = "PATH")]
+        cgroup: Option<PathBuf>,
+        /// Print JSON on stdout.
+        #[arg(long)]
+        json: bool,
+        /// The list [default: standard input]
+        file: Option<PathBuf>,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@ mod cachestat;
 mod colours;
 mod daemon;
 mod doctor;
+mod pages;
 mod policy;
 mod record;
 mod release;
@@ -68,6 +69,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         Command::Record(options) => record::run(&options, &mut out),
         Command::Cachestat(options) => cachestat::run(&options, &mut out),
         Command::Advise(options) => advise::run(&options),
+        Command::Pages { command } => pages::run(&command, &mut out),
         Command::Doctor(options) => doctor::run(&options, &mut out),
         Command::DoctorCanary { file } => doctor::canary(&file),
     };

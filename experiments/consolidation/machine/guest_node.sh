@@ -5,7 +5,8 @@
 # environment:
 #
 #   AGENT, AGENT_CONFIG, YCSB   the agent, its configuration, the YCSB client
-#   TENANTS_DIR                 the folder: NAME.toml for the tenant /fleet/NAME
+#   TENANTS_DIR                 the folder: NAME.toml for the tenant /fleet/NAME; what else is in it,
+#                               guest_pages.sh says
 #   NAMES                       all tenants. This disk has the data of each, as shared storage would
 #   RECORDS                     records of each database
 #
@@ -14,6 +15,8 @@ set -euo pipefail
 
 # shellcheck source-path=SCRIPTDIR source=../../autopilot/guest_common.sh
 . "$(dirname "$0")/../../autopilot/guest_common.sh"
+# shellcheck source-path=SCRIPTDIR source=guest_pages.sh
+. "$(dirname "$0")/guest_pages.sh"
 declare -A clients
 
 files() {
@@ -39,7 +42,9 @@ value() {
 begin() {
 	local name=$1 file=$TENANTS_DIR/$1.toml words
 	say "$name begins"
-	mkdir "$root/fleet/$name"
+	# Its cgroup is there when its pages were read before.
+	stop_reading "$name"
+	mkdir -p "$root/fleet/$name"
 	value "$file" limit_bytes >"$root/fleet/$name/memory.high"
 	[ ! -e "$root/fleet/$name/memory.swap.max" ] || echo 0 >"$root/fleet/$name/memory.swap.max"
 	words=$(value "$file" arguments)
@@ -48,6 +53,7 @@ begin() {
 	"$YCSB" run "$scratch/$name" --records "$RECORDS" --seconds 1000000 --seed 1 \
 		--cgroup "$root/fleet/$name" $words >/dev/null 2>&1 &
 	clients[$name]=$!
+	rm -f "$TENANTS_DIR/$name.pages" "$TENANTS_DIR/$name.warm"
 }
 
 # What it had cached is dropped: should it come back, it begins with an empty page cache, too.
@@ -57,8 +63,8 @@ end() {
 	kill -KILL "${clients[$name]}"
 	wait "${clients[$name]}" 2>/dev/null || true
 	unset "clients[$name]"
-	until rmdir "$root/fleet/$name" 2>/dev/null; do sleep 0.1; done
-	find "$scratch/$name" -type f -exec dd if={} iflag=nocache count=0 status=none \;
+	rm -f "$TENANTS_DIR/$name.list" "$TENANTS_DIR/$name.pages"
+	forget "$name"
 }
 
 follow() {
@@ -83,6 +89,7 @@ say "starting the agent"
 agent=$!
 while kill -0 "$agent" 2>/dev/null; do
 	follow
+	follow_pages
 	sleep 0.5
 done
 wait "$agent" || say "the agent ended with status $?"
