@@ -132,8 +132,8 @@ def test_what_met_its_slo_in_a_rehearsal_is_enough_while_its_curve_says_so() -> 
 
 
 def _same(one: Drain, other: Drain) -> bool:
-    """Whether a drain gives everybody what the other does, and no more."""
+    """Whether nobody of a drain needs more than the other gives."""
     limits = {move.cgroup: move.limit_bytes for move in other.moves}
     return one.node == other.node and all(
-        move.limit_bytes <= limits[move.cgroup] for move in one.moves
+        (move.need_bytes or move.limit_bytes) <= limits[move.cgroup] for move in one.moves
     )

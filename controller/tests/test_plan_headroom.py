@@ -134,7 +134,7 @@ def test_what_was_needed_and_when_is_said() -> None:
     before = {("a", "/web"): past_of({-35: 100, HOUR_AGO: 40}), ("b", "/db"): past_of({-2: 190})}
     found = _found(_two(400), before)
     (move,) = found.drains[0].moves
-    assert move.limit_bytes == 32 * MIB
+    assert (move.limit_bytes, move.need_bytes) == (64 * MIB, 32 * MIB)
     assert (move.peak_bytes, move.peak_s) == (100 * MIB, (NOON - 35) * SLOT_S)
     assert "45% of its memory" in move.why
     assert move.why.endswith("28% and 100% by what they needed at 03:15 UTC")

@@ -129,13 +129,13 @@ def _to(
 ) -> list[Move]:
     """The moves to one node.
 
-    The memory of it that nobody needs, now or as in the past, is shared evenly by those who come,
-    and unless they keep what they have by those who are there, too.
+    The memory of it that nobody needs, now or as in the past, is shared evenly by all who are there
+    then. Where those who come keep what they have, they alone share what nobody needs now.
     """
     needs, place, loads = packed.needs, packed.needs.places[node], packed.packing.loads
     at = loads.roomiest(node)
-    needed = int(loads.size_bytes[node, at] + loads.more_bytes[node].max())
-    free = max(0, int(loads.budget_bytes[node]) - needed)
+    free = int(loads.budget_bytes[node] - loads.size_bytes[node, at])
+    free = max(0, free if keeps else free - int(loads.more_bytes[node].max()))
     sharing = len(guests) if keeps else len(guests) + len(needs.rows(node))
 
     def seat(tenant: int, free_bytes: int = 0) -> _Seat:
