@@ -38,7 +38,7 @@ class Sizes:
     arrival_seeds: int = 3
     whole_day: day.Scale = day.WHOLE
     day_seeds: int = 3
-    machine_runs: int = 3
+    machine_runs: int = 2
 
 
 @dataclass(frozen=True)
