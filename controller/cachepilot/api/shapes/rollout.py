@@ -96,9 +96,9 @@ class MovedView(View):
     """The node that is drained, or relieved, by it."""
     state: MoveState
     checks: list[CheckView]
-    prepared_s: float | None
+    prepared_s: float | None = None
     """Since then the target reads its page cache, before it moves."""
-    read_s: float | None
+    read_s: float | None = None
     """Then that was read."""
     begun_s: float | None
     arrived_s: float | None
