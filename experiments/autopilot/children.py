@@ -6,17 +6,21 @@ import socket
 import subprocess
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from random import SystemRandom
 from types import TracebackType
 
 TAIL_LINES = 15
 GRACE_SECONDS = 5.0
+PORTS = range(20_000, 32_768)
+"""Below those that the kernel gives to whoever connects: a server that ends and starts again finds
+its port free."""
 
 
 class ChildError(Exception):
-    """A child that ended too early: its name, status and the last lines of its log."""
+    """A child that ended too early: its name, status and the last lines of its log; or no port."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +39,11 @@ class Child:
 
 def free_port() -> int:
     """A port of the loopback interface that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    for port in SystemRandom().sample(PORTS, len(PORTS)):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise ChildError(f"no port from {PORTS[0]} to {PORTS[-1]} is free")
 
 
 class Children:
