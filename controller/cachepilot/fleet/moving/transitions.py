@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every state of a move may lead to: an order, an end, a way back, or to wait on."""
+"""What every state of a move may lead to: an order, an end, a rollback, or to wait on."""
 
 from dataclasses import replace
 
