@@ -10,14 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from experiments.consolidation.moving.fleets import drain_of, fleet_of, seconds, state_slos
-from experiments.consolidation.moving.proof import (
-    MEASURED_S,
-    SLO_SHARE,
-    Scale,
-    tenants_of,
-    until_over,
-)
+from experiments.consolidation.moving.fleets import fleet_of, seconds
+from experiments.consolidation.moving.proof import MEASURED_S, Scale, drained, tenants_of
 from experiments.consolidation.moving.virtual import World, play
 from experiments.shared.rows import Row
 
@@ -50,15 +44,7 @@ def arrivals(seed: int, scale: Scale, preparing_s: float) -> Arrivals:
         made = fleet_of(seed, folder, tenants, nodes, {"preparing_seconds": preparing_s})
 
         def script(world: World) -> Iterator[None]:
-            yield from seconds(scale.learnt_s)
-            now_s, cgroups = world.now_s, sorted(one.cgroup for one in tenants)
-            does = {one: world.mean_ops(one, now_s - MEASURED_S, now_s) for one in cgroups}
-            state_slos(world, does, SLO_SHARE)
-            yield from seconds(scale.settled_s)
-            drains = [drain_of(one) for one in world.service.consolidation().drains]
-            if drains:
-                world.mover.begin(drains)
-                yield from until_over(world)
+            yield from drained(world, (one.cgroup for one in tenants), scale)
             yield from seconds(int(ARRIVED_S))
             rollout = world.mover.rollout
             for one in () if rollout is None else rollout.moves:

@@ -2,7 +2,7 @@
 """Nodes that are emptied, from the plan to what came of it: the rows `consolidation.fleet.*`."""
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -92,13 +92,29 @@ def fleet(seed: int, folder: Path, count: int = WHOLE.nodes) -> Fleet:
     return fleet_of(seed, folder, tenants_of(seed, folder, count), count)
 
 
-def until_over(world: World) -> Iterator[None]:
+def _until_over(world: World) -> Iterator[None]:
     """Until the rollout ends."""
     for _ in range(MOVED_S_MAX):
         rollout = world.mover.rollout
         if rollout is None or rollout.is_over:
             return
         yield
+
+
+def drained(
+    world: World, cgroups: Iterable[str], scale: Scale
+) -> Generator[None, None, dict[str, float]]:
+    """States SLOs and empties what can be emptied; what each tenant did before, operations/s."""
+    yield from seconds(scale.learnt_s)
+    now_s = world.now_s
+    does = {one: world.mean_ops(one, now_s - MEASURED_S, now_s) for one in sorted(cgroups)}
+    state_slos(world, does, SLO_SHARE)
+    yield from seconds(scale.settled_s)
+    drains = [drain_of(one) for one in world.service.consolidation().drains]
+    if drains:
+        world.mover.begin(drains)
+        yield from _until_over(world)
+    return does
 
 
 def consolidated(seed: int, scale: Scale = WHOLE) -> Found:
@@ -111,15 +127,7 @@ def consolidated(seed: int, scale: Scale = WHOLE) -> Found:
         budget = made.nodes[0].budget_bytes
 
         def script(world: World) -> Iterator[None]:
-            yield from seconds(scale.learnt_s)
-            now_s = world.now_s
-            does = {one: world.mean_ops(one, now_s - MEASURED_S, now_s) for one in sorted(tenants)}
-            state_slos(world, does, SLO_SHARE)
-            yield from seconds(scale.settled_s)
-            drains = [drain_of(one) for one in world.service.consolidation().drains]
-            if drains:
-                world.mover.begin(drains)
-                yield from until_over(world)
+            does = yield from drained(world, tenants, scale)
             yield from seconds(scale.after_s)
             _judge(found, world, does, tenants, budget, scale.after_s)
             yield from _missed(found, world)
@@ -207,7 +215,7 @@ def _missed(found: Found, world: World) -> Iterator[None]:
     others = tuple(one for one in stated.tenants if one is not chosen)
     world.service.set_objectives(replace(stated, tenants=(raised, *others)))
     begun_s = world.now_s
-    yield from until_over(world)
+    yield from _until_over(world)
     world.service.set_objectives(stated)
     yield from seconds(3)
     rollout = world.mover.rollout
