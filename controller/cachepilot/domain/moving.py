@@ -284,8 +284,9 @@ class Rollout:
     def is_prepared(self) -> bool:
         """Whether a target reads, or has read, the page cache of who has not gone there yet."""
         present = self.present
-        asked = present is not None and present.prepared_s is not None
-        return asked and not self.is_over and present is not None and present.begun_s is None
+        if self.is_over or present is None:
+            return False
+        return present.prepared_s is not None and present.begun_s is None
 
     @property
     def left(self) -> list[str]:

@@ -11,13 +11,12 @@ from pathlib import Path
 
 import numpy as np
 from experiments.consolidation.moving.fleets import fleet_of, seconds
-from experiments.consolidation.moving.proof import MEASURED_S, Scale, drained, tenants_of
+from experiments.consolidation.moving.proof import MEASURED_S, WHOLE, Scale, drained, tenants_of
 from experiments.consolidation.moving.virtual import World, play
 from experiments.shared.rows import Row
 
 from cachepilot.domain.moving import Moved
 
-WHOLE = Scale()
 PREPARING_S = 600.0
 """Longer than a page cache here takes to be read."""
 ARRIVED_S = 10.0

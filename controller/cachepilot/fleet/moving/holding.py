@@ -50,8 +50,8 @@ def reserves(rollout: Rollout | None) -> dict[str, dict[str, int]]:
         return found
     coming = [one.move for one in _rehearsed(rollout)]
     present, is_reserved = rollout.present, bool(coming) or rollout.spreads
-    is_coming = present is not None and present.state is MoveState.MOVING
-    if is_reserved and present is not None and (is_coming or rollout.is_prepared):
+    is_coming = rollout.is_prepared or (present and present.state is MoveState.MOVING)
+    if present is not None and is_reserved and is_coming:
         coming.append(present.move)
     for move in coming:
         found.setdefault(move.to_node, {})[move.cgroup] = move.limit_bytes

@@ -9,7 +9,7 @@ new node what is missing.
 
 from dataclasses import replace
 
-from cachepilot.domain.moving import Moved, MoveState, Rollout, RolloutState, Warmth
+from cachepilot.domain.moving import Moved, MoveState, Rollout, Warmth
 from cachepilot.fleet.moving import transitions
 from cachepilot.fleet.moving.replan import with_changes
 from cachepilot.fleet.moving.seen.observation import Act, Observation, Order, Step
@@ -34,7 +34,8 @@ def begun(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
 
 def step(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     """One look at a page cache that is being read."""
-    end = _end(rollout, moved, seen)
+    waiting = replace(moved, state=MoveState.WAITING)
+    end = transitions.before_order(rollout, waiting, seen)
     if end is not None:
         return end
     if seen.warmth is Warmth.WARM:
@@ -90,24 +91,3 @@ def dropped(before: Rollout, found: Step, seen: Observation) -> Step:
         for one in after.moves
     )
     return replace(found, rollout=replace(after, moves=moves), order=order_of(present, Act.DROP))
-
-
-def _end(rollout: Rollout, moved: Moved, seen: Observation) -> Step | None:
-    """What ends, or holds up, a move that nobody has been ordered to make yet."""
-    move, stop = moved.move, RolloutState.STOPPED
-    waiting = replace(moved, state=MoveState.WAITING)
-    if rollout.is_stopping:
-        return transitions.ended(rollout, waiting, seen, stop, transitions.BY_OPERATOR)
-    strayed = transitions.strayed(rollout, waiting, seen, seen.lost_s)
-    if strayed is not None:
-        return strayed
-    if seen.where != move.from_node:
-        why = f"{move.cgroup} is on {seen.where} already"
-        return transitions.ended(rollout, waiting, seen, stop, why)
-    lost = [f"node {name}: {one.lost}" for name, one in seen.nodes.items() if one.lost]
-    if not lost:
-        return None
-    is_late = seen.now_s - rollout.since_s > seen.lost_s
-    if is_late:
-        return transitions.ended(rollout, waiting, seen, stop, lost[0])
-    return transitions.held(rollout, lost[0])

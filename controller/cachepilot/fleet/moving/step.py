@@ -41,31 +41,15 @@ def step(rollout: Rollout, seen: Observation) -> Step:
 
 
 def _waiting(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
-    move, stop = moved.move, RolloutState.STOPPED
-    if rollout.is_stopping:
-        return transitions.ended(rollout, moved, seen, stop, transitions.BY_OPERATOR)
     rollout = replace(rollout, since_s=rollout.since_s or seen.now_s)
-    strayed = transitions.strayed(rollout, moved, seen, seen.lost_s)
-    if strayed is not None:
-        return strayed
-    if seen.where != move.from_node:
-        return transitions.ended(
-            rollout, moved, seen, stop, f"{move.cgroup} is on {seen.where} already"
-        )
-    is_late = seen.now_s - rollout.since_s > seen.lost_s
-    for node in (move.from_node, move.to_node):
-        lost = seen.nodes[node].lost
-        if lost:
-            why = f"node {node}: {lost}"
-            return (
-                transitions.ended(rollout, moved, seen, stop, why)
-                if is_late
-                else transitions.held(rollout, why)
-            )
+    end = transitions.before_order(rollout, moved, seen)
+    if end is not None:
+        return end
     if rollout.rehearses and not rollout.is_rehearsed(moved.drain):
         rehearsal = rehearsing.begun(rollout, moved, seen)
         begun = replace(moved, state=MoveState.REHEARSING, rehearsal=rehearsal)
         return Step(transitions.with_present(rollout, begun, since_s=seen.now_s))
+    is_late = seen.now_s - rollout.since_s > seen.lost_s
     return _measured_before(rollout, moved, seen, is_late)
 
 
@@ -75,15 +59,11 @@ def _rehearsing(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     waiting = replace(moved, state=MoveState.WAITING)
     if rollout.is_stopping or rehearsal is None:
         return transitions.ended(rollout, waiting, seen, stop, transitions.BY_OPERATOR)
-    is_late = seen.now_s - rollout.since_s > seen.lost_s
     lost = [f"node {name}: {one.lost}" for name, one in seen.nodes.items() if one.lost]
     if lost:
-        return (
-            transitions.ended(rollout, waiting, seen, stop, lost[0])
-            if is_late
-            else transitions.held(rollout, lost[0])
-        )
+        return transitions.lost(rollout, waiting, seen, lost[0])
     if rehearsal.begun_s is None:
+        is_late = seen.now_s - rollout.since_s > seen.lost_s
         return _before_rehearsal(rollout, moved, rehearsal, seen, is_late)
     if rehearsal.ready_s is not None:
         return _judged_rehearsal(rollout, waiting, rehearsal, seen)

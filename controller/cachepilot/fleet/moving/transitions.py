@@ -69,6 +69,29 @@ def held(rollout: Rollout, why: str) -> Step:
     return Step(replace(rollout, why=why))
 
 
+def lost(rollout: Rollout, waiting: Moved, seen: Observation, why: str) -> Step:
+    """The end of a rollout of which a node is lost for too long; before that it waits."""
+    if seen.now_s - rollout.since_s > seen.lost_s:
+        return ended(rollout, waiting, seen, RolloutState.STOPPED, why)
+    return held(rollout, why)
+
+
+def before_order(rollout: Rollout, waiting: Moved, seen: Observation) -> Step | None:
+    """What ends or holds up a move that nobody has been ordered to make yet; None: it goes on."""
+    move, stop = waiting.move, RolloutState.STOPPED
+    if rollout.is_stopping:
+        return ended(rollout, waiting, seen, stop, BY_OPERATOR)
+    elsewhere = strayed(rollout, waiting, seen, seen.lost_s)
+    if elsewhere is not None:
+        return elsewhere
+    if seen.where != move.from_node:
+        return ended(rollout, waiting, seen, stop, f"{move.cgroup} is on {seen.where} already")
+    for node in (move.from_node, move.to_node):
+        if seen.nodes[node].lost:
+            return lost(rollout, waiting, seen, f"node {node}: {seen.nodes[node].lost}")
+    return None
+
+
 def ordered(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     """Has the tenant go."""
     move = moved.move
