@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 /// The file with the statistics of a cgroup's policy.
 pub const STATS_FILE: &str = "memory.cache_ext";
 
-const PROCESSES: &str = "cgroup.procs";
+/// The file with the ids of its processes; a process whose id is written to it is moved.
+pub const PROCESSES: &str = "cgroup.procs";
 const CGROUP2_SUPER_MAGIC: u32 = 0x6367_7270;
 /// Inode number of the root of every kernfs, and thus the id of the root cgroup.
 const ROOT_ID: u64 = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The canary: a cgroup and a file that exist for the time of the examination.
 
-use crate::cgroup::{self, Cgroup};
+use crate::cgroup::{self, Cgroup, PROCESSES};
 use crate::error::{Error, Result};
 use memmap2::{Advice, MmapOptions};
 use std::fs::{self, File, OpenOptions};
@@ -71,7 +71,7 @@ impl Canary {
     /// # Errors
     /// What the system says.
     pub fn sing(&self) -> io::Result<()> {
-        let procs = self.cgroup.path.join("cgroup.procs");
+        let procs = self.cgroup.path.join(PROCESSES);
         let mut command = Command::new("/proc/self/exe");
         command.arg("doctor-canary").arg(&self.file).stdin(Stdio::null()).stdout(Stdio::null());
         // SAFETY: between fork and exec the child opens, writes and closes one file.

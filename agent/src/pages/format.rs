@@ -40,12 +40,7 @@ impl<'a> Line<'a> {
     /// What is wrong with it.
     pub fn parse(line: &'a [u8]) -> std::result::Result<Self, &'static str> {
         const FORM: &str = "expected FIRST_PAGE PAGES PATH, with one blank between";
-        let mut words = line.splitn(3, |&byte| byte == b' ');
-        let (Some(first), Some(pages), Some(path)) = (words.next(), words.next(), words.next())
-        else {
-            return Err(FORM);
-        };
-        let (first, pages) = (number(first).ok_or(FORM)?, number(pages).ok_or(FORM)?);
+        let (Range { first, pages }, path) = parts(line).ok_or(FORM)?;
         if pages == 0 {
             return Err("a range has at least one page");
         }
@@ -60,7 +55,17 @@ impl<'a> Line<'a> {
     }
 }
 
-fn number(digits: &[u8]) -> Option<u64> {
+/// The two numbers of a line, whatever they are, and the rest of it.
+#[must_use]
+pub fn parts(line: &[u8]) -> Option<(Range, &[u8])> {
+    let mut words = line.splitn(3, |&byte| byte == b' ');
+    let (first, pages) = (number(words.next()?)?, number(words.next()?)?);
+    Some((Range { first, pages }, words.next()?))
+}
+
+/// A decimal number without a sign.
+#[must_use]
+pub fn number(digits: &[u8]) -> Option<u64> {
     let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     is_number.then(|| std::str::from_utf8(digits).ok()?.parse().ok())?
 }

@@ -8,8 +8,8 @@ mod open_files;
 pub mod read;
 mod residency;
 
-/// Bytes of a page. Another size of pages is not supported.
-pub const PAGE_BYTES: u64 = 4096;
+pub use crate::curves::PAGE_BYTES;
+
 /// Pages of a block, 128 KiB: the most that is read at once, and what a bound on a list keeps or
 /// leaves out.
 pub const BLOCK_PAGES: u64 = 32;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which cgroups are tenants, and which cgroups each of them is made of.
 
+use crate::cgroup::PROCESSES;
 use crate::cgroup::fs::CgroupFs;
 use crate::node::kernel::config::KernelConfig;
 use crate::node::kernel::host::Host;
@@ -86,7 +87,7 @@ fn is_at_or_below(cgroup: &str, above: &str) -> bool {
 #[must_use]
 pub fn own(fs: &CgroupFs, host: &Host, pid: u32) -> Option<String> {
     let has = |cgroup: &str| {
-        let processes = fs.read(cgroup, "cgroup.procs").unwrap_or_default();
+        let processes = fs.read(cgroup, PROCESSES).unwrap_or_default();
         processes.lines().any(|line| line.parse() == Ok(pid))
     };
     let told = host.line("self/cgroup").unwrap_or_default();

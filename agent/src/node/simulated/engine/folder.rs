@@ -2,9 +2,9 @@
 //! What the files of a folder do to the engine: tenants come and go with their definitions, and
 //! lists of pages beside these are written and read.
 
-use super::super::definitions::{Definitions, Wanted};
-use super::super::files::{Listing, Told, definition_of, name_of};
-use super::super::page_files::PageFiles;
+use super::super::folder::definitions::{Definitions, Wanted};
+use super::super::folder::files::{Listing, Told, definition_of, name_of};
+use super::super::folder::page_files::PageFiles;
 use super::super::validate::MAX_TENANTS;
 use super::{Engine, Slot, Stage, WARMING};
 use crate::error::Result;

@@ -4,6 +4,8 @@
 //! of a simulation belong to no file, so that the path is written and not looked at.
 
 use super::files::Told;
+use crate::pages::Range;
+use crate::pages::format::parts;
 
 /// The longest list: two million pages that lie apart, 8 GiB, and more where they are neighbours.
 pub(super) const MAX_LIST_BYTES: u64 = 64 << 20;
@@ -15,12 +17,6 @@ pub(super) struct PageList {
     pub(super) keys: Vec<u64>,
     /// How many it has; the largest number stands for more.
     pub(super) pages: u64,
-}
-
-/// Neighbours in the order of a list.
-struct Range {
-    first: u64,
-    pages: u64,
 }
 
 /// The list of these pages. Of too many the last ones are taken: those used most recently.
@@ -77,19 +73,9 @@ pub(super) fn parse(text: &[u8], most_pages: u64) -> Told<PageList> {
 }
 
 fn range(line: &[u8]) -> Option<Range> {
-    let mut parts = line.splitn(3, |&byte| byte == b' ');
-    let (first, pages) = (number(parts.next()?)?, number(parts.next()?)?);
-    let is_path = parts.next().is_some_and(|path| !path.is_empty());
-    let is_range = first.checked_add(pages.checked_sub(1)?).is_some();
-    (is_path && is_range).then_some(Range { first, pages })
-}
-
-/// A decimal number without a sign.
-pub(super) fn number(digits: &[u8]) -> Option<u64> {
-    if !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(digits).ok()?.parse().ok()
+    let (range, path) = parts(line)?;
+    let is_range = range.first.checked_add(range.pages.checked_sub(1)?).is_some();
+    (!path.is_empty() && is_range).then_some(range)
 }
 
 #[cfg(test)]

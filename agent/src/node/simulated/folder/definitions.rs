@@ -2,9 +2,9 @@
 //! A folder of tenants: one file is one tenant, as kubelet's static pods are. A file that appears
 //! is a tenant that starts, one that goes away is a tenant that stops.
 
-use super::config::TenantConfig;
+use super::super::config::TenantConfig;
+use super::super::validate;
 use super::files::{Problems, Told, read};
-use super::validate;
 use crate::error::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -14,22 +14,22 @@ use std::path::{Path, PathBuf};
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// A definition that is not in force yet.
-pub(super) struct Wanted {
-    pub(super) file: String,
-    pub(super) config: TenantConfig,
+pub(in super::super) struct Wanted {
+    pub(in super::super) file: String,
+    pub(in super::super) config: TenantConfig,
     text: String,
 }
 
 /// What a look at the folder found.
-pub(super) struct Look {
+pub(in super::super) struct Look {
     /// Files that are there no more, of tenants that ran.
-    pub(super) gone: Vec<String>,
+    pub(in super::super) gone: Vec<String>,
     /// New files and those that say something else.
-    pub(super) wanted: Vec<Wanted>,
+    pub(in super::super) wanted: Vec<Wanted>,
 }
 
 /// The folder, what is in force of it, and what is wrong with it.
-pub(super) struct Definitions {
+pub(in super::super) struct Definitions {
     folder: PathBuf,
     budget_bytes: u64,
     /// Text of each file whose tenant runs.
@@ -40,7 +40,7 @@ pub(super) struct Definitions {
 impl Definitions {
     /// # Errors
     /// [`Error::Io`] when the folder cannot be read.
-    pub(super) fn new(folder: &Path, budget_bytes: u64) -> Result<Self> {
+    pub(in super::super) fn new(folder: &Path, budget_bytes: u64) -> Result<Self> {
         fs::read_dir(folder).map_err(Error::io(folder))?;
         Ok(Self {
             folder: folder.to_path_buf(),
@@ -52,7 +52,7 @@ impl Definitions {
 
     /// Reads the definitions of the folder. What cannot be read or is none is told, and ends
     /// nobody.
-    pub(super) fn look(&mut self, names: &BTreeSet<String>) -> Look {
+    pub(in super::super) fn look(&mut self, names: &BTreeSet<String>) -> Look {
         self.problems.keep(|name| names.contains(name));
         let gone: Vec<String> =
             self.in_force.keys().filter(|name| !names.contains(*name)).cloned().collect();
@@ -100,24 +100,24 @@ impl Definitions {
     }
 
     /// Whether a tenant of this file runs.
-    pub(super) fn runs(&self, file: &str) -> bool {
+    pub(in super::super) fn runs(&self, file: &str) -> bool {
         self.in_force.contains_key(file)
     }
 
     /// The tenant of a definition runs.
-    pub(super) fn started(&mut self, wanted: Wanted) {
+    pub(in super::super) fn started(&mut self, wanted: Wanted) {
         self.problems.solved(&wanted.file);
         self.in_force.insert(wanted.file, wanted.text);
     }
 
     /// Tells once what is wrong with a file, or with the folder, which has no name; it is tried
     /// again with the next look.
-    pub(super) fn refused(&mut self, file: &str, message: &str) {
+    pub(in super::super) fn refused(&mut self, file: &str, message: &str) {
         self.problems.found(file, message);
     }
 
     /// Problems that were found.
-    pub(super) fn failures(&self) -> u64 {
+    pub(in super::super) fn failures(&self) -> u64 {
         self.problems.count
     }
 }

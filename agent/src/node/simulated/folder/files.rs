@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The files of a folder of tenants: which are there, and what is wrong with one.
 
-use super::validate::MAX_TENANTS;
+use super::super::validate::MAX_TENANTS;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// What failed, in the words of the log.
-pub(super) type Told<T> = std::result::Result<T, String>;
+pub(in super::super) type Told<T> = std::result::Result<T, String>;
 
 const DEFINITION: &str = ".toml";
 
 /// The names in a folder by what they end with, as all who look at it see them at one time.
 #[derive(Default)]
-pub(super) struct Listing {
+pub(in super::super) struct Listing {
     /// Definitions of tenants, with the ending.
-    pub(super) definitions: BTreeSet<String>,
+    pub(in super::super) definitions: BTreeSet<String>,
     /// What the names of the others begin with: each has the name of a definition.
-    pub(super) asked: BTreeSet<String>,
-    pub(super) pages: BTreeSet<String>,
-    pub(super) warm: BTreeSet<String>,
+    pub(in super::super) asked: BTreeSet<String>,
+    pub(in super::super) pages: BTreeSet<String>,
+    pub(in super::super) warm: BTreeSet<String>,
 }
 
 impl Listing {
     /// # Errors
     /// When the folder cannot be read, or has too many files.
-    pub(super) fn of(folder: &Path) -> Told<Self> {
+    pub(in super::super) fn of(folder: &Path) -> Told<Self> {
         let mut listing = Self::default();
         for entry in fs::read_dir(folder).map_err(|e| e.to_string())? {
             let name = entry.map_err(|e| e.to_string())?.file_name();
@@ -68,12 +68,12 @@ impl Listing {
 }
 
 /// The file that defines the tenant of a name.
-pub(super) fn definition_of(name: &str) -> String {
+pub(in super::super) fn definition_of(name: &str) -> String {
     format!("{name}{DEFINITION}")
 }
 
 /// The name that the files beside a definition begin with.
-pub(super) fn name_of(definition: &str) -> &str {
+pub(in super::super) fn name_of(definition: &str) -> &str {
     definition.strip_suffix(DEFINITION).unwrap_or(definition)
 }
 

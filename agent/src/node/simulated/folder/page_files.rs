@@ -4,12 +4,13 @@
 //! `NAME.warm` when all of these were read. Files, because whoever moves a definition from folder to
 //! folder can move these too, and needs no other way to speak to a node.
 
+use super::super::limit::PAGE_BYTES;
+use super::super::tenant::Tenant;
+use super::super::validate::MAX_TENANTS;
+use super::super::warming::Warming;
 use super::files::{Kind, Listing, Problems, Told, definition_of, read};
-use super::limit::PAGE_BYTES;
 use super::page_list::{self, MAX_LIST_BYTES};
-use super::tenant::Tenant;
-use super::validate::MAX_TENANTS;
-use super::warming::Warming;
+use crate::pages::format::number;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
@@ -56,7 +57,7 @@ struct Refused {
 }
 
 /// The lists of a folder and what became of them.
-pub(super) struct PageFiles {
+pub(in super::super) struct PageFiles {
     folder: PathBuf,
     taken: BTreeMap<String, Taken>,
     refused: BTreeMap<String, Refused>,
@@ -64,7 +65,7 @@ pub(super) struct PageFiles {
 }
 
 impl PageFiles {
-    pub(super) fn new(folder: &Path) -> Self {
+    pub(in super::super) fn new(folder: &Path) -> Self {
         Self {
             folder: folder.to_path_buf(),
             taken: BTreeMap::new(),
@@ -74,7 +75,7 @@ impl PageFiles {
     }
 
     /// Problems that were found.
-    pub(super) fn failures(&self) -> u64 {
+    pub(in super::super) fn failures(&self) -> u64 {
         self.problems.count
     }
 
@@ -103,14 +104,14 @@ impl PageFiles {
     }
 
     /// Lists the pages of a tenant that somebody asked for.
-    pub(super) fn answer(&mut self, name: &str, tenant: &Tenant) {
+    pub(in super::super) fn answer(&mut self, name: &str, tenant: &Tenant) {
         let result = self.list(name, tenant);
         self.tell(Kind::Asked, name, result);
     }
 
     fn list(&self, name: &str, tenant: &Tenant) -> Told<()> {
         let asked = self.path(Kind::Asked, name);
-        let most_bytes = page_list::number(read(&asked, MAX_ASKED_BYTES)?.trim_ascii())
+        let most_bytes = number(read(&asked, MAX_ASKED_BYTES)?.trim_ascii())
             .ok_or("not one decimal number of bytes")?;
         let keys = tenant.workload.stream.cache.last_used(most_bytes / PAGE_BYTES);
         let text = page_list::text(&keys, &tenant.cgroup);
@@ -123,7 +124,12 @@ impl PageFiles {
     }
 
     /// The tenant of a name runs from now on: its lists have served.
-    pub(super) fn tenant_began(&mut self, name: &str, listing: &Listing, warming: &mut Warming) {
+    pub(in super::super) fn tenant_began(
+        &mut self,
+        name: &str,
+        listing: &Listing,
+        warming: &mut Warming,
+    ) {
         warming.forget(name);
         self.taken.remove(name);
         for (kind, names) in [(Kind::Pages, &listing.pages), (Kind::Warm, &listing.warm)] {
@@ -138,7 +144,7 @@ impl PageFiles {
     }
 
     /// Takes up new lists of tenants that are to come, and drops those that are there no more.
-    pub(super) fn look(&mut self, listing: &Listing, warming: &mut Warming) {
+    pub(in super::super) fn look(&mut self, listing: &Listing, warming: &mut Warming) {
         self.problems.keep(|file| listing.has(file));
         self.refused.retain(|name, _| listing.pages.contains(name));
         self.taken.retain(|name, taken| {
