@@ -67,6 +67,8 @@ class MovedFleet:
     interval_s: float = 1.0
     arrived_s: dict[str, float] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
+    hidden: set[str] = field(default_factory=set)
+    """Tenants that snapshots lack."""
     refusal: str = ""
     refused: str = ""
     reads: list[Warmth | None] = field(default_factory=list)
@@ -84,7 +86,7 @@ class MovedFleet:
             return NodeSeen(900.0, {}, "stale")
         seen = {}
         for cgroup, where in self.where.items():
-            if where == name:
+            if where == name and cgroup not in self.hidden:
                 here_s = self.now_s - self.arrived_s.get(cgroup, 0.0)
                 held = min(self.fills_up_to, int(FILLS_BYTES_PER_S * here_s))
                 told = self.there[name][cgroup]

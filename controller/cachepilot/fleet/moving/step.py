@@ -111,7 +111,8 @@ def _judged_rehearsal(
         return Step(transitions.with_present(rollout, going, since_s=seen.now_s))
     met = replace(waiting, rehearsal=replace(found, met_s=seen.now_s))
     move = waiting.move
-    if seen.unknown or seen.where != move.from_node:
+    is_home = move.cgroup in seen.nodes[move.from_node].tenants
+    if seen.unknown or seen.where != move.from_node or not is_home:
         return Step(transitions.with_present(rollout, met, since_s=seen.now_s))
     there = checks.tenants_of(move.cgroup, seen.nodes[move.from_node], seen.nodes[move.to_node])
     rehearsed = transitions.with_present(rollout, met)
@@ -141,11 +142,11 @@ def _measured_before(rollout: Rollout, moved: Moved, seen: Observation, is_late:
     before = checks.more_before(moved.before, there)
     measured = replace(moved, before=before, measured_s=target.time_s)
     windows = {one.cgroup: one.windows for one in before}
-    if not is_late and min(windows.values(), default=0) < BEFORE_WINDOWS:
+    is_home = move.cgroup in home.tenants
+    if not is_late and not (is_home and min(windows.values()) >= BEFORE_WINDOWS):
         return Step(transitions.with_present(rollout, measured))
     # A tenant that does nothing can be moved, but not be rehearsed.
-    is_idle = rollout.spreads and move.cgroup in home.tenants
-    if not (windows.get(move.cgroup) or is_idle):
+    if not is_home or not (windows.get(move.cgroup) or rollout.spreads):
         why = f"nothing is measured of {move.cgroup} on {move.from_node}"
         return transitions.ended(rollout, measured, seen, stop, why)
     poor = checks.missed_before(before)
@@ -157,8 +158,10 @@ def _measured_before(rollout: Rollout, moved: Moved, seen: Observation, is_late:
                 transitions.with_present(rollout, measured), move.to_node, why, seen.now_s
             )
         return transitions.ended(rollout, measured, seen, stop, why)
-    known = {one.cgroup: one for one in before} | rehearsing.baseline(rollout, moved)
-    found = checks.checks_of(known.values(), there, poor if rollout.spreads else ())
+    did = rehearsing.baseline(rollout, moved)
+    # Of who left since then there is nothing to measure.
+    known = [replace(did.get(one.cgroup, one), slos=one.slos, keep=one.keep) for one in before]
+    found = checks.checks_of(known, there, poor if rollout.spreads else ())
     return preparing.begun(rollout, replace(measured, before=(), checks=found), seen)
 
 
@@ -239,10 +242,9 @@ def _measured(
     judged = warming.with_snapshot(moved, seen.now_s, target.time_s, tenant)
     if judged.warm_s is None:
         return Step(transitions.with_present(rollout, judged, since_s=seen.now_s))
-    found = checks.taken(moved.checks, target.tenants)
-    if moved.looks + 1 >= checks.LOOKS_MAX:
-        found = checks.without_doubt(found)
-    return _judged(rollout, replace(judged, checks=found, looks=moved.looks + 1), seen)
+    looks = moved.looks + 1
+    found = checks.taken(moved.checks, target.tenants, looks, seen.lost_looks)
+    return _judged(rollout, replace(judged, checks=found, looks=looks), seen)
 
 
 def _judged(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
