@@ -67,6 +67,8 @@ class MovedFleet:
     interval_s: float = 1.0
     arrived_s: dict[str, float] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
+    stuck: dict[str, float] = field(default_factory=dict)
+    """Nodes whose control cycles fail, which are not lost, and since when."""
     hidden: set[str] = field(default_factory=set)
     """Tenants that snapshots lack."""
     refusal: str = ""
@@ -97,7 +99,7 @@ class MovedFleet:
                 elif reserves(self.rollout).get(name) and cgroup in self.squeezed:
                     told = self.squeezed[cgroup]
                 seen[cgroup] = replace(told, held_bytes=held)
-        return NodeSeen(self.now_s, seen)
+        return NodeSeen(self.stuck.get(name, self.now_s), seen)
 
     @property
     def targets(self) -> set[str]:

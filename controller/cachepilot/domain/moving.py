@@ -123,7 +123,8 @@ class Rehearsed:
     """One node in a rehearsal: what its tenants did before, and had, and how they do since.
 
     `measured_s` is the time of its last snapshot that was counted, `looks` how many were judged.
-    `most_bytes` are the largest limits with which tenants were judged.
+    `most_bytes` are the largest limits with which tenants were judged. `is_heard` says that it told
+    something since the time from which it is waited for its nodes.
     """
 
     node: str
@@ -133,6 +134,7 @@ class Rehearsed:
     measured_s: float = 0.0
     looks: int = 0
     most_bytes: tuple[tuple[str, int], ...] = ()
+    is_heard: bool = False
 
 
 @dataclass(frozen=True)

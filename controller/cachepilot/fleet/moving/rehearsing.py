@@ -168,9 +168,27 @@ def judged(rehearsal: Rehearsal, seen: Observation) -> Rehearsal:
             if cgroup in there.tenants:
                 limit_bytes = there.tenants[cgroup].limit_bytes
                 most[cgroup] = max(limit_bytes, most.get(cgroup, 0))
-        return replace(one, checks=taken, looks=looks, most_bytes=tuple(sorted(most.items())))
+        told = tuple(sorted(most.items()))
+        return replace(one, checks=taken, looks=looks, most_bytes=told, is_heard=True)
 
     return _with_window(rehearsal, seen, take)
+
+
+def silent(rehearsal: Rehearsal) -> list[str]:
+    """Nodes that told nothing since it is waited for them, with something to be judged.
+
+    A node whose control cycles fail is not lost, and yet nothing is measured of it.
+    """
+    return [
+        one.node
+        for one in rehearsal.nodes
+        if not one.is_heard and any(check.verdict is Verdict.OPEN for check in one.checks)
+    ]
+
+
+def awaited(rehearsal: Rehearsal) -> Rehearsal:
+    """The same from the time on from which it is waited for all of its nodes again."""
+    return replace(rehearsal, nodes=tuple(replace(one, is_heard=False) for one in rehearsal.nodes))
 
 
 def proven(rehearsal: Rehearsal) -> list[Move]:

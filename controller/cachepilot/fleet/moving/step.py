@@ -107,8 +107,7 @@ def _judged_rehearsal(
         missed = replace(waiting, rehearsal=replace(found, missed_s=seen.now_s))
         return _skipped(known, missed, seen, rehearsing.told(found))
     if not rehearsing.is_met(found):
-        going = replace(waiting, state=MoveState.REHEARSING, rehearsal=found)
-        return Step(transitions.with_present(rollout, going, since_s=seen.now_s))
+        return _rehearsed_on(rollout, waiting, found, seen)
     met = replace(waiting, rehearsal=replace(found, met_s=seen.now_s))
     move = waiting.move
     is_home = move.cgroup in seen.nodes[move.from_node].tenants
@@ -120,6 +119,24 @@ def _judged_rehearsal(
     told = checks.checks_of(known_before.values(), there)
     measured_s = seen.nodes[move.to_node].time_s
     return preparing.begun(rehearsed, replace(met, checks=told, measured_s=measured_s), seen)
+
+
+def _rehearsed_on(
+    rollout: Rollout, waiting: Moved, rehearsal: Rehearsal, seen: Observation
+) -> Step:
+    """Waits for more, unless nothing is measured of a node for too long."""
+    silent = rehearsing.silent(rehearsal)
+    if silent and seen.now_s - rollout.since_s > seen.lost_s:
+        why = f"node {silent[0]}: nothing is measured"
+        given_up = replace(waiting, rehearsal=rehearsal)
+        return transitions.ended(rollout, given_up, seen, RolloutState.STOPPED, why)
+    since_s = rollout.since_s if silent else seen.now_s
+    going = replace(
+        waiting,
+        state=MoveState.REHEARSING,
+        rehearsal=rehearsal if silent else rehearsing.awaited(rehearsal),
+    )
+    return Step(transitions.with_present(rollout, going, since_s=since_s))
 
 
 def _skipped(rollout: Rollout, moved: Moved, seen: Observation, why: str) -> Step:
