@@ -26,6 +26,7 @@ from cachepilot.fleet.moving.folder import FolderProvider
 from cachepilot.fleet.moving.mover import Mover
 from cachepilot.fleet.moving.provider import Provider
 from cachepilot.node.loop import NodeLoop
+from cachepilot.node.shown.readings import operations
 from cachepilot.v1 import session_pb2 as wire
 
 STALLED_S = 300.0
@@ -95,9 +96,8 @@ class World:
                 continue
             for cgroup, seen in report.collected.seen.items():
                 slos = [one.met for one in report.slos.get(cgroup, ()) if one.met is not None]
-                ops = None if seen.sample is None else seen.sample.ops
                 met = all(slos) if slos else None
-                look = Look(self.now_s, node, ops, met, seen.limit_bytes)
+                look = Look(self.now_s, node, operations(seen), met, seen.limit_bytes)
                 self.looks.setdefault(cgroup, []).append(look)
 
     def between(self, cgroup: str, from_s: float, to_s: float) -> list[Look]:

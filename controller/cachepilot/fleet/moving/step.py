@@ -214,8 +214,8 @@ def _arriving(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
         return transitions.turned_back(rollout, moved, seen, transitions.BY_OPERATOR)
     target = seen.nodes[move.to_node]
     tenant = target.tenants.get(move.cgroup)
-    # One whose page cache was read there has a cgroup before it comes.
-    is_there = tenant is not None and (moved.prepared_s is None or tenant.ops is not None)
+    # One whose page cache was read there has a cgroup before it comes, in which pages are accessed.
+    is_there = tenant is not None and (moved.prepared_s is None or tenant.ops)
     # A snapshot of before the order, from when another of this name was there, says nothing.
     if not target.lost and is_there and target.time_s != moved.measured_s:
         warming = replace(

@@ -20,7 +20,7 @@ class SloSeen:
 
 @dataclass(frozen=True)
 class TenantSeen:
-    """A tenant in the last interval: operations/s, None where not known, and its SLOs.
+    """A tenant in the last interval: operations/s, None where it did nothing, and its SLOs.
 
     Without an SLO it keeps the share `keep` of what it did. `is_full` says that its page cache
     fills its limit of `limit_bytes`; `held_bytes` is what it holds, and `missed_pages` what it had
