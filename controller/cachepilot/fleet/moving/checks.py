@@ -9,12 +9,38 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from cachepilot.domain.moving import KEEP, Before, Check, Verdict
-from cachepilot.fleet.moving.judging import POOR, WINDOWS_MAX, take
+from cachepilot.fleet.moving.judging import POOR, WINDOWS, WINDOWS_MAX, take
 from cachepilot.fleet.moving.seen.observation import NodeSeen, TenantSeen
 from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS
+from cachepilot.sense.counters import WINDOW
 
-LOOKS_MAX = 2 * WINDOWS_MAX
-"""Snapshots of a warm page cache after which a verdict is due, though some measured nothing."""
+LATENCY = "latency_p99_us"
+"""The kind of an SLO that is judged on a quantile of the last `WINDOW` intervals."""
+LOOKS_MAX = 2 * WINDOWS_MAX * WINDOW
+"""Snapshots of a warm page cache after which the last verdict is due: one of a latency."""
+
+
+def _looks_of(kind: str) -> int:
+    """Snapshots from one window of a kind to the next: windows have no interval in common."""
+    return WINDOW if kind == LATENCY else 1
+
+
+def _first_look(kind: str) -> int:
+    """The first snapshot of a warm page cache that tells nothing of when it was cold."""
+    return WINDOW + 1 if kind == LATENCY else 1
+
+
+def _is_counted(kind: str, looks: int) -> bool:
+    """Whether the `looks`-th snapshot since page caches are warm is a window of its own."""
+    first = _first_look(kind)
+    return looks >= first and (looks - first) % _looks_of(kind) == 0
+
+
+def looks_left(check: Check, looks: int) -> int:
+    """Snapshots after the `looks`-th until a check is met, if it is in all windows from now on."""
+    every, first = _looks_of(check.kind), _first_look(check.kind)
+    following = first if looks < first else looks + every - (looks - first) % every
+    return following - looks + every * max(0, WINDOWS - check.windows - 1)
 
 
 def more_before(before: Iterable[Before], seen: Mapping[str, TenantSeen]) -> tuple[Before, ...]:
@@ -97,22 +123,25 @@ def taken(
         told = {slo.kind: slo.met for slo in one.slos}
         # What is no SLO any more is not judged.
         if check.kind == KEEP or check.kind in told:
-            found.append(take(replace(check, missing=0), told.get(check.kind), one.ops))
-    return _without_doubt(found) if looks >= LOOKS_MAX else tuple(found)
+            there = replace(check, missing=0)
+            if _is_counted(check.kind, looks):
+                there = take(there, told.get(check.kind), one.ops)
+            found.append(there)
+    return tuple(kept for one in found for kept in _without_doubt(one, looks))
 
 
-def _without_doubt(checks: Iterable[Check]) -> tuple[Check, ...]:
-    """With a verdict on each: of who does nothing now, and did nothing before, there is no check.
+def _without_doubt(check: Check, looks: int) -> tuple[Check, ...]:
+    """A verdict once so many windows could have been measured, though some measured nothing.
 
-    What is open after so many windows is missed, unless its tenant may be gone.
+    Of who does nothing now, and did nothing before, there is no check then. What is open is missed,
+    unless its tenant may be gone.
     """
-    kept = (one for one in checks if one.missing or one.windows or one.before_ops is not None)
-    return tuple(
-        replace(one, verdict=Verdict.MISSED)
-        if one.verdict is Verdict.OPEN and not one.missing
-        else one
-        for one in kept
-    )
+    is_due = looks >= 2 * WINDOWS_MAX * _looks_of(check.kind)
+    if not is_due or check.missing or check.verdict is not Verdict.OPEN:
+        return (check,)
+    if not check.windows and check.before_ops is None:
+        return ()
+    return (replace(check, verdict=Verdict.MISSED),)
 
 
 def missed(checks: tuple[Check, ...]) -> list[Check]:
