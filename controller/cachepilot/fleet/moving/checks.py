@@ -67,6 +67,11 @@ def stated(tenant: TenantSeen) -> tuple[tuple[str, float], ...]:
     return tuple((slo.kind, slo.target) for slo in tenant.slos)
 
 
+def was_active(checks: Iterable[Check], cgroup: str) -> bool:
+    """Whether a tenant is held to anything that it did before a move."""
+    return any(one.before_ops is not None for one in checks if one.cgroup == cgroup)
+
+
 def missed_before(before: Iterable[Before]) -> list[str]:
     """Tenants whose SLOs are missed as it is."""
     return [one.cgroup for one in before if one.windows and one.met < POOR * one.windows]

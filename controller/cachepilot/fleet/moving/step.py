@@ -215,7 +215,9 @@ def _arriving(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
     target = seen.nodes[move.to_node]
     tenant = target.tenants.get(move.cgroup)
     # One whose page cache was read there has a cgroup before it comes, in which pages are accessed.
-    is_there = tenant is not None and (moved.prepared_s is None or tenant.ops)
+    # It does something once it is there, unless it did nothing at home.
+    is_told_apart = moved.prepared_s is not None and checks.was_active(moved.checks, move.cgroup)
+    is_there = tenant is not None and (not is_told_apart or tenant.ops)
     # A snapshot of before the order, from when another of this name was there, says nothing.
     if not target.lost and is_there and target.time_s != moved.measured_s:
         warming = replace(
