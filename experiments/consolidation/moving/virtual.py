@@ -20,6 +20,7 @@ from cachepilot import agent
 from cachepilot.api.fleet_service import ControlService
 from cachepilot.api.main import Controller
 from cachepilot.domain.objectives.pins import Pin
+from cachepilot.domain.slos import GOAL
 from cachepilot.fleet import server
 from cachepilot.fleet.config import read_config
 from cachepilot.fleet.moving.folder import FolderProvider
@@ -46,6 +47,16 @@ class Look:
     ops: float | None
     met: bool | None
     limit_bytes: int
+
+
+def judged(looks: Sequence[Look]) -> list[bool]:
+    """Whether the SLO was met, of the seconds in which it was judged."""
+    return [one.met for one in looks if one.met is not None]
+
+
+def is_missed(windows: Sequence[bool]) -> bool:
+    """Whether an SLO was met in too few windows; a tenant without any stood still."""
+    return not windows or sum(windows) < GOAL * len(windows)
 
 
 @dataclass
