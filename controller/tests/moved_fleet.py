@@ -67,6 +67,10 @@ class MovedFleet:
     interval_s: float = 1.0
     arrived_s: dict[str, float] = field(default_factory=dict)
     lost: set[str] = field(default_factory=set)
+    stuck: dict[str, float] = field(default_factory=dict)
+    """Nodes whose control cycles fail, which are not lost, and since when."""
+    hidden: set[str] = field(default_factory=set)
+    """Tenants that snapshots lack."""
     refusal: str = ""
     refused: str = ""
     reads: list[Warmth | None] = field(default_factory=list)
@@ -84,7 +88,7 @@ class MovedFleet:
             return NodeSeen(900.0, {}, "stale")
         seen = {}
         for cgroup, where in self.where.items():
-            if where == name:
+            if where == name and cgroup not in self.hidden:
                 here_s = self.now_s - self.arrived_s.get(cgroup, 0.0)
                 held = min(self.fills_up_to, int(FILLS_BYTES_PER_S * here_s))
                 told = self.there[name][cgroup]
@@ -95,7 +99,7 @@ class MovedFleet:
                 elif reserves(self.rollout).get(name) and cgroup in self.squeezed:
                     told = self.squeezed[cgroup]
                 seen[cgroup] = replace(told, held_bytes=held)
-        return NodeSeen(self.now_s, seen)
+        return NodeSeen(self.stuck.get(name, self.now_s), seen)
 
     @property
     def targets(self) -> set[str]:

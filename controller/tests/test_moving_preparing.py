@@ -164,6 +164,32 @@ def test_room_is_kept_for_what_is_read() -> None:
     assert not reserves(over) and not pins(over)
 
 
+def test_a_tenant_that_does_nothing_goes_though_its_page_cache_was_read() -> None:
+    here = prepared([*ALL])
+    here.rollout = replace(here.rollout, spreads=True)
+    for node in "ab":
+        here.there[node]["/kv"] = replace(tenant(met=None), ops=None)
+    over = here.play()
+    assert (over.state, over.moves[0].read_s is None) == (RolloutState.DONE, False)
+    assert here.where["/kv"] == "b"
+
+
+@pytest.mark.parametrize("ops", [None, 0.0])
+def test_a_page_cache_that_is_read_is_not_the_tenant(ops: float | None) -> None:
+    """Its cgroup is there before the tenant is; pages are accessed in it, and nothing else."""
+    here = prepared([*ALL])
+    here.there["b"]["/kv"] = replace(tenant(met=None), ops=ops)
+    _until(here, MoveState.MOVING)
+    for _ in range(5):
+        here.tick()
+    assert here.rollout.moves[0].state is MoveState.MOVING
+    here.there["b"]["/kv"] = tenant()
+    over = here.play()
+    assert over.state is RolloutState.DONE
+    begun_s, arrived_s = over.moves[0].begun_s, over.moves[0].arrived_s
+    assert begun_s is not None and arrived_s == begun_s + 6
+
+
 def test_nothing_is_read_where_that_is_not_asked_or_nothing_is_cold() -> None:
     here = prepared([Warmth.WARM])
     here.rollout = replace(here.rollout, preparing_s=0.0)

@@ -116,6 +116,32 @@ def test_a_rehearsal_that_ends_early_leaves_everybody_where_it_was(
     assert here.now_s - begun_s <= LOST_S + 2 and not pins(over)
 
 
+@pytest.mark.parametrize("node", ["a", "b"])
+def test_a_rehearsal_of_which_a_node_measures_nothing_ends(node: str) -> None:
+    """Its control cycles fail: it is not lost, and tells what it told before."""
+    here = rehearsed("/kv")
+    while (rehearsal := here.rollout.moves[0].rehearsal) is None or rehearsal.ready_s is None:
+        here.tick()
+    here.tick()
+    here.stuck = {node: here.now_s}
+    begun_s = here.now_s
+    over = here.play()
+    assert (over.state, over.why) == (RolloutState.STOPPED, f"node {node}: nothing is measured")
+    assert here.orders == [] and not pins(over)
+    assert LOST_S < here.now_s - begun_s < LOST_S + 2
+
+
+def test_nodes_that_tell_something_in_turns_do_not_end_a_rehearsal() -> None:
+    here = rehearsed("/kv")
+    while not here.orders:
+        assert not here.rollout.is_over, here.rollout.why
+        turn = here.ticks % 2
+        here.stuck = {"ab"[turn]: here.now_s - turn}
+        here.tick()
+    here.stuck = {}
+    assert here.play().state is RolloutState.DONE
+
+
 def test_a_rehearsal_proves_the_memory_only_of_who_was_judged_and_had_no_more() -> None:
     here = rehearsed("/kv", "/poor", "/pinned")
     here.there["a"]["/poor"] = tenant(met=False)

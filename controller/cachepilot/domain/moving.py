@@ -81,7 +81,8 @@ class Check:
     unit, or the operations/s to be kept. Throughputs are means in operations per second, before
     the move and since the page cache is warm; None while they are not measured. `windows` and
     `met` count since the page cache is warm. `evidence` is the log-likelihood ratio of them, or
-    the sum of squares of the throughputs of a `keep`.
+    the sum of squares of the throughputs of a `keep`. The last `missing` snapshots in a row lacked
+    the tenant.
     """
 
     cgroup: str
@@ -93,19 +94,23 @@ class Check:
     met: int = 0
     evidence: float = 0.0
     verdict: Verdict = Verdict.OPEN
+    missing: int = 0
 
 
 @dataclass(frozen=True)
 class Before:
     """What a tenant did before a move: the sum of its operations/s over windows.
 
-    `met` of them met every SLO that it has.
+    `met` of them met every SLO that it has. `slos`, kinds and targets, and the share `keep` are
+    what was stated when it was last seen; versions before did not store that.
     """
 
     cgroup: str
     ops: float = 0.0
     windows: int = 0
     met: int = 0
+    slos: tuple[tuple[str, float], ...] = ()
+    keep: float = 0.0
 
     @property
     def mean_ops(self) -> float | None:
@@ -118,7 +123,8 @@ class Rehearsed:
     """One node in a rehearsal: what its tenants did before, and had, and how they do since.
 
     `measured_s` is the time of its last snapshot that was counted, `looks` how many were judged.
-    `most_bytes` are the largest limits with which tenants were judged.
+    `most_bytes` are the largest limits with which tenants were judged. `is_heard` says that it told
+    something since the time from which it is waited for its nodes.
     """
 
     node: str
@@ -128,6 +134,7 @@ class Rehearsed:
     measured_s: float = 0.0
     looks: int = 0
     most_bytes: tuple[tuple[str, int], ...] = ()
+    is_heard: bool = False
 
 
 @dataclass(frozen=True)

@@ -59,11 +59,15 @@ class Sample(NamedTuple):
 
 
 class Pages(NamedTuple):
-    """Accesses of one interval, those that missed, and the device reads."""
+    """Accesses of one interval, those that missed, and the device reads.
+
+    `ops` are the operations per second beside them, None where they are not known.
+    """
 
     accesses: int
     misses: int
     reads: int = 0
+    ops: float | None = None
 
 
 class Window(NamedTuple):
@@ -167,7 +171,7 @@ class Counters:
         self._noted = (self._noted + 1) % CONCURRENCY_WINDOW
         self._in_flight[self._noted] = busy_us / (US_PER_S * elapsed_s) if elapsed_s > 0 else 0.0
         return Readings(
-            _pages(changed, goes_on),
+            _pages(changed, goes_on, elapsed_s),
             _samples(changed, goes_on, time_s, elapsed_s, device_read_us),
             self._windows(goes_on, time_s),
             self._in_flight.max(axis=0, initial=1.0).tolist(),
@@ -208,11 +212,16 @@ class Counters:
         ]
 
 
-def _pages(changed: FloatArray, is_known: BoolArray) -> list[Pages | None]:
+def _pages(changed: FloatArray, is_known: BoolArray, elapsed_s: float) -> list[Pages | None]:
     columns = changed[:, [ACCESSES, MISSES, BLOCK_READS]]
     pages = np.where(is_known[:, None], columns, 0).astype(np.int64).tolist()
-    known = is_known.tolist()
-    return [Pages(*one) if fine else None for one, fine in zip(pages, known, strict=True)]
+    ops = (changed[:, OPS] / elapsed_s if elapsed_s > 0 else changed[:, OPS]).tolist()
+    return [
+        Pages(accesses, misses, reads, None if isnan(per_s) else per_s) if fine else None
+        for (accesses, misses, reads), per_s, fine in zip(
+            pages, ops, is_known.tolist(), strict=True
+        )
+    ]
 
 
 def _samples(

@@ -28,7 +28,7 @@ from experiments.consolidation.moving.fleets import (
     state_slos,
 )
 from experiments.consolidation.moving.processes import Tenant
-from experiments.consolidation.moving.virtual import Clock, Look, World, play
+from experiments.consolidation.moving.virtual import Clock, World, is_missed, judged, play
 from experiments.shared.rows import Row
 
 from cachepilot.domain.moving import MoveState
@@ -203,13 +203,13 @@ class _Day:
 
     def _met(self, world: World, from_s: float, to_s: float) -> tuple[float, int]:
         """The share of windows that met their SLO, %, and how many tenants met too few."""
-        shares, windows, met = [], 0, 0
-        for cgroup in self._cgroups:
-            told = _judged(world.between(cgroup, from_s, to_s))
-            if told:
-                shares.append(sum(told) / len(told))
-                windows, met = windows + len(told), met + sum(told)
-        return 100 * met / max(1, windows), sum(one < GOAL for one in shares)
+        stated = {one.pattern for one in world.service.objectives().tenants if one.has_slo}
+        missed, windows, met = 0, 0, 0
+        for cgroup in stated.intersection(self._cgroups):
+            told = judged(world.between(cgroup, from_s, to_s))
+            missed += is_missed(told)
+            windows, met = windows + len(told), met + sum(told)
+        return 100 * met / max(1, windows), missed
 
     def _again_s(self, world: World, rise_s: float) -> float:
         """From the rise of load until all SLOs are met, or else the end of the run."""
@@ -218,10 +218,6 @@ class _Day:
             if self._met(world, since_s, since_s + AGAIN_S)[0] >= 100 * GOAL:
                 return float(since_s - rise_s)
         return float(last_s - rise_s)
-
-
-def _judged(looks: Sequence[Look]) -> list[bool]:
-    return [one.met for one in looks if one.met is not None]
 
 
 def _begin(world: World, spreads: bool) -> None:

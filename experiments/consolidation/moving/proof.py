@@ -26,7 +26,7 @@ from experiments.consolidation.moving.fleets import (
 from experiments.consolidation.moving.measured import KEEP
 from experiments.consolidation.moving.packed import hosts
 from experiments.consolidation.moving.processes import Fleet, Tenant
-from experiments.consolidation.moving.virtual import World, play
+from experiments.consolidation.moving.virtual import World, is_missed, judged, play
 from experiments.shared.rows import Row
 
 from cachepilot import simulator
@@ -154,10 +154,9 @@ def _judge(
         if slo is None:
             found.broken += after < KEEP * does[cgroup]
             continue
-        met = [one.met for one in world.between(cgroup, now_s - after_s, now_s)]
-        judged = [one for one in met if one is not None]
-        found.windows, found.met = found.windows + len(judged), found.met + sum(judged)
-        found.broken += sum(judged) < GOAL * len(judged)
+        met = judged(world.between(cgroup, now_s - after_s, now_s))
+        found.windows, found.met = found.windows + len(met), found.met + sum(met)
+        found.broken += is_missed(met)
     peaks = [one.limit_bytes for one in tenants.values()]
     found.by_peak = found.nodes - hosts(peaks, budget, found.nodes)
     found.optimum = found.nodes - hosts(needs, budget, found.nodes)
@@ -173,9 +172,11 @@ def _judge_moves(found: Found, rollout: Rollout) -> None:
         found.undone += one.state is MoveState.RETURNED
         if one.rehearsal is not None:
             found.refuted += bool(rehearsing.missed(one.rehearsal))
-        if one.state is not MoveState.KEPT or one.begun_s is None or one.ended_s is None:
+        if one.state is MoveState.KEPT and one.begun_s is not None and one.ended_s is not None:
+            found.move_s.append(one.ended_s - one.begun_s)
+        # The predictions that were worst are those of moves that were undone.
+        elif one.state is not MoveState.RETURNED:
             continue
-        found.move_s.append(one.ended_s - one.begun_s)
         own = next((check for check in one.checks if check.cgroup == one.move.cgroup), None)
         if own is not None and own.after_ops is not None and one.move.predicted_ops > 0:
             found.errors.append(abs(own.after_ops / one.move.predicted_ops - 1))

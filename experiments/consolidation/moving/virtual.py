@@ -20,12 +20,14 @@ from cachepilot import agent
 from cachepilot.api.fleet_service import ControlService
 from cachepilot.api.main import Controller
 from cachepilot.domain.objectives.pins import Pin
+from cachepilot.domain.slos import GOAL
 from cachepilot.fleet import server
 from cachepilot.fleet.config import read_config
 from cachepilot.fleet.moving.folder import FolderProvider
 from cachepilot.fleet.moving.mover import Mover
 from cachepilot.fleet.moving.provider import Provider
 from cachepilot.node.loop import NodeLoop
+from cachepilot.node.shown.readings import operations
 from cachepilot.v1 import session_pb2 as wire
 
 STALLED_S = 300.0
@@ -45,6 +47,16 @@ class Look:
     ops: float | None
     met: bool | None
     limit_bytes: int
+
+
+def judged(looks: Sequence[Look]) -> list[bool]:
+    """Whether the SLO was met, of the seconds in which it was judged."""
+    return [one.met for one in looks if one.met is not None]
+
+
+def is_missed(windows: Sequence[bool]) -> bool:
+    """Whether an SLO was met in too few windows; a tenant without any stood still."""
+    return not windows or sum(windows) < GOAL * len(windows)
 
 
 @dataclass
@@ -95,9 +107,8 @@ class World:
                 continue
             for cgroup, seen in report.collected.seen.items():
                 slos = [one.met for one in report.slos.get(cgroup, ()) if one.met is not None]
-                ops = None if seen.sample is None else seen.sample.ops
                 met = all(slos) if slos else None
-                look = Look(self.now_s, node, ops, met, seen.limit_bytes)
+                look = Look(self.now_s, node, operations(seen), met, seen.limit_bytes)
                 self.looks.setdefault(cgroup, []).append(look)
 
     def between(self, cgroup: str, from_s: float, to_s: float) -> list[Look]:

@@ -13,6 +13,7 @@ from cachepilot.domain.moving import (
     Verdict,
 )
 from cachepilot.domain.units import DAY_S
+from cachepilot.fleet.moving.checks import looks_left
 from cachepilot.fleet.moving.judging import WINDOWS
 from cachepilot.fleet.moving.rehearsing import SETTLED_S
 from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS
@@ -77,19 +78,21 @@ def _state(rollout: Rollout, rehearsal: Rehearsal) -> RehearsalState:
 def _ends_s(rehearsal: Rehearsal, now_s: float, interval_s: float) -> float:
     """When it is over if every window from now on is met, and nothing takes longer."""
     if rehearsal.ready_s is not None:
-        open_ = [
-            one.windows
+        left = [
+            looks_left(one, node.looks)
             for node in rehearsal.nodes
             for one in node.checks
             if one.verdict is Verdict.OPEN
         ]
-        return now_s + interval_s * max(1, WINDOWS - min(open_, default=WINDOWS))
+        return now_s + interval_s * max(left, default=1)
     cold_s = max((one.cold_s for one in rehearsal.moves), default=0.0)
     begins_s = rehearsal.begun_s
     if begins_s is None:
         windows = [one.windows for node in rehearsal.nodes for one in node.before]
         begins_s = now_s + interval_s * max(1, BEFORE_WINDOWS - min(windows, default=0))
-    return max(now_s, begins_s + cold_s + SETTLED_S) + interval_s * WINDOWS
+    kinds = {kind for node in rehearsal.nodes for one in node.before for kind, _ in one.slos}
+    looks = max((looks_left(Check("", kind, 0.0), 0) for kind in kinds), default=WINDOWS)
+    return max(now_s, begins_s + cold_s + SETTLED_S) + interval_s * looks
 
 
 def _tenants(rollout: Rollout, rehearsal: Rehearsal, moves: dict[str, Move]) -> list[RehearsedView]:

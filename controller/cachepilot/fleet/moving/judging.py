@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether an SLO is met after a move, by windows one after the other, and what one keeps without.
 
-A window is an interval of the controller. SLOs are judged by Wald's sequential test (Annals of
-Mathematical Statistics 16, 1945): they are to be met in `GOAL` of the windows, and one met in
-`POOR` of them is missed. With both errors at `ERROR`, 15 windows in a row accept one, and two
-misses among the first windows refuse it.
+A window is an interval of the controller, or several for a latency. SLOs are judged by Wald's
+sequential test (Annals of Mathematical Statistics 16, 1945): they are to be met in `GOAL` of the
+windows, and one met in `POOR` of them is missed. With both errors at `ERROR`, 15 windows in a row
+accept one, and two misses among the first windows refuse it.
 """
 
 import math

@@ -45,7 +45,11 @@ def begun(rollout: Rollout, moved: Moved, seen: Observation) -> Rehearsal:
     for name in nodes_of(drain):
         there, (did, had) = seen.nodes.get(name), _before_on(name, rollout, moved.drain)
         judged = _judged(name, drain, there) if there is not None else {}
-        free = [cgroup for cgroup, one in sorted(judged.items()) if not one.slos and cgroup in did]
+        may_go = {one.move.cgroup for one in drain} if name == drain[0].drain else did.keys()
+        # Who is missing now is held to what was stated before.
+        stated = {cgroup: one.slos for cgroup, one in did.items() if cgroup in may_go}
+        stated |= {cgroup: checks.stated(one) for cgroup, one in judged.items()}
+        free = [cgroup for cgroup, slos in sorted(stated.items()) if not slos and cgroup in did]
         kept = tuple((cgroup, had[cgroup]) for cgroup in free if cgroup in had)
         nodes.append(Rehearsed(name, tuple(did[cgroup] for cgroup in free), kept))
     moves = tuple(one.move for one in drain)
@@ -103,7 +107,7 @@ def before(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation) -> R
     def take(one: Rehearsed, there: NodeSeen) -> Rehearsed:
         judged = _judged(one.node, drain, there)
         had = dict(one.had_bytes)
-        limits = {
+        limits = had | {
             cgroup: max(told.limit_bytes, had.get(cgroup, 0)) for cgroup, told in judged.items()
         }
         before = checks.more_before(one.before, judged)
@@ -157,17 +161,34 @@ def judged(rehearsal: Rehearsal, seen: Observation) -> Rehearsal:
     """With one more window of every node."""
 
     def take(one: Rehearsed, there: NodeSeen) -> Rehearsed:
-        looks, taken = one.looks + 1, checks.taken(one.checks, there.tenants)
-        if looks >= checks.LOOKS_MAX:
-            taken = checks.without_doubt(taken)
+        looks = one.looks + 1
+        taken = checks.taken(one.checks, there.tenants, looks, seen.lost_looks)
         most = dict(one.most_bytes)
         for cgroup in {old.cgroup for old in one.checks if old.verdict is Verdict.OPEN}:
             if cgroup in there.tenants:
                 limit_bytes = there.tenants[cgroup].limit_bytes
                 most[cgroup] = max(limit_bytes, most.get(cgroup, 0))
-        return replace(one, checks=taken, looks=looks, most_bytes=tuple(sorted(most.items())))
+        told = tuple(sorted(most.items()))
+        return replace(one, checks=taken, looks=looks, most_bytes=told, is_heard=True)
 
     return _with_window(rehearsal, seen, take)
+
+
+def silent(rehearsal: Rehearsal) -> list[str]:
+    """Nodes that told nothing since it is waited for them, with something to be judged.
+
+    A node whose control cycles fail is not lost, and yet nothing is measured of it.
+    """
+    return [
+        one.node
+        for one in rehearsal.nodes
+        if not one.is_heard and any(check.verdict is Verdict.OPEN for check in one.checks)
+    ]
+
+
+def awaited(rehearsal: Rehearsal) -> Rehearsal:
+    """The same from the time on from which it is waited for all of its nodes again."""
+    return replace(rehearsal, nodes=tuple(replace(one, is_heard=False) for one in rehearsal.nodes))
 
 
 def proven(rehearsal: Rehearsal) -> list[Move]:

@@ -107,11 +107,11 @@ def _judged_rehearsal(
         missed = replace(waiting, rehearsal=replace(found, missed_s=seen.now_s))
         return _skipped(known, missed, seen, rehearsing.told(found))
     if not rehearsing.is_met(found):
-        going = replace(waiting, state=MoveState.REHEARSING, rehearsal=found)
-        return Step(transitions.with_present(rollout, going, since_s=seen.now_s))
+        return _rehearsed_on(rollout, waiting, found, seen)
     met = replace(waiting, rehearsal=replace(found, met_s=seen.now_s))
     move = waiting.move
-    if seen.unknown or seen.where != move.from_node:
+    is_home = move.cgroup in seen.nodes[move.from_node].tenants
+    if seen.unknown or seen.where != move.from_node or not is_home:
         return Step(transitions.with_present(rollout, met, since_s=seen.now_s))
     there = checks.tenants_of(move.cgroup, seen.nodes[move.from_node], seen.nodes[move.to_node])
     rehearsed = transitions.with_present(rollout, met)
@@ -119,6 +119,24 @@ def _judged_rehearsal(
     told = checks.checks_of(known_before.values(), there)
     measured_s = seen.nodes[move.to_node].time_s
     return preparing.begun(rehearsed, replace(met, checks=told, measured_s=measured_s), seen)
+
+
+def _rehearsed_on(
+    rollout: Rollout, waiting: Moved, rehearsal: Rehearsal, seen: Observation
+) -> Step:
+    """Waits for more, unless nothing is measured of a node for too long."""
+    silent = rehearsing.silent(rehearsal)
+    if silent and seen.now_s - rollout.since_s > seen.lost_s:
+        why = f"node {silent[0]}: nothing is measured"
+        given_up = replace(waiting, rehearsal=rehearsal)
+        return transitions.ended(rollout, given_up, seen, RolloutState.STOPPED, why)
+    since_s = rollout.since_s if silent else seen.now_s
+    going = replace(
+        waiting,
+        state=MoveState.REHEARSING,
+        rehearsal=rehearsal if silent else rehearsing.awaited(rehearsal),
+    )
+    return Step(transitions.with_present(rollout, going, since_s=since_s))
 
 
 def _skipped(rollout: Rollout, moved: Moved, seen: Observation, why: str) -> Step:
@@ -141,11 +159,11 @@ def _measured_before(rollout: Rollout, moved: Moved, seen: Observation, is_late:
     before = checks.more_before(moved.before, there)
     measured = replace(moved, before=before, measured_s=target.time_s)
     windows = {one.cgroup: one.windows for one in before}
-    if not is_late and min(windows.values(), default=0) < BEFORE_WINDOWS:
+    is_home = move.cgroup in home.tenants
+    if not is_late and not (is_home and min(windows.values()) >= BEFORE_WINDOWS):
         return Step(transitions.with_present(rollout, measured))
     # A tenant that does nothing can be moved, but not be rehearsed.
-    is_idle = rollout.spreads and move.cgroup in home.tenants
-    if not (windows.get(move.cgroup) or is_idle):
+    if not is_home or not (windows.get(move.cgroup) or rollout.spreads):
         why = f"nothing is measured of {move.cgroup} on {move.from_node}"
         return transitions.ended(rollout, measured, seen, stop, why)
     poor = checks.missed_before(before)
@@ -157,8 +175,10 @@ def _measured_before(rollout: Rollout, moved: Moved, seen: Observation, is_late:
                 transitions.with_present(rollout, measured), move.to_node, why, seen.now_s
             )
         return transitions.ended(rollout, measured, seen, stop, why)
-    known = {one.cgroup: one for one in before} | rehearsing.baseline(rollout, moved)
-    found = checks.checks_of(known.values(), there, poor if rollout.spreads else ())
+    did = rehearsing.baseline(rollout, moved)
+    # Of who left since then there is nothing to measure.
+    known = [replace(did.get(one.cgroup, one), slos=one.slos, keep=one.keep) for one in before]
+    found = checks.checks_of(known, there, poor if rollout.spreads else ())
     return preparing.begun(rollout, replace(measured, before=(), checks=found), seen)
 
 
@@ -194,8 +214,10 @@ def _arriving(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
         return transitions.turned_back(rollout, moved, seen, transitions.BY_OPERATOR)
     target = seen.nodes[move.to_node]
     tenant = target.tenants.get(move.cgroup)
-    # One whose page cache was read there has a cgroup before it comes.
-    is_there = tenant is not None and (moved.prepared_s is None or tenant.ops is not None)
+    # One whose page cache was read there has a cgroup before it comes, in which pages are accessed.
+    # It does something once it is there, unless it did nothing at home.
+    is_told_apart = moved.prepared_s is not None and checks.was_active(moved.checks, move.cgroup)
+    is_there = tenant is not None and (not is_told_apart or tenant.ops)
     # A snapshot of before the order, from when another of this name was there, says nothing.
     if not target.lost and is_there and target.time_s != moved.measured_s:
         warming = replace(
@@ -239,10 +261,9 @@ def _measured(
     judged = warming.with_snapshot(moved, seen.now_s, target.time_s, tenant)
     if judged.warm_s is None:
         return Step(transitions.with_present(rollout, judged, since_s=seen.now_s))
-    found = checks.taken(moved.checks, target.tenants)
-    if moved.looks + 1 >= checks.LOOKS_MAX:
-        found = checks.without_doubt(found)
-    return _judged(rollout, replace(judged, checks=found, looks=moved.looks + 1), seen)
+    looks = moved.looks + 1
+    found = checks.taken(moved.checks, target.tenants, looks, seen.lost_looks)
+    return _judged(rollout, replace(judged, checks=found, looks=looks), seen)
 
 
 def _judged(rollout: Rollout, moved: Moved, seen: Observation) -> Step:

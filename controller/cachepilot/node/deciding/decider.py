@@ -182,7 +182,7 @@ class Decider:
             done = NOTHING_DONE
             if objective.hit_ratio is None:
                 done = _done(seen, miss_cost_us, self._elapsed_s)
-            state.limits.take(seen.limit_bytes, pages, told, self._elapsed_s, half_life_s, done)
+            state.limits.take(seen.limit_bytes, pages[:2], told, self._elapsed_s, half_life_s, done)
 
     def held(self, collected: Collected) -> frozenset[str]:
         """Whose limit must stay: a page cache turns over, or the node is about to undo a change."""

@@ -31,6 +31,18 @@ def shown_readings(seen: Seen) -> ShownReadings:
     return ShownReadings(sample.ops, 1 - sample.miss_ratio, p99_us)
 
 
+def operations(seen: Seen) -> float | None:
+    """Operations/s of the last interval, of which one without any counts if pages were accessed.
+
+    A tenant whose operations take longer than an interval is slow, not idle. None where nothing
+    was done, or it is not known.
+    """
+    pages = seen.pages
+    if pages is None or not (pages.accesses or pages.ops):
+        return None
+    return pages.ops
+
+
 def measured(kind: str, seen: Seen) -> float | None:
     """What an SLO of this kind is judged on; None when nothing was done in the last interval."""
     if kind != "latency_p99_us" and seen.sample is None:

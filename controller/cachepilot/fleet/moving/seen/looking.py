@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cachepilot.fleet.moving.seen.observation import NodeSeen, SloSeen, TenantSeen
 from cachepilot.node.loop import NodeLoop
-from cachepilot.node.shown.readings import measured
+from cachepilot.node.shown.readings import measured, operations
 from cachepilot.node.shown.report import Report
 from cachepilot.node.shown.slo_windows import is_met, slo_targets
 from cachepilot.sense.collect import Seen
@@ -58,15 +58,15 @@ def _node_seen(report: Report | None, lost: str) -> NodeSeen:
 
 
 def _tenant_seen(cgroup: str, report: Report, seen: Seen) -> TenantSeen:
-    objective, told = report.objectives.of(cgroup), seen.wire
+    objective, told, ops = report.objectives.of(cgroup), seen.wire, operations(seen)
     slos = []
     for kind, target in slo_targets(objective):
-        value = measured(kind, seen)
+        value = ops if kind == "throughput_ops" else measured(kind, seen)
         slos.append(SloSeen(kind, target, None if value is None else is_met(kind, value, target)))
     limit = max(told.limit_bytes, told.target_limit_bytes)
     room = max(ROOM_SHARE * limit, ROOM_BYTES)
     return TenantSeen(
-        ops=None if seen.sample is None else seen.sample.ops,
+        ops=ops,
         slos=tuple(slos),
         keep=objective.keep,
         is_full=0 < limit <= told.current_bytes + room,

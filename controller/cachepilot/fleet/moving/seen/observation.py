@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cachepilot.domain.moving import Rollout, Warmth
-from cachepilot.fleet.moving.seen.patience import lost_s, return_s
+from cachepilot.fleet.moving.seen.patience import lost_looks, lost_s, return_s
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class SloSeen:
 
 @dataclass(frozen=True)
 class TenantSeen:
-    """A tenant in the last interval: operations/s, None where not known, and its SLOs.
+    """A tenant in the last interval: operations/s, None where it did nothing, and its SLOs.
 
     Without an SLO it keeps the share `keep` of what it did. `is_full` says that its page cache
     fills its limit of `limit_bytes`; `held_bytes` is what it holds, and `missed_pages` what it had
@@ -66,6 +66,11 @@ class Observation:
     def lost_s(self) -> float:
         """So long nothing may be measured, or a tenant take to appear."""
         return lost_s(self.interval_s)
+
+    @property
+    def lost_looks(self) -> int:
+        """So many snapshots in a row may lack a tenant before it counts as gone."""
+        return lost_looks(self.interval_s)
 
     @property
     def return_s(self) -> float:

@@ -4,6 +4,8 @@
 Seconds, and no fewer intervals than what is waited for takes: a node tells something once in each.
 """
 
+import math
+
 from cachepilot.sense.counters import WINDOW
 
 BEFORE_WINDOWS = 10
@@ -17,6 +19,11 @@ RETURN_S = 300.0
 def lost_s(interval_s: float) -> float:
     """So long nothing may be measured, or a tenant take to appear, before a move is given up."""
     return max(LOST_S, LOST_INTERVALS * interval_s)
+
+
+def lost_looks(interval_s: float) -> int:
+    """So many snapshots in a row may lack a tenant before it counts as gone."""
+    return math.ceil(lost_s(interval_s) / interval_s)
 
 
 def return_s(interval_s: float) -> float:

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a rollout is shown of a tenant: what it did in an interval, or that it did nothing."""
+
+import pytest
+
+from cachepilot.domain.moving import KEEP, Check, Verdict
+from cachepilot.domain.objectives.objective import Counter, Indicator, Objective, Objectives
+from cachepilot.fleet.moving.judging import WINDOWS, take
+from cachepilot.fleet.moving.seen.looking import _node_seen
+from cachepilot.fleet.moving.seen.observation import TenantSeen
+from cachepilot.node.collector import Collector
+from cachepilot.node.shown.report import Report
+from cachepilot.v1 import session_pb2 as wire
+
+SLO = Objective("/a", throughput_ops=1.0)
+
+
+def shown(*intervals: tuple[int, int], stated: Objective = SLO) -> list[TenantSeen]:
+    """A tenant after intervals of a second, each of so many accesses and read calls."""
+    collector, totals, found = Collector("n"), wire.Counters(), []
+    objectives = Objectives((stated,))
+    for second, (accesses, calls) in enumerate([(0, 0), *intervals], 1):
+        totals.accesses_total += accesses
+        totals.read_calls_total += calls
+        seen = wire.Snapshot(time_us=second * 1_000_000, budget_bytes=1 << 28)
+        told = seen.tenants.add(cgroup="/a", cgroup_id=1, policy="default", limit_bytes=1 << 20)
+        told.counters.CopyFrom(totals)
+        report = Report(collector.collect(seen, 1, objectives), None, objectives, 1, "")
+        found.append(_node_seen(report, "").tenants["/a"])
+    return found[1:]
+
+
+def _told(*intervals: tuple[int, int]) -> list[tuple[float | None, bool | None]]:
+    return [(one.ops, one.slos[0].met) for one in shown(*intervals)]
+
+
+def test_an_interval_with_accesses_and_no_operation_is_one_of_no_throughput() -> None:
+    assert _told((8, 1), (8, 0), (0, 0), (8, 2)) == [
+        (1.0, True), (0.0, False), (None, None), (2.0, True),
+    ]  # fmt: skip
+
+
+def test_operations_that_are_not_known_are_none() -> None:
+    metric = Objective("/a", throughput_ops=1.0, indicator=Indicator(Counter.PROMETHEUS))
+    (one,) = shown((8, 1), stated=metric)
+    assert (one.ops, one.slos[0].met) == (None, None)
+
+
+@pytest.mark.parametrize(("pause", "verdict"), [((8, 0), "missed"), ((0, 0), "met")])
+def test_a_tenant_that_is_slower_does_not_keep_its_throughput(
+    pause: tuple[int, int], verdict: str
+) -> None:
+    """One operation a second before, one in every third second after."""
+    check = Check("/a", KEEP, 0.9, 1.0)
+    for one in shown(*[(8, 1), pause, pause] * 2 * WINDOWS):
+        check = take(check, None, one.ops)
+    assert check.verdict is Verdict(verdict)
