@@ -12,7 +12,7 @@ from cachepilot.domain.past.actor import acting
 from cachepilot.domain.units import BYTES_MAX, DAY_S
 from cachepilot.errors import ConflictError, InputError
 from cachepilot.fleet.fleet import Fleet
-from cachepilot.fleet.moving import preparing
+from cachepilot.fleet.moving import preparing, transitions
 from cachepilot.fleet.moving.judging import WINDOWS
 from cachepilot.fleet.moving.pinning import Pins
 from cachepilot.fleet.moving.provider import MoveError, Provider
@@ -310,17 +310,8 @@ class Mover:
         )
 
     def _store(self, before: Rollout, found: Step) -> bool:
-        """Whether the step may be taken: it is stored, leads back, or is a measurement.
-
-        What was measured may be lost by a restart; what begins or ends may not.
-        """
-        if self._save(found.rollout):
-            return True
-        state = found.rollout.moves[before.at].state
-        if state in (MoveState.RETURNING, MoveState.RETURNED):
-            return True
-        is_measurement = state in (MoveState.WAITING, MoveState.WARMING)
-        return is_measurement and found.order is None and not found.rollout.is_over
+        """Whether the step may be taken: it is stored, or need not be."""
+        return self._save(found.rollout) or transitions.may_be_lost(before, found.rollout)
 
     def _save(self, rollout: Rollout) -> bool:
         """Stores it; what cannot be stored now is stored once that is possible."""
