@@ -65,6 +65,6 @@ def test_who_is_not_there_by_the_provider_stays(
     assert {move.cgroup for one in found.drains for move in one.moves} == go
     told = "/web on a cannot be moved: whoever moves tenants does not have it there"
     assert (told in found.notes) == (where != "a")
-    rest = Rest((), frozenset("a"), frozenset(), {}, frozenset(), spreads=True)
+    rest = Rest((), frozenset("a"), frozenset(), {}, spreads=True)
     plans = service._left(rest, [])
     assert {move.cgroup for one in plans.anew for move in one.moves} == go

@@ -226,7 +226,7 @@ class ControlService:
     def unpin(self, cgroup: str, node: str | None = None) -> None:
         """Takes the pin away; UnknownError when there is none."""
         if not self._fleet.delete_pin(cgroup, node):
-            pins = self._fleet.asked().pins
+            pins = [pin for pin in self._fleet.asked().pins if pin.rollout is None]
             # Those of the cgroup first: what is lacking may be the node.
             named = sorted(pins, key=lambda pin: (pin.cgroup != cgroup, pin.cgroup))
             known = some([_where(pin.cgroup, pin.node) for pin in named])

@@ -213,15 +213,14 @@ class Mover:
             moved = None if rollout is None or rollout.is_over else rollout.present
             if rollout is None or moved is None:
                 return
-            # A controller that starts again holds what the one before did.
-            self._pins.reserve(rollout)
             found = step(rollout, self._look(rollout, moved))
+            self._pins.hold(rollout)
             if found.rollout == rollout and found.order is None:
                 return
             if not self._store(rollout, found):
                 return
             self._rollout = found.rollout
-            self._pins.hold(rollout, found.rollout)
+            self._pins.hold(found.rollout)
             self._order(found.order)
         for event in found.events:
             LOG.info("rollout %d: %s", found.rollout.id, event)
@@ -270,7 +269,7 @@ class Mover:
             if self._rollout is not running or found == running or not self._save(found):
                 return
             self._rollout = found
-            self._pins.hold(running, found)
+            self._pins.hold(found)
         for change in new_changes(running, found):
             LOG.info("rollout %d: %s", found.id, change)
         if found.is_planned:
