@@ -52,3 +52,9 @@ export function missed(one: Rehearsed): string {
   if (one.least_bytes === null || one.until_s === null) return `${one.cgroup}: ${short}`;
   return `${one.cgroup}: ${short}; not tried with less than ${bytes(one.least_bytes)} until ${when(one.until_s)}`;
 }
+
+/** That a tenant was judged with more memory than it is to have. */
+export function unproven(one: Rehearsed): string {
+  const had = one.most_bytes ? `up to ${bytes(one.most_bytes)}` : "no limit";
+  return `${one.cgroup}: not proven, it had ${had}`;
+}
