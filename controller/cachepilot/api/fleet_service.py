@@ -292,7 +292,7 @@ class ControlService:
                 snapshots, objectives, config.planner, pins, options, refuted, needed, homes
             )
 
-        found = of_movable(planned, lambda one: one.drains, self._mover.can_leave)
+        found = of_movable(planned, lambda one: one.drains, self._mover.movable())
         return Spread.of(replace(found, notes=[*left_out, *found.notes]))
 
     def _fresh(self) -> tuple[list[Report], list[str]]:
@@ -304,11 +304,15 @@ class ControlService:
     def _consolidated(self, reports: Sequence[Report]) -> domain.Consolidation:
         snapshots, objectives = self._planned_with(reports)
         config, pins = self._fleet.config, self._fleet.asked().pins
-        refuted = self._mover.refuted
-        return consolidate(
-            snapshots, objectives, config.planner, pins, config.placement, refuted,
-            self._needed(snapshots),
-        )  # fmt: skip
+        refuted, needed = self._mover.refuted, self._needed(snapshots)
+
+        def planned(staying: Staying) -> domain.Consolidation:
+            options = replace(config.placement, staying=staying)
+            return consolidate(
+                snapshots, objectives, config.planner, pins, options, refuted, needed
+            )
+
+        return of_movable(planned, lambda one: one.drains, self._mover.movable())
 
     def _planned_with(self, reports: Sequence[Report]) -> tuple[list[Snapshot], Objectives]:
         """What is known of nodes, and what is asked of their tenants."""
@@ -342,4 +346,4 @@ class ControlService:
 
         if not rest.spreads:
             return planned(frozenset())
-        return of_movable(planned, lambda one: one.anew, self._mover.can_leave)
+        return of_movable(planned, lambda one: one.anew, self._mover.movable())

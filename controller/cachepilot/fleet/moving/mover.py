@@ -123,9 +123,15 @@ class Mover:
         known = () if self._rollout is None else self._rollout.closed
         return {node: time_s for node, time_s in known if time_s > self._now_s() - CLOSED_S}
 
-    def can_leave(self, node: str, cgroup: str) -> bool:
-        """Whether a tenant is on a node by whoever moves it; so is each where nobody does."""
-        return self._provider is None or self._where(cgroup) == (node, "")
+    def movable(self) -> Callable[[str, str], bool]:
+        """Whether a tenant can leave a node: whoever moves it has it there now, or nobody moves."""
+        if self._provider is None:
+            return lambda *_: True
+        try:
+            placed = self._provider.placed()
+        except MoveError:
+            return lambda *_: False
+        return lambda node, cgroup: placed.get(cgroup) == node
 
     def begin(self, drains: Sequence[Drain], spreads: bool = False) -> Rollout:
         """Begins to move tenants off nodes in this order; it is stored before this returns.
@@ -210,11 +216,11 @@ class Mover:
         self._plan_again(watched)
         with self._lock:
             rollout = self._rollout
+            self._pins.hold(rollout)
             moved = None if rollout is None or rollout.is_over else rollout.present
             if rollout is None or moved is None:
                 return
             found = step(rollout, self._look(rollout, moved))
-            self._pins.hold(rollout)
             if found.rollout == rollout and found.order is None:
                 return
             if not self._store(rollout, found):

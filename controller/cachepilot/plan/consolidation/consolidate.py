@@ -196,6 +196,13 @@ def _best(packed: Packed | None) -> Iterator[str]:
         yield "no other packing drains more nodes"
 
 
+def staying_notes(options: Options) -> Iterator[str]:
+    """Who is not planned to leave although it would."""
+    for node, cgroup in sorted(options.staying):
+        why = "whoever moves tenants does not have it there"
+        yield f"{cgroup} on {node} cannot be moved: {why}"
+
+
 def places_of(
     snapshots: Sequence[Snapshot],
     objectives: Objectives,
@@ -266,5 +273,6 @@ def consolidate(
             *_best(packed),
             *_doubts(places),
             *_doubts_of_cpus(places, options),
+            *staying_notes(options),
         ],
     )
