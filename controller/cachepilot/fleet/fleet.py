@@ -271,23 +271,31 @@ class Fleet:
         stays, and ends later once it would end within `renewed_s`. StoreFailedError where nothing
         can be stored: what is given up is not in force any more, and the next call tries again.
         """
-        with self._lock:
-            now_s, known = self.store.now_s(), self._asked.pins
-            held = {replace(pin, until_s=None): pin for pin in known if pin.rollout is not None}
-            kept, new = set[Pin](), list[Pin]()
-            for pin in beside(known, pins):
-                same = held.get(replace(pin, until_s=None))
-                if same is not None:
-                    kept.add(same)
-                if same is None or (same.until_s or 0.0) <= now_s + renewed_s:
-                    new.append(pin)
-            given_up = (frozenset(held.values()) - kept) | self._undeleted
-            if not given_up and not new:
-                return
-            self._give_up(given_up, new)
-        self.changes.tell(Topic.ASKED)
+        before = self._asked.pins
+        try:
+            with self._lock:
+                self._hold_pins(pins, self.store.now_s() + renewed_s)
+        finally:
+            if self._asked.pins != before:
+                self.changes.tell(Topic.ASKED)
 
-    def _give_up(self, pins: frozenset[Pin], new: Sequence[Pin]) -> None:
+    def _hold_pins(self, pins: Sequence[Pin], least_s: float) -> None:
+        """Of those that are kept each ends after `least_s`."""
+        known = self._asked.pins
+        held = {replace(pin, until_s=None): pin for pin in known if pin.rollout is not None}
+        kept, new = set[Pin](), list[Pin]()
+        for pin in beside(known, pins):
+            same = held.get(replace(pin, until_s=None))
+            if same is not None:
+                kept.add(same)
+            if same is None or (same.until_s or 0.0) <= least_s:
+                new.append(pin)
+        given_up = (frozenset(held.values()) - kept) | self._undeleted
+        if given_up or new:
+            self._replace_pins(given_up, new)
+
+    def _replace_pins(self, pins: frozenset[Pin], new: Sequence[Pin]) -> None:
+        """What is not in force any more is so whether or not that can be stored."""
         try:
             with self._audited(can_undo=False):
                 # An operator's may be in the place of one by now.

@@ -12,7 +12,7 @@ from cachepilot.domain.consolidation import Drain, Spread
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.objectives.pins import Pin
 from cachepilot.domain.snapshot import Snapshot
-from cachepilot.plan.consolidation.consolidate import Floors, places_of, staying_notes
+from cachepilot.plan.consolidation.consolidate import Floors, places_of
 from cachepilot.plan.consolidation.least.past import NOW, PastByTenant
 from cachepilot.plan.consolidation.least.place import Place
 from cachepilot.plan.consolidation.moves import drains
@@ -47,7 +47,7 @@ def plan_spread(
         drains=relieved_drains(found, config),
         notes=[
             *_horizon(places, options.lookahead_hours),
-            *staying_notes(options),
+            *_staying(options),
             *([] if found is None or found.short else [FITS]),
         ],
         left=left(found),
@@ -85,6 +85,13 @@ def _horizon(places: Sequence[Place], hours: float) -> Iterator[str]:
         yield f"what tenants needed a day ago in the {hours:.3g} h that come next counts"
     elif places:
         yield "only what tenants need now counts: what they needed a day ago is not known"
+
+
+def _staying(options: Options) -> Iterator[str]:
+    """Who is not planned to leave although it would."""
+    for node, cgroup in sorted(options.staying):
+        why = "whoever moves tenants does not have it there"
+        yield f"{cgroup} on {node} cannot be moved: {why}"
 
 
 def left(found: Relieved | None) -> dict[str, str]:
