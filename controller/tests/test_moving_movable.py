@@ -13,6 +13,7 @@ from cachepilot.api.fleet_service import ControlService
 from cachepilot.api.shapes.rollout import Consolidate
 from cachepilot.domain.consolidation import Rest
 from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.errors import InputError
 from cachepilot.fleet.config import ControllerConfig
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.moving.folder import FolderProvider
@@ -101,10 +102,20 @@ def test_a_node_with_a_tenant_that_cannot_be_moved_is_not_drained(
     (nodes / "a" / "web.toml").unlink()
     found = packed.consolidation()
     assert [one.node for one in found.drains] == ["b"]
-    told = "/web on a cannot be moved: whoever moves tenants does not have it there"
+    told = "a: not drained, whoever moves tenants does not have there: /web"
     assert told in found.notes
     begun = packed.moving.begin(Consolidate())
     assert begun is not None and [one.move.cgroup for one in begun.moves] == ["/kv"]
+
+
+def test_where_it_cannot_be_told_who_can_be_moved_all_of_it_is_planned(
+    packed: ControlService, nodes: Path
+) -> None:
+    nodes.rename(nodes.with_name("gone"))
+    assert {one.node for one in packed.consolidation().drains} == {"a", "b"}
+    with pytest.raises(InputError, match="cannot be read"):
+        packed.moving.begin(Consolidate())
+    nodes.with_name("gone").rename(nodes)
 
 
 def test_nodes_that_are_empty_already_are_drained_without_a_rollout(

@@ -305,14 +305,11 @@ class ControlService:
         snapshots, objectives = self._planned_with(reports)
         config, pins = self._fleet.config, self._fleet.asked().pins
         refuted, needed = self._mover.refuted, self._needed(snapshots)
-
-        def planned(staying: Staying) -> domain.Consolidation:
-            options = replace(config.placement, staying=staying)
-            return consolidate(
-                snapshots, objectives, config.planner, pins, options, refuted, needed
-            )
-
-        return of_movable(planned, lambda one: one.drains, self._mover.movable())
+        can_leave = self._mover.movable()
+        there = {(seen.node.name, one.cgroup) for seen in snapshots for one in seen.tenants}
+        staying = frozenset(one for one in there if not can_leave(*one))
+        options = replace(config.placement, staying=staying)
+        return consolidate(snapshots, objectives, config.planner, pins, options, refuted, needed)
 
     def _planned_with(self, reports: Sequence[Report]) -> tuple[list[Snapshot], Objectives]:
         """What is known of nodes, and what is asked of their tenants."""

@@ -124,13 +124,16 @@ class Mover:
         return {node: time_s for node, time_s in known if time_s > self._now_s() - CLOSED_S}
 
     def movable(self) -> Callable[[str, str], bool]:
-        """Whether a tenant can leave a node: whoever moves it has it there now, or nobody moves."""
+        """Whether a tenant can leave a node: whoever moves it has it there now, or nobody moves.
+
+        Where that cannot be told it shows once the tenant is to leave.
+        """
         if self._provider is None:
             return lambda *_: True
         try:
             placed = self._provider.placed()
         except MoveError:
-            return lambda *_: False
+            return lambda *_: True
         return lambda node, cgroup: placed.get(cgroup) == node
 
     def begin(self, drains: Sequence[Drain], spreads: bool = False) -> Rollout:
