@@ -52,6 +52,17 @@ def begun(rollout: Rollout, moved: Moved, seen: Observation) -> Rehearsal:
     return Rehearsal(tuple(nodes), since_s=seen.now_s, moves=moves)
 
 
+def again(rehearsal: Rehearsal, now_s: float) -> Rehearsal:
+    """With memory that is taken from now on: who had which limit before is not known.
+
+    What was measured before any was taken stays.
+    """
+    if rehearsal.begun_s is None:
+        return rehearsal
+    nodes = tuple(replace(one, checks=(), looks=0, most_bytes=()) for one in rehearsal.nodes)
+    return replace(rehearsal, nodes=nodes, begun_s=now_s, ready_s=None)
+
+
 def _before_on(
     node: str, rollout: Rollout, drained: str
 ) -> tuple[dict[str, Before], dict[str, int]]:
@@ -168,17 +179,6 @@ def judged(rehearsal: Rehearsal, seen: Observation) -> Rehearsal:
         return replace(one, checks=taken, looks=looks, most_bytes=tuple(sorted(most.items())))
 
     return _with_window(rehearsal, seen, take)
-
-
-def again(rehearsal: Rehearsal, now_s: float) -> Rehearsal:
-    """With memory that is taken from now on: who had which limit before is not known.
-
-    What was measured before any was taken stays.
-    """
-    if rehearsal.begun_s is None:
-        return rehearsal
-    nodes = tuple(replace(one, checks=(), looks=0, most_bytes=()) for one in rehearsal.nodes)
-    return replace(rehearsal, nodes=nodes, begun_s=now_s, ready_s=None)
 
 
 def proven(rehearsal: Rehearsal) -> list[Move]:
