@@ -41,7 +41,7 @@ PAIRS: list[tuple[type[Shape], type, set[str]]] = [
     (SloView, SloStatus, {"verdict"}),
     (TrialView, RunningTrial, set()),
 ]
-OF_THE_CONTROLLER = {pins.Pin: {"rollout"}}
+OF_THE_CONTROLLER: dict[type, set[str]] = {pins.Pin: {"rollout"}}
 """Keys that nobody states."""
 
 

@@ -53,8 +53,13 @@ export function missed(one: Rehearsed): string {
   return `${one.cgroup}: ${short}; not tried with less than ${bytes(one.least_bytes)} until ${when(one.until_s)}`;
 }
 
-/** That a tenant was judged with more memory than it is to have. */
-export function unproven(one: Rehearsed): string {
-  const had = one.most_bytes ? `up to ${bytes(one.most_bytes)}` : "no limit";
-  return `${one.cgroup}: not proven, it had ${had}`;
+/** Which tenants were judged with more memory than they are to have. */
+export function unproven(one: Rehearsal): string[] {
+  const told = one.tenants
+    .filter((tenant) => tenant.unproven)
+    .map((tenant) => {
+      const had = tenant.most_bytes ? `up to ${bytes(tenant.most_bytes)}` : "no limit";
+      return `${tenant.cgroup}: not proven, it had ${had}`;
+    });
+  return [...new Set(told)];
 }
