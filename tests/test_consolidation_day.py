@@ -16,8 +16,6 @@ from experiments.consolidation.moving.virtual import Clock
 from experiments.shared.rows import ROOT
 
 from cachepilot import agent
-from cachepilot.api.shapes.questions import Drain
-from cachepilot.api.shapes.questions import Move as MoveView
 from cachepilot.domain.consolidation import Move
 from cachepilot.domain.moving import Moved, MoveState, Rollout, RolloutState
 from cachepilot.domain.objectives.pins import Pin
@@ -84,13 +82,9 @@ def _refused() -> Rollout:
 def test_the_last_move_of_a_rollout_counts_and_one_that_is_refused_ends_nothing(
     begun: Callable[[], Rollout],
 ) -> None:
-    move = MoveView(
-        cgroup="/t/kv", from_node="a", to_node="b", limit_bytes=1, policy="default",
-        predicted_ops=1.0, cold_pages=1, cold_s=1.0,
-    )  # fmt: skip
-    shown = Drain(node="a", moves=(move,), freed_bytes=0)
-    service = SimpleNamespace(spread=lambda: SimpleNamespace(drains=[shown]))
-    world: Any = SimpleNamespace(mover=_mover(begun), service=service, looks={})
+    mover = _mover(begun)
+    service = SimpleNamespace(moving=mover)
+    world: Any = SimpleNamespace(mover=mover, service=service, looks={})
     day = _Day(Scale(2, 900.0), [])
     next(day._hours(world, 1, "spread"))
     assert day._ids[1] == (1, 0)

@@ -109,3 +109,15 @@ def test_a_node_that_waits_for_its_turn_is_told_and_who_is_not_rehearsed_is_not(
     )
     assert lines_of(here) == ["a: not rehearsed yet", "c: not rehearsed yet"]
     assert rollout_view(fleet("/kv").rollout, 0.0, 1.0).rehearsals == []
+
+
+@pytest.mark.parametrize("limit_bytes", [LIMIT_BYTES, 0])
+def test_who_had_more_memory_than_it_is_to_have_proved_nothing(limit_bytes: int) -> None:
+    here = rehearsed("/kv", "/web")
+    here.kept_limits = {"/kv"}
+    here.there["a"]["/kv"] = replace(tenant(), limit_bytes=limit_bytes)
+    found = _until(here, RehearsalState.PASSED)
+    told = {one.cgroup: (one.most_bytes, one.unproven) for one in found.tenants}
+    assert told == {"/kv": (limit_bytes, True), "/web": (4096, False), "/own": (None, False)}
+    had = "up to 4 MiB" if limit_bytes else "no limit"
+    assert lines_of(here)[1:] == [f"  /kv, to b with 4 KiB: not proven, it had {had}"]

@@ -3,6 +3,7 @@
 
 import json
 
+import fake_plans
 import pytest
 from cli_runs import Run, own, run, service
 from fake_service import FakeService
@@ -32,6 +33,36 @@ def test_one_node_alone_can_be_drained(run: Run, own: str, service: FakeService)
     status, _, err = run(own, "consolidate", "--apply", "--node", "alpha", "--yes")
     assert status == cli.EXIT_BAD_INPUT and "--node alpha" in err and "allowed: beta" in err
     assert run(own, "consolidate", "--apply", "--node", "beta", "--yes")[0] == 0
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_to_drain_nobody_is_no_failure(
+    run: Run, own: str, service: FakeService, monkeypatch: pytest.MonkeyPatch, is_empty: bool
+) -> None:
+    """A timer asks for it every night, also once all is packed."""
+    found = service.consolidation()
+    (drain,) = found.drains
+    empty = [drain.model_copy(update={"moves": ()})] if is_empty else []
+    packed = found.model_copy(update={"drains": empty})
+    monkeypatch.setattr(fake_plans, "consolidation", lambda _: packed)
+    status, out, _ = run(own, "consolidate", "--apply", "--yes")
+    assert (status, out) == (0, "nobody is to be moved\n")
+    assert run(own, "consolidate", "--apply", "--yes", "--json")[1] == "null\n"
+    status, _, err = run(own, "consolidate", "--apply", "--yes", "--node", "beta")
+    assert (status == 0) == is_empty and ("--node beta: it cannot be drained" in err) != is_empty
+    assert not service.moving.asked
+
+
+def test_of_nodes_to_drain_those_are_left_out_that_are_empty(
+    run: Run, own: str, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = service.consolidation()
+    (drain,) = found.drains
+    empty = drain.model_copy(update={"node": "gamma", "moves": ()})
+    both = found.model_copy(update={"drains": [empty, drain]})
+    monkeypatch.setattr(fake_plans, "consolidation", lambda _: both)
+    assert run(own, "consolidate", "--apply", "--yes")[0] == 0
+    assert service.moving.asked[0].drains == [drain]
 
 
 def test_a_rollout_is_shown_with_what_was_measured(run: Run, own: str) -> None:

@@ -60,12 +60,14 @@ def test_another_file_of_that_name_is_never_replaced(folder: Path) -> None:
     with pytest.raises(MoveError, match="is there already"):
         provider.move("/kv", "a", "b")
     assert (provider.where("/kv"), provider.where("/other")) == ("a", "b")
+    assert provider.placed() == {"/kv": "a", "/web": "a", "/other": "b"}
 
 
 def test_one_that_is_defined_twice_is_nowhere_for_sure(folder: Path) -> None:
     (folder / "c" / "again.toml").write_text('cgroup = "/kv"\n')
     with pytest.raises(MoveError, match="on several nodes: a, c"):
         FolderProvider(folder).where("/kv")
+    assert FolderProvider(folder).placed() == {"/web": "a"}
 
 
 @pytest.mark.parametrize(

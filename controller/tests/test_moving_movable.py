@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nobody is planned to be spread whom the provider does not have on its node."""
+"""Nobody is planned to move whom the provider does not have on its node."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,8 +10,10 @@ import pytest
 from small_tenants import loop_of, node_of, past_of
 
 from cachepilot.api.fleet_service import ControlService
+from cachepilot.api.shapes.rollout import Consolidate
 from cachepilot.domain.consolidation import Rest
 from cachepilot.domain.objectives.objective import Objective, Objectives
+from cachepilot.errors import InputError
 from cachepilot.fleet.config import ControllerConfig
 from cachepilot.fleet.fleet import Fleet
 from cachepilot.fleet.moving.folder import FolderProvider
@@ -65,6 +67,63 @@ def test_who_is_not_there_by_the_provider_stays(
     assert {move.cgroup for one in found.drains for move in one.moves} == go
     told = "/web on a cannot be moved: whoever moves tenants does not have it there"
     assert (told in found.notes) == (where != "a")
-    rest = Rest((), frozenset("a"), frozenset(), {}, frozenset(), spreads=True)
+    rest = Rest((), frozenset("a"), frozenset(), {}, spreads=True)
     plans = service._left(rest, [])
     assert {move.cgroup for one in plans.anew for move in one.moves} == go
+
+
+@pytest.fixture
+def packed(nodes: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlService]:
+    """Node `a` could be emptied into `c`, and so could `b`."""
+    for name in "bc":
+        (nodes / name).mkdir(exist_ok=True)
+    (nodes / "b" / "kv.toml").write_text('cgroup = "/kv"\n')
+    small = [loop_of(f"/{name}", 16, 32) for name in ("db", "mail", "web")]
+    shown = [
+        node_of("a", 256, *small), node_of("b", 256, loop_of("/kv", 16, 32)),
+        node_of("c", 1024, loop_of("/own", 512, 512)),
+    ]  # fmt: skip
+    store = Store(nodes / "c.db")
+    fleet = Fleet(ControllerConfig(store=nodes / "c.db"), store, not_scraped)
+    for name in "abc":
+        fleet.join(name)
+    found = ControlService(fleet, Mover(fleet, FolderProvider(nodes)))
+    told = shown, Objectives((Objective("*"),))
+    monkeypatch.setattr(found, "_planned_with", lambda _: told)
+    monkeypatch.setattr(found, "_needed", lambda *_, **__: {})
+    yield found
+    store.close()
+
+
+def test_a_node_with_a_tenant_that_cannot_be_moved_is_not_drained(
+    packed: ControlService, nodes: Path
+) -> None:
+    assert {one.node for one in packed.consolidation().drains} == {"a", "b"}
+    (nodes / "a" / "web.toml").unlink()
+    found = packed.consolidation()
+    assert [one.node for one in found.drains] == ["b"]
+    told = "a: not drained, whoever moves tenants does not have there: /web"
+    assert told in found.notes
+    begun = packed.moving.begin(Consolidate())
+    assert begun is not None and [one.move.cgroup for one in begun.moves] == ["/kv"]
+
+
+def test_where_it_cannot_be_told_who_can_be_moved_all_of_it_is_planned(
+    packed: ControlService, nodes: Path
+) -> None:
+    nodes.rename(nodes.with_name("gone"))
+    assert {one.node for one in packed.consolidation().drains} == {"a", "b"}
+    with pytest.raises(InputError, match="cannot be read"):
+        packed.moving.begin(Consolidate())
+    nodes.with_name("gone").rename(nodes)
+
+
+def test_nodes_that_are_empty_already_are_drained_without_a_rollout(
+    packed: ControlService,
+) -> None:
+    drains = packed.consolidation().drains
+    empty = [one.model_copy(update={"moves": ()}) for one in drains]
+    assert packed.moving.begin(Consolidate(drains=empty)) is None
+    assert packed.moving.rollout() is None
+    begun = packed.moving.begin(Consolidate(drains=[empty[0], drains[1]]))
+    assert begun is not None and {one.drain for one in begun.moves} == {drains[1].node}

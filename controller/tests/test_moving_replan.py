@@ -278,5 +278,4 @@ def test_what_is_asked_of_a_planner() -> None:
     assert rest.drains == (WEB, KV)
     assert rest.drainable == {"a", "c"} and rest.closed == {"c"}
     assert rest.proven == {("b", "/db"): 4096, ("c", "/web"): 4096}
-    assert rest.held == {("/web", "c", 4096)}
     assert rest_of(replace(_in_the_middle(), moves=_in_the_middle().moves[1:])).proven == {}

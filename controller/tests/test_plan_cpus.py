@@ -132,7 +132,7 @@ def test_of_another_node_only_counts_by_how_much_more_was_needed_there() -> None
 
 def test_what_is_left_of_a_rollout_has_to_find_as_many_cpus() -> None:
     drains = _found(_two(1.0, 1.0)).drains
-    rest = Rest(tuple(drains), frozenset({"a"}), frozenset(), {}, frozenset())
+    rest = Rest(tuple(drains), frozenset({"a"}), frozenset(), {})
     for db, left in ((1.0, 1), (7.0, 0)):
         plans = plan_again(rest, _two(1.0, db), EVERYBODY, Config(), (), Options(), {})
         assert len(plans.as_ordered) == len(plans.anew) == left

@@ -81,7 +81,7 @@ def test_over_how_many_hours_room_is_left_is_told(
 def test_what_is_left_of_a_rollout_leaves_as_much_room() -> None:
     fleet = _two(256)
     drains = _found(fleet, {}).drains
-    rest = Rest(tuple(drains), frozenset({"a"}), frozenset(), {}, frozenset())
+    rest = Rest(tuple(drains), frozenset({"a"}), frozenset(), {})
     large = {("a", "/web"): past_of({HOUR_AGO: 200, 0: 32})}
     for before, drained in (({}, 1), (large, 0)):
         plans = plan_again(rest, fleet, EVERYBODY, Config(), (), Options(), {}, before)

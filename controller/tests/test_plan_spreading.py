@@ -168,7 +168,7 @@ def test_what_is_left_is_planned_again_and_goes_where_it_was_ordered_to() -> Non
     fleet = _packed(node_of("b", 256), node_of("c", 256, loop_of("/x", 32, 64)))
     ahead = _ahead(web=200, db=70, mail=60)
     ordered = _found(fleet, ahead, {"/web": "b"}).drains
-    rest = Rest(tuple(ordered), frozenset("a"), frozenset("a"), {}, frozenset(), spreads=True)
+    rest = Rest(tuple(ordered), frozenset("a"), frozenset("a"), {}, spreads=True)
 
     def again(rest: Rest, ahead: PastByTenant, is_left: bool = False) -> list[Drain]:
         homes = {"/web": "d", "/mail": "b", "/db": "c"}

@@ -226,7 +226,7 @@ class ControlService:
     def unpin(self, cgroup: str, node: str | None = None) -> None:
         """Takes the pin away; UnknownError when there is none."""
         if not self._fleet.delete_pin(cgroup, node):
-            pins = self._fleet.asked().pins
+            pins = [pin for pin in self._fleet.asked().pins if pin.rollout is None]
             # Those of the cgroup first: what is lacking may be the node.
             named = sorted(pins, key=lambda pin: (pin.cgroup != cgroup, pin.cgroup))
             known = some([_where(pin.cgroup, pin.node) for pin in named])
@@ -292,7 +292,7 @@ class ControlService:
                 snapshots, objectives, config.planner, pins, options, refuted, needed, homes
             )
 
-        found = of_movable(planned, lambda one: one.drains, self._mover.can_leave)
+        found = of_movable(planned, lambda one: one.drains, self._mover.movable())
         return Spread.of(replace(found, notes=[*left_out, *found.notes]))
 
     def _fresh(self) -> tuple[list[Report], list[str]]:
@@ -304,11 +304,12 @@ class ControlService:
     def _consolidated(self, reports: Sequence[Report]) -> domain.Consolidation:
         snapshots, objectives = self._planned_with(reports)
         config, pins = self._fleet.config, self._fleet.asked().pins
-        refuted = self._mover.refuted
-        return consolidate(
-            snapshots, objectives, config.planner, pins, config.placement, refuted,
-            self._needed(snapshots),
-        )  # fmt: skip
+        refuted, needed = self._mover.refuted, self._needed(snapshots)
+        can_leave = self._mover.movable()
+        there = {(seen.node.name, one.cgroup) for seen in snapshots for one in seen.tenants}
+        staying = frozenset(one for one in there if not can_leave(*one))
+        options = replace(config.placement, staying=staying)
+        return consolidate(snapshots, objectives, config.planner, pins, options, refuted, needed)
 
     def _planned_with(self, reports: Sequence[Report]) -> tuple[list[Snapshot], Objectives]:
         """What is known of nodes, and what is asked of their tenants."""
@@ -342,4 +343,4 @@ class ControlService:
 
         if not rest.spreads:
             return planned(frozenset())
-        return of_movable(planned, lambda one: one.anew, self._mover.can_leave)
+        return of_movable(planned, lambda one: one.anew, self._mover.movable())

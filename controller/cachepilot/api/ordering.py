@@ -197,6 +197,8 @@ class Orders:
         def slos(_: str, report: Report) -> Objectives:
             return before.objectives.among(_workloads(report))
 
-        self.require_slos(f"undo {before.change} ({before.what})", reports, before.pins, slos)
+        held = pins.beside(before.pins, self._fleet.asked().pins)
+        wanted, what = [*held, *before.pins], f"undo {before.change} ({before.what})"
+        self.require_slos(what, reports, wanted, slos)
         self._fleet.undo(before.change)
         return StatedChange(change=before.change, time_s=before.stored_s, what=before.what)

@@ -111,7 +111,6 @@ class Rest:
     Only those that are `drainable` may be drained, and nodes that are `closed` take nobody in.
     `proven` is, by the node where tenants are and cgroup, the memory with which they met what they
     must keep in a rehearsal.
-    `held` are the tenants that are pinned for the rollout alone, on which node to which limit.
     `spreads` says that nodes are not drained, but relieved of what they have no room for.
     """
 
@@ -119,7 +118,6 @@ class Rest:
     drainable: frozenset[str]
     closed: frozenset[str]
     proven: Mapping[tuple[str, str], int]
-    held: frozenset[tuple[str, str, int]]
     spreads: bool = False
 
 

@@ -4,13 +4,13 @@
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from cachepilot.domain.objectives.file import read_objectives
 from cachepilot.domain.objectives.objective import Objectives
-from cachepilot.domain.objectives.pins import Before, Pin
+from cachepilot.domain.objectives.pins import Before, Pin, beside
 from cachepilot.domain.past.actor import CONTROLLER, acting
 from cachepilot.domain.units import DAY_S
 from cachepilot.errors import ConflictError, InputError
@@ -55,6 +55,8 @@ class Fleet:
         self._asked = Asked(stored)
         # One that ended while no controller ran ends with the first look, and is told like any.
         self._pin_ends_s = math.inf
+        self._undeleted = frozenset[Pin]()
+        """Pins that rollouts gave up, and that are still stored."""
         self._take_pins(with_ended=True)
         self._loops = {row.name: self._loop(row) for row in store.nodes()}
 
@@ -130,7 +132,11 @@ class Fleet:
         return pin.until_s is not None and pin.until_s <= self.store.now_s()
 
     def _take_pins(self, with_ended: bool = False) -> None:
-        pins = tuple(pin for pin in self.store.pins() if with_ended or not self._is_over(pin))
+        pins = tuple(
+            pin
+            for pin in self.store.pins()
+            if (with_ended or not self._is_over(pin)) and pin not in self._undeleted
+        )
         ends_s = (pin.until_s for pin in pins if pin.until_s is not None)
         self._pin_ends_s = min(ends_s, default=math.inf)
         self._asked = replace(self._asked, pins=pins)
@@ -174,26 +180,23 @@ class Fleet:
         """Replaces the objectives by what `change` makes of them; stored before this returns."""
         self.state(change, ())
 
-    def set_pin(self, pin: Pin, can_undo: bool = True) -> None:
+    def set_pin(self, pin: Pin) -> None:
         """Adds a pin, or adds to that of the same cgroup and node; stored before this returns.
 
         One for good replaces one that ends, also those on single nodes when it is for all nodes:
-        they would hide it. InputError for one that ends beside one for good, which it would end.
-        What the controller pins by itself is nothing that a person can undo.
+        they would hide it. Any replaces that of a rollout. InputError for one that ends beside one
+        for good, which it would end.
         """
-        self.state(None, (pin,), can_undo)
+        self.state(None, (pin,))
 
     def state(
-        self,
-        change: Callable[[Objectives], Objectives] | None,
-        pins: Iterable[Pin],
-        can_undo: bool = True,
+        self, change: Callable[[Objectives], Objectives] | None, pins: Iterable[Pin]
     ) -> Before | None:
         """Changes objectives and adds pins, all of it or nothing; see `set_pin`.
 
         What was stated before; None where nothing is other than it was.
         """
-        with self._lock, self._audited(can_undo) as kept:
+        with self._lock, self._audited() as kept:
             if change is not None:
                 changed = change(self._asked.objectives)
                 self.store.set_objectives(changed)
@@ -213,7 +216,8 @@ class Fleet:
             if is_revert and pin.node is None and pin.until_s is None:
                 self.store.delete_pin(earlier.cgroup, earlier.node)
                 continue
-            replaces = earlier.until_s is not None and pin.until_s is None
+            is_for_good = earlier.until_s is not None and pin.until_s is None
+            replaces = is_for_good or earlier.rollout is not None
             if (earlier.cgroup, earlier.node) == (pin.cgroup, pin.node) and not replaces:
                 more = {key: value for key, value in vars(pin).items() if value is not None}
                 pin = replace(earlier, **{**more, "until_s": pin.until_s})
@@ -230,7 +234,8 @@ class Fleet:
     def undo(self, change: int) -> None:
         """Puts objectives and pins back as they were before the last change, which is `change`.
 
-        ConflictError if it is not the last any more. A pin that has ended is not restored.
+        ConflictError if it is not the last any more. A pin that has ended is not restored, and
+        those of a rollout stay.
         """
         with self._lock, self._audited(can_undo=False):
             last = self.before()
@@ -238,7 +243,8 @@ class Fleet:
                 raise ConflictError(f"undo: change {change} is not the last one any more")
             self.store.set_objectives(last.objectives)
             for pin in self.store.pins():
-                self.store.delete_pin(pin.cgroup, pin.node)
+                if pin.rollout is None:
+                    self.store.delete_pin(pin.cgroup, pin.node)
             for pin in last.pins:
                 self.store.set_pin(pin)
             self.store.forget_before(change)
@@ -246,10 +252,61 @@ class Fleet:
             self._take_pins()
         self.changes.tell(Topic.ASKED)
 
-    def delete_pin(self, cgroup: str, node: str | None, can_undo: bool = True) -> bool:
-        """Removes a pin; False when there was none."""
-        with self._lock, self._audited(can_undo):
+    def delete_pin(self, cgroup: str, node: str | None) -> bool:
+        """Removes a pin; False when there was none. ConflictError for that of a rollout."""
+        with self._lock, self._audited():
+            for pin in self._asked.pins:
+                if (pin.cgroup, pin.node) == (cgroup, node) and pin.rollout is not None:
+                    told = f"pin {cgroup}: rollout {pin.rollout} holds it on node {node}"
+                    raise ConflictError(f"{told} (allowed: stop the rollout first)")
             removed = self.store.delete_pin(cgroup, node)
             self._take_pins()
         self.changes.tell(Topic.ASKED)
         return removed
+
+    def hold_pins(self, pins: Sequence[Pin], renewed_s: float) -> None:
+        """Makes these all the pins of rollouts: sets missing ones, gives the others up.
+
+        A tenant that an operator pinned is left to that pin. One that differs in its end alone
+        stays, and ends later once it would end within `renewed_s`. StoreFailedError where nothing
+        can be stored: what is given up is not in force any more, and the next call tries again.
+        """
+        before = self._asked.pins
+        try:
+            with self._lock:
+                self._hold_pins(pins, self.store.now_s() + renewed_s)
+        finally:
+            if self._asked.pins != before:
+                self.changes.tell(Topic.ASKED)
+
+    def _hold_pins(self, pins: Sequence[Pin], least_s: float) -> None:
+        """Of those that are kept each ends after `least_s`."""
+        known = self._asked.pins
+        held = {replace(pin, until_s=None): pin for pin in known if pin.rollout is not None}
+        kept, new = set[Pin](), list[Pin]()
+        for pin in beside(known, pins):
+            same = held.get(replace(pin, until_s=None))
+            if same is not None:
+                kept.add(same)
+            if same is None or (same.until_s or 0.0) <= least_s:
+                new.append(pin)
+        given_up = (frozenset(held.values()) - kept) | self._undeleted
+        if given_up or new:
+            self._replace_pins(given_up, new)
+
+    def _replace_pins(self, pins: frozenset[Pin], new: Sequence[Pin]) -> None:
+        """What is not in force any more is so whether or not that can be stored."""
+        try:
+            with self._audited(can_undo=False):
+                # An operator's may be in the place of one by now.
+                for pin in pins.intersection(self.store.pins()):
+                    self.store.delete_pin(pin.cgroup, pin.node)
+                for pin in new:
+                    self.store.set_pin(pin)
+                self._undeleted = frozenset()
+                self._take_pins()
+        except StoreFailedError:
+            self._undeleted = pins
+            left = tuple(pin for pin in self._asked.pins if pin not in pins)
+            self._asked = replace(self._asked, pins=left)
+            raise

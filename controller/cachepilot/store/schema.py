@@ -18,6 +18,9 @@ CREATE TABLE IF NOT EXISTS pins (
 CREATE TABLE IF NOT EXISTS ends_of_pins (
   node TEXT NOT NULL, cgroup TEXT NOT NULL, policy TEXT, limit_bytes INTEGER,
   until_s REAL NOT NULL, PRIMARY KEY (node, cgroup));
+CREATE TABLE IF NOT EXISTS rollouts_of_pins (
+  node TEXT NOT NULL, cgroup TEXT NOT NULL, until_s REAL NOT NULL, rollout INTEGER NOT NULL,
+  PRIMARY KEY (node, cgroup));
 CREATE TABLE IF NOT EXISTS stated_before (
   id INTEGER PRIMARY KEY AUTOINCREMENT, stored_s REAL NOT NULL, what TEXT NOT NULL,
   objectives TEXT NOT NULL, pins TEXT NOT NULL);

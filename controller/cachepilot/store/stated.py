@@ -2,6 +2,7 @@
 """What operators state and order, as it is stored: objectives, pins, and rollouts."""
 
 import json
+import sqlite3
 from dataclasses import asdict
 from typing import Any
 
@@ -25,17 +26,24 @@ _SET_OBJECTIVES = "INSERT OR REPLACE INTO meta VALUES ('objectives', ?)"
 # As bytes: what is no text would fail the whole query.
 _PINS = """
 SELECT p.rowid, CAST(p.node AS BLOB), CAST(p.cgroup AS BLOB), CAST(p.policy AS BLOB),
-  p.limit_bytes, e.until_s
+  p.limit_bytes, e.until_s, r.rollout
 FROM pins AS p LEFT JOIN ends_of_pins AS e ON p.node = e.node AND p.cgroup = e.cgroup
   AND p.policy IS e.policy AND p.limit_bytes IS e.limit_bytes
+LEFT JOIN rollouts_of_pins AS r ON e.node = r.node AND e.cgroup = r.cgroup
+  AND e.until_s = r.until_s
 ORDER BY p.node, p.cgroup"""
 
 
 def _pin(
-    node: bytes, cgroup: bytes, policy: bytes | None, limit_bytes: Any, until_s: float | None
+    node: bytes,
+    cgroup: bytes,
+    policy: bytes | None,
+    limit_bytes: Any,
+    until_s: float | None,
+    rollout: int | None,
 ) -> Pin:
     name = None if policy is None else policy.decode()
-    found = Pin(cgroup.decode(), node.decode() or None, name, limit_bytes, until_s)
+    found = Pin(cgroup.decode(), node.decode() or None, name, limit_bytes, until_s, rollout)
     if found.cgroup.encode() != cgroup:
         raise InputError(f"{found.cgroup}: is stored under another name")
     if limit_bytes is not None:
@@ -74,6 +82,7 @@ class Stated(Quarantine):
     def pins(self) -> list[Pin]:
         """Every pin. An end is that of one pin: another, of who knows no ends, is for good.
 
+        A rollout's is that with the end that it gave it: any other is an operator's.
         One that cannot be read is kept aside.
         """
         found: list[Pin] = []
@@ -91,26 +100,37 @@ class Stated(Quarantine):
         values = (pin.node or "", pin.cgroup, pin.policy, pin.limit_bytes)
         with self._transaction() as db:
             db.execute("INSERT OR REPLACE INTO pins VALUES (?, ?, ?, ?)", values)
-            db.execute("DELETE FROM ends_of_pins WHERE node = ? AND cgroup = ?", values[:2])
+            self._forget_end(db, *values[:2])
             if pin.until_s is not None:
                 ends = (*values, pin.until_s)
                 db.execute("INSERT INTO ends_of_pins VALUES (?, ?, ?, ?, ?)", ends)
+            if pin.rollout is not None:
+                held = (*values[:2], pin.until_s, pin.rollout)
+                db.execute("INSERT INTO rollouts_of_pins VALUES (?, ?, ?, ?)", held)
 
     def delete_pin(self, cgroup: str, node: str | None) -> bool:
         """Removes a pin; False when there was none."""
         with self._transaction() as db:
-            of = (cgroup, node or "")
-            db.execute("DELETE FROM ends_of_pins WHERE cgroup = ? AND node = ?", of)
-            found = db.execute("DELETE FROM pins WHERE cgroup = ? AND node = ?", of)
+            of = (node or "", cgroup)
+            self._forget_end(db, *of)
+            found = db.execute("DELETE FROM pins WHERE node = ? AND cgroup = ?", of)
             return found.rowcount > 0
+
+    def _forget_end(self, db: sqlite3.Connection, node: str, cgroup: str) -> None:
+        for table in ("ends_of_pins", "rollouts_of_pins"):
+            db.execute(f"DELETE FROM {table} WHERE node = ? AND cgroup = ?", (node, cgroup))
 
 
 class StatedBefore(Quarantine):
     """The last changes of objectives and pins, each with both documents of before."""
 
     def remember(self, objectives: Objectives, pins: tuple[Pin, ...], what: str) -> Before:
-        """Keeps what was stated before a change, and gives the change its number."""
-        told = json.dumps([asdict(one) for one in pins])
+        """Keeps what operators stated before a change, and gives the change its number.
+
+        What a rollout pinned meanwhile is none of that.
+        """
+        pins = tuple(pin for pin in pins if pin.rollout is None)
+        told = json.dumps([_told(pin) for pin in pins])
         now_s = self._clock()
         with self._transaction() as db:
             query = "INSERT INTO stated_before (stored_s, what, objectives, pins)"
@@ -144,6 +164,10 @@ class StatedBefore(Quarantine):
         """It was undone."""
         with self._transaction() as db:
             db.execute("DELETE FROM stated_before WHERE id = ?", (change,))
+
+
+def _told(pin: Pin) -> dict[str, Any]:
+    return {key: value for key, value in asdict(pin).items() if key != "rollout"}
 
 
 def _before(change: int, stored_s: float, what: bytes, objectives: bytes, pins: bytes) -> Before:

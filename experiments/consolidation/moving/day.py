@@ -21,7 +21,6 @@ from experiments.consolidation.moving.fleets import (
     ACCESSES,
     CONCURRENCY,
     SERVICE_US,
-    drain_of,
     fleet_of,
     programs,
     seconds,
@@ -31,6 +30,7 @@ from experiments.consolidation.moving.processes import Tenant
 from experiments.consolidation.moving.virtual import Clock, World, is_missed, judged, play
 from experiments.shared.rows import Row
 
+from cachepilot.api.shapes.rollout import Consolidate
 from cachepilot.domain.moving import MoveState
 from cachepilot.domain.slos import GOAL
 from cachepilot.domain.units import DAY_S
@@ -222,13 +222,8 @@ class _Day:
 
 def _begin(world: World, spreads: bool) -> None:
     """Begins what is planned, as a timer does: what is refused is tried again the next time."""
-    service = world.service
-    planned = service.spread().drains if spreads else service.consolidation().drains
-    # A node that is empty already can be drained without a move.
-    moves = [drain_of(one) for one in planned if one.moves]
-    if moves:
-        with suppress(ConflictError, InputError):
-            world.mover.begin(moves, spreads)
+    with suppress(ConflictError, InputError):
+        world.service.moving.begin(Consolidate(spreads=spreads))
 
 
 def lived(seed: int, scale: Scale = WHOLE) -> Found:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from experiments.consolidation.moving.processes import Fleet
 
@@ -169,13 +168,13 @@ class _Seconds:
 
 
 def _timed_by(clock: Clock, controller: Controller) -> None:
-    """Pins, whose ends are told by the same clock, last as long as they did."""
-    set_pin = controller.fleet.set_pin
+    """Pins of rollouts, whose ends are told by the same clock, last as long as they did."""
+    hold_pins = controller.fleet.hold_pins
 
-    def stretched(pin: Pin, *args: Any, **more: Any) -> Any:
-        return set_pin(clock.stretched(pin), *args, **more)
+    def stretched(pins: Sequence[Pin], renewed_s: float) -> None:
+        hold_pins([clock.stretched(pin) for pin in pins], clock.times * renewed_s)
 
-    controller.fleet.set_pin = stretched  # type: ignore[method-assign]
+    controller.fleet.hold_pins = stretched  # type: ignore[method-assign]
 
 
 async def _play(

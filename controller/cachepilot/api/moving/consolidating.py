@@ -23,8 +23,11 @@ class Consolidating:
     ) -> None:
         self._mover, self._planned, self._spread = mover, planned, spread
 
-    def begin(self, asked: Consolidate) -> RolloutView:
-        """Begins what is asked, else what is planned now."""
+    def begin(self, asked: Consolidate) -> RolloutView | None:
+        """Begins what is asked, else what is planned now.
+
+        None where nobody has to move for it: all the nodes are empty already.
+        """
         plan = self._spread if asked.spreads else self._planned
         drains = plan().drains if asked.drains is None else asked.drains
         wanted = [one for one in drains if asked.node in (None, one.node)]
@@ -41,7 +44,10 @@ class Consolidating:
                 one.why,
             )
             for one in wanted
+            if one.moves
         ]
+        if not told:
+            return None
         return self._shown(self._mover.begin(told, asked.spreads))
 
     def rollout(self) -> RolloutView | None:

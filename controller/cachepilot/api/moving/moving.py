@@ -9,10 +9,11 @@ from cachepilot.api.shapes.rollout import Consolidate, RolloutView
 class Moving(Protocol):
     """Consolidations that are carried out; safe to call from any thread."""
 
-    def begin(self, asked: Consolidate) -> RolloutView:
+    def begin(self, asked: Consolidate) -> RolloutView | None:
         """Begins to drain nodes, or to spread their tenants; it is stored before this returns.
 
-        ConflictError while another rollout runs, or where a tenant is not where it is to leave.
+        None where nobody has to move for it. ConflictError while another rollout runs, or where a
+        tenant is not where it is to leave.
         """
 
     def rollout(self) -> RolloutView | None:

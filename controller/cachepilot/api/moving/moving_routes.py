@@ -13,9 +13,10 @@ def add_moving(routes: APIRouter, moving: Moving) -> None:
     """Adds them over `moving`."""
 
     @routes.post("/consolidation/apply", tags=["planning"])
-    async def begin(asked: Consolidate) -> RolloutView:
+    async def begin(asked: Consolidate) -> RolloutView | None:
         """Begins to drain or to spread: the drains that are given, or what is planned now.
 
+        Null where nobody has to move for it, as the nodes are empty already.
         Refused with 409 while another rollout runs, and if a tenant is not on the node that it is
         to leave.
         """

@@ -15,7 +15,7 @@ from cachepilot.domain.moving import (
 from cachepilot.domain.units import DAY_S
 from cachepilot.fleet.moving.checks import looks_left
 from cachepilot.fleet.moving.judging import WINDOWS
-from cachepilot.fleet.moving.rehearsing import SETTLED_S
+from cachepilot.fleet.moving.rehearsing import SETTLED_S, is_enough
 from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS
 
 RUNNING = (RehearsalState.MEASURING, RehearsalState.SETTLING, RehearsalState.JUDGED)
@@ -108,16 +108,20 @@ def _tenants(rollout: Rollout, rehearsal: Rehearsal, moves: dict[str, Move]) -> 
         did = {one.cgroup: one.mean_ops for one in node.before}
         if is_home:
             did = {cgroup: did.get(cgroup) for cgroup in moves}
+        most = dict(node.most_bytes)
         rows = node.checks or tuple(Check(one, "", 0.0, ops) for one, ops in did.items())
         for check in rows:
             move = moves.get(check.cgroup) if is_home else None
             missed = (refuted.get((at, check.cgroup)) for at in (node.node, ""))
             known = next((one for one in missed if one is not None), None)
-            found.append(_row(node.node, check, move, known))
+            size = None if move is None else most.get(check.cgroup)
+            found.append(_row(node.node, check, move, known, size))
     return found
 
 
-def _row(node: str, check: Check, move: Move | None, refuted: Refuted | None) -> RehearsedView:
+def _row(
+    node: str, check: Check, move: Move | None, refuted: Refuted | None, most_bytes: int | None
+) -> RehearsedView:
     is_ops = check.kind in (KEEP, "throughput_ops")
     is_short = is_ops and check.after_ops is not None and check.after_ops < check.target
     return RehearsedView(
@@ -136,4 +140,6 @@ def _row(node: str, check: Check, move: Move | None, refuted: Refuted | None) ->
         short=1 - (check.after_ops or 0.0) / check.target if is_short else None,
         least_bytes=None if refuted is None else refuted.least_bytes,
         until_s=None if refuted is None else refuted.time_s + DAY_S,
+        most_bytes=most_bytes,
+        unproven=move is not None and most_bytes is not None and not is_enough(move, most_bytes),
     )

@@ -65,6 +65,10 @@ class RehearsedView(View):
     """Of one that missed with less memory than before: it is planned with no less until then."""
     until_s: float | None
     """Until when that holds."""
+    most_bytes: int | None = None
+    """Of one that goes: the largest limit with which it was judged, 0 for none; null before."""
+    unproven: bool = False
+    """It was judged with more memory than it is to have: whether that is enough is not known."""
 
 
 class RehearsalView(View):

@@ -25,6 +25,13 @@ def lines(found: RehearsalView) -> Iterator[str]:
     for one in found.tenants:
         if one.verdict is Verdict.MISSED:
             yield f"  {_who(one)}: {_missed(one)}"
+    yield from dict.fromkeys(
+        f"  {_who(one)}: not proven, it had {_had(one)}" for one in found.tenants if one.unproven
+    )
+
+
+def _had(one: RehearsedView) -> str:
+    return f"up to {human_bytes(one.most_bytes)}" if one.most_bytes else "no limit"
 
 
 def _state(found: RehearsalView) -> str:

@@ -23,14 +23,17 @@ CONSOLIDATION, SPREAD = "consolidation", "consolidation/spread"
 
 
 def chosen(found: Consolidation | Spread, node: str | None) -> list[Drain]:
-    """The nodes that tenants are to leave; InputError where there is none."""
+    """The nodes that tenants are to leave: none where nobody has to move.
+
+    InputError for a `node` that nobody can leave, and where nodes stay short.
+    """
     drains = [one for one in found.drains if node in (None, one.node)]
-    if drains:
-        return drains
+    is_fine = isinstance(found, Consolidation) or not found.left
+    if drains or (node is None and is_fine):
+        return [one for one in drains if one.moves]
     known = ", ".join(one.node for one in found.drains) or "none"
     if isinstance(found, Consolidation):
-        what = "no node" if node is None else f"--node {node}: it"
-        raise InputError(f"consolidate: {what} can be drained (allowed: {known})")
+        raise InputError(f"consolidate: --node {node}: it cannot be drained (allowed: {known})")
     short = [told for name, told in left(found) if node in (None, name)]
     why = "; ".join(short) or f"--node {node}: no shortage is known of it"
     raise InputError(f"consolidate: {why} (allowed: {known})")
@@ -60,20 +63,20 @@ def apply(
 ) -> None:
     """Begins a rollout, once a person has agreed to what it costs.
 
-    To spread nobody, as all have room, is no failure: a timer asks for it again and again. It is
-    one where a node is short and nobody can leave it.
+    To move nobody is no failure: a timer asks for it again and again, also where all have room or
+    the nodes are empty already. It is one where a node is short and nobody can leave it.
     """
     value = remote.call("GET", SPREAD if spreads else CONSOLIDATION)
     found = parsed(Spread, value) if spreads else parsed(Consolidation, value)
     for note in found.notes if isinstance(found, Spread) else ():
         print(f"note: {note}", file=sys.stderr)
-    if isinstance(found, Spread) and node is None and not (found.drains or found.left):
+    drains = chosen(found, node)
+    if not drains:
         if as_json:
             tables.print_json(None)
         else:
             print("nobody is to be moved")
         return
-    drains = chosen(found, node)
     if isinstance(found, Spread):
         for _, told in left(found):
             print(told, file=sys.stderr)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pins: what an operator fixed of single tenants, as objectives that a plan obeys."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from cachepilot.domain.names import cgroup_path, node_name, plain
@@ -13,10 +13,11 @@ from cachepilot.sizes import PAGE_BYTES
 
 @dataclass(frozen=True)
 class Pin:
-    """What an operator fixes of one tenant, on one node or on all.
+    """What is fixed of one tenant, on one node or on all.
 
     `until_s` is when it ends by itself, in seconds since 1970; None: not before it is unpinned.
-    Names are kept as `domain.names` has them; InputError for what is none.
+    `rollout` is the number of the rollout that holds it while it moves the tenant; None: an
+    operator. Names are kept as `domain.names` has them; InputError for what is none.
     """
 
     cgroup: str
@@ -24,6 +25,7 @@ class Pin:
     policy: str | None = None
     limit_bytes: int | None = None
     until_s: float | None = None
+    rollout: int | None = None
 
     def __post_init__(self) -> None:
         vars(self)["cgroup"] = cgroup_path(self.cgroup)
@@ -45,6 +47,17 @@ class Before:
     what: str
     objectives: Objectives
     pins: tuple[Pin, ...]
+
+
+def beside(stated: Iterable[Pin], held: Iterable[Pin]) -> list[Pin]:
+    """Those that rollouts held of tenants that no operator pinned there, by what is `stated`."""
+    taken = {(pin.cgroup, pin.node) for pin in stated if pin.rollout is None}
+    return [
+        pin
+        for pin in held
+        if pin.rollout is not None
+        and taken.isdisjoint({(pin.cgroup, pin.node), (pin.cgroup, None)})
+    ]
 
 
 def require_whole_pages(

@@ -52,16 +52,19 @@ class FolderProvider:
         except OSError as error:
             raise MoveError(f"{self._folder}: cannot be read: {error.strerror}") from None
 
-    def _file(self, folder: Path, cgroup: str) -> Path | None:
-        """The definition of a workload in a folder."""
+    def _files(self, folder: Path) -> list[Path]:
+        """The definitions in a folder."""
         try:
             names = sorted(one.name for one in folder.iterdir())
         except FileNotFoundError:
-            return None
+            return []
         except OSError as error:
             raise MoveError(f"{folder}: cannot be read: {error.strerror}") from None
-        plain = (one for one in names if one.endswith(SUFFIX) and not one.startswith("."))
-        return next((folder / one for one in plain if _cgroup_of(folder / one) == cgroup), None)
+        return [folder / one for one in names if one.endswith(SUFFIX) and not one.startswith(".")]
+
+    def _file(self, folder: Path, cgroup: str) -> Path | None:
+        """The definition of a workload in a folder."""
+        return next((one for one in self._files(folder) if _cgroup_of(one) == cgroup), None)
 
     def where(self, cgroup: str) -> str | None:
         """The node whose folder has the definition; see `Provider`."""
@@ -69,6 +72,16 @@ class FolderProvider:
         if len(found) > 1:
             raise MoveError(f"{cgroup}: is defined on several nodes: {', '.join(found)}")
         return found[0] if found else None
+
+    def placed(self) -> dict[str, str]:
+        """The node of every workload that one folder defines; see `Provider`."""
+        found: dict[str, set[str]] = {}
+        for folder in self._nodes():
+            for path in self._files(folder):
+                cgroup = _cgroup_of(path)
+                if isinstance(cgroup, str):
+                    found.setdefault(cgroup, set()).add(folder.name)
+        return {cgroup: next(iter(nodes)) for cgroup, nodes in found.items() if len(nodes) == 1}
 
     def move(self, cgroup: str, from_node: str, to_node: str) -> None:
         """Renames the definition into the other node's folder; see `Provider`."""

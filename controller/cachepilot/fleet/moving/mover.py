@@ -12,7 +12,7 @@ from cachepilot.domain.past.actor import acting
 from cachepilot.domain.units import BYTES_MAX, DAY_S
 from cachepilot.errors import ConflictError, InputError
 from cachepilot.fleet.fleet import Fleet
-from cachepilot.fleet.moving import preparing
+from cachepilot.fleet.moving import preparing, transitions
 from cachepilot.fleet.moving.judging import WINDOWS
 from cachepilot.fleet.moving.pinning import Pins
 from cachepilot.fleet.moving.provider import MoveError, Provider
@@ -123,9 +123,18 @@ class Mover:
         known = () if self._rollout is None else self._rollout.closed
         return {node: time_s for node, time_s in known if time_s > self._now_s() - CLOSED_S}
 
-    def can_leave(self, node: str, cgroup: str) -> bool:
-        """Whether a tenant is on a node by whoever moves it; so is each where nobody does."""
-        return self._provider is None or self._where(cgroup) == (node, "")
+    def movable(self) -> Callable[[str, str], bool]:
+        """Whether a tenant can leave a node: whoever moves it has it there now, or nobody moves.
+
+        Where that cannot be told it shows once the tenant is to leave.
+        """
+        if self._provider is None:
+            return lambda *_: True
+        try:
+            placed = self._provider.placed()
+        except MoveError:
+            return lambda *_: True
+        return lambda node, cgroup: placed.get(cgroup) == node
 
     def begin(self, drains: Sequence[Drain], spreads: bool = False) -> Rollout:
         """Begins to move tenants off nodes in this order; it is stored before this returns.
@@ -210,18 +219,17 @@ class Mover:
         self._plan_again(watched)
         with self._lock:
             rollout = self._rollout
+            self._pins.hold(rollout)
             moved = None if rollout is None or rollout.is_over else rollout.present
             if rollout is None or moved is None:
                 return
-            # A controller that starts again holds what the one before did.
-            self._pins.reserve(rollout)
             found = step(rollout, self._look(rollout, moved))
             if found.rollout == rollout and found.order is None:
                 return
             if not self._store(rollout, found):
                 return
             self._rollout = found.rollout
-            self._pins.hold(rollout, found.rollout)
+            self._pins.hold(found.rollout)
             self._order(found.order)
         for event in found.events:
             LOG.info("rollout %d: %s", found.rollout.id, event)
@@ -270,7 +278,7 @@ class Mover:
             if self._rollout is not running or found == running or not self._save(found):
                 return
             self._rollout = found
-            self._pins.hold(running, found)
+            self._pins.hold(found)
         for change in new_changes(running, found):
             LOG.info("rollout %d: %s", found.id, change)
         if found.is_planned:
@@ -310,17 +318,8 @@ class Mover:
         )
 
     def _store(self, before: Rollout, found: Step) -> bool:
-        """Whether the step may be taken: it is stored, leads back, or is a measurement.
-
-        What was measured may be lost by a restart; what begins or ends may not.
-        """
-        if self._save(found.rollout):
-            return True
-        state = found.rollout.moves[before.at].state
-        if state in (MoveState.RETURNING, MoveState.RETURNED):
-            return True
-        is_measurement = state in (MoveState.WAITING, MoveState.WARMING)
-        return is_measurement and found.order is None and not found.rollout.is_over
+        """Whether the step may be taken: it is stored, or need not be."""
+        return self._save(found.rollout) or transitions.may_be_lost(before, found.rollout)
 
     def _save(self, rollout: Rollout) -> bool:
         """Stores it; what cannot be stored now is stored once that is possible."""

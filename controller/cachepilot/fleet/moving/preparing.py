@@ -10,7 +10,7 @@ new node what is missing.
 from dataclasses import replace
 
 from cachepilot.domain.moving import Moved, MoveState, Rollout, Warmth
-from cachepilot.fleet.moving import transitions
+from cachepilot.fleet.moving import rehearsing, transitions
 from cachepilot.fleet.moving.replan import with_changes
 from cachepilot.fleet.moving.seen.observation import Act, Observation, Order, Step
 
@@ -66,8 +66,14 @@ def _measured_again(rollout: Rollout, moved: Moved, seen: Observation) -> Step:
 
 
 def unwatched(rollout: Rollout, now_s: float) -> Rollout:
-    """The rollout after a time in which nobody watched it, which counts for no time-out."""
+    """The rollout after a time in which nobody watched it, which counts for no time-out.
+
+    Limits may have been others meanwhile: a rehearsal takes memory again.
+    """
     moved = rollout.present
+    if moved is not None and moved.state is MoveState.REHEARSING and moved.rehearsal is not None:
+        anew = rehearsing.again(moved.rehearsal, now_s)
+        rollout = transitions.with_present(rollout, replace(moved, rehearsal=anew))
     if moved is not None and moved.state is MoveState.PREPARING and moved.prepared_s is not None:
         gap_s = max(0.0, now_s - rollout.since_s)
         moved = replace(moved, prepared_s=moved.prepared_s + gap_s)

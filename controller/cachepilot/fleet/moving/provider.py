@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who moves a workload from node to node: an orchestrator, or a folder of definitions."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from cachepilot.domain.moving import Warmth
@@ -32,6 +33,9 @@ class Provider(Protocol):
 
         MoveError when it cannot be told, or is on several.
         """
+
+    def placed(self) -> Mapping[str, str]:
+        """The nodes of all workloads at once, as `where` tells them: by cgroup, of those it can."""
 
     def warm(self, cgroup: str, from_node: str, to_node: str, most_bytes: int) -> Warmth:
         """Goes on to have the page cache of a workload read where it is to go; how far that is.

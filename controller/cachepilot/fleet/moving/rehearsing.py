@@ -56,6 +56,17 @@ def begun(rollout: Rollout, moved: Moved, seen: Observation) -> Rehearsal:
     return Rehearsal(tuple(nodes), since_s=seen.now_s, moves=moves)
 
 
+def again(rehearsal: Rehearsal, now_s: float) -> Rehearsal:
+    """With memory that is taken from now on: who had which limit before is not known.
+
+    What was measured before any was taken stays.
+    """
+    if rehearsal.begun_s is None:
+        return rehearsal
+    nodes = tuple(replace(one, checks=(), looks=0, most_bytes=()) for one in rehearsal.nodes)
+    return replace(rehearsal, nodes=nodes, begun_s=now_s, ready_s=None)
+
+
 def _before_on(
     node: str, rollout: Rollout, drained: str
 ) -> tuple[dict[str, Before], dict[str, int]]:
@@ -204,8 +215,13 @@ def proven(rehearsal: Rehearsal) -> list[Move]:
     return [
         move
         for move in rehearsal.moves
-        if move.cgroup in met and 0 < most.get(move.cgroup, 0) <= limit_of(move)
+        if move.cgroup in met and is_enough(move, most.get(move.cgroup, 0))
     ]
+
+
+def is_enough(move: Move, most_bytes: int) -> bool:
+    """Whether a verdict with this limit, 0 for none, is one on what a tenant is to have."""
+    return 0 < most_bytes <= limit_of(move)
 
 
 def missed(rehearsal: Rehearsal) -> list[tuple[Rehearsed, Check]]:

@@ -125,10 +125,6 @@ def rest_of(rollout: Rollout, refused: Iterable[str] = (), closed: Iterable[str]
         ),
         closed=frozenset(one.drain for one in rollout.kept).union(closed, left),
         proven=_proven(rollout),
-        held=frozenset(
-            (cgroup, node, holding.limit_of(move))
-            for (cgroup, node), move in holding.pins(rollout).items()
-        ),
         spreads=rollout.spreads,
     )
 

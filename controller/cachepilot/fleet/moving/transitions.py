@@ -64,6 +64,20 @@ def closed(rollout: Rollout, node: str, now_s: float) -> Rollout:
     return replace(rollout, closed=(*rollout.closed, (node, now_s)))
 
 
+def may_be_lost(before: Rollout, after: Rollout) -> bool:
+    """Whether a step may be taken that a restart would not know of, as it cannot be stored.
+
+    It may unless memory is taken, a page cache read, or a tenant moved or kept by it: what leads
+    back or ends waits for no disk, and what was measured can be measured again.
+    """
+    was, now = before.moves[before.at], after.moves[before.at]
+    if now.state is not MoveState.REHEARSING:
+        return now.state not in (MoveState.PREPARING, MoveState.MOVING, MoveState.KEPT)
+    begun_s = None if now.rehearsal is None else now.rehearsal.begun_s
+    known_s = None if was.rehearsal is None else was.rehearsal.begun_s
+    return was.state is MoveState.REHEARSING and begun_s in (None, known_s)
+
+
 def held(rollout: Rollout, why: str) -> Step:
     """Waits on, and says for what."""
     return Step(replace(rollout, why=why))

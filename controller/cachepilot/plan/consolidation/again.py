@@ -34,12 +34,12 @@ def plan_again(
     """The rest as it was ordered, as far as there is room for it, and the best plan of it.
 
     What a tenant has that met its SLO with it in a rehearsal is enough as long as its curve says so
-    without its error bars, and it is given no less. Pins that hold for the rollout alone do not
+    without its error bars, and it is given no less. What a rollout pinned does not
     count. `before` is what tenants needed in the past. A rest that spreads has one plan, in which
     tenants go where they were ordered to if there is room, and others to their `homes`. Pure;
     InputError for two snapshots of a node.
     """
-    stated = [one for one in pins if not _is_held(one, rest)]
+    stated = [one for one in pins if one.rollout is None]
     floors = dict(refuted)
     for tenant, size in rest.proven.items():
         floors[tenant] = max(size, floors.get(tenant, 0))
@@ -56,8 +56,3 @@ def plan_again(
         return drains(packed, config) if packed is not None else []
 
     return Plans(told(pack_as(places, within, rest.drains)), told(pack(places, within)))
-
-
-def _is_held(pin: Pin, rest: Rest) -> bool:
-    """Whether a rollout made a pin: its pins end."""
-    return pin.until_s is not None and (pin.cgroup, pin.node, pin.limit_bytes) in rest.held

@@ -183,6 +183,16 @@ def _horizon(places: Sequence[Place], asked_hours: float) -> Iterator[str]:
         yield "only what tenants need now counts: what they needed before is not known"
 
 
+def _immovable(options: Options) -> Iterator[str]:
+    """Which nodes are not drained as nobody can move all of their tenants."""
+    staying: dict[str, list[str]] = {}
+    for node, cgroup in sorted(options.staying):
+        staying.setdefault(node, []).append(cgroup)
+    for node, cgroups in staying.items():
+        told = ", ".join(cgroups)
+        yield f"{node}: not drained, whoever moves tenants does not have there: {told}"
+
+
 def _best(packed: Packed | None) -> Iterator[str]:
     """How far the packing may be from the best one."""
     if packed is None or len(packed.needs.places) < 2:
@@ -266,5 +276,6 @@ def consolidate(
             *_best(packed),
             *_doubts(places),
             *_doubts_of_cpus(places, options),
+            *_immovable(options),
         ],
     )

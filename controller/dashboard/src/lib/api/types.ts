@@ -291,6 +291,10 @@ export interface Rehearsed {
   /** It is planned with no less until then. */
   least_bytes: number | null;
   until_s: number | null;
+  /** Of one that goes: the largest limit with which it was judged; 0: none. */
+  most_bytes: number | null;
+  /** It was judged with more memory than it is to have. */
+  unproven: boolean;
 }
 
 export interface Rehearsal {

@@ -52,3 +52,14 @@ export function missed(one: Rehearsed): string {
   if (one.least_bytes === null || one.until_s === null) return `${one.cgroup}: ${short}`;
   return `${one.cgroup}: ${short}; not tried with less than ${bytes(one.least_bytes)} until ${when(one.until_s)}`;
 }
+
+/** Which tenants were judged with more memory than they are to have. */
+export function unproven(one: Rehearsal): string[] {
+  const told = one.tenants
+    .filter((tenant) => tenant.unproven)
+    .map((tenant) => {
+      const had = tenant.most_bytes ? `up to ${bytes(tenant.most_bytes)}` : "no limit";
+      return `${tenant.cgroup}: not proven, it had ${had}`;
+    });
+  return [...new Set(told)];
+}
