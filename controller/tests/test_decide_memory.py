@@ -191,6 +191,29 @@ def test_a_change_of_tenants_that_do_nothing_is_given_up() -> None:
     assert Event.ABANDONED in node.run(700)
 
 
+def test_an_interval_in_which_nobody_did_anything_does_not_end_a_long_trial() -> None:
+    taker, donor = pair()
+    node = Node(taker, donor, seed=3, scatter=20.0)
+    node.begin()
+    assert node.run(700) == []
+    taker.changes = donor.changes = {"worth_measured": None}
+    assert node.run(5) == [] and node.state.change is not None
+
+
+def test_while_a_page_cache_turns_over_after_a_swap_nothing_is_judged() -> None:
+    taker, donor = pair()
+    node = Node(taker, donor)
+    change = node.begin()
+    node.run(5)
+    assert change.since.intervals > 0
+    donor.changes = {"is_settling": True, "worth_measured": -50.0}
+    assert node.run(30) == [] and change.gained.total > 0
+    # What was predicted under the earlier policy is predicted anew.
+    assert change.expected is None and change.since.intervals == 0
+    donor.changes = {}
+    assert node.run(10) == [Event.KEPT]
+
+
 def test_who_is_not_to_go_on_stays_when_a_plan_changes_on_the_way() -> None:
     taker, donor = pair()
     other = Tenant(400.0, 400.0)

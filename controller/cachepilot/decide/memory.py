@@ -222,7 +222,10 @@ def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decis
         origin = state.restore.pop(name, None)
         start = now if origin is None else origin.limit_bytes
         readings = one.measured, one.predicted
-        member = Member(one.cgroup_id, one.policy, start, then, *readings, costs[name])
+        gave_certain = one.is_certain and not one.grows
+        member = Member(
+            one.cgroup_id, one.policy, start, then, *readings, costs[name], None, gave_certain
+        )
         change.members[name] = member
         why = f"{human_bytes(now)} -> {human_bytes(then)}, {_why(one)}"
         found.append(member.decision(seen.time_s, name, Event.TRIAL, why))

@@ -44,9 +44,10 @@ class MemoryTenant:
     change, `is_ordered` that an operator pinned it, `is_yielded` that others set it; `can_afford`
     that its budget allows for a change that turns out wrong. `needs` says that it measurably lacks
     what it is to have, beyond what intervals scatter, with less than its first memory,
-    `first_bytes`. `is_filling` says that its page cache
-    has yet to read what its limit has room for, `is_doubted` that nothing is known by which limits
-    could be compared.
+    `first_bytes`. `is_filling` says that its page cache has yet to read what its limit has room
+    for, `is_settling` that it turns over after a change of policy, `is_doubted` that nothing is
+    known by which limits could be compared, `is_certain` that nothing is but what is certain at its
+    present limit.
     `undone` names a change that the node rolled back by itself. `swaps` says that its policy
     changes with its limit, which only recommendations do.
     """
@@ -85,7 +86,9 @@ class MemoryTenant:
     needs: bool = False
     first_bytes: int = 0
     is_filling: bool = False
+    is_settling: bool = False
     is_doubted: bool = False
+    is_certain: bool = False
     undone: int | None = None
     swaps: bool = False
 
@@ -199,6 +202,8 @@ class Lacked:
 class Member:
     """A tenant whose limit a change moves. `cost` is its part of the change's.
 
+    It `gave_certain` memory if no more than what was certain could be lost by that.
+
     For its gain the change moves it to `meant_bytes`, whatever others need since; None where that
     is the same as `to_bytes`, or, of a change that is forced, where nothing is moved for a gain.
     """
@@ -211,6 +216,7 @@ class Member:
     predicted: Reading
     cost: float = 0.0
     meant_bytes: int | None = None
+    gave_certain: bool = False
 
     def decision(
         self, time_s: float, cgroup: str, event: Event, why: str, measured: Reading | None = None
@@ -232,7 +238,8 @@ class MemoryChange:
     limits of before: of all intervals with these members, and `since` of those in which all limits
     were there and full. `moved_s` is when one moved last, from where the `limits` are, or none was
     asked for, which was so for `waited_s` in all; `settled_s` since when they are there and full.
-    What is `forced` is needed, and not undone for what it costs.
+    For `idle_s` seconds nothing was told by which it could be judged. What is `forced` is needed,
+    and not undone for what it costs.
     """
 
     started_s: float
@@ -246,6 +253,7 @@ class MemoryChange:
     settled_s: float | None = None
     limits: dict[str, int] = field(default_factory=dict)
     waited_s: float = 0.0
+    idle_s: float = 0.0
 
     def force(self) -> None:
         """What is needed joins it: from now on limits go where that takes them."""

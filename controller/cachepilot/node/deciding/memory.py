@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.memory_rollout import LOSS_COSTS
 from cachepilot.decide.memory_state import MemoryInterval, MemoryTenant
+from cachepilot.decide.state import is_settling
 from cachepilot.domain.decisions import Reading
 from cachepilot.domain.objectives.objective import Goal, Mode, Objective, Objectives, size_bytes
 from cachepilot.domain.planned import Action, Held, Plan, Setting
@@ -257,7 +258,9 @@ def _tenant(
         needs=may_need and _needs(cycle, cgroup, objective, done_ops),
         first_bytes=first_bytes,
         is_filling=seen.is_filling,
+        is_settling=is_settling(state.policy),
         is_doubted=tenant.certain is None and not tenant.trust.trusted,
+        is_certain=tenant.certain is not None,
         undone=undone if undone in state.changes[-1:] else None,
     )
 
