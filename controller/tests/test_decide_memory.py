@@ -82,7 +82,7 @@ def test_noise_alone_moves_nothing_and_undoes_nothing() -> None:
 
 def test_a_donor_without_budget_gives_nothing_but_to_an_slo() -> None:
     taker, donor = pair()
-    donor.changes = {"can_afford": False}
+    donor.changes = {"spare_bytes": 0}
     node = Node(taker, donor)
     assert node.run(100) == []
     taker.changes = {"is_short": True, "reached": 0.8, "reached_planned": 1.0, "priority": 1}
@@ -94,7 +94,7 @@ def test_an_slo_takes_what_it_needs_and_the_rest_of_the_plan_waits_for_evidence(
     taker, donor = pair()
     taker.changes = {"is_short": True, "reached": 0.8, "reached_planned": 1.0, "priority": 1}
     taker.needs_mib = 135.0
-    donor.changes = {"can_afford": False}
+    donor.changes = {"spare_bytes": 0}
     node = Node(taker, donor)
     assert node.run(1) == [Event.TRIAL]
     assert [one.predicted.ops for one in node.told] == [136 * MIB, 120 * MIB]
@@ -109,7 +109,7 @@ def test_an_slo_takes_what_it_needs_and_the_rest_of_the_plan_waits_for_evidence(
 def test_an_slo_takes_nothing_from_one_of_a_higher_priority_that_then_misses_its_own() -> None:
     taker, donor = pair()
     taker.changes = {"is_short": True, "reached": 0.8, "reached_planned": 1.0, "priority": 1}
-    donor.changes = {"reached": 1.0, "reached_planned": 0.7, "priority": 2, "can_afford": False}
+    donor.changes = {"reached": 1.0, "reached_planned": 0.7, "priority": 2, "spare_bytes": 0}
     assert Node(taker, donor).run(100) == []
 
 
