@@ -50,6 +50,9 @@ class Tenant:
             predicted=reading,
             predicted_at=lambda limit: Reading(float(limit), 0.5),
             lacks_at=lambda limit: max(0.0, 1 - limit / MIB / self.needs_mib),
+            error_at=lambda _: 0.01,
+            reread_at=lambda limit: max(0.0, self.limit_mib - limit / MIB) * 256 * 500e-6,
+            spare_bytes=int(self.limit_mib * MIB),
         )
         return replace(found, **self.changes)  # type: ignore[arg-type]
 

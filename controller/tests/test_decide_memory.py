@@ -82,7 +82,7 @@ def test_noise_alone_moves_nothing_and_undoes_nothing() -> None:
 
 def test_a_donor_without_budget_gives_nothing_but_to_an_slo() -> None:
     taker, donor = pair()
-    donor.changes = {"can_afford": False}
+    donor.changes = {"spare_bytes": 0}
     node = Node(taker, donor)
     assert node.run(100) == []
     taker.changes = {"is_short": True, "reached": 0.8, "reached_planned": 1.0, "priority": 1}
@@ -94,7 +94,7 @@ def test_an_slo_takes_what_it_needs_and_the_rest_of_the_plan_waits_for_evidence(
     taker, donor = pair()
     taker.changes = {"is_short": True, "reached": 0.8, "reached_planned": 1.0, "priority": 1}
     taker.needs_mib = 135.0
-    donor.changes = {"can_afford": False}
+    donor.changes = {"spare_bytes": 0}
     node = Node(taker, donor)
     assert node.run(1) == [Event.TRIAL]
     assert [one.predicted.ops for one in node.told] == [136 * MIB, 120 * MIB]
@@ -109,7 +109,7 @@ def test_an_slo_takes_what_it_needs_and_the_rest_of_the_plan_waits_for_evidence(
 def test_an_slo_takes_nothing_from_one_of_a_higher_priority_that_then_misses_its_own() -> None:
     taker, donor = pair()
     taker.changes = {"is_short": True, "reached": 0.8, "reached_planned": 1.0, "priority": 1}
-    donor.changes = {"reached": 1.0, "reached_planned": 0.7, "priority": 2, "can_afford": False}
+    donor.changes = {"reached": 1.0, "reached_planned": 0.7, "priority": 2, "spare_bytes": 0}
     assert Node(taker, donor).run(100) == []
 
 
@@ -189,6 +189,29 @@ def test_a_change_of_tenants_that_do_nothing_is_given_up() -> None:
     node.run(1)
     taker.changes = donor.changes = {"worth_measured": None}
     assert Event.ABANDONED in node.run(700)
+
+
+def test_an_interval_in_which_nobody_did_anything_does_not_end_a_long_trial() -> None:
+    taker, donor = pair()
+    node = Node(taker, donor, seed=3, scatter=20.0)
+    node.begin()
+    assert node.run(700) == []
+    taker.changes = donor.changes = {"worth_measured": None}
+    assert node.run(5) == [] and node.state.change is not None
+
+
+def test_while_a_page_cache_turns_over_after_a_swap_nothing_is_judged() -> None:
+    taker, donor = pair()
+    node = Node(taker, donor)
+    change = node.begin()
+    node.run(5)
+    assert change.since.intervals > 0
+    donor.changes = {"is_settling": True, "worth_measured": -50.0}
+    assert node.run(30) == [] and change.gained.total > 0
+    # What was predicted under the earlier policy is predicted anew.
+    assert change.expected is None and change.since.intervals == 0
+    donor.changes = {}
+    assert node.run(10) == [Event.KEPT]
 
 
 def test_who_is_not_to_go_on_stays_when_a_plan_changes_on_the_way() -> None:

@@ -23,7 +23,7 @@ from cachepilot.decide.memory_state import (
 )
 from cachepilot.domain.decisions import Decision, Event
 from cachepilot.readable import number
-from cachepilot.sizes import PAGE_BYTES, human_bytes
+from cachepilot.sizes import PAGE_BYTES, human_bytes, pages_down
 
 PARTS = 16
 """Of the way to the plan's limits: how finely what is needed of it is told."""
@@ -44,7 +44,7 @@ def step(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list
     given = giving_back.given_back(seen, stuck) if seen.may_begin else None
     if given is not None:
         giving_back.note_lacking(state, given)
-        return found + _give_back(state, given)
+        return found + _give_back(state, seen, given)
     if not seen.may_begin:
         state.owed = 0.0
     if not seen.may_begin or not seen.movers:
@@ -67,17 +67,18 @@ def _decide(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> l
         return _begin(state, _needed(seen), forced=state.change is None)
     if state.change is not None or rollout.is_going_back(state, seen.time_s):
         return []
-    return _begin(state, seen, forced=False) if _is_worth_it(state, seen, config) else []
+    affordable = _within_budgets(seen)
+    is_worth_it = _is_worth_it(state, affordable, config)
+    return _begin(state, affordable, forced=False) if is_worth_it else []
 
 
-def _give_back(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
+def _give_back(state: MemoryState, seen: MemoryInterval, given: MemoryInterval) -> list[Decision]:
     """Begins a change that gives memory back; what is read again by it is a loss of earlier ones.
 
     It is taken again once it was of no use for that much longer.
     """
-    movers = seen.movers.values()
-    state.lost += sum(one.whole * one.reread_s for one in movers)
-    return _begin(state, seen, forced=True)
+    state.lost += sum(one.whole * seen.tenants[name].reread_s for name, one in given.movers.items())
+    return _begin(state, given, forced=True)
 
 
 def _serves_slo(tenants: Collection[MemoryTenant], config: DecideConfig) -> bool:
@@ -171,8 +172,26 @@ def sure_gains(seen: MemoryInterval) -> dict[str, float]:
     }
 
 
-def _donors(seen: MemoryInterval) -> list[MemoryTenant]:
-    return [one for one in seen.movers.values() if not one.grows]
+def _within_budgets(seen: MemoryInterval) -> MemoryInterval:
+    """The plan, as far as the budget of everybody who gives allows for its being wrong.
+
+    Those who get memory get as much less, each the same part. What is left of the way begins by
+    evidence of its own.
+    """
+    tenants = seen.tenants.items()
+    short = {
+        name: one for name, one in tenants if not one.grows and one.moved_bytes > one.spare_bytes
+    }
+    if not short:
+        return seen
+    growing = {name: one for name, one in tenants if one.grows}
+    lacking = sum(one.moved_bytes - pages_down(one.spare_bytes) for one in short.values())
+    part = max(0.0, 1 - lacking / max(1, sum(one.moved_bytes for one in growing.values())))
+    moved = {name: pages_down(int(part * one.moved_bytes)) for name, one in growing.items()}
+    moved |= {name: -pages_down(one.spare_bytes) for name, one in short.items()}
+    found = {name: seen.tenants[name] for name in moved}
+    planned = {name: one.planned_at(one.limit_bytes + moved[name]) for name, one in found.items()}
+    return replace(seen, tenants={**seen.tenants, **planned})
 
 
 def cost_of(seen: MemoryInterval) -> float:
@@ -186,6 +205,9 @@ def _cost_of_one(one: MemoryTenant) -> float:
 
 def _is_worth_it(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> bool:
     """Whether the plan would have gained, by now, more than it may cost to change to it."""
+    if not seen.movers:
+        state.evidence = {}
+        return False
     rates, known = sure_gains(seen), state.evidence
     state.evidence = {
         name: known.get(name, 0.0) + seen.elapsed_s * rate for name, rate in rates.items()
@@ -194,9 +216,7 @@ def _is_worth_it(state: MemoryState, seen: MemoryInterval, config: DecideConfig)
     if evidence <= 0:
         state.evidence = {}
     least = config.least_gain * max(one.whole for one in seen.movers.values())
-    is_affordable = all(one.can_afford for one in _donors(seen))
-    is_enough = sum(rates.values()) >= least and evidence >= cost_of(seen) + state.lost
-    return is_affordable and is_enough
+    return sum(rates.values()) >= least and evidence >= cost_of(seen) + state.lost
 
 
 def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decision]:
@@ -222,7 +242,10 @@ def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decis
         origin = state.restore.pop(name, None)
         start = now if origin is None else origin.limit_bytes
         readings = one.measured, one.predicted
-        member = Member(one.cgroup_id, one.policy, start, then, *readings, costs[name])
+        gave_certain = one.is_certain and not one.grows
+        member = Member(
+            one.cgroup_id, one.policy, start, then, *readings, costs[name], None, gave_certain
+        )
         change.members[name] = member
         why = f"{human_bytes(now)} -> {human_bytes(then)}, {_why(one)}"
         found.append(member.decision(seen.time_s, name, Event.TRIAL, why))

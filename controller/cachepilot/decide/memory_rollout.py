@@ -126,12 +126,16 @@ def judge(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> lis
         return _keep_needed(state, change, parts, told, seen)
     if change.forced:
         return []
-    gained = _gained(change, seen)
+    if any(seen.tenants[name].is_settling for name in change.members):
+        # What is predicted of limits under another policy is another gain.
+        restart(change)
+    gained = _gained(change, seen, config.least_gain)
     if gained is not None:
+        change.idle_s = 0.0
         return _weigh(state, change, gained, seen, config)
-    is_idle = seen.time_s - change.moved_s > IDLE_S
-    told = "nobody did anything by which it could be judged"
-    return _end(state, seen, Event.ABANDONED, told) if is_idle else []
+    change.idle_s += seen.elapsed_s
+    told = "nothing is measured by which it could be judged"
+    return _end(state, seen, Event.ABANDONED, told) if change.idle_s > IDLE_S else []
 
 
 def _keep_needed(
@@ -251,19 +255,35 @@ def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
     return is_there
 
 
-def _gained(change: MemoryChange, seen: MemoryInterval) -> float | None:
+def _gained(change: MemoryChange, seen: MemoryInterval, least_gain: float) -> float | None:
     """By measurement, against the limits of before; None when nothing was measured of anybody.
 
-    Who did nothing gained nothing. Nor is anything told by curves that are doubted.
+    Who did nothing gained nothing. Nor is anything told by curves that are doubted, nor of limits
+    while a member reads again what a change of its policy costs.
     """
-    if any(seen.tenants[name].is_doubted for name in change.members):
+    pairs = [(seen.tenants[name], member) for name, member in change.members.items()]
+    if any(one.is_settling or _is_doubted(one, member, least_gain) for one, member in pairs):
         return None
     gained = [
         one.worth_measured - one.worth_at(member.from_bytes)
-        for one, member in ((seen.tenants[name], found) for name, found in change.members.items())
+        for one, member in pairs
         if one.worth_measured is not None
     ]
     return sum(gained) * seen.elapsed_s if gained else None
+
+
+def _is_doubted(one: MemoryTenant, member: Member, least_gain: float) -> bool:
+    """Whether nothing is known of the limit of before.
+
+    What is certain is so of the present limit. Of another it says no more than that who hits
+    nothing gained nothing, and that who gave memory by it could lose no more.
+    """
+    if one.is_doubted or not one.is_certain or member.gave_certain:
+        return one.is_doubted
+    if one.worth_measured is None:
+        return False
+    most = one.worth_measured - one.worth_at(member.from_bytes)
+    return one.limit_bytes <= member.from_bytes or most > least_gain * one.whole
 
 
 def _why_undone(change: MemoryChange, expected: float, config: DecideConfig) -> str | None:

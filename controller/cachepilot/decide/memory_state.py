@@ -26,10 +26,11 @@ class MemoryTenant:
     `planned_bytes` is its limit by the plan. Worth is in the unit of the goal per second of this
     tenant: `worth_at` that of a limit by its calibrated curve, `worth_measured` that of what was
     measured (None where nothing was done), `whole` what all of its throughput counts for, `error`
-    by how much less the planned limit may be worth, by the curve's error. `weight` is the factor
-    that all of them have.
+    by how much less the planned limit may be worth, by the curve's error, and `error_at` the same
+    of a limit. `weight` is the factor that all of them have.
 
-    `reread_s` is the time that it takes to read what it gives up, were all of it wanted again.
+    `reread_s` is the time that it takes to read again what it gives up by the plan, were it wrong,
+    `reread_at` the same of a limit. It can give up `spare_bytes` within its budget.
     `reached` and `reached_planned` are the parts of its SLO that are predicted to be reached now
     and by the plan, at most 1, `aimed` and `aimed_planned` those of its SLO with the margin above;
     `is_short` says that it measurably misses it, `is_left_out` that the plan cannot keep it.
@@ -41,12 +42,13 @@ class MemoryTenant:
     keeps, where the curve is wrong by a standard error.
 
     `is_free` says that its limit may be changed now, `stays` that it is no longer the decider's to
-    change, `is_ordered` that an operator pinned it, `is_yielded` that others set it; `can_afford`
-    that its budget allows for a change that turns out wrong. `needs` says that it measurably lacks
-    what it is to have, beyond what intervals scatter, with less than its first memory,
-    `first_bytes`. `is_filling` says that its page cache
-    has yet to read what its limit has room for, `is_doubted` that nothing is known by which limits
-    could be compared.
+    change, `is_ordered` that an operator pinned it, `is_yielded` that others set it. `needs` says
+    that it measurably lacks what it is to have, beyond what intervals scatter, with less than its
+    first memory, `first_bytes`.
+
+    `is_filling` says that its page cache has yet to read what its limit has room for, `is_settling`
+    that it turns over after a change of policy, `is_doubted` that nothing is known by which limits
+    could be compared, `is_certain` that nothing is but what is certain at its present limit.
     `undone` names a change that the node rolled back by itself. `swaps` says that its policy
     changes with its limit, which only recommendations do.
     """
@@ -66,6 +68,9 @@ class MemoryTenant:
     predicted: Reading
     predicted_at: Callable[[int], Reading]
     lacks_at: Callable[[int], float]
+    error_at: Callable[[int], float]
+    reread_at: Callable[[int], float]
+    spare_bytes: int
     weight: float = 1.0
     priority: int = 0
     has_slo: bool = False
@@ -81,17 +86,25 @@ class MemoryTenant:
     stays: bool = False
     is_ordered: bool = False
     is_yielded: bool = False
-    can_afford: bool = True
     needs: bool = False
     first_bytes: int = 0
     is_filling: bool = False
+    is_settling: bool = False
     is_doubted: bool = False
+    is_certain: bool = False
     undone: int | None = None
     swaps: bool = False
 
     def planned_at(self, limit_bytes: int) -> "MemoryTenant":
         """The same with a plan of that limit under the policy in force."""
-        return replace(self, planned_bytes=limit_bytes, predicted=self.predicted_at(limit_bytes))
+        return replace(
+            self,
+            planned_bytes=limit_bytes,
+            worth_planned=self.worth_at(limit_bytes),
+            error=self.error_at(limit_bytes),
+            reread_s=self.reread_at(limit_bytes),
+            predicted=self.predicted_at(limit_bytes),
+        )
 
     @property
     def grows(self) -> bool:
@@ -199,6 +212,8 @@ class Lacked:
 class Member:
     """A tenant whose limit a change moves. `cost` is its part of the change's.
 
+    It `gave_certain` memory if no more than what was certain could be lost by that.
+
     For its gain the change moves it to `meant_bytes`, whatever others need since; None where that
     is the same as `to_bytes`, or, of a change that is forced, where nothing is moved for a gain.
     """
@@ -211,6 +226,7 @@ class Member:
     predicted: Reading
     cost: float = 0.0
     meant_bytes: int | None = None
+    gave_certain: bool = False
 
     def decision(
         self, time_s: float, cgroup: str, event: Event, why: str, measured: Reading | None = None
@@ -232,7 +248,8 @@ class MemoryChange:
     limits of before: of all intervals with these members, and `since` of those in which all limits
     were there and full. `moved_s` is when one moved last, from where the `limits` are, or none was
     asked for, which was so for `waited_s` in all; `settled_s` since when they are there and full.
-    What is `forced` is needed, and not undone for what it costs.
+    For `idle_s` seconds nothing was told by which it could be judged. What is `forced` is needed,
+    and not undone for what it costs.
     """
 
     started_s: float
@@ -246,6 +263,7 @@ class MemoryChange:
     settled_s: float | None = None
     limits: dict[str, int] = field(default_factory=dict)
     waited_s: float = 0.0
+    idle_s: float = 0.0
 
     def force(self) -> None:
         """What is needed joins it: from now on limits go where that takes them."""

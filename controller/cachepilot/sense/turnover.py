@@ -44,6 +44,16 @@ class Turnover:
             self.misses += min(pages.misses, pages.accesses)
 
     @property
+    def hits(self) -> int | None:
+        """Of a page cache that is read again once; None while it was not since it was full.
+
+        Those of a time that is not over count as well.
+        """
+        if self.last is None:
+            return None
+        return max(one.accesses - one.misses for one in (self.last, self))
+
+    @property
     def miss_ratio(self) -> float | None:
         """At the present limit; None while the page cache was not read again since it was full.
 

@@ -247,6 +247,7 @@ class Decider:
                 yielded=self.left_alone,
                 fallen=look.fallen,
                 least_ops=partial(self._least_ops, collected),
+                hits=lambda cgroup: self.recents[cgroup].turnover.hits,
             ),
             self.config,
         )

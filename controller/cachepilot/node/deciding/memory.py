@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.memory_rollout import LOSS_COSTS
 from cachepilot.decide.memory_state import MemoryInterval, MemoryTenant
+from cachepilot.decide.state import is_settling
 from cachepilot.domain.decisions import Reading
 from cachepilot.domain.objectives.objective import Goal, Mode, Objective, Objectives, size_bytes
 from cachepilot.domain.planned import Action, Held, Plan, Setting
@@ -29,7 +30,8 @@ class MemoryCycle:
     more than intervals scatter, `least_ops` operations per second below which those without one
     lack what they keep (see `Kept`), `busy` those whose limit must not change now, `ordered` those
     whose limit an operator pinned, `restored` those that get back what is protected, `yielded`
-    those whose limit others set. See `MemoryInterval` for the rest.
+    those whose limit others set. `hits` tells of a tenant what its page cache hits while it is read
+    again once, None while that is not known. See `MemoryInterval` for the rest.
     """
 
     collected: Collected
@@ -48,6 +50,7 @@ class MemoryCycle:
     yielded: Collection[str] = ()
     fallen: Collection[str] = ()
     least_ops: Callable[[str], float] = lambda _: 0.0
+    hits: Callable[[str], int | None] = lambda _: None
 
     @cached_property
     def left_out(self) -> frozenset[str]:
@@ -130,8 +133,8 @@ class Worth:
         """What a limit is worth under the policy in force."""
         return self.of(self.ops(self.miss_at(limit_bytes)), limit_bytes)
 
-    def error(self, action: Action) -> float:
-        """By how much less the plan may be worth: a miss ratio a quarter of an error bar higher.
+    def error_at(self, limit_bytes: int) -> float:
+        """By how much less a limit may be worth: a miss ratio a quarter of an error bar higher.
 
         The bar is that of the difference between the two limits, since the level of the curve is
         calibrated at the present one. It holds 95% nominally and 96 to 100% by measurement (tests
@@ -139,14 +142,12 @@ class Worth:
         three are worth as much at least. That is enough, since what a plan that is not may cost is
         what its evidence has to exceed, and what such plans cost is added to that.
         """
-        measured = self._seen.measured
-        is_certain = self._seen.tenant.certain is not None
-        if measured is None or is_certain or self._goal is Goal.LEAST_MEMORY:
+        measured, here = self._seen.measured, self._seen.limit_bytes
+        is_sure = self._seen.tenant.certain is not None or limit_bytes == here
+        if measured is None or is_sure or self._goal is Goal.LEAST_MEMORY:
             return 0.0
-        here, limit = action.present.limit_bytes, action.limit_bytes
-        if limit == here:
-            return 0.0
-        return self._lost(action, measured.error_between(action.policy, here, limit) / 4)
+        off = measured.error_between(self._seen.tenant.policy, here, limit_bytes) / 4
+        return self._lost(self.miss_at(limit_bytes), limit_bytes, off)
 
     def swap_error(self, action: Action) -> float:
         """The same of a plan with another policy, whose level nothing calibrates.
@@ -160,20 +161,39 @@ class Worth:
         here, policies = action.present.limit_bytes, (action.policy, action.present.policy)
         level = max(measured.error_at(policy, here) for policy in policies)
         step = measured.error_between(action.policy, here, action.limit_bytes)
-        return self._lost(action, math.hypot(level, step) / 4)
+        return self._lost(action.miss_ratio, action.limit_bytes, math.hypot(level, step) / 4)
 
-    def _lost(self, action: Action, off: float) -> float:
+    def _lost(self, miss_ratio: float, limit_bytes: int, off: float) -> float:
         """What a miss ratio that is higher by so much than planned costs."""
-        told, worse = self.ops(action.miss_ratio), self.ops(min(1.0, action.miss_ratio + off))
-        return self.of(told, action.limit_bytes) - self.of(worse, action.limit_bytes)
+        told, worse = self.ops(miss_ratio), self.ops(min(1.0, miss_ratio + off))
+        return self.of(told, limit_bytes) - self.of(worse, limit_bytes)
 
-    def reread_s(self, action: Action) -> float:
-        """The time that the tenant takes to read again what it gives up."""
-        given = action.present.limit_bytes - action.limit_bytes
-        if given <= 0:
-            return 0.0
-        read_us = given / PAGE_BYTES * self._cycle.read_us
-        return read_us / US_PER_S / self._seen.tenant.demand.concurrency
+    @cached_property
+    def _page_s(self) -> float:
+        return self._cycle.read_us / US_PER_S / self._seen.tenant.demand.concurrency
+
+    def reread_at(self, limit_bytes: int) -> float:
+        """The time that the tenant takes to read again what it gives up.
+
+        Pages that are not hit before they go are read as often without it.
+        """
+        given = max(0, self._seen.limit_bytes - limit_bytes) / PAGE_BYTES
+        hits = self._cycle.hits(self._seen.tenant.cgroup)
+        return self._page_s * (given if hits is None else min(given, hits))
+
+    def spare_bytes(self, most_s: float, now_ops: float, kept_ops: float) -> int:
+        """What it can give up, and by reading that again lose at most `most_s` of what it keeps.
+
+        While it reads that it does no less than without a page cache. By as much as that is below
+        what it does now it loses time, and by as much as it is below what it keeps, of that.
+        """
+        if most_s < 0:
+            return 0
+        least_ops, limit = self.ops(1.0), self._seen.limit_bytes
+        below, lost = 1 - least_ops / kept_ops, 1 - least_ops / max(now_ops, kept_ops)
+        page_s = self._page_s * below / lost if below > 0 else 0.0
+        is_all = limit / PAGE_BYTES * page_s <= most_s
+        return limit if is_all else int(most_s / page_s) * PAGE_BYTES
 
 
 def interval(cycle: MemoryCycle, config: DecideConfig) -> MemoryInterval:
@@ -212,8 +232,7 @@ def _tenant(
     is_yielded, is_ordered = cgroup in cycle.yielded, cgroup in cycle.ordered
     now = action.present
     then = now if is_yielded or is_ordered else action
-    ops, reread_s = now.throughput_ops, worth.reread_s(action)
-    budget_s = config.loss_share * (state.managed_s + config.reserve_s)
+    ops = now.throughput_ops
     has_slo = objective.has_slo
     aims = objective.aims if has_slo else objective
     below = _below(action, seen, now)
@@ -232,12 +251,15 @@ def _tenant(
         worth_measured=None if done_ops is None else worth.of(done_ops, seen.limit_bytes),
         worth_at=worth.at,
         whole=worth.whole(ops, now.limit_bytes),
-        error=worth.error(action),
-        reread_s=reread_s,
+        error=worth.error_at(then.limit_bytes),
+        reread_s=worth.reread_at(then.limit_bytes),
         measured=Reading(tenant.indicators.throughput_ops, tenant.indicators.miss_ratio),
         predicted=Reading(then.throughput_ops, then.miss_ratio),
         predicted_at=worth.reading_at,
         lacks_at=partial(_lacks_at, cycle, action, seen, worth),
+        error_at=worth.error_at,
+        reread_at=worth.reread_at,
+        spare_bytes=_spare_bytes(action, state, worth, config),
         weight=worth.weight,
         priority=objective.priority,
         has_slo=has_slo,
@@ -253,13 +275,23 @@ def _tenant(
         stays=stays,
         is_ordered=is_ordered,
         is_yielded=is_yielded,
-        can_afford=action.kept_ops <= 0 or state.owed_s + LOSS_COSTS * reread_s <= budget_s,
         needs=may_need and _needs(cycle, cgroup, objective, done_ops),
         first_bytes=first_bytes,
         is_filling=seen.is_filling,
+        is_settling=is_settling(state.policy),
         is_doubted=tenant.certain is None and not tenant.trust.trusted,
+        is_certain=tenant.certain is not None,
         undone=undone if undone in state.changes[-1:] else None,
     )
+
+
+def _spare_bytes(action: Action, state: TenantState, worth: Worth, config: DecideConfig) -> int:
+    """What a tenant can give up within its budget, were that wrong; all where it keeps nothing."""
+    if action.kept_ops <= 0:
+        return action.present.limit_bytes
+    budget_s = config.loss_share * (state.managed_s + config.reserve_s)
+    most_s, now_ops = (budget_s - state.owed_s) / LOSS_COSTS, action.present.throughput_ops
+    return worth.spare_bytes(most_s, now_ops, action.kept_ops)
 
 
 def did_ops(seen: Seen, read_us: float) -> float | None:
