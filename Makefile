@@ -25,7 +25,7 @@ build: ## Install what is missing and build .venv/bin/cachepilot, the agent and 
 	@echo "==> building the agent and the policies for the kernel: build/bpf"
 	@scripts/build_agent.py
 
-run: build ## Show the autopilot: NODE=vm on a real kernel, CONSOLIDATE=1 on nodes that are emptied: build/run
+run: build ## Show the autopilot: NODE=vm on a real kernel, CONSOLIDATE=1 on nodes that are drained: build/run
 	@NODE="$(NODE)" CONSOLIDATE="$(CONSOLIDATE)" scripts/run $(ARGS)
 
 test: ## Lint, then the tests of every language
