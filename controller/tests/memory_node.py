@@ -6,9 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from cachepilot.decide import memory, memory_rollout
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.memory_state import MemoryChange, MemoryInterval, MemoryState, MemoryTenant
+from cachepilot.decide.memory import rollout as memory_rollout
+from cachepilot.decide.memory import step as memory
+from cachepilot.decide.memory.state import MemoryChange, MemoryInterval, MemoryState, MemoryTenant
 from cachepilot.domain.decisions import Decision, Event, Reading
 
 MIB = 1 << 20

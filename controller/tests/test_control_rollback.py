@@ -8,7 +8,7 @@ from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, linear
 from experiments.control_loop.world import World
 from worlds import SIZES, until
 
-from cachepilot.decide.memory_state import ROLLBACK_S, MemoryState
+from cachepilot.decide.memory.state import ROLLBACK_S, MemoryState
 from cachepilot.domain.objectives.objective import Goal, Objective, Objectives
 from cachepilot.node.deciding.presence import PATIENCE_S
 from cachepilot.node.node_state import is_moving

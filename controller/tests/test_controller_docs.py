@@ -14,7 +14,7 @@ from cachepilot.api.app import create_app
 from cachepilot.api.shapes.objectives import ObjectiveShape
 from cachepilot.decide.config import RANGES as DECIDE_RANGES
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.evidence import COLLECTED
+from cachepilot.decide.costs import COLLECTED
 from cachepilot.domain.objectives.file import parse_objectives
 from cachepilot.fleet.config import TOP, ControllerConfig, read_config
 from cachepilot.fleet.moving.seen.patience import LOST_INTERVALS, LOST_S, RETURN_S

@@ -63,7 +63,8 @@ def climb_on(
 ) -> Climbs:
     """An interval of one tenant: pages saved by policy and group."""
     found = Climbs.of([climb])
-    found.take(np.asarray(saved)[None], np.array([accesses]), np.array([rate]), elapsed_s)
+    pages = np.asarray(saved)[None]
+    found.take(pages, np.array([accesses]), np.array([rate]), elapsed_s, 0.0 * pages[:, :, 0])
     found.store([climb])
     return found
 
@@ -162,7 +163,7 @@ def test_noise_of_any_duration_counts_no_oftener_than_may_be_lost(
     for _ in range(40):
         new = random.standard_normal(error.shape)
         error = lasts * error + np.sqrt(1 - lasts * lasts) * new
-        known.take(error, np.ones(runs), np.zeros(runs), 1.0)
+        known.take(error, np.ones(runs), np.zeros(runs), 1.0, np.zeros((runs, 3)))
     known.store(climbs)
     variances, may_lose = known.variances(), np.full(runs, 0.05 * cost)
     looks = evidence._looks(states, known.looks(variances), 1.0)

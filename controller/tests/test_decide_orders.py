@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 
+import pytest
 from deciding import COST, World, in_lru, kinds, promising, saving
 
 from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS
@@ -108,6 +109,17 @@ def test_a_way_back_that_an_operator_stopped_has_yet_to_be_gone() -> None:
     world.in_force = "lru"
     assert step(world.state, stopped, world.config) == []
     assert kinds(world.run(40))[:2] == [What.LIVE, What.UNDONE] and world.in_force == "default"
+
+
+@pytest.mark.parametrize(("lru", "ends"), [(0.5, "default"), (0.3, "lru")])
+def test_what_an_operator_attached_has_yet_to_prove_itself(lru: float, ends: str) -> None:
+    """In place of a default that was settled; as long as the operator decides it stays."""
+    world = World({"default": 0.5, "lru": lru}, told={"lru": 0.3}).learn(300)
+    world.may_change, world.in_force = False, "lru"
+    assert world.run(300) == [] and world.in_force == "lru"
+    world.may_change = True
+    last = What.UNDONE if ends == "default" else What.CONFIRMED
+    assert kinds(world.run(40)) == [What.LIVE, last] and world.in_force == ends
 
 
 def test_what_may_not_be_had_for_a_moment_is_still_to_prove_itself() -> None:

@@ -18,7 +18,8 @@ from deciding import (
 )
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.evidence import COLLECTED, WORST, take_all
+from cachepilot.decide.costs import COLLECTED, WORST
+from cachepilot.decide.evidence import take_all
 from cachepilot.decide.outcome import What
 from cachepilot.decide.state import PolicyState
 

@@ -18,7 +18,7 @@ from deciding import (
 )
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.evidence import WORST
+from cachepilot.decide.costs import WORST
 from cachepilot.decide.outcome import What
 from cachepilot.decide.rollout import EFFECT_S
 from cachepilot.decide.state import LEADS_KEPT, PolicyState

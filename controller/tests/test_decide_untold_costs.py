@@ -7,7 +7,8 @@ import pytest
 from deciding import ACCESSES, CACHE_PAGES, World, kinds
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.evidence import COLLECTED, SETTLING, WORST, cost_share
+from cachepilot.decide.costs import COLLECTED, WORST, cost_share
+from cachepilot.decide.evidence import SETTLING
 from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS
 from cachepilot.decide.outcome import What
 from cachepilot.decide.state import PolicyState

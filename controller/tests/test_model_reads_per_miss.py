@@ -34,6 +34,15 @@ def test_a_missed_page_counts_by_the_reads_that_it_takes_against_the_default() -
     assert learnt.weight("lru", Pages(10_000, 4_000, 1_200)) == 1.0
 
 
+def test_reads_beyond_the_page_cache_count_for_no_missed_page() -> None:
+    """Direct I/O: a missed page is one read at most, and of the default nothing is learnt of it."""
+    learnt = known(*[SOME] * 20)
+    assert learnt.weight("lru", Pages(10_000, 150, 5_000)) == pytest.approx(5.0)
+    learnt.take("default", Pages(10_000, 5_000, 50_000), 1.0, 40.0)
+    assert learnt.of_default == pytest.approx(0.2)
+    assert ReadsPerMiss().of_default == 1.0
+
+
 @pytest.mark.parametrize(
     "reads", [0, READS_MIN - 1, 5_001], ids=["none", "few", "not those of the page cache"]
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, linear, scan
 from experiments.control_loop.world import World
 
-from cachepilot.decide.memory_state import MemoryChange
+from cachepilot.decide.memory.state import MemoryChange
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 96, 128, 192, 256, 384, 512))
 

@@ -47,8 +47,9 @@ class PlantTenant:
     """One workload: `curves` are the truth by policy, `told` what the agent says of them.
 
     With `sampling` counterfactuals scatter. A swap of the policy reads `reread_pages` anew, of
-    which an agent `tells_reread` or not. Of the
-    pages that an operation misses it waits for as many as `waits` says of a size, 1 for each.
+    which an agent `tells_reread` or not. A swap back reads no more than was missed meanwhile, as
+    nothing else left the page cache. Of the pages that an operation misses it waits for as many as
+    `waits` says of a size, 1 for each.
     """
 
     cgroup: str
@@ -90,6 +91,9 @@ class PlantTenant:
     """Pages read anew because of a swap, per access of this interval."""
     done: float = 0.0
     """Operations so far; nothing resets it."""
+    before: str = ""
+    read_since: float = 0.0
+    """The policy before the last swap, and pages missed since then."""
 
     def __post_init__(self) -> None:
         self.target_bytes = self.target_bytes or self.limit_bytes
@@ -122,7 +126,9 @@ class PlantTenant:
     def swap(self, policy: str) -> None:
         """Another policy decides from now on."""
         if policy != self.policy:
-            self.policy, self.owed_pages = policy, self.reread_pages
+            most = self.read_since if policy == self.before else self.reread_pages
+            self.before, self.policy = self.policy, policy
+            self.owed_pages, self.read_since = min(self.reread_pages, most), 0.0
 
     def restart_counting(self) -> None:
         """As the agent begins anew: all that it counts does."""
@@ -224,6 +230,7 @@ class Plant:
             reads = ops * one.reads_per_op
             one.owed_pages = max(0.0, one.owed_pages - accesses * one.anew)
             one.room_bytes = max(0.0, one.room_bytes - misses * PAGE_BYTES)
+            one.read_since += misses
             one.done += ops
             one.simulate(accesses, self._shares())
             one.count("accesses_total", accesses)

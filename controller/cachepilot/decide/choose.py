@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.evidence import COLLECTED, WORST, Evidence
+from cachepilot.decide.costs import COLLECTED, WORST, least_share
+from cachepilot.decide.evidence import Evidence
 from cachepilot.decide.outcome import Outcome, What
-from cachepilot.decide.rollout import end, most_lost, order
+from cachepilot.decide.rollout import end, least_lost, order
 from cachepilot.decide.state import Interval, PolicyState
 from cachepilot.decide.trial import Trial
 from cachepilot.sense.counterfactuals import Floats
@@ -63,7 +64,7 @@ def ready(
     # Time per operation falls by `share`, throughput rises by share / (1 - share).
     time_share = np.array([seen.miss_time_share for seen in intervals])
     share = np.minimum(np.maximum(known.saved_ratio * time_share[:, None], 0.0), 0.999)
-    may = share >= config.least_gain / (1 + config.least_gain)
+    may = share >= least_share(config)
     # What is measured of less would tell of the calibration, and not of the change.
     may &= known.is_told & (WORST * known.stake <= known.left[:, None] * (1 + ROUNDING))
     # The default is always open but to a change on trial. That is judged by what it lost in all: a
@@ -125,7 +126,9 @@ def _change(
         rollback=cost,
         cpu_us=seen.cpu_us_of(policy) - seen.cpu_us_of(before),
         excess=state.excess,
-        may_lose=most_lost(float(known.left), cost, float(known.stake[best])),
+        left=float(known.left),
+        may_lose=least_lost(float(known.left), float(known.stake[best])),
+        displaced=0.0 if trial is None else trial.displaced,
         origin_error=float(known.error),
     )
     order(state, policy, cost if best == 0 else max(cost, _collected(seen)))

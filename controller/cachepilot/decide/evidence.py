@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cachepilot.decide import costs
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.gain import quantiles
 from cachepilot.decide.state import SETTLED_S, Interval, PolicyState
@@ -20,24 +21,12 @@ from cachepilot.model.calibration import Calibrations, Ints
 from cachepilot.model.climb import Climbs
 from cachepilot.model.pages_table import stacked, unstack
 from cachepilot.quick_records import quickly_made
-from cachepilot.sense.counterfactuals import DEFAULT, Counterfactual, Floats
+from cachepilot.sense.counterfactuals import Counterfactual, Floats
 
 SURE = 2.0
 """Standard errors of a calibration: by so much it may be off."""
 SETTLING = 2.0
 """Times its cost a change may read more than it will: not compared with its calibration."""
-WORST = 2.25
-"""Times its stake: what an undone change loses there and back, and a quarter until judged."""
-LEAST_STAKE_S = 4.0
-"""Of the default's misses. What may lose less is undone by the noise of an interval or two."""
-COLLECTED = 0.35
-"""Of the page cache: what a policy keeps of its own, and has to collect after a change to it."""
-
-
-def cost_share(before: str, after: str, config: DecideConfig) -> float:
-    """Of the page cache: what a change of policy is taken to read more than no change."""
-    gives_up = before not in (DEFAULT, after)
-    return max(COLLECTED, config.switch_share) if gives_up else config.switch_share
 
 
 @quickly_made
@@ -113,9 +102,10 @@ def take_all(
     cpu = _cpu(intervals, predicted.shape)
     # The same for each group: what is measured of programs is no part of a sample's error.
     saved += ((cpu[rows, index][:, None] - cpu) / groups)[:, :, None]
-    climbs = _climbed(states, intervals, saved, rate)
+    climbs = _climbed(states, intervals, saved, rate, config)
     on_trial = np.array([one.trial is not None for one in states])
-    cost = _cost(told, index, on_trial, config)
+    displaced = costs.displaced_pages(states, index, missed)
+    cost = costs.reread_pages(told, index, on_trial, displaced, config)
     default_rate = calibrations.rate[:, 0] * factors[:, 0]
     variances = climbs.variances()
     looks = _looks(states, climbs.looks(variances), elapsed_s)
@@ -125,8 +115,8 @@ def take_all(
     granted = config.loss_share * config.reserve_s * default_rate
     left = granted + config.loss_share * default_cost - excess
     accesses = np.array([seen.accesses for seen in intervals])
-    stake = _stakes(cost, default_rate, index, config)
-    asked = _at_load_of(climbs, stake, cost, accesses / elapsed_s)
+    stake = costs.stakes(cost, default_rate, index, config)
+    asked = costs.at_load_of(climbs, stake, cost, accesses / elapsed_s)
     sure = _sure(climbs, variances, looks, asked, config.false_loss_s * default_rate)
     risen, since_s = climbs.saved.sum(axis=2), climbs.seconds
     error = _errors(states, calibrations.errors()[rows, index])
@@ -178,67 +168,29 @@ def _cpu(intervals: Sequence[Interval], shape: tuple[int, ...]) -> Floats:
 
 
 def _climbed(
-    states: Sequence[PolicyState], intervals: Sequence[Interval], saved: Floats, rate: Floats
+    states: Sequence[PolicyState],
+    intervals: Sequence[Interval],
+    saved: Floats,
+    rate: Floats,
+    config: DecideConfig,
 ) -> Climbs:
-    """What was saved since each policy began to gain, this interval included."""
+    """What was saved since each policy began to gain, this interval included.
+
+    A policy gains that saves half of what is worth a change: the value between none and that by
+    which both are told apart soonest. The default is gone back to for less.
+    """
     climbs = [one.climb for one in states]
     found, elapsed_s = Climbs.of(climbs), intervals[0].elapsed_s
-    found.take(saved, np.array([seen.accesses for seen in intervals]), rate, elapsed_s)
+    accesses = np.array([seen.accesses for seen in intervals])
+    # Nothing is known of what a miss costs where it takes no time: then all that is saved counts.
+    time_share = np.array([seen.miss_time_share or np.inf for seen in intervals])
+    worth = np.zeros(saved.shape[:2])
+    worth[:, 1:] = (accesses * costs.least_share(config) / 2 / time_share)[:, None]
+    found.take(saved, accesses, rate, elapsed_s, worth)
     found.store(climbs)
     for state in states:
         state.lead_s += elapsed_s
     return found
-
-
-def _cost(
-    told: Sequence[Counterfactual], index: Ints, on_trial: NDArray[np.bool_], config: DecideConfig
-) -> Floats:
-    """Pages that changing to each policy reads again, shape (tenants, policies).
-
-    Of the policy in force it is what that may yet have to read.
-    """
-    pages = np.array([one.cache_pages for one in told])[:, None]
-    reread = np.array([one.reread for one in told])
-    # Coming from the default reads about the tenth that is measured of it, and so does going back
-    # to it after a trial, which is short. What giving up a policy reads that had the time to
-    # collect is guessed by what that keeps of its own, where nobody tells.
-    own = np.full(reread.shape, COLLECTED)
-    own[index == 0] = own[on_trial, 0] = 0.0
-    found = np.where(reread.any(axis=1, keepdims=True), reread, own * pages)
-    return np.asarray(np.maximum(found, config.switch_share * pages))
-
-
-def _stakes(
-    cost: Floats,
-    default_rate: Floats,
-    index: Ints,
-    config: DecideConfig,
-) -> Floats:
-    """Pages that changing to each policy may lose, shape (tenants, policies).
-
-    A page cache that is large for what the tenant misses takes long to be read again. From the
-    default no more may be lost than fits into what is granted beforehand: the change is undone
-    before. What another policy filled the page cache with is given up by a change: that has its
-    whole cost. So has every change where hardly anything is granted. `default_rate` are the
-    default's misses per second.
-    """
-    fits_s = config.loss_share * config.reserve_s / WORST
-    if fits_s < LEAST_STAKE_S:
-        return cost
-    fits = np.where(index == 0, fits_s * default_rate, np.inf)
-    return np.asarray(np.minimum(cost, fits[:, None]))
-
-
-def _at_load_of(climbs: Climbs, stake: Floats, cost: Floats, accesses_per_s: Floats) -> Floats:
-    """Stakes at the load of the time over which leads are sums, which are compared with them.
-
-    Else a lead would exceed its stake by nothing but a load that falls.
-    """
-    now, mean = accesses_per_s[:, None], climbs.accesses / np.maximum(climbs.seconds, 1e-9)
-    load = np.divide(mean, now, out=np.full(mean.shape, np.inf), where=now > 0)
-    # As a load of infinity has no stake of 0.
-    more = np.where(stake > 0, stake, 1e-300) * np.maximum(load, 1.0)
-    return np.asarray(np.minimum(cost, more))
 
 
 def _thin(
@@ -285,22 +237,25 @@ def _calibrate(
     calibrations.pass_time(predicted, elapsed_s)
     due = predicted[rows, index]
     factor = calibrations.factors(index)[rows, index]
-    above = np.maximum(0.0, missed - factor * due)
-    # What is below counts in full: that must end, or the policy seems better and better.
+    sums = missed - factor * due + np.array([one.below for one in states])
+    above = np.maximum(0.0, sums)
+    # What is above only makes good for what was below before is noise. What is below counts in
+    # full: that must end, or the policy seems better and better.
     anew = np.minimum([_may_read_anew(one) for one in states], above)
     off = missed - anew - factor * due
     before = np.array([np.nan if one.off is None else one.off for one in states])
     # By differences of neighbours (von Neumann 1941): what lasts is calibrated away.
     scatter = np.where(np.isnan(before), 0.0, (off - before) ** 2 / 2 - factor**2 * noise)
-    pages = zip(states, anew.tolist(), missed.tolist(), off.tolist(), strict=True)
-    for state, again, seen, one in pages:
-        state.off = one
+    below = np.minimum(0.0, sums)
+    pages = zip(states, anew.tolist(), missed.tolist(), off.tolist(), below.tolist(), strict=True)
+    for state, again, seen, one, less in pages:
+        state.off, state.below = one, less
         if state.wanted is None:
             state.adapting -= again
             state.turnover = max(0.0, state.turnover - seen)
     half_life_s = config.calibration_half_life_s
     calibrations.take(index, missed - anew, due, scatter, elapsed_s, half_life_s)
-    return anew
+    return np.asarray(anew)
 
 
 def _may_read_anew(state: PolicyState) -> float:

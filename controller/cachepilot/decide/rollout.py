@@ -2,7 +2,8 @@
 """The rollout of changes of policy: ordered, live, confirmed, undone."""
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.evidence import SETTLING, WORST, Evidence
+from cachepilot.decide.costs import WORST
+from cachepilot.decide.evidence import SETTLING, Evidence
 from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS
 from cachepilot.decide.outcome import Outcome, What, of_trial
 from cachepilot.decide.state import Interval, PolicyState, is_rollback
@@ -11,6 +12,9 @@ from cachepilot.sense.counterfactuals import DEFAULT
 
 RETRY_S = 600.0
 """What could not be attached, or was ejected, is not chosen again before."""
+ROLLBACK_MOST = 0.22
+"""Of the page cache: what nine in ten rollbacks read no more than, where nobody tells; the rows
+`autopilot.harvest.stops.rollback_pct`."""
 EFFECT_S = 15.0
 """A policy that is not in force so long after it was ordered is given up."""
 
@@ -22,7 +26,7 @@ def follow(state: PolicyState, seen: Interval) -> list[Outcome]:
         state.restart()
     state.in_force_s += seen.elapsed_s
     if not seen.may_change or _is_banned(state, seen):
-        return _stop(state, seen)
+        return _stop(state, seen, before)
     found: list[Outcome] = []
     origin = state.unproven or before or DEFAULT
     if state.wanted is not None:
@@ -44,18 +48,19 @@ def follow(state: PolicyState, seen: Interval) -> list[Outcome]:
     state.lead_s, state.unproven = 0.0, ""
     state.trial = Trial(
         origin, seen.in_force, seen.time_s, seen.limit_bytes, 1.0, baseline, baseline,
-        is_live=True, excess=state.excess,
+        is_live=True, excess=state.excess, displaced=None,
     )  # fmt: skip
     why = "it was found in force, and is not confirmed"
     return [*found, Outcome(What.LIVE, origin, seen.in_force, why, baseline)]
 
 
-def _stop(state: PolicyState, seen: Interval) -> list[Outcome]:
+def _stop(state: PolicyState, seen: Interval, before: str) -> list[Outcome]:
     """Others decide now; what is not confirmed has yet to prove itself when they no longer do."""
     trial, wanted, state.wanted = state.trial, state.wanted, None
     if trial is None:
-        # It was on its way back.
-        state.unproven = wanted or state.unproven
+        # It was on its way back, or others attached it in place of what was there before.
+        replaced = (before or DEFAULT) if before != seen.in_force else ""
+        state.unproven = wanted or state.unproven or replaced
         return []
     state.unproven = trial.from_policy
     why = "the objectives or an operator decide now"
@@ -120,7 +125,7 @@ def end(
 
 
 def _undo(state: PolicyState, trial: Trial, what: What, why: str, seen: Interval) -> Outcome:
-    """Back to where it came from; of what that reads again it is charged what it might lose."""
+    """Back to where it came from; of what that reads again it is charged what was left for that."""
     state.lead_s = 0.0
     state.leads.pop(trial.to_policy, None)
     order(state, trial.from_policy, trial.rollback)
@@ -134,9 +139,23 @@ def order(state: PolicyState, policy: str, cost: float) -> None:
     state.adapting, state.turnover = SETTLING * cost, cost
 
 
-def most_lost(left: float, cost: float, stake: float) -> float:
-    """What a change may lose before it is undone: the budget but for the rollback, or its part."""
-    return max(stake, left - cost, left / WORST)
+def least_lost(left: float, stake: float) -> float:
+    """What a change may lose in any case before it is undone: its stake, or its part of the budget.
+
+    The other part is that of the rollback.
+    """
+    return max(stake, left / WORST)
+
+
+def _most_lost(trial: Trial, seen: Interval) -> float:
+    """What a change may lose before it is undone: the budget but for the rollback.
+
+    A rollback counts as what it reads on average. What it reads at most is left for it.
+    """
+    most, told = trial.rollback, seen.counterfactual
+    if told is not None and not told.reread.any():
+        most = trial.at_most_displaced(max(most, ROLLBACK_MOST * told.cache_pages))
+    return max(trial.may_lose or 0.0, (trial.left or 0.0) - most)
 
 
 def is_on_trial(state: PolicyState) -> bool:
@@ -149,9 +168,9 @@ def _is_beyond_cost(trial: Trial, lost: float) -> bool:
     return trial.intervals >= LEAST_INTERVALS and lost > WORST * trial.rollback
 
 
-def _is_lost(trial: Trial, lost: float) -> bool:
+def _is_lost(trial: Trial, lost: float, most: float) -> bool:
     """Whether a change lost more against the default than it is worth, or than it may."""
-    return _is_beyond_cost(trial, lost) or (trial.may_lose is not None and lost > trial.may_lose)
+    return _is_beyond_cost(trial, lost) or lost > most
 
 
 def judge(
@@ -164,18 +183,18 @@ def judge(
     if trial.from_policy not in state.policies:
         trial.from_policy, trial.origin_factor = DEFAULT, None
     origin = state.policies.index(trial.from_policy)
-    trial.rollback = float(known.cost[origin])
     if trial.origin_factor is None:
         own = state.calibration.of_default_alone() if origin == 0 else known.factors[origin]
         trial.origin_factor = float(min(known.factors[origin], own))
         trial.origin_error = state.calibration.error_of(origin)
-    if trial.may_lose is None:
-        stake = float(known.stake[origin])
-        trial.may_lose = most_lost(float(known.left), trial.rollback, stake)
+    if trial.left is None or trial.may_lose is None:
+        trial.left = float(known.left)
+        trial.may_lose = least_lost(trial.left, float(known.stake[origin]))
     raw = float(known.raw[known.index].sum())
     cpu = float(known.cpu[known.index] - known.cpu[origin]), seen.pages_per_us * trial.cpu_us
     would_cost = trial.origin_factor * known.raw[origin]
     trial.take(would_cost, seen.waited, raw, float(known.rate), cpu, seen.elapsed_s)
+    trial.rollback = trial.at_most_displaced(float(known.cost[origin]))
     reread = trial.reread = max(trial.reread, float(known.cost[known.index]))
     errors = trial.errors()
     if trial.is_confirmed(trial.sure_bound(config.alpha, errors)):
@@ -188,7 +207,8 @@ def judge(
     why_undone, what = trial.why_undone(reread, error, config.undo_times), What.UNDONE
     is_less = why_undone is not None and trial.saved_nothing(reread, error, config.undo_times)
     lost = state.excess - trial.excess
-    if why_undone is None and _is_lost(trial, lost):
+    most = _most_lost(trial, seen)
+    if why_undone is None and _is_lost(trial, lost, most):
         # What CPU time costs, or what was lost against a policy, says nothing of the misses.
         is_less = origin == 0 and _is_beyond_cost(trial, lost - trial.cpu)
         why_undone = f"it read {lost:.0f} pages more than the default would have{trial.told_cpu()}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from cachepilot.decide.gain import LEAST_INTERVALS
 from cachepilot.decide.trial import Trial
 from cachepilot.model.calibration import SHOWN_S, Calibration
-from cachepilot.model.climb import Climb
+from cachepilot.model.climb import BESIDE, Climb
 from cachepilot.model.pages_table import PagesTable
 from cachepilot.quick_records import quickly_made
 from cachepilot.sense.counterfactuals import Counterfactual, Floats
@@ -28,9 +28,11 @@ class PolicyState:
     the present one is for `lead_s`.
     `default_cost` and `excess` are the ledger: what the default would have cost, and what was read
     more than that. The present policy is in force for `in_force_s`; `adapting` is what it may yet
-    read again, and after `turnover` more misses its page cache has turned over. It may be
-    `unproven` against the policy that it replaced, as somebody else decided before it was. What is
-    measured of it was `off` by so many pages in the last interval. `barred` says until
+    read again, and after `turnover` more misses its page cache has turned over. `displaced` are
+    pages read since the default was in force, None where that is not known. It may be `unproven`
+    against the policy that it replaced, as somebody else decided before it was. What is
+    measured of it was `off` by so many pages in the last interval, and is `below` what is predicted
+    by so many in all, since it was last above. `barred` says until
     when a policy is not chosen that could not be attached, or was ejected; `lost` are the pages
     that changes to each policy cost more than they saved, since the workload last changed.
     """
@@ -48,11 +50,13 @@ class PolicyState:
     in_force_s: float = 0.0
     unproven: str = ""
     off: float | None = None
+    below: float = 0.0
     wanted: str | None = None
     waited_s: float = 0.0
     trial: Trial | None = None
     regime: int = 0
     regime_s: float = 0.0
+    displaced: float | None = None
     barred: dict[str, float] = field(default_factory=dict)
     lost: dict[str, float] = field(default_factory=dict)
     leads: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -65,7 +69,8 @@ class PolicyState:
 
     def align(self, policies: Sequence[str], groups: int) -> None:
         """Follows other candidates: what each saves is counted from now on."""
-        if self.policies == list(policies) and self.groups == groups:
+        is_known = self.climb.values.shape == (len(policies), groups + BESIDE)
+        if self.policies == list(policies) and self.groups == groups and is_known:
             return
         self.calibration.aligned(self.policies, policies)
         self.policies = list(policies)
@@ -76,7 +81,7 @@ class PolicyState:
     def restart(self) -> None:
         """Another policy is in force: none leads over it but by what it gains from now on."""
         self.climb.restart(len(self.policies), self.groups)
-        self.in_force_s, self.off = 0.0, None
+        self.in_force_s, self.off, self.below = 0.0, None, 0.0
 
     def end_lead(self, policy: str, since_s: float) -> None:
         """Another policy is best for `since_s`; what is known of this one is how long it was.
@@ -127,8 +132,9 @@ class Interval:
     false for what is pinned or only recommended to; what `is_held` begins no change now. Without
     `may_begin` nothing can be stored: a change that is ordered but not live waits. `regime` rises
     when the workload changed. `cpu_us` is what the programs of each policy of the counterfactual
-    cost, microseconds of CPU time per access, None where that is nothing of any; a page takes
-    `page_us` to be read. A page of `misses` counts `weight`: see `model.reads_per_miss`.
+    cost, microseconds of CPU time per access, None where that is nothing of any; a page that the
+    default misses takes `page_us` to be read. A page of `misses` counts `weight`: see
+    `model.reads_per_miss`.
     """
 
     time_s: float

@@ -28,9 +28,10 @@ class Trial:
     CPU time of programs counts as the pages that could be read in it: `to_policy` was expected to
     cost `cpu_us` microseconds per access more than `from_policy`, and cost `cpu` pages more so far.
     For `idle_s` seconds neither missed anything, or nothing was told. The tenant had read `excess`
-    pages more than the default would have when it, or the present workload, began, and by it may
-    read `may_lose` more; None is as known when the first interval is judged. Going back may read
-    `rollback` pages again.
+    pages more than the default would have when it, or the present workload, began, and `left` of
+    its budget; by it may read `may_lose` more in any case. None is as known when the first interval
+    is judged. Going back may read `rollback` pages again, and no more than were `displaced` since
+    `from_policy` was in force, which is None where that is not known.
     `series` are gains after `READ_ANEW` intervals, of what `from_policy` would have missed. It is
     expected to end at `ends_s`.
     """
@@ -61,7 +62,9 @@ class Trial:
     cpu: float = 0.0
     idle_s: float = 0.0
     excess: float = 0.0
+    left: float | None = None
     may_lose: float | None = None
+    displaced: float | None = 0.0
     origin_error: float = 0.0
 
     def take(
@@ -82,6 +85,8 @@ class Trial:
         self.idle_s = self.idle_s + elapsed_s if total + misses + abs(cpu[0]) < 1.0 else 0.0
         self.cpu += cpu[0]
         self.misses += misses
+        if self.displaced is not None:
+            self.displaced += misses
         before = self.groups if len(self.groups) == len(would_cost) else np.zeros(len(would_cost))
         self.groups = (before + would_cost).tolist()
         # What fewer pages told of earlier intervals is no better known by those of later ones.
@@ -93,6 +98,10 @@ class Trial:
         self.expected += total - self.factor * raw - cpu[1]
         self.would_cost += total
         self.raw += raw
+
+    def at_most_displaced(self, pages: float) -> float:
+        """So many pages, or as many as were read since: nothing else left the page cache."""
+        return pages if self.displaced is None else min(pages, self.displaced)
 
     def standard_error(self) -> float:
         """Of the sum of gains: the larger of `errors`."""

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each policy saved since it began to gain on the one in force, and how that scatters.
 
-A cumulative sum was last at its least when the change began that it shows (Page 1954).
+A cumulative sum was last at its least when the change began that it shows (Page 1954). What is too
+little to be worth a change is subtracted (its reference value): else a policy that is ahead by
+next to nothing for hours would have to gain for hours until that shows in the mean.
 """
 
 from collections.abc import Sequence
@@ -12,18 +14,19 @@ import numpy as np
 from cachepilot.model.pages_table import Table, stacked, unstack
 from cachepilot.sense.counterfactuals import Floats
 
-WHITE, UNSEEN, SECONDS, ACCESSES = -4, -3, -2, -1
+WORTH, WHITE, UNSEEN, SECONDS, ACCESSES = -5, -4, -3, -2, -1
 """Columns of `Climb.values` behind those of the groups."""
-BESIDE = 4
+BESIDE = 5
 
 
 @dataclass(slots=True, eq=False)
 class Climb(Table):
     """Of one tenant.
 
-    `values` has a row per policy: a column per group of the pages saved, then the variances of
-    single intervals summed up (`WHITE`), that part of them which is of pages that are not sampled
-    (`UNSEEN`), and seconds and accesses since. `looked` counts all intervals of the regime.
+    `values` has a row per policy: a column per group of the pages saved, then what of them is too
+    little to be worth a change (`WORTH`), the variances of single intervals summed up (`WHITE`),
+    that part of them which is of pages that are not sampled (`UNSEEN`), and seconds and accesses
+    since. `looked` counts all intervals of the regime.
     """
 
     looked: int = 0
@@ -66,17 +69,23 @@ class Climbs:
         """Of that time, by tenant and policy."""
         return self.values[:, :, ACCESSES]
 
-    def take(self, saved: Floats, accesses: Floats, rate: Floats, elapsed_s: float) -> None:
-        """An interval: pages saved by tenant, policy and group; accesses, and the share sampled."""
+    def take(
+        self, saved: Floats, accesses: Floats, rate: Floats, elapsed_s: float, worth: Floats
+    ) -> None:
+        """An interval: pages saved by tenant, policy and group; accesses, and the share sampled.
+
+        Of what a policy saves `worth`, shape (tenants, policies), is too little for a change.
+        """
         values = self.values
         values[:, :, :-BESIDE] += saved
+        values[:, :, WORTH] += worth
         white = saved.shape[2] * saved.var(axis=2, ddof=1)
         values[:, :, WHITE] += white
         values[:, :, UNSEEN] += white * np.maximum(0.0, 1.0 - rate)[:, None]
         values[:, :, SECONDS] += elapsed_s
         values[:, :, ACCESSES] += accesses[:, None]
         # Written so that what is no number restarts, too.
-        values[~(self.saved.sum(axis=2) > 0)] = 0.0
+        values[~(self.saved.sum(axis=2) > values[:, :, WORTH])] = 0.0
         self.looked = self.looked + 1
 
     def variances(self) -> Floats:

@@ -32,16 +32,24 @@ class ReadsPerMiss:
         """Takes an interval of a full page cache in."""
         if policy != DEFAULT:
             return
+        if pages.reads > pages.misses:
+            # Direct I/O, swapped pages, metadata: not all of them are the page cache's.
+            return
         keep = 0.5 ** (elapsed_s / half_life_s)
         self.reads = keep * self.reads + pages.reads
         self.misses = keep * self.misses + pages.misses
 
+    @property
+    def of_default(self) -> float:
+        """Reads of a page that the default misses; 1 while too few were seen."""
+        return self.reads / self.misses if READS_MIN <= self.reads <= self.misses else 1.0
+
     def weight(self, policy: str, pages: Pages) -> float:
         """What a page missed in an interval counts for; 1 under the default, or without reads.
 
-        More reads than missed pages are not those of the page cache: they tell nothing.
+        A missed page is one read at most, whatever else the tenant reads from the device.
         """
         is_known = READS_MIN <= self.reads <= self.misses
         if policy == DEFAULT or not is_known or pages.misses <= 0:
             return 1.0
-        return pages.reads / pages.misses * self.misses / self.reads
+        return min(1.0, pages.reads / pages.misses) / self.of_default

@@ -14,8 +14,8 @@ from enum import StrEnum
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.gain import LEAST_INTERVALS, Gain, chance_at, quantile
-from cachepilot.decide.memory import cost_of, owed_rate, sure_gains
-from cachepilot.decide.memory_state import MemoryInterval
+from cachepilot.decide.memory.state import MemoryInterval
+from cachepilot.decide.memory.step import cost_of, owed_rate, sure_gains
 
 GIVEN_UP_INTERVALS = 300
 """After so many another setting is compared with the recommendation, the best by then."""

@@ -9,10 +9,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from cachepilot.decide import giving_back, memory, memory_rollout
 from cachepilot.decide.advice.law import AdviceState
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.memory_state import MemoryState
+from cachepilot.decide.memory import giving_back
+from cachepilot.decide.memory import rollout as memory_rollout
+from cachepilot.decide.memory import step as memory
+from cachepilot.decide.memory.state import MemoryState
 from cachepilot.decide.state import is_settling
 from cachepilot.domain.decisions import Decision, Event
 from cachepilot.domain.objectives.objective import Objective, Objectives

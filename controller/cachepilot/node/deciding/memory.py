@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.memory_rollout import LOSS_COSTS
-from cachepilot.decide.memory_state import MemoryInterval, MemoryTenant
+from cachepilot.decide.memory.rollout import LOSS_COSTS
+from cachepilot.decide.memory.state import MemoryInterval, MemoryTenant
 from cachepilot.decide.state import is_settling
 from cachepilot.domain.decisions import Reading
 from cachepilot.domain.objectives.objective import Goal, Mode, Objective, Objectives, size_bytes

@@ -82,7 +82,7 @@ def _interval(seen: Seen, state: TenantState, objective: Objective, cycle: Cycle
         counterfactual=told,
         refused=cycle.refused.get(tenant.cgroup),
         cpu_us=None if told is None else cycle.costs.of(told.policies),
-        page_us=cycle.page_us,
+        page_us=cycle.page_us * state.reads_per_miss.of_default,
         weight=1.0 if pages is None else state.reads_per_miss.weight(tenant.policy, pages),
     )
 

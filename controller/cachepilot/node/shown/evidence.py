@@ -3,7 +3,7 @@
 
 from math import isfinite
 
-from cachepilot.decide.memory_state import MemoryChange
+from cachepilot.decide.memory.state import MemoryChange
 from cachepilot.decide.trial import Trial
 from cachepilot.domain.decisions import Setting
 from cachepilot.domain.past.change import ChangeKind, ChangeRow, EvidenceSeries

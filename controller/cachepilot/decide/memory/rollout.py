@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS, Gain
-from cachepilot.decide.memory_state import (
+from cachepilot.decide.memory.state import (
     ARRIVED_INTERVALS,
     ROLLBACK_S,
     Lacked,

@@ -11,10 +11,9 @@ import math
 from collections.abc import Collection
 from dataclasses import replace
 
-from cachepilot.decide import giving_back
-from cachepilot.decide import memory_rollout as rollout
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.memory_state import (
+from cachepilot.decide.memory import giving_back, rollout
+from cachepilot.decide.memory.state import (
     Member,
     MemoryChange,
     MemoryInterval,

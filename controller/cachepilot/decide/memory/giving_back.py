@@ -9,8 +9,8 @@ it had, and what it does not need is taken again by evidence.
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from cachepilot.decide.memory_rollout import is_gone
-from cachepilot.decide.memory_state import Lacked, MemoryInterval, MemoryState
+from cachepilot.decide.memory.rollout import is_gone
+from cachepilot.decide.memory.state import Lacked, MemoryInterval, MemoryState
 from cachepilot.sizes import pages_down, pages_up
 
 WAIT_S, WAIT_MAX_S = 60.0, 3600.0

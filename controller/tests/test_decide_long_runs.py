@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happened hours ago neither hides what policies gain now nor is paid for by them."""
+
+import numpy as np
+import pytest
+from deciding import ACCESSES, CACHE_PAGES, World, kinds, scattering
+
+from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.outcome import What
+
+HOUR = 3600
+
+
+@pytest.mark.parametrize("hours", [0.0, 2.0])
+def test_a_policy_that_was_hardly_ahead_for_hours_is_chosen_as_soon_as_it_gains(
+    hours: float,
+) -> None:
+    """It saves a thousandth of the misses at first, and a fifth from then on."""
+    world = World({"default": 0.5, "lru": 0.4995}).learn(300)
+    assert world.run(int(hours * HOUR)) == []
+    world.truth["lru"] = 0.4
+    assert kinds(world.run(20)) == [What.LIVE, What.CONFIRMED] and world.in_force == "lru"
+
+
+def test_what_is_worth_a_change_is_found_though_it_is_little() -> None:
+    least = DecideConfig().least_gain
+    world = World({"default": 0.5, "lru": 0.5 - 1.5 * least}, anew=0.0).learn(300)
+    assert What.LIVE in kinds(world.run(2000))
+
+
+def test_noise_is_not_taken_for_pages_that_a_change_reads_again() -> None:
+    """A page cache that takes minutes to be missed once: what is measured scatters by a half."""
+    pages = 500 * CACHE_PAGES
+    world = World({"default": 0.5, "lru": 0.3}, cache_pages=pages, anew=0.0, tells_cost=False)
+    world.learn()
+    world.until(What.LIVE)
+    world.run(2)
+    world.truth["lru"] = 0.9
+    world.until(What.UNDONE)
+    world.run(1)
+    spent = world.state.excess
+    world.seen_as = scattering(np.random.default_rng(1), 0.5)
+    world.is_held = True
+    world.run(600)
+    assert world.state.excess - spent < 6 * 0.5 * ACCESSES
+
+
+def test_a_rollback_reads_no_more_than_was_read_since() -> None:
+    """Of a large page cache: what was not displaced is there yet."""
+    pages = 500 * CACHE_PAGES
+    world = World({"default": 0.5, "lru": 0.3}, cache_pages=pages, anew=0.0, tells_cost=False)
+    world.learn()
+    world.until(What.LIVE)
+    world.run(2)
+    trial = world.state.trial
+    assert trial is not None and trial.rollback == trial.misses == trial.displaced
+    world.truth["lru"] = 0.9
+    world.until(What.UNDONE)
+    assert world.state.turnover <= 0.9 * ACCESSES * 20 < 0.1 * pages
+
+
+def test_of_what_was_found_in_force_it_is_not_known_what_it_displaced() -> None:
+    world = World({"default": 0.5, "lru": 0.3}, told={}, tells_cost=False)
+    world.in_force = "lru"
+    world.run(3)
+    trial = world.state.trial
+    assert trial is not None and trial.displaced is None
+    assert trial.rollback == pytest.approx(0.1 * CACHE_PAGES)
