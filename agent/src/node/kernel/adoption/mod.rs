@@ -150,7 +150,7 @@ impl KernelNode {
     /// Without the ledger nobody knows what tenants had: those with a policy get the kernel's own,
     /// and limits stay, as they may be the operator's.
     fn detach_all(&mut self) {
-        let is_held = |tenant: &&Tenant| tenant.policy() != DEFAULT_POLICY;
+        let is_held = |tenant: &&Tenant| tenant.own_policy() != DEFAULT_POLICY;
         let entry = |tenant: &Tenant| {
             (tenant.id, Initial { policy: DEFAULT_POLICY.into(), ..tenant.initial() })
         };

@@ -9,6 +9,7 @@ use crate::cgroup::Cgroup;
 use crate::error::{Error, Result};
 use crate::policies::Policies;
 use crate::policies::folder::PolicyDir;
+use crate::policies::kind::Kind;
 use crate::policies::stats::CgroupStats;
 use crate::wire::{DEFAULT_POLICY, Readahead};
 use cachepilot_models::policy::Manifest;
@@ -24,6 +25,8 @@ pub struct Deciding {
     pub ejected: Option<String>,
     /// The readahead policy, if there is one.
     pub readahead: Option<Readahead>,
+    /// What the cgroup has of its own, `default` for none: then the nearest above it decides.
+    pub own: String,
 }
 
 /// The kernel counts until it is dropped.
@@ -130,10 +133,11 @@ impl PolicyControl for CacheExt {
             let policy = stats.policy().unwrap_or("a policy");
             let reason = stats.text("reason").unwrap_or("for no known reason");
             let ejected = Some(format!("{policy}: {reason}"));
-            return Ok(Deciding { name: default(), ejected, readahead });
+            return Ok(Deciding { name: default(), own: default(), ejected, readahead });
         }
         let name = stats.policy().map_or_else(default, |policy| self.variant(cgroup, policy));
-        Ok(Deciding { name, ejected: None, readahead })
+        let own = stats.own(Kind::Eviction, cgroup.id).map_or_else(default, |_| name.clone());
+        Ok(Deciding { name, own, ejected: None, readahead })
     }
 
     fn change(&self, cgroup: &Cgroup, policy: &str, tasks: &[u32]) -> Result<()> {

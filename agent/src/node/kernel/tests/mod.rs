@@ -8,6 +8,7 @@ use crate::node::kernel::policy::{Counting, Deciding};
 use crate::node::kernel::sampling::tests::Source;
 use crate::wire::result::Outcome;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex};
 
 /// Policies by id of their cgroup, as a kernel and its pins would keep them.
@@ -20,7 +21,8 @@ struct Kernel(
 
 /// What decides where nothing was set.
 fn untouched() -> Deciding {
-    Deciding { name: "default".into(), ejected: None, readahead: None }
+    let default = || "default".to_owned();
+    Deciding { name: default(), own: default(), ejected: None, readahead: None }
 }
 
 impl Kernel {
@@ -31,7 +33,8 @@ impl Kernel {
     fn set(&self, id: u64, name: &str, ejected: Option<&str>) {
         let mut deciding = self.0.lock().unwrap();
         let deciding = deciding.entry(id).or_insert_with(untouched);
-        (deciding.name, deciding.ejected) = (name.into(), ejected.map(Into::into));
+        (deciding.name, deciding.own) = (name.into(), name.into());
+        deciding.ejected = ejected.map(Into::into);
     }
     fn reads_ahead(&self, id: u64, readahead: Option<wire::Readahead>) {
         self.0.lock().unwrap().entry(id).or_insert_with(untouched).readahead = readahead;
@@ -47,7 +50,14 @@ impl PolicyControl for Kernel {
     }
     fn deciding(&self, cgroup: &Cgroup) -> Result<Deciding> {
         fs::metadata(&cgroup.path).map_err(Error::io(&cgroup.path))?;
-        Ok(self.0.lock().unwrap().get(&cgroup.id).cloned().unwrap_or_else(untouched))
+        let known = self.0.lock().unwrap();
+        let mut deciding = known.get(&cgroup.id).cloned().unwrap_or_else(untouched);
+        let has_own = |one: &&Deciding| one.own != "default" || one.ejected.is_some();
+        let held = |dir: &Path| known.get(&fs::metadata(dir).ok()?.ino()).filter(has_own);
+        if let Some(nearest) = cgroup.path.ancestors().find_map(held) {
+            (deciding.name, deciding.ejected) = (nearest.name.clone(), nearest.ejected.clone());
+        }
+        Ok(deciding)
     }
     fn change(&self, cgroup: &Cgroup, policy: &str, tasks: &[u32]) -> Result<()> {
         self.set(cgroup.id, policy, None);
@@ -68,12 +78,15 @@ impl PolicyControl for Kernel {
         // By the clock of the tests: two milliseconds each time.
         let mut run_ns = self.2.lock().unwrap();
         *run_ns += 2_000_000;
-        Ok((self.of(cgroup.id) != "default").then_some((1, *run_ns)))
+        Ok(Some((1, *run_ns)))
     }
 }
 
 struct Bench {
     fake: Fake,
+        if self.of(cgroup.id) == "default" {
+            return Ok(None);
+        }
     kernel: Kernel,
     source: Source,
 }
