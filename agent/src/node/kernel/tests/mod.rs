@@ -116,11 +116,21 @@ impl Bench {
         let dir = self.fake.dir.path();
         let policies = with_policies.then(|| Box::new(self.kernel.clone()) as _);
         let parts = Parts {
+        self.node_beside(with_policies, None, config)
+    }
+
+    /// The same beside others who manage memory.
+    fn node_beside(
+        &self,
+        with_policies: bool,
+        managers: Option<Managers>,
+        config: KernelConfig,
+    ) -> KernelNode {
             fs: self.fake.fs(),
             host: Host::new(dir.join("proc"), dir.join("sys")),
             policies,
             source: Some(Box::new(self.source.clone())),
-            managers: None,
+            managers,
         };
         // A loaded machine takes longer for a write than a node waits between two ticks.
         let config = KernelConfig { write_timeout_ms: 10_000, ..config };
@@ -333,6 +343,8 @@ fn a_policy_that_someone_else_changes_is_told_and_left_alone() {
     for _ in 0..2 {
         let tenant = node.observe().unwrap().tenants.remove(0);
         assert!(tenant.interference.contains("changed to mru by someone else (it was lfu)"));
+
+mod units;
         assert_eq!(tenant.policy, "mru");
     }
     node.apply(&bench.action("/a", Some("lfu"), None));
