@@ -35,6 +35,8 @@ const NO_PAGES: u64 = 1;
 struct Sampled {
     slot: u32,
     members: BTreeSet<u64>,
+    /// Cgroups of it that could not be tracked: what they do is neither counted nor learnt from.
+    untracked: usize,
     /// What the kernel uses for all members.
     threshold: u64,
     learning: Learning,
@@ -125,6 +127,7 @@ impl Sampling {
         let sampled = Sampled {
             slot,
             members: BTreeSet::new(),
+            untracked: 0,
             threshold: self.first_threshold,
             learning: Learning::default(),
             lost: Lost::default(),
@@ -176,8 +179,10 @@ impl Sampling {
             }
         }
         tenant.members = tracked;
-        if failed {
-            self.miss(found.id);
+        tenant.untracked = now.len() - tenant.members.len();
+        match tenant.untracked {
+            0 => _ = self.untracked.remove(&found.id),
+            _ => self.miss(found.id),
         }
     }
 
@@ -311,6 +316,12 @@ impl Sampling {
         let having = Having { policy: &shown.policy, cache_bytes };
         let learnt = tenant.learning.judge(having, counts, tenant.lost.take());
         shown.curves_generation = learnt.curves.as_ref().map_or(0, |curves| curves.generation);
+        if tenant.untracked > 0 {
+            let (untracked, all) = (tenant.untracked, tenant.untracked + tenant.members.len());
+            shown.trusted = false;
+            shown.distrust =
+                format!("{untracked} of its {all} cgroups are not sampled: there are too many");
+        }
         (shown.curves, shown.trusted) = (learnt.curves, learnt.trusted);
         shown.counterfactuals = learnt.counterfactuals;
         (shown.distrust, shown.phase) = (learnt.distrust, learnt.phase);

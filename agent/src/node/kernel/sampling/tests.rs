@@ -210,6 +210,29 @@ fn curves_come_from_events_and_are_judged_by_what_was_counted() {
 }
 
 /// Why the curves of tenants 1 and 2 have low confidence after an interval of 128 accesses each, in which
+#[test]
+fn a_tenant_of_which_a_part_is_not_tracked_is_not_trusted() {
+    let (source, mut sampling) = sampling(8);
+    let parts = [tenant(1, &[1, 10, 11]), tenant(2, &[2])];
+    source.0.lock().unwrap().room = 4;
+    let mut look = |source: &Source, found: &[Found]| {
+        sampling.follow(found);
+        [1, 2].iter().for_each(|&cgroup| source.access(cgroup, 0..128));
+        sampling.tick(Duration::from_millis(500)).unwrap();
+        [1, 2]
+            .map(|id| told(&mut sampling, id, 256 << 12))
+            .map(|told| (told.trusted, told.distrust))
+    };
+    (0..100).for_each(|_| _ = look(&source, &parts));
+    let trusted = (true, String::new());
+    assert_eq!(look(&source, &parts), [trusted.clone(), trusted.clone()]);
+    let more = [tenant(1, &[1, 10, 11, 12, 13]), tenant(2, &[2])];
+    let reason = "2 of its 5 cgroups are not sampled: there are too many";
+    assert_eq!(look(&source, &more), [(false, reason.into()), trusted.clone()]);
+    source.0.lock().unwrap().room = 6;
+    assert_eq!(look(&source, &more), [trusted.clone(), trusted]);
+}
+
 /// cgroup 10 of the first lost events and did not have pages looked at.
 fn interval(source: &Source, sampling: &mut Sampling, dropped: u64, unsampled: u64) -> [String; 2] {
     [1, 2].iter().for_each(|&cgroup| source.access(cgroup, 0..128));
