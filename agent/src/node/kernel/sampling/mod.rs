@@ -168,14 +168,11 @@ impl Sampling {
             }
         }
         let mut tracked: BTreeSet<u64> = tenant.members.intersection(&now).copied().collect();
-        let mut failed = false;
         for &new in now.difference(&tenant.members) {
             if self.source.track(new, tenant.slot, tenant.threshold).is_ok() {
                 tenant.lost.join(self.source.as_ref(), new);
                 self.owners.insert(new, found.id);
                 tracked.insert(new);
-            } else {
-                failed = true;
             }
         }
         tenant.members = tracked;
@@ -234,9 +231,9 @@ impl Sampling {
         // What cannot be read is told of each tenant when it is shown.
         let mut counts = self.source.counts().unwrap_or_default();
         self.losses = self.source.losses()?;
+        self.tenants.values_mut().for_each(|one| one.counts = counts.remove(&one.slot));
         self.room.share(&mut self.tenants, &self.config);
         for tenant in self.tenants.values_mut() {
-            tenant.counts = counts.remove(&tenant.slot);
             if let Some(counts) = &tenant.counts {
                 tenant.learning.feed(&self.config, counts.accesses);
             }
@@ -316,15 +313,15 @@ impl Sampling {
         let having = Having { policy: &shown.policy, cache_bytes };
         let learnt = tenant.learning.judge(having, counts, tenant.lost.take());
         shown.curves_generation = learnt.curves.as_ref().map_or(0, |curves| curves.generation);
+        (shown.curves, shown.trusted) = (learnt.curves, learnt.trusted);
+        shown.counterfactuals = learnt.counterfactuals;
+        (shown.distrust, shown.phase) = (learnt.distrust, learnt.phase);
         if tenant.untracked > 0 {
             let (untracked, all) = (tenant.untracked, tenant.untracked + tenant.members.len());
             shown.trusted = false;
             shown.distrust =
                 format!("{untracked} of its {all} cgroups are not sampled: there are too many");
         }
-        (shown.curves, shown.trusted) = (learnt.curves, learnt.trusted);
-        shown.counterfactuals = learnt.counterfactuals;
-        (shown.distrust, shown.phase) = (learnt.distrust, learnt.phase);
     }
 
     /// Accesses of each tenant so far, of those whose accesses are counted.
@@ -355,9 +352,14 @@ impl Sampling {
 impl Sampled {
     /// Leaves out events that a lower threshold would have left out, and gives that to the kernel.
     fn thin(&mut self, source: &dyn AccessSource, config: &CurvesConfig, elapsed: Duration) {
-        if let Some(threshold) = self.learning.thin(config, elapsed) {
-            self.set_threshold(source, threshold);
-        }
+        let threshold = self.learning.thin(config, elapsed);
+        self.set_threshold(source, threshold);
+    }
+
+    /// Whether it has no curves, and may.
+    fn wants_to_begin(&self) -> bool {
+        let accesses_total = self.counts.as_ref().map_or(0, |counts| counts.accesses);
+        self.learning.wants_to_begin(accesses_total)
     }
 
     /// Lets time pass for the curves, and gives the kernel the threshold that they want.
