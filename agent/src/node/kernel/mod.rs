@@ -133,6 +133,7 @@ impl KernelNode {
     /// Finds tenants that came, and forgets those that went.
     fn scan(&mut self) {
         self.since_scan = Duration::ZERO;
+        self.policies.iter().for_each(|policies| policies.renew());
         let found = found::scan(&self.fs, &self.config);
         if let Some(sampling) = &mut self.sampling {
             sampling.follow(&found);

@@ -17,7 +17,11 @@ struct Kernel(
     Arc<Mutex<BTreeMap<u64, Deciding>>>,
     Arc<Mutex<BTreeMap<u64, Vec<u32>>>>,
     Arc<Mutex<u64>>,
+    Locked,
 );
+
+/// How often tasks were to be set while another process changed policies; `None` while none does.
+type Locked = Arc<Mutex<Option<u32>>>;
 
 /// What decides where nothing was set.
 fn untouched() -> Deciding {
@@ -64,9 +68,14 @@ impl PolicyControl for Kernel {
         self.set_tasks(cgroup, tasks)
     }
     fn set_tasks(&self, cgroup: &Cgroup, tasks: &[u32]) -> Result<()> {
+        if let Some(tried) = self.3.lock().unwrap().as_mut() {
+            *tried += 1;
+            return Err(Error::Locked("/pins".into()));
+        }
         self.1.lock().unwrap().insert(cgroup.id, tasks.to_vec());
         Ok(())
     }
+    fn renew(&self) {}
     fn sweep(&self) -> Result<()> {
         // Ids are never used again: what is left behind does no harm here.
         Ok(())
@@ -75,6 +84,9 @@ impl PolicyControl for Kernel {
         Ok(Box::new(()))
     }
     fn run_time_ns(&self, cgroup: &Cgroup) -> Result<Option<(u32, u64)>> {
+        if self.of(cgroup.id) == "default" {
+            return Ok(None);
+        }
         // By the clock of the tests: two milliseconds each time.
         let mut run_ns = self.2.lock().unwrap();
         *run_ns += 2_000_000;
@@ -84,9 +96,6 @@ impl PolicyControl for Kernel {
 
 struct Bench {
     fake: Fake,
-        if self.of(cgroup.id) == "default" {
-            return Ok(None);
-        }
     kernel: Kernel,
     source: Source,
 }
@@ -107,15 +116,6 @@ impl Bench {
 
     /// A node, as after a start of the agent.
     fn node(&self, with_policies: bool, config: KernelConfig) -> KernelNode {
-        let curves = CurvesConfig {
-            sizes_pages: vec![64, 256],
-            sample_pages: 64,
-            half_life: 1000,
-            ..CurvesConfig::default()
-        };
-        let dir = self.fake.dir.path();
-        let policies = with_policies.then(|| Box::new(self.kernel.clone()) as _);
-        let parts = Parts {
         self.node_beside(with_policies, None, config)
     }
 
@@ -126,6 +126,15 @@ impl Bench {
         managers: Option<Managers>,
         config: KernelConfig,
     ) -> KernelNode {
+        let curves = CurvesConfig {
+            sizes_pages: vec![64, 256],
+            sample_pages: 64,
+            half_life: 1000,
+            ..CurvesConfig::default()
+        };
+        let dir = self.fake.dir.path();
+        let policies = with_policies.then(|| Box::new(self.kernel.clone()) as _);
+        let parts = Parts {
             fs: self.fake.fs(),
             host: Host::new(dir.join("proc"), dir.join("sys")),
             policies,
@@ -266,44 +275,6 @@ fn a_variant_is_attached_and_read_back_by_its_name() {
 }
 
 #[test]
-fn named_tasks_are_found_handed_on_and_followed() {
-    let bench = Bench::new(&["/a", "/a/inside", "/b"]);
-    let task = |id: u32, command: &str| {
-        let dir = bench.fake.dir.path().join(format!("proc/{id}"));
-        fs::create_dir_all(&dir).unwrap();
-        fs::write(dir.join("comm"), format!("{command}\n")).unwrap();
-    };
-    for (id, command) in [(3, "db"), (5, "compaction-1"), (4, "compaction-2")] {
-        task(id, command);
-    }
-    bench.fake.write("/a", "cgroup.threads", "3\n5\n99\n");
-    bench.fake.write("/a/inside", "cgroup.threads", "4\n");
-    bench.fake.write("/b", "cgroup.threads", "");
-    let mut node = bench.start();
-    let a = bench.action("/a", Some("get_scan"), None);
-    node.apply(&a);
-    assert_eq!(bench.kernel.tasks_of(a.cgroup_id), [0; 0], "nobody named any");
-
-    let names = vec!["compaction*".into()];
-    let named = wire::NamedTasks { cgroup: "/a".into(), cgroup_id: a.cgroup_id, names };
-    node.name_tasks(std::slice::from_ref(&named));
-    assert_eq!(bench.kernel.tasks_of(a.cgroup_id), [4, 5]);
-    task(6, "compaction-3");
-    bench.fake.write("/a", "cgroup.threads", "3\n6\n");
-    node.tick(Duration::from_secs(1)).unwrap();
-    assert_eq!(bench.kernel.tasks_of(a.cgroup_id), [4, 6]);
-    node.apply(&bench.action("/a", Some("lfu"), None));
-    node.apply(&a);
-    assert_eq!(bench.kernel.tasks_of(a.cgroup_id), [4, 6], "attached with the same");
-
-    node.name_tasks(&[]);
-    assert_eq!(bench.kernel.tasks_of(a.cgroup_id), [4, 6], "what runs is left as it is");
-    node.apply(&bench.action("/a", Some("lfu"), None));
-    node.apply(&a);
-    assert_eq!(bench.kernel.tasks_of(a.cgroup_id), [0; 0]);
-}
-
-#[test]
 fn a_limit_goes_down_with_the_ticks() {
     let bench = Bench::new(&["/a"]);
     let mut node = bench.start();
@@ -343,8 +314,6 @@ fn a_policy_that_someone_else_changes_is_told_and_left_alone() {
     for _ in 0..2 {
         let tenant = node.observe().unwrap().tenants.remove(0);
         assert!(tenant.interference.contains("changed to mru by someone else (it was lfu)"));
-
-mod units;
         assert_eq!(tenant.policy, "mru");
     }
     node.apply(&bench.action("/a", Some("lfu"), None));
@@ -374,3 +343,7 @@ mod contest;
 mod cost;
 
 mod readahead;
+
+mod tasks;
+
+mod units;
