@@ -52,6 +52,12 @@ def test_a_manifest_with_an_unknown_key_is_refused() -> None:
         kubernetes_validate.validate(document, KUBERNETES, strict=True)
 
 
+def test_the_agent_may_pin_policies_where_runtimes_confine_containers() -> None:
+    agents = next(one for one in _documents() if one["kind"] == "DaemonSet")
+    context = agents["spec"]["template"]["spec"]["containers"][0]["securityContext"]
+    assert context["appArmorProfile"] == {"type": "Unconfined"}
+
+
 def test_manifests_name_what_is_there() -> None:
     named = {(one["kind"], one["metadata"]["name"]) for one in _documents()}
     assert {"DaemonSet", "Deployment", "Role", "ConfigMap"} <= {kind for kind, _ in named}

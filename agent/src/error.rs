@@ -93,13 +93,8 @@ pub enum Error {
     #[error("{}: not a BPF file system (mount -t bpf bpf {})", .0.display(), .0.display())]
     NoBpffs(PathBuf),
     /// Another process is changing policies.
-    #[error("{}: another process has been changing policies for {seconds} seconds", path.display())]
-    Locked {
-        /// The directory that is locked.
-        path: PathBuf,
-        /// How long it was waited for.
-        seconds: u64,
-    },
+    #[error("{}: another process is changing policies", .0.display())]
+    Locked(PathBuf),
     /// The cgroup has a policy already.
     #[error("{} has the policy {policy} already; replace it by swap", path.display())]
     AlreadyAttached {
@@ -207,7 +202,7 @@ impl Error {
             | Self::NotRoot
             | Self::NoRights(_)
             | Self::NoBpffs(_)
-            | Self::Locked { .. }
+            | Self::Locked(_)
             | Self::AgentRuns(_)
             | Self::Listen { .. }
             | Self::Node(_)

@@ -25,10 +25,7 @@ pub fn track(object: &Object, cgroup_id: u64, slot: u32, threshold: u64) -> Resu
 
 /// Makes the entry of a cgroup, unless it has one. It comes before the cgroup is tracked: what finds
 /// none is counted for all cgroups together alone.
-///
-/// # Errors
-/// What the kernel says; too many cgroups among it.
-pub fn open(object: &Object, cgroup_id: u64) -> Result<()> {
+fn open(object: &Object, cgroup_id: u64) -> Result<()> {
     let zeros = [0; layout::SHARE_BYTES];
     match map_of(object, MAP)?.update(&cgroup_id.to_ne_bytes(), &zeros, MapFlags::NO_EXIST) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {

@@ -176,7 +176,7 @@ impl Watch {
             *left.entry(member.slot).or_default() += &member.counts;
             *unsampled_left += member.unsampled_pages();
             shares::close(&self.object, cgroup_id);
-            shares::open(&self.object, cgroup_id)?;
+            shares::track(&self.object, cgroup_id, member.slot, member.threshold)?;
             rest_pages = 0;
         }
         (member.counts, member.left_out_pages) = (counts, left_out_pages);

@@ -28,6 +28,9 @@ pub fn run(path: &Path, level: LogLevel) -> Outcome {
         .with_ansi(colours::of_stderr())
         .with_target(false)
         .init();
+    if let Some(unread) = config.unread_tls() {
+        tracing::warn!("{unread}: no connection to the controller until it is there");
+    }
     // The agent waits most of the time: one thread for all of it, beside that of the node.
     let runtime = runtime::Builder::new_current_thread()
         .enable_all()
@@ -54,6 +57,10 @@ pub fn run(path: &Path, level: LogLevel) -> Outcome {
 pub fn check_config(path: &Path, json: bool, out: &mut impl Write) -> Outcome {
     let config = Config::load(path)?;
     factory::check_sections(&config)?;
+    if let Some(unread) = config.unread_tls() {
+        // No mistake: an agent without it goes on to give back what is due.
+        eprintln!("warning: {unread}");
+    }
     let shown = config.shown();
     if json {
         serde_json::to_writer_pretty(&mut *out, &shown).map_err(io::Error::from)?;

@@ -46,6 +46,7 @@ fn listed(found: &PageList, written: Written) -> String {
     let left_out = [
         (beyond_most, "pages beyond --most-mib"),
         (no_room, "pages beyond the ranges of a list"),
+        (found.unasked, "pages behind the first TiB of files, cached or not"),
         (found.not_opened.deleted, "deleted files"),
         (found.not_opened.unnamed, "files that a list cannot name"),
         (found.not_opened.refused, "files that cannot be opened or mapped"),

@@ -4,7 +4,7 @@
 use super::args::ReleaseOptions;
 use super::policy::print_json;
 use super::{Failure, colours, tables};
-use cachepilot_agent::config::Config;
+use cachepilot_agent::config::Held;
 use cachepilot_agent::daemon::clock::{Clock, SystemClock};
 use cachepilot_agent::daemon::state::{State, Store};
 use cachepilot_agent::error::{Error, Result};
@@ -23,7 +23,7 @@ const RETRY: Duration = Duration::from_millis(200);
 
 /// Gives back, and tells what became of each tenant.
 pub fn run(options: &ReleaseOptions, out: &mut impl Write) -> std::result::Result<(), Failure> {
-    let config = Config::load(&options.config.file)?;
+    let config = Held::load(&options.config.file)?;
     let log = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN);
     log.with_writer(io::stderr)
         .with_ansi(colours::of_stderr())
@@ -62,7 +62,7 @@ fn has_ended(state: &State, clock: &impl Clock) -> bool {
 }
 
 /// What became of every tenant that was changed, by name of its cgroup.
-fn release(config: &Config, patience: Duration) -> Result<Vec<wire::Result>> {
+fn release(config: &Held, patience: Duration) -> Result<Vec<wire::Result>> {
     let mut node = factory::open_unwatched(config)?;
     let (began, mut results) = (Instant::now(), BTreeMap::new());
     loop {

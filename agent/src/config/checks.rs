@@ -20,9 +20,7 @@ pub fn check(path: &Path, raw: Raw) -> Checked<Config> {
     let uri = controller(&raw.controller)?;
     let tls = security(&uri, raw.insecure, raw.tls)?;
     let metrics = metrics(&raw.metrics, raw.metrics_public)?;
-    if !raw.state_dir.is_absolute() {
-        return Err(format!("state_dir = {:?}: an absolute path is expected", raw.state_dir));
-    }
+    state_dir(&raw.state_dir)?;
     let times = Times {
         tick: time("tick_ms", raw.tick_ms, 10, 1_000)?,
         connect: time("connect_timeout_ms", raw.connect_timeout_ms, 10, 60_000)?,
@@ -49,6 +47,14 @@ pub fn check(path: &Path, raw: Raw) -> Checked<Config> {
         kernel: raw.kernel,
         simulated: raw.simulated,
     })
+}
+
+/// Checks where the state is kept.
+pub fn state_dir(path: &Path) -> Checked<()> {
+    match path.is_absolute() {
+        true => Ok(()),
+        false => Err(format!("state_dir = {path:?}: an absolute path is expected")),
+    }
 }
 
 fn time(key: &str, value: u64, least: u64, most: u64) -> Checked<Duration> {
@@ -89,9 +95,6 @@ fn controller(url: &str) -> Checked<Uri> {
 fn security(uri: &Uri, insecure: bool, tls: Option<Tls>) -> Checked<Option<Tls>> {
     if uri.scheme_str() == Some("https") {
         let tls = tls.ok_or(format!("controller = \"{uri}\": [tls] is needed for https"))?;
-        for (key, file) in [("ca", &tls.ca), ("certificate", &tls.certificate), ("key", &tls.key)] {
-            fs::File::open(file).map_err(|e| format!("tls.{key} = {file:?}: {e}"))?;
-        }
         return Ok(Some(tls));
     }
     if tls.is_some() {

@@ -5,7 +5,7 @@ mod checks;
 mod raw;
 
 use crate::error::{Error, Result};
-use raw::Raw;
+use raw::{Raw, RawHeld};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::net::SocketAddr;
@@ -66,6 +66,35 @@ pub struct Config {
     pub simulated: Option<toml::Table>,
 }
 
+/// What of a configuration says where something may be held. To give it back nothing else is
+/// looked at: a mistake elsewhere keeps nothing held.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Held {
+    /// Where it was read from.
+    pub path: PathBuf,
+    /// Kind of node.
+    pub kind: Kind,
+    /// Where it is noted what is held.
+    pub state_dir: PathBuf,
+    /// `[kernel]`, not looked into.
+    pub kernel: Option<toml::Table>,
+}
+
+impl Held {
+    /// Reads it from a file.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn load(path: &Path) -> Result<Self> {
+        let fail = |message| Error::Config { path: path.into(), message };
+        let text = fs::read_to_string(path).map_err(|error| fail(format!("{error}")))?;
+        let raw = toml::from_str(&text).map_err(|e| fail(raw::explain(&e, &text)))?;
+        let RawHeld { kind, state_dir, kernel } = raw;
+        checks::state_dir(&state_dir).map_err(fail)?;
+        Ok(Self { path: path.into(), kind, state_dir, kernel })
+    }
+}
+
 /// How long things may take, and how often they happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
@@ -103,6 +132,18 @@ impl Config {
         let fail = |message| Error::Config { path: path.into(), message };
         let raw: Raw = toml::from_str(text).map_err(|e| fail(raw::explain(&e, text)))?;
         checks::check(path, raw).map_err(fail)
+    }
+
+    /// The first file of `[tls]` that cannot be read, and why. Each connection reads them anew, so that
+    /// what is missing now may come.
+    #[must_use]
+    pub fn unread_tls(&self) -> Option<String> {
+        let tls = self.tls.as_ref()?;
+        let files = [("ca", &tls.ca), ("certificate", &tls.certificate), ("key", &tls.key)];
+        files.into_iter().find_map(|(key, file)| {
+            let error = fs::File::open(file).err()?;
+            Some(format!("tls.{key} = {file:?}: {error}"))
+        })
     }
 
     /// What holds, with the defaults filled in, by key and in the order of the example.

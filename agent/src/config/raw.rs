@@ -29,6 +29,22 @@ pub struct Raw {
     pub simulated: Option<toml::Table>,
 }
 
+/// The keys of [`super::Held`]; all others are left alone.
+#[derive(Debug, Deserialize)]
+#[serde(default)]
+pub struct RawHeld {
+    pub kind: Kind,
+    pub state_dir: PathBuf,
+    pub kernel: Option<toml::Table>,
+}
+
+impl Default for RawHeld {
+    fn default() -> Self {
+        let Raw { kind, state_dir, kernel, .. } = Raw::default();
+        Self { kind, state_dir, kernel }
+    }
+}
+
 impl Default for Raw {
     fn default() -> Self {
         Self {

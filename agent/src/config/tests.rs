@@ -111,10 +111,34 @@ fn tls_goes_with_https() {
     let files = "[tls]\nca = \"/nowhere/ca\"\ncertificate = \"/dev/null\"\nkey = \"/dev/null\"";
     assert!(refused("controller = \"https://a:1\"").contains("[tls] is needed"));
     assert!(refused(files).contains("is not https"));
-    let missing = refused(&format!("controller = \"https://a:1\"\n{files}"));
+    // A file that is missing keeps the agent from its controller, not from its tenants.
+    let config = parse(&format!("controller = \"https://a:1\"\n{files}")).unwrap();
+    let missing = config.unread_tls().unwrap();
     assert!(missing.starts_with("tls.ca = \"/nowhere/ca\": "), "{missing}");
     let there = files.replace("/nowhere/ca", "/dev/null");
-    assert!(parse(&format!("controller = \"https://a:1\"\n{there}")).unwrap().tls.is_some());
+    let config = parse(&format!("controller = \"https://a:1\"\n{there}")).unwrap();
+    assert!(config.tls.is_some() && config.unread_tls().is_none());
+    assert_eq!(parse("").unwrap().unread_tls(), None);
+}
+
+#[test]
+fn what_may_be_held_is_found_in_a_file_with_mistakes_elsewhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("agent.toml");
+    let load = |text: &str| {
+        fs::write(&file, text).unwrap();
+        Held::load(&file)
+    };
+    let text = "controller = 7\nnoed = 1\nkind = \"stock\"\nstate_dir = \"/s\"\n[kernel]\na = 1\n[tls]\nca = 5";
+    let held = load(text).unwrap();
+    assert_eq!((held.kind, held.state_dir.as_path()), (Kind::Stock, Path::new("/s")));
+    assert_eq!(held.kernel.unwrap()["a"].as_integer(), Some(1));
+    let (held, config) = (load("").unwrap(), parse("").unwrap());
+    assert_eq!((held.kind, held.state_dir), (config.kind, config.state_dir));
+    for (bad, expected) in [("state_dir = \"s\"", "absolute"), ("kind = \"windows\"", "windows")] {
+        let error = load(bad).unwrap_err();
+        assert!(error.exit_status() == 2 && error.to_string().contains(expected), "{error}");
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How many pages of a tenant are sampled, so that its events stay within a budget.
 
+use cachepilot_models::hash::threshold;
 use std::f64::consts::SQRT_2;
 use std::time::Duration;
 
@@ -13,6 +14,9 @@ const WAVERS: f64 = SQRT_2;
 /// After a lowering so much of the budget is used at most, and after a raise.
 const LOWERED_SHARE: f64 = 0.75;
 const RAISED_SHARE: f64 = 0.7;
+/// Everything is sampled before the load of a tenant is known: a rate can be lowered at once, and
+/// what is little is known soon.
+pub(super) const FIRST_RATE: f64 = 1.0;
 /// Rates are powers of the square root of two.
 const STEPS_PER_OCTAVE: f64 = 2.0;
 /// How long events must have been few before the rate is raised, at first and at most.
@@ -47,6 +51,12 @@ impl Budget {
         Self { events_per_s, times: 1.0, exponent, peak: 0.0, quiet, hold, raised: false }
     }
 
+    /// That of a tenant that nothing is known of.
+    #[must_use]
+    pub fn first(events_per_s: f64) -> Self {
+        Self::new(events_per_s, FIRST_RATE)
+    }
+
     /// The tenant has a page cache of `pages` now: a small one may have more events. 0: there is
     /// none, which says nothing. Whether there may be more than before.
     pub fn follow_cache(&mut self, pages: u64) -> bool {
@@ -78,6 +88,12 @@ impl Budget {
     #[must_use]
     pub fn rate(&self) -> f64 {
         (-f64::from(self.exponent) / STEPS_PER_OCTAVE).exp2()
+    }
+
+    /// The hash below which such a share of all pages is.
+    #[must_use]
+    pub fn threshold(&self) -> u64 {
+        threshold(self.rate())
     }
 
     /// The rate after an interval of length `elapsed` in which there were so many events at the

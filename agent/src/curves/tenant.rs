@@ -7,7 +7,7 @@ mod told;
 
 pub use self::tasks::Generations;
 use self::tasks::names_of;
-use super::budget::Budget;
+use super::budget::{Budget, FIRST_RATE};
 use super::counterfactuals::TenantCounterfactuals;
 use super::early::Early;
 use super::published::Published;
@@ -20,9 +20,6 @@ use cachepilot_models::minisim::OnlineBank;
 use cachepilot_models::policy::Requests;
 use std::time::Duration;
 
-/// Everything is sampled before the load of a tenant is known: a rate can be lowered at once, and
-/// what is little is known soon.
-const FIRST_RATE: f64 = 1.0;
 /// A successor takes over after so many half-lives at the latest: of a new phase, and of the same.
 const PHASE_PATIENCE: u64 = 4;
 const PATIENCE: u64 = 8;
@@ -83,15 +80,7 @@ impl TenantCurves {
     /// # Errors
     /// What is wrong with the configuration.
     pub fn new(config: &CurvesConfig) -> Result<Self> {
-        Self::after(config, Generations::default())
-    }
-
-    /// The same of a tenant that had curves before, whose generations go on.
-    ///
-    /// # Errors
-    /// As [`Self::new`].
-    pub fn after(config: &CurvesConfig, before: Generations) -> Result<Self> {
-        Self::begin(config, Budget::new(config.events_per_s, FIRST_RATE), before)
+        Self::begin(config, Budget::first(config.events_per_s), Generations::default())
     }
 
     /// Those of what was told last.
@@ -104,7 +93,12 @@ impl TenantCurves {
         }
     }
 
-    fn begin(config: &CurvesConfig, budget: Budget, after: Generations) -> Result<Self> {
+    /// Curves of a tenant whose events are within `budget`; it may have had curves before, whose
+    /// generations go on.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn begin(config: &CurvesConfig, budget: Budget, after: Generations) -> Result<Self> {
         let names = names_of(config);
         let small_events = config.cell_events_per_s / config.cells().max(1) as f64;
         let small_share = (small_events / config.events_per_s).min(1.0);
@@ -208,7 +202,7 @@ impl TenantCurves {
     /// The threshold that the kernel should use from now on.
     #[must_use]
     pub fn threshold(&self) -> u64 {
-        threshold(self.budget.rate())
+        self.budget.threshold()
     }
 
     /// Events per second that the tenant may have now.

@@ -15,7 +15,7 @@ mod watchdog;
 use crate::config::{Config, Times};
 use crate::error::{Error, Result};
 use crate::exporter::{self, Shared};
-use crate::node::{Node, Pace};
+use crate::node::{Node, Observation, Pace};
 use crate::session::backoff::Backoff;
 use crate::session::dial::Dial;
 use crate::session::outgoing::{MAX_MESSAGE_BYTES, Outgoing};
@@ -23,7 +23,7 @@ use crate::session::{DOWN_QUEUE, Down, Session, Up};
 use crate::wire;
 use book::Book;
 use clock::Clock;
-use node_thread::NodeThread;
+use node_thread::{Answer, NoAnswer, NodeThread};
 use state::Store;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,6 +83,7 @@ pub async fn run<D: Dial>(config: &Config, parts: Parts<D>) -> Result<()> {
         shared: parts.shared,
         interval: FIRST_INTERVAL,
         next_look: None,
+        late_look: None,
         up: None,
         sequence: 0,
         named: Vec::new(),
@@ -137,6 +138,8 @@ struct Daemon {
     /// In lockstep only while there is something to look at: virtual time stands still without
     /// a plan.
     next_look: Option<Instant>,
+    /// A look that goes on after its time-out, unless the node was changed since it began.
+    late_look: Option<Answer<Result<Observation>>>,
     up: Option<mpsc::Sender<Up>>,
     /// Of the last snapshot of this session.
     sequence: u64,
@@ -227,11 +230,26 @@ impl Daemon {
         Ok(())
     }
 
+    /// Looks at the node, or goes on waiting for a look that was not over in time: on a host that is
+    /// slow, what comes late is better than nothing ever.
+    async fn look(&mut self) -> std::result::Result<Result<Observation>, NoAnswer> {
+        let (time, began) = (self.times.apply, std::time::Instant::now());
+        let mut look = match self.late_look.take() {
+            Some(look) => look,
+            None => self.node.begin("a look", time, |node| node.observe()).await?,
+        };
+        let seen = look.within(began, time).await;
+        if matches!(seen, Err(NoAnswer::TimedOut(_))) {
+            self.late_look = Some(look);
+        }
+        seen
+    }
+
     /// Looks at the node and sends what is seen, if it is time.
     async fn look_when_due(&mut self) -> Result<()> {
         let began = Instant::now();
         let Some(due) = self.next_look.filter(|due| *due <= began) else { return Ok(()) };
-        let seen = self.node.call("a look", self.times.apply, |node| node.observe()).await;
+        let seen = self.look().await;
         // From when it was due, unless that is long past: no drift, and no rush after a delay.
         let (next, now) = (due + self.interval, Instant::now());
         self.next_look = Some(if next > now { next } else { now + self.interval });
@@ -245,7 +263,8 @@ impl Daemon {
         };
         self.shared.metrics.observe_seconds.observe(began.elapsed().as_secs_f64());
         let mut seen = seen;
-        self.tell_unconfirmed(&mut seen.tenants, seen.time_us / 1000);
+        let now_ms = self.now_ms(&seen);
+        self.tell_unconfirmed(&mut seen.tenants, now_ms);
         let seen = Arc::new(seen);
         self.hello.send_if_modified(|hello| {
             std::mem::replace(&mut hello.budget_bytes, seen.budget_bytes) != seen.budget_bytes

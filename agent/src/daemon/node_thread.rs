@@ -29,6 +29,23 @@ pub enum NoAnswer {
     Ended,
 }
 
+/// What a call that was begun will come to.
+pub struct Answer<T>(oneshot::Receiver<T>);
+
+impl<T> Answer<T> {
+    /// Waits until `time` is over since `began`; after that it can be waited for again.
+    ///
+    /// # Errors
+    /// [`NoAnswer`].
+    pub async fn within(&mut self, began: Instant, time: Duration) -> Result<T, NoAnswer> {
+        match timeout(time.saturating_sub(began.elapsed()), &mut self.0).await {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(_)) => Err(NoAnswer::Ended),
+            Err(_) => Err(NoAnswer::TimedOut(time)),
+        }
+    }
+}
+
 /// A handle on the thread. Its end lets the thread go when its last call returns.
 pub struct NodeThread {
     jobs: SyncSender<Job>,
@@ -73,6 +90,20 @@ impl NodeThread {
         work: impl FnOnce(&mut dyn Node) -> T + Send + 'static,
     ) -> Result<T, NoAnswer> {
         let began = Instant::now();
+        let mut answer = self.begin(what, time, work).await?;
+        answer.within(began, time).await
+    }
+
+    /// Begins `work` on the node when it is its turn, which is waited for at most `time`.
+    ///
+    /// # Errors
+    /// [`NoAnswer`]; nothing was begun.
+    pub async fn begin<T: Send + 'static>(
+        &self,
+        what: &str,
+        time: Duration,
+        work: impl FnOnce(&mut dyn Node) -> T + Send + 'static,
+    ) -> Result<Answer<T>, NoAnswer> {
         let turn = timeout(time, Arc::clone(&self.turn).acquire_owned()).await;
         let Ok(turn) = turn else { return Err(NoAnswer::Busy(self.busy_with())) };
         let turn = turn.map_err(|_| NoAnswer::Ended)?;
@@ -82,11 +113,7 @@ impl NodeThread {
             let _ = done.send(work(node));
         });
         self.jobs.try_send(job).map_err(|_| NoAnswer::Ended)?;
-        match timeout(time.saturating_sub(began.elapsed()), answer).await {
-            Ok(Ok(result)) => Ok(result),
-            Ok(Err(_)) => Err(NoAnswer::Ended),
-            Err(_) => Err(NoAnswer::TimedOut(time)),
-        }
+        Ok(Answer(answer))
     }
 
     /// How long the call that runs now has been running.

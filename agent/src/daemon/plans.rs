@@ -60,13 +60,13 @@ impl Daemon {
             let result = if let Some(answer) = answer {
                 answer
             } else if *self.stop.borrow() {
-                failed(action, "the agent is ending")
+                failed(action, &"the agent is ending")
             } else if hung && !self.node.busy_for().is_zero() {
-                failed(action, &NoAnswer::Busy(self.node.busy_with()).to_string())
+                failed(action, &NoAnswer::Busy(self.node.busy_with()))
             } else {
-                let (result, answered) = self.apply(action).await;
-                hung = !answered;
-                result
+                let applied = self.apply(action).await;
+                hung = applied.is_err();
+                applied.unwrap_or_else(|no_answer| failed(action, &no_answer))
             };
             self.tell(&result);
             results.push(result);
@@ -91,15 +91,19 @@ impl Daemon {
         self.book.keep().await;
     }
 
-    pub(super) async fn apply(&self, action: &wire::Action) -> (wire::Result, bool) {
+    pub(super) async fn apply(
+        &mut self,
+        action: &wire::Action,
+    ) -> std::result::Result<wire::Result, NoAnswer> {
         let (began, work) = (Instant::now(), action.clone());
         let what = format!("an action on {}", action.cgroup);
         let done = self.node.call(&what, self.times.apply, move |node| node.apply(&work)).await;
         self.shared.metrics.apply_seconds.observe(began.elapsed().as_secs_f64());
-        match done {
-            Ok(result) => (result, true),
-            Err(no_answer) => (failed(action, &no_answer.to_string()), false),
+        if !matches!(done, Err(NoAnswer::Busy(_))) {
+            // What it saw is from before the action.
+            self.late_look = None;
         }
+        done
     }
 
     /// Logs and counts one result.
@@ -130,6 +134,7 @@ impl Daemon {
         tracing::warn!("the lease has ended; every tenant returns to the kernel's default");
         // What is on trial returns further than its way back, which must not come after that.
         self.book.change(super::unconfirmed::Unconfirmed::clear);
+        self.late_look = None;
         let released = self.node.call("the release", self.times.stuck, |node| node.release()).await;
         let results = match released {
             Ok(results) => results,
@@ -150,11 +155,11 @@ impl Daemon {
     }
 }
 
-fn failed(action: &wire::Action, reason: &str) -> wire::Result {
+pub(super) fn failed(action: &wire::Action, reason: &impl ToString) -> wire::Result {
     wire::Result {
         cgroup: action.cgroup.clone(),
         outcome: Outcome::Failed.into(),
-        reason: reason.into(),
+        reason: reason.to_string(),
         ..Default::default()
     }
 }

@@ -11,7 +11,7 @@ use crate::damaged::copy_aside;
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 const FILE: &str = "agent.json";
@@ -79,7 +79,7 @@ impl Store {
     pub fn open(dir: &Path) -> Result<(Self, State)> {
         fs::create_dir_all(dir).map_err(Error::io(dir))?;
         let path = dir.join(LOCK);
-        let lock = File::create(&path).map_err(Error::io(&path))?;
+        let lock = or_read_only(&path, File::create(&path)).map_err(Error::io(&path))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(Error::AgentRuns(dir.into())),
@@ -105,6 +105,14 @@ impl Store {
             File::open(&self.dir)?.sync_all()
         };
         write().map_err(Error::io(&path))
+    }
+}
+
+/// On a disk that takes no writes any more the file that is there is locked as well.
+fn or_read_only(path: &Path, created: io::Result<File>) -> io::Result<File> {
+    match created {
+        Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => File::open(path),
+        created => created,
     }
 }
 
@@ -160,6 +168,20 @@ mod tests {
     fn two_agents_do_not_share_a_directory() {
         let dir = tempfile::tempdir().unwrap();
         let _held = Store::open(dir.path()).unwrap();
+        assert!(matches!(Store::open(dir.path()), Err(Error::AgentRuns(_))));
+    }
+
+    #[test]
+    fn on_a_disk_that_is_read_only_what_was_kept_is_locked_all_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(LOCK);
+        let read_only = || Err(io::Error::from_raw_os_error(libc::EROFS));
+        assert!(or_read_only(&path, read_only()).is_err(), "no agent was ever there");
+        let (store, _) = Store::open(dir.path()).unwrap();
+        let lock = or_read_only(&path, read_only()).unwrap();
+        assert!(matches!(lock.try_lock(), Err(TryLockError::WouldBlock)));
+        drop(store);
+        lock.try_lock().unwrap();
         assert!(matches!(Store::open(dir.path()), Err(Error::AgentRuns(_))));
     }
 

@@ -4,15 +4,18 @@
 //! Everything here is on disk with the epoch of the plan, before that plan is done: an agent that
 //! is killed amid a change undoes it after its restart. Times are those of the node.
 
+mod way;
+
 use crate::wire;
 use crate::wire::result::Outcome;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use way::{Way, is_below, is_replaced, way};
 
 /// The most that a change may wait without being renewed: a day.
 pub const TTL_MAX_MS: u32 = 86_400_000;
-/// A rollback that failed is tried again after so long.
+/// A rollback that failed, or that is not over, is tried again after so long.
 const FAILED_AGAIN_MS: u64 = 5_000;
 /// One that the node refused, as below a floor that rose meanwhile.
 const REFUSED_AGAIN_MS: u64 = 60_000;
@@ -48,8 +51,14 @@ pub struct Change {
     pub deadline_ms: u64,
     /// How long it may wait: a clock that was set back makes that no longer.
     pub ttl_ms: u64,
-    /// It was undone, and the controller has not said that it knows.
+    /// It was undone, or that has begun.
     pub undone: bool,
+    /// It has begun and is not over, as that of a limit that is lowered step by step.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub under_way: bool,
+    /// The controller has said that it knows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub known: bool,
 }
 
 /// All changes that wait, and those that were undone.
@@ -65,6 +74,15 @@ pub struct Unconfirmed {
 impl Change {
     fn is_of(&self, action: &wire::Action) -> bool {
         self.cgroup_id == action.cgroup_id && self.cgroup == action.cgroup
+    }
+
+    fn is_due(&self, now_ms: u64) -> bool {
+        (!self.undone || self.under_way) && self.deadline_ms <= now_ms
+    }
+
+    /// Whether nothing is left to do or to tell.
+    fn is_past(&self) -> bool {
+        self.known && !self.under_way
     }
 
     fn is_limit(&self) -> bool {
@@ -181,7 +199,9 @@ impl Unconfirmed {
             change.deadline_ms = now_ms + change.ttl_ms;
         }
         if confirmed {
-            self.drop_if(action.cgroup_id, named);
+            let of = self.changes.get_mut(&action.cgroup_id).into_iter().flatten();
+            of.filter(|change| named(change)).for_each(|change| change.known = change.under_way);
+            self.drop_if(action.cgroup_id, |change| named(change) && !change.known);
         }
         (!found).then(|| format!("change {} does not wait", action.change_epoch))
     }
@@ -207,6 +227,8 @@ impl Unconfirmed {
             deadline_ms: now_ms + ttl_ms,
             ttl_ms,
             undone: false,
+            under_way: false,
+            known: false,
         };
         self.remove(action, change.is_limit());
         self.changes.entry(action.cgroup_id).or_default().push(change);
@@ -258,35 +280,51 @@ impl Unconfirmed {
         let tenant = |change: &Change| {
             known.get(&change.cgroup_id).copied().filter(|tenant| tenant.cgroup == change.cgroup)
         };
-        let is_due = |change: &Change| !change.undone && change.deadline_ms <= now_ms;
         self.changes.retain(|_, of| {
             of.retain_mut(|change| {
                 change.deadline_ms = change.deadline_ms.min(now_ms.saturating_add(change.ttl_ms));
                 match tenant(change) {
-                    Some(tenant) => !(is_due(change) && is_replaced(change, tenant)),
+                    Some(tenant) => {
+                        change.under_way &= way(change, tenant) != Way::Still;
+                        !(change.is_due(now_ms) && is_replaced(change, tenant) || change.is_past())
+                    }
                     // Of a tenant that is gone nobody asks what was undone.
-                    None => !change.undone,
+                    None => !change.undone || change.under_way,
                 }
             });
             !of.is_empty()
         });
-        let due = || self.changes.values().flatten().filter(|change| is_due(change));
+        let due = || self.changes.values().flatten().filter(|change| change.is_due(now_ms));
         let goes = |change: &Change| tenant(change).map_or(Way::Still, |t| way(change, t));
         let lowering = due().any(|change| goes(change) == Way::Down)
             || tenants.iter().any(|t| is_below(t.target_limit_bytes, t.limit_bytes));
         due().filter(|change| !(lowering && goes(change) == Way::Up)).map(Change::action).collect()
     }
 
-    /// Takes in what became of a rollback.
+    /// Whether a rollback was begun before.
+    #[must_use]
+    pub fn is_under_way(&self, action: &wire::Action) -> bool {
+        let is_it = |change: &Change| {
+            change.under_way
+                && change.is_of(action)
+                && change.is_limit() == action.limit_bytes.is_some()
+        };
+        self.changes.get(&action.cgroup_id).into_iter().flatten().any(is_it)
+    }
+
+    /// Takes in what became of a rollback. One that has only begun is asked for until it is over: an
+    /// agent that starts meanwhile knows of no limit that is being lowered.
     pub fn tried(&mut self, action: &wire::Action, result: &wire::Result, now_ms: u64) {
         if result.outcome() == Outcome::Gone {
             return self.drop_if(action.cgroup_id, |change| change.is_of(action));
         }
         let limit = action.limit_bytes.is_some();
         let refused = result.outcome() == Outcome::Refused;
+        let is_over = matches!(result.outcome(), Outcome::Applied | Outcome::Unchanged);
         let of = self.changes.get_mut(&action.cgroup_id).into_iter().flatten();
         for change in of.filter(|change| change.is_of(action) && change.is_limit() == limit) {
-            change.undone = worked(result);
+            change.undone |= worked(result);
+            change.under_way = change.undone && !is_over;
             let again_ms = if refused { REFUSED_AGAIN_MS } else { FAILED_AGAIN_MS };
             change.deadline_ms = now_ms + again_ms;
             if let (Back::Policy { revert_to, .. }, true) = (&mut change.back, refused) {
@@ -294,6 +332,7 @@ impl Unconfirmed {
                 wire::DEFAULT_POLICY.clone_into(revert_to);
             }
         }
+        self.drop_if(action.cgroup_id, Change::is_past);
     }
 
     /// What is told of a tenant: what waits and would be undone first, else what was undone last.
@@ -301,7 +340,7 @@ impl Unconfirmed {
     #[must_use]
     pub fn told(&self, tenant: &wire::Tenant, now_ms: u64) -> Option<wire::Unconfirmed> {
         let of = self.changes.get(&tenant.cgroup_id)?;
-        let of = || of.iter().filter(|change| change.cgroup == tenant.cgroup);
+        let of = || of.iter().filter(|one| one.cgroup == tenant.cgroup && !one.known);
         let waiting = of().filter(|change| !change.undone);
         let first = waiting
             .min_by_key(|change| (change.deadline_ms, Reverse(change.name)))
@@ -325,43 +364,6 @@ impl Unconfirmed {
             left_ms: if first.undone { 0 } else { left_ms },
             undone: first.undone,
         })
-    }
-}
-
-/// Where a limit goes when its change is undone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Still,
-    Up,
-    Down,
-}
-
-fn way(change: &Change, tenant: &wire::Tenant) -> Way {
-    let Back::Limit(bytes) = change.back else { return Way::Still };
-    if is_below(bytes, tenant.limit_bytes) {
-        Way::Down
-    } else if is_below(tenant.limit_bytes, bytes) {
-        Way::Up
-    } else {
-        Way::Still
-    }
-}
-
-/// Whether a limit is below another; 0 is none.
-fn is_below(bytes: u64, other: u64) -> bool {
-    bytes != 0 && (other == 0 || bytes < other)
-}
-
-/// Whether someone else put another policy in the place of the one on trial, or sets the limit: that
-/// is left alone.
-fn is_replaced(change: &Change, tenant: &wire::Tenant) -> bool {
-    match &change.back {
-        Back::Policy { on_trial, revert_to } => {
-            tenant.policy != *on_trial && tenant.policy != *revert_to
-        }
-        Back::Limit(_) => {
-            tenant.conditions.iter().any(|one| one.kind() == wire::condition::Kind::LimitYielded)
-        }
     }
 }
 

@@ -306,3 +306,36 @@ fn a_limit_that_someone_else_sets_is_not_taken_back() {
     assert_eq!(unconfirmed.overdue(&[yielded], due), []);
     assert!(unconfirmed.is_empty());
 }
+
+#[test]
+fn a_way_back_that_takes_long_is_gone_to_its_end_also_by_the_next_agent() {
+    let mut unconfirmed = nothing();
+    did(&mut unconfirmed, &limit(of("/a", 1), 96, 64), Outcome::Applied);
+    let mut tenants = [tenant("/a", 1, "lfu", 96)];
+    let back = unconfirmed.overdue(&tenants, NOW + 1_000).remove(0);
+    unconfirmed.tried(&back, &came_to(&back, Outcome::Started, "lfu"), NOW + 1_000);
+    // The controller is told once that it is undone; what it knows does not end it.
+    assert!(unconfirmed.told(&tenants[0], NOW + 1_000).unwrap().undone);
+    assert_eq!(answer(&mut unconfirmed, about(8, 1_000), NOW + 1_000).0, Outcome::Refused);
+    assert_eq!(answer(&mut unconfirmed, about(8, 0), NOW + 1_000).0, Outcome::Unchanged);
+    assert_eq!(unconfirmed.told(&tenants[0], NOW + 1_000), None);
+    let text = serde_json::to_string(&unconfirmed).unwrap();
+    let mut next: Unconfirmed = serde_json::from_str(&text).unwrap();
+    tenants[0].limit_bytes = 80 * MIB;
+    assert_eq!(next.overdue(&tenants, NOW + 9_000), std::slice::from_ref(&back));
+    next.tried(&back, &came_to(&back, Outcome::Failed, "lfu"), NOW + 9_000);
+    assert_eq!(next.overdue(&tenants, NOW + 99_000), std::slice::from_ref(&back));
+    tenants[0].limit_bytes = 64 * MIB;
+    assert_eq!(next.overdue(&tenants, NOW + 99_000), []);
+    assert!(next.is_empty());
+    unconfirmed.tried(&back, &came_to(&back, Outcome::Unchanged, "lfu"), NOW + 9_000);
+    assert!(unconfirmed.is_empty());
+}
+
+#[test]
+fn what_is_undone_to_its_end_is_on_disk_as_agents_before_this_one_have_it() {
+    let mut unconfirmed = nothing();
+    did(&mut unconfirmed, &policy(7, 1_000), Outcome::Applied);
+    let text = serde_json::to_string(&unconfirmed).unwrap();
+    assert!(!text.contains("under_way") && !text.contains("known"), "{text}");
+}

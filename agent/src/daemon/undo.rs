@@ -2,13 +2,24 @@
 //! Changes that nobody confirmed in time are undone, with or without a controller.
 
 use super::Daemon;
+use super::node_thread::NoAnswer;
+use super::plans::failed;
+use crate::node::{Observation, Pace};
 use crate::wire;
 use std::sync::Arc;
 
 impl Daemon {
-    /// The node's time in milliseconds, as it was last seen.
+    /// The node's time in milliseconds: in real time it goes on also while looks do not come back.
     pub(super) fn node_ms(&self) -> u64 {
-        self.shared.seen().map_or(self.book.wall_ms(), |seen| seen.observation.time_us / 1000)
+        self.shared.seen().map_or(self.book.wall_ms(), |seen| self.now_ms(&seen.observation))
+    }
+
+    /// The same with what was just seen.
+    pub(super) fn now_ms(&self, seen: &Observation) -> u64 {
+        match self.pace {
+            Pace::RealTime => self.book.wall_ms(),
+            Pace::Lockstep => seen.time_us / 1000,
+        }
     }
 
     /// Adds to tenants what waits to be confirmed.
@@ -22,27 +33,36 @@ impl Daemon {
         }
     }
 
-    /// Undoes changes whose time was over at the last look. A rollback that fails is tried again.
+    /// Undoes changes whose time is over, of tenants as they were at the last look. A rollback that
+    /// fails is tried again.
     pub(super) async fn undo_overdue(&mut self) {
         if self.book.state().unconfirmed.is_empty() {
             return;
         }
         let Some(seen) = self.shared.seen() else { return };
         let observation = Arc::clone(&seen.observation);
-        let now_ms = observation.time_us / 1000;
+        let now_ms = self.now_ms(&observation);
         let actions =
             self.book.change(|unconfirmed| unconfirmed.overdue(&observation.tenants, now_ms));
         let mut tried = Vec::with_capacity(actions.len());
         for action in actions {
-            let cgroup = &action.cgroup;
-            tracing::warn!(%cgroup, "a change was not confirmed in time; it is undone");
-            let (result, answered) = self.apply(&action).await;
+            let applied = self.apply(&action).await;
+            // What was not begun is as overdue at the next look.
+            if matches!(applied, Err(NoAnswer::Busy(_))) {
+                break;
+            }
+            let hung = applied.is_err();
+            let result = applied.unwrap_or_else(|no_answer| failed(&action, &no_answer));
+            if !self.book.state().unconfirmed.is_under_way(&action) {
+                let cgroup = &action.cgroup;
+                tracing::warn!(%cgroup, "a change was not confirmed in time; it is undone");
+                self.shared.metrics.undone(result.outcome());
+            }
             self.tell(&result);
-            self.shared.metrics.undone(result.outcome());
             tried.push((action, result));
             self.watchdog.alive();
-            // While one hangs the others would too; they are as overdue at the next look.
-            if !answered || *self.stop.borrow() {
+            // While one hangs the others would too.
+            if hung || *self.stop.borrow() {
                 break;
             }
         }

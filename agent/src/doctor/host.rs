@@ -4,10 +4,13 @@
 use super::Check;
 use crate::cgroup::{self, mount::file_system_magic};
 use crate::policies::support;
+use std::fs;
 use std::path::Path;
 
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
 const BPF_FS: &str = "/sys/fs/bpf";
+/// Whose answer the second is depends on which security modules there are.
+const APPARMOR: [&str; 2] = ["/proc/self/attr/apparmor/current", "/proc/self/attr/current"];
 const BPF_FS_MAGIC: u32 = 0xcafe_4a11;
 
 /// All of them.
@@ -16,6 +19,7 @@ pub fn checks() -> Vec<Check> {
     checks.extend(hierarchy());
     checks.push(types());
     checks.push(bpf_file_system());
+    checks.extend(profile());
     checks.push(cache_ext());
     checks
 }
@@ -99,6 +103,24 @@ fn bpf_file_system() -> Check {
     }
 }
 
+/// The profile of AppArmor that this process has, when it may be in the way.
+fn profile() -> Option<Check> {
+    let text = APPARMOR.iter().find_map(|path| fs::read_to_string(path).ok())?;
+    confined_by(text.trim_end_matches(['\n', '\0']))
+}
+
+/// Those that container runtimes give by default deny every write below /sys but for cgroups.
+fn confined_by(told: &str) -> Option<Check> {
+    let name = told.strip_suffix(" (enforce)")?;
+    let detail = format!(
+        "{name} is in force: such profiles of container runtimes refuse pins below {BPF_FS}, and so \
+         every policy"
+    );
+    let step = "run the agent unconfined: appArmorProfile: {type: Unconfined} in the container's \
+                securityContext, or --security-opt apparmor=unconfined";
+    Some(Check::note("AppArmor", detail, step))
+}
+
 fn cache_ext() -> Check {
     match support::check() {
         Ok(_) => Check::works("cache_ext", "the kernel has it"),
@@ -107,5 +129,23 @@ fn cache_ext() -> Check {
             format!("{error} (curves and limits only)"),
             "boot a kernel with the patches, see docs/operating/kernel.md",
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Status;
+
+    #[test]
+    fn a_profile_that_is_enforced_is_named() {
+        let check = confined_by("cri-containerd.apparmor.d (enforce)").unwrap();
+        assert_eq!((check.name.as_str(), check.status), ("AppArmor", Status::Note));
+        assert!(check.detail.starts_with("cri-containerd.apparmor.d is in force"), "{check:?}");
+        assert!(check.next_step.contains("appArmorProfile: {type: Unconfined}"), "{check:?}");
+        let selinux = "system_u:system_r:container_t:s0";
+        for told in ["unconfined", "docker-default (complain)", "", selinux] {
+            assert_eq!(confined_by(told), None, "{told}");
+        }
     }
 }

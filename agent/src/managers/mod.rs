@@ -5,6 +5,8 @@
 //! All of it is asked for by a thread of its own, so that a bus or a runtime that hangs delays
 //! nothing else.
 
+#[cfg(test)]
+pub(crate) mod played;
 pub mod pods;
 pub mod programs;
 pub mod systemd;
@@ -15,10 +17,10 @@ use crate::wire::Workload;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use systemd::Systemd;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
@@ -161,26 +163,51 @@ impl Units {
         })
     }
 
-    /// Gives a unit whose cgroup is gone its limit back, see [`Systemd::forget`].
-    ///
-    /// # Errors
-    /// What systemd says, or that it does not answer within `patience`.
-    pub fn forget(&self, cgroup: &str, bytes: Option<u64>, patience: Duration) -> io::Result<bool> {
+    /// Asks to give a unit whose cgroup is gone its limit back, see [`Systemd::forget`].
+    #[must_use]
+    pub fn forget(&self, cgroup: &str, bytes: Option<u64>) -> Asked<bool> {
         let (systemd, cgroup) = (Arc::clone(&self.systemd), cgroup.to_owned());
-        self.wait(patience, async move { systemd.forget(&cgroup, bytes).await })
+        self.ask(async move { systemd.forget(&cgroup, bytes).await })
     }
 
-    /// What is asked for on the thread of the managers. Threads that run a runtime may wait, too.
+    /// Asks on the thread of the managers.
+    fn ask<T: Send + 'static>(
+        &self,
+        asking: impl Future<Output = zbus::Result<T>> + Send + 'static,
+    ) -> Asked<T> {
+        let (answered, answer) = sync_channel(1);
+        self.runtime.spawn(async move { answered.send(asking.await) });
+        Asked(answer)
+    }
+
+    /// The answer within `patience`. Threads that run a runtime may wait, too.
     fn wait<T: Send + 'static>(
         &self,
         patience: Duration,
         asking: impl Future<Output = zbus::Result<T>> + Send + 'static,
     ) -> io::Result<T> {
-        let (answered, answer) = sync_channel(1);
-        self.runtime.spawn(async move { answered.send(asking.await) });
-        match answer.recv_timeout(patience) {
-            Ok(answer) => answer.map_err(|error| io::Error::other(format!("systemd: {error}"))),
-            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "systemd does not answer")),
+        let answer = self.ask(asking).answer(Instant::now() + patience);
+        answer.unwrap_or_else(|| Err(no_answer()))
+    }
+}
+
+fn no_answer() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "systemd does not answer")
+}
+
+/// What systemd was asked for.
+#[derive(Debug)]
+pub struct Asked<T>(Receiver<zbus::Result<T>>);
+
+impl<T> Asked<T> {
+    /// What systemd said, or that it never will. It is waited for `until` then; `None` when it has yet to say it.
+    #[must_use]
+    pub fn answer(&self, until: Instant) -> Option<io::Result<T>> {
+        match self.0.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(Ok(answer)) => Some(Ok(answer)),
+            Ok(Err(error)) => Some(Err(io::Error::other(format!("systemd: {error}")))),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Err(no_answer())),
         }
     }
 }

@@ -2,121 +2,10 @@
 //! Against one that plays systemd on a real bus, for answers that the real one gives rarely; what
 //! the real one does is tested in the machine.
 
+use super::super::played::{Played, Set, bus, played, player};
 use super::*;
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::{Arc, Mutex as Lock};
-use tokio::process::{Child, Command};
-use zbus::interface;
-
-/// Runtime properties that were set, in their order.
-type Set = Arc<Lock<Vec<(String, bool, u64)>>>;
-
-#[derive(Debug, zbus::DBusError)]
-#[zbus(prefix = "org.freedesktop.systemd1")]
-enum Refusal {
-    NoSuchUnit(String),
-    BadUnitSetting(String),
-    #[zbus(error)]
-    ZBus(zbus::Error),
-}
-
-struct Manager(Set);
-
-#[interface(name = "org.freedesktop.systemd1.Manager")]
-impl Manager {
-    #[zbus(property)]
-    fn version(&self) -> &str {
-        "252 (played)"
-    }
-    fn get_unit(&self, name: &str) -> Result<OwnedObjectPath, Refusal> {
-        match name {
-            "db.service" => Ok(OwnedObjectPath::try_from("/unit/db").unwrap()),
-            "broken.service" => Err(Refusal::BadUnitSetting("out of order".into())),
-            _ => Err(Refusal::NoSuchUnit(name.into())),
-        }
-    }
-    fn load_unit(&self, name: &str) -> Result<OwnedObjectPath, Refusal> {
-        self.get_unit(name)
-    }
-    fn set_unit_properties(
-        &self,
-        name: &str,
-        runtime: bool,
-        properties: Vec<(String, OwnedVariant)>,
-    ) {
-        for (property, value) in properties {
-            let value = u64::try_from(value).unwrap_or_default();
-            self.0.lock().unwrap().push((format!("{name} {property}"), runtime, value));
-        }
-    }
-}
-
-struct Service;
-
-#[interface(name = "org.freedesktop.systemd1.Service")]
-impl Service {
-    #[zbus(property)]
-    fn control_group(&self) -> &str {
-        "/system.slice/db.service"
-    }
-    #[zbus(property, name = "ManagedOOMMemoryPressure")]
-    fn managed_oom_memory_pressure(&self) -> &str {
-        "kill"
-    }
-}
-
-struct UnitOf(Vec<String>);
-
-#[interface(name = "org.freedesktop.systemd1.Unit")]
-impl UnitOf {
-    #[zbus(property)]
-    fn drop_in_paths(&self) -> Vec<String> {
-        self.0.clone()
-    }
-}
-
-/// A bus at the address that is told, which ends with this value.
-fn bus(dir: &Path) -> (Child, String) {
-    let address = format!("unix:path={}", dir.join("bus").display());
-    let config = dir.join("bus.conf");
-    let text = format!(
-        "<busconfig><type>session</type><listen>{address}</listen><auth>EXTERNAL</auth>\
-         <policy context='default'><allow send_destination='*'/><allow eavesdrop='true'/><allow own='*'/></policy>\
-         </busconfig>"
-    );
-    std::fs::write(&config, text).unwrap();
-    let mut bus = Command::new("dbus-daemon");
-    bus.arg("--nofork").arg(format!("--config-file={}", config.display())).kill_on_drop(true);
-    (bus.spawn().expect("dbus-daemon, of the package of that name"), address)
-}
-
-/// One that plays systemd on the bus, which it may have to wait for.
-async fn player(address: &str, set: &Set, drop_ins: &[&str]) -> Connection {
-    let drop_ins: Vec<String> = drop_ins.iter().map(|&drop_in| drop_in.into()).collect();
-    for _ in 0..500 {
-        let builder = Builder::address(address)
-            .serve_at(MANAGER_PATH, Manager(Arc::clone(set)))
-            .serve_at("/unit/db", Service)
-            .serve_at("/unit/db", UnitOf(drop_ins.clone()));
-        if let Ok(player) = builder.name(SERVICE).build().await {
-            return player;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("no bus at {address}");
-}
-
-/// What keeps a played systemd there.
-type Kept = (Child, Connection);
-
-/// A systemd on a bus of its own, and what is set of its units.
-async fn played(dir: &Path, drop_ins: &[&str]) -> (Systemd, Set, Kept) {
-    let set = Set::default();
-    let (bus, address) = bus(dir);
-    let player = player(&address, &set, drop_ins).await;
-    (Systemd::at(&address), set, (bus, player))
-}
+use std::sync::Arc;
 
 const DB: &str = "/system.slice/db.service";
 const OF_A_USER: &str = "/user.slice/user-1000.slice/user@1000.service/app.slice/db.service";
@@ -124,7 +13,7 @@ const OF_A_USER: &str = "/user.slice/user-1000.slice/user@1000.service/app.slice
 #[tokio::test]
 async fn a_unit_is_found_by_its_cgroup_and_no_other_of_its_name() {
     let dir = tempfile::tempdir().unwrap();
-    let (systemd, set, _kept) = played(dir.path(), &[]).await;
+    let Played { systemd, set, .. } = &played(dir.path(), &[]).await;
     assert_eq!(systemd.version().await.unwrap().as_deref(), Some("252 (played)"));
     let unit = systemd.unit_of(DB).await.unwrap().unwrap();
     assert_eq!(unit.name, "db.service");
@@ -146,7 +35,7 @@ async fn a_unit_that_is_gone_gets_back_only_what_was_set_until_the_next_boot() {
         ("/run/systemd/system.control/db.service.d/50-MemoryMax.conf", false),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        let (systemd, set, _kept) = played(dir.path(), &[drop_in]).await;
+        let Played { systemd, set, .. } = &played(dir.path(), &[drop_in]).await;
         assert_eq!(systemd.forget(DB, Some(8192)).await.unwrap(), is_ours, "{drop_in}");
         assert_eq!(set.lock().unwrap().len(), usize::from(is_ours));
         assert!(!systemd.forget("/a.slice/run-1.scope", Some(8192)).await.unwrap());
@@ -164,7 +53,7 @@ async fn a_bus_that_was_lost_is_found_again() {
     for _ in 0..2 {
         let (mut bus, address) = bus(dir.path());
         let set = Set::default();
-        let _player = player(&address, &set, &[]).await;
+        let _player = player(&address, &set, &[], &Arc::default()).await;
         // The first call after a loss may find that out, the next one does not.
         let mut found = systemd.unit_of(DB).await;
         if found.is_err() {
@@ -196,10 +85,10 @@ async fn without_a_bus_or_without_systemd_on_it_nothing_is_a_unit() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_of_units_go_through_systemd_and_others_do_not() {
     let dir = tempfile::tempdir().unwrap();
-    let (systemd, set, _kept) = played(dir.path(), &[]).await;
+    let Played { systemd, set, .. } = &played(dir.path(), &[]).await;
     let settings =
         super::super::Settings { proc: dir.path().into(), systemd: true, sockets: vec![] };
-    let managers = super::super::Managers::with(settings, Some(Arc::new(systemd))).unwrap();
+    let managers = super::super::Managers::with(settings, Some(Arc::clone(systemd))).unwrap();
     let units = managers.units().unwrap();
     managers.follow([DB].into_iter());
     // By a thread of a runtime, as when the agent begins.

@@ -5,10 +5,11 @@ use super::Node;
 use super::kernel::KernelNode;
 use super::kernel::config::{KernelConfig, KernelKind};
 use super::simulated::{SimulatedNode, SimulationConfig};
-use crate::config::{Config, Kind};
+use crate::config::{Config, Held, Kind};
 use crate::curves::CurvesSettings;
 use crate::error::{Error, Result};
 use serde::de::DeserializeOwned;
+use std::path::Path;
 
 /// The node of `config`.
 ///
@@ -19,7 +20,7 @@ pub fn open(config: &Config) -> Result<Box<dyn Node>> {
     check_sections(config)?;
     let curves: CurvesSettings = section(config, "curves", config.curves.as_ref())?;
     curves.check().map_err(|message| Error::Config { path: config.path.clone(), message })?;
-    let Some(kernel) = kernel_section(config)? else {
+    let Some(kernel) = kernel_section(&config.path, config.kind, config.kernel.as_ref())? else {
         let simulation: SimulationConfig = section(config, "simulated", config.simulated.as_ref())?;
         let simulation = simulation.resolve(&config.path)?;
         let curves = curves.config(simulation.budget_bytes);
@@ -29,28 +30,31 @@ pub fn open(config: &Config) -> Result<Box<dyn Node>> {
 }
 
 /// What `[kernel]` says, with its defaults; `None` for a simulated node.
-fn kernel_section(config: &Config) -> Result<Option<KernelConfig>> {
-    let kind = match config.kind {
+fn kernel_section(
+    path: &Path,
+    kind: Kind,
+    section: Option<&toml::Table>,
+) -> Result<Option<KernelConfig>> {
+    let kind = match kind {
         Kind::Simulated => return Ok(None),
         Kind::Auto => KernelKind::Auto,
         Kind::CacheExt => KernelKind::CacheExt,
         Kind::Stock => KernelKind::Stock,
     };
-    let parsed = KernelConfig::parse(&config.path, config.kernel.as_ref())?;
+    let parsed = KernelConfig::parse(path, section)?;
     Ok(Some(KernelConfig { kind, ..parsed }))
 }
 
-/// The node of `config` without its curves, to give back what it holds.
+/// The node that may hold something, without its curves, to give that back.
 ///
 /// # Errors
 /// As [`open`]; [`Error::Config`] for a simulated node, which holds nothing.
-pub fn open_unwatched(config: &Config) -> Result<Box<dyn Node>> {
-    check_sections(config)?;
-    let Some(section) = kernel_section(config)? else {
+pub fn open_unwatched(held: &Held) -> Result<Box<dyn Node>> {
+    let Some(section) = kernel_section(&held.path, held.kind, held.kernel.as_ref())? else {
         let message = "kind = \"simulated\": such a node holds nothing".into();
-        return Err(Error::Config { path: config.path.clone(), message });
+        return Err(Error::Config { path: held.path.clone(), message });
     };
-    Ok(Box::new(KernelNode::open_unwatched(section, &config.state_dir)?))
+    Ok(Box::new(KernelNode::open_unwatched(section, &held.state_dir)?))
 }
 
 /// A section that nobody would read is a mistake, not a spare.
@@ -93,7 +97,6 @@ pub fn section<T: DeserializeOwned>(
 mod tests {
     use super::*;
     use serde::Deserialize;
-    use std::path::Path;
 
     #[derive(Debug, Default, PartialEq, Deserialize)]
     #[serde(deny_unknown_fields, default)]

@@ -21,6 +21,8 @@ pub struct PageList {
     pub not_opened: NotOpened,
     /// Pages beyond the ranges that there is room for.
     pub no_room: u64,
+    /// Pages at the ends of large files that were not looked at.
+    pub unasked: u64,
 }
 
 /// What came of a list.
@@ -64,6 +66,7 @@ impl PageList {
     fn add(&mut self, OpenFile { path, file, bytes }: OpenFile) -> io::Result<()> {
         let found = resident(&file, bytes, MOST_RANGES as usize - self.ranges)?;
         self.no_room += found.left_out;
+        self.unasked += found.unasked;
         self.ranges += found.ranges.len();
         if !found.ranges.is_empty() {
             self.files.push((path, found.ranges));

@@ -32,12 +32,17 @@ impl Range {
 
     /// The parts of it that are in one block each; blocks begin at multiples of [`BLOCK_PAGES`].
     pub fn blocks(self) -> impl Iterator<Item = Self> {
+        self.parts(BLOCK_PAGES)
+    }
+
+    /// The parts of it between multiples of `pages`.
+    pub fn parts(self, pages: u64) -> impl Iterator<Item = Self> {
         let mut first = self.first;
         std::iter::from_fn(move || {
-            let end = self.end().min((first / BLOCK_PAGES + 1) * BLOCK_PAGES);
-            let block = Self { first, pages: end.checked_sub(first).filter(|&pages| pages > 0)? };
+            let end = self.end().min((first / pages + 1) * pages);
+            let part = Self { first, pages: end.checked_sub(first).filter(|&pages| pages > 0)? };
             first = end;
-            Some(block)
+            Some(part)
         })
     }
 }

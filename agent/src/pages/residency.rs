@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which pages of a file are in memory, as mincore(2) tells.
+//! Which pages of a file are in memory, as mincore(2) tells. That takes time by the size of the file,
+//! so that of a large one only those parts are asked of in which cachestat(2) counts pages.
 
+mod counted;
+
+use self::counted::{cached_pages, with_cached_pages};
 use super::{PAGE_BYTES, Range};
 use memmap2::MmapOptions;
 use std::fs::File;
@@ -8,6 +12,8 @@ use std::io;
 
 /// So much of a file is mapped at a time, 1 GiB.
 const WINDOW_PAGES: u64 = 1 << 18;
+/// So many windows are looked at where the kernel does not count, 1 TiB.
+const MOST_WINDOWS: u64 = 1024;
 
 /// Pages of a file that are in memory.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -16,6 +22,8 @@ pub struct Resident {
     pub ranges: Vec<Range>,
     /// Pages for whose ranges there was no room.
     pub left_out: u64,
+    /// Pages at the end of a large file that were not looked at, in memory or not.
+    pub unasked: u64,
 }
 
 impl Resident {
@@ -39,12 +47,12 @@ pub fn resident(file: &File, bytes: u64, room: usize) -> io::Result<Resident> {
 }
 
 fn resident_by_windows(file: &File, bytes: u64, room: usize, window: u64) -> io::Result<Resident> {
-    let end = bytes.div_ceil(PAGE_BYTES);
-    let mut found = Resident::default();
-    let mut told = vec![0; window.min(end) as usize];
-    let mut first = 0;
-    while first < end {
-        let told = &mut told[..window.min(end - first) as usize];
+    let pages = bytes.div_ceil(PAGE_BYTES);
+    let (windows, unasked) = windows(pages, window, |range| cached_pages(file, range));
+    let mut found = Resident { unasked, ..Resident::default() };
+    let mut told = vec![0; window.min(pages) as usize];
+    for Range { first, pages } in windows {
+        let told = &mut told[..pages as usize];
         ask(file, first, told)?;
         for (page, byte) in (first..).zip(told.iter()) {
             // The other bits are reserved.
@@ -52,9 +60,25 @@ fn resident_by_windows(file: &File, bytes: u64, room: usize, window: u64) -> io:
                 found.add(page, room);
             }
         }
-        first += window;
     }
     Ok(found)
+}
+
+/// Parts of a file of so many pages that are to be looked at, of `window` pages at most, in rising
+/// order; and how many pages behind them are not.
+fn windows(
+    pages: u64,
+    window: u64,
+    cached_pages: impl Fn(Range) -> io::Result<u64>,
+) -> (Vec<Range>, u64) {
+    let all = Range { first: 0, pages };
+    if pages > window
+        && let Ok(found) = with_cached_pages(all, window, &cached_pages)
+    {
+        return (found, 0);
+    }
+    let asked = pages.min(MOST_WINDOWS * window);
+    (all.parts(window).take(MOST_WINDOWS as usize).collect(), pages - asked)
 }
 
 /// Sets the lowest bit of each byte whose page is in memory.
@@ -114,6 +138,45 @@ pub mod tests {
         let found = resident(&file, bytes, 1).unwrap();
         assert_eq!((found.ranges.len(), found.left_out), (1, 2));
         assert_eq!(resident(&file, 0, 1).unwrap(), Resident::default());
+    }
+
+    #[test]
+    fn of_a_large_file_only_parts_with_cached_pages_are_looked_at() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = cold_file(&dir.path().join("file"), 100);
+        touch(&file, (3..10).chain([40, 99]));
+        let firsts = |cached: &dyn Fn(Range) -> io::Result<u64>| {
+            let (windows, unasked) = windows(100, 8, cached);
+            (windows.iter().map(|range| range.first).collect::<Vec<_>>(), unasked)
+        };
+        let every: Vec<u64> = (0..100).step_by(8).collect();
+        let asked = firsts(&|range| cached_pages(&file, range));
+        let counts = cached_pages(&file, Range { first: 0, pages: 100 }).is_ok();
+        assert_eq!(asked, (if counts { vec![0, 8, 40, 96] } else { every.clone() }, 0));
+        // As kernels before 6.5 have it.
+        let not_there = |_: Range| Err(io::Error::from_raw_os_error(libc::ENOSYS));
+        assert_eq!(firsts(&not_there), (every, 0));
+        let (windows, unasked) = windows(8 * MOST_WINDOWS + 5, 8, not_there);
+        assert_eq!((windows.len() as u64, unasked), (MOST_WINDOWS, 5));
+    }
+
+    #[test]
+    fn a_file_of_holes_takes_no_time_by_its_size() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        cold_file(&path, 100);
+        let bytes = 8 << 40;
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        if file.set_len(bytes).is_err()
+            || cached_pages(&file, Range { first: 0, pages: 1 }).is_err()
+        {
+            return;
+        }
+        touch(&file, [7]);
+        let began = std::time::Instant::now();
+        let found = resident(&file, bytes, usize::MAX).unwrap();
+        assert_eq!((found.ranges, found.unasked), (vec![Range { first: 7, pages: 1 }], 0));
+        assert!(began.elapsed() < std::time::Duration::from_millis(500), "{:?}", began.elapsed());
     }
 
     #[test]

@@ -17,6 +17,7 @@ use libbpf_rs::MapHandle;
 use serde_json::{Map, Value};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
 
 /// A policy that a pinned link attaches.
 #[derive(Debug)]
@@ -51,6 +52,17 @@ impl Policies {
     /// As [`Self::open`].
     pub fn open_kind(kind: Kind) -> Result<Self> {
         Ok(Self { kind, layout: support::check_kind(kind)?, pins: PinRoot::new(kind.pin_root()) })
+    }
+
+    /// The same for who must not wait for other processes, see [`PinRoot::hurried`].
+    #[must_use]
+    pub fn hurried(self, patience: Duration) -> Self {
+        Self { pins: self.pins.hurried(patience), ..self }
+    }
+
+    /// From now on another process is waited for again.
+    pub fn renew(&self) {
+        self.pins.renew();
     }
 
     /// Every cgroup with pins.

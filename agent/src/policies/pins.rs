@@ -10,6 +10,7 @@
 
 use crate::cgroup::mount::file_system_magic;
 use crate::error::{Error, Result};
+use std::cell::Cell;
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
@@ -24,7 +25,12 @@ const LINK: &str = "link";
 
 /// The folder of all pins.
 #[derive(Debug, Clone)]
-pub struct PinRoot(PathBuf);
+pub struct PinRoot {
+    dir: PathBuf,
+    /// How long another process is waited for, and what is left of that.
+    patience: Duration,
+    left: Cell<Duration>,
+}
 
 /// As long as this lives no other process changes policies.
 #[derive(Debug)]
@@ -44,26 +50,47 @@ impl PinRoot {
     /// The folder `root`, whose parent must be a BPF file system.
     #[must_use]
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self(root.into())
+        Self { dir: root.into(), patience: LOCK_PATIENCE, left: Cell::new(LOCK_PATIENCE) }
+    }
+
+    /// The same for who must not wait: another process is waited for no longer than `patience`, and
+    /// not again before [`Self::renew`].
+    #[must_use]
+    pub fn hurried(self, patience: Duration) -> Self {
+        Self { patience, left: Cell::new(patience), ..self }
+    }
+
+    /// From now on another process is waited for again.
+    pub fn renew(&self) {
+        self.left.set(self.patience);
     }
 
     /// Makes the folder and locks it against other processes. The lock goes with the process.
     ///
     /// # Errors
-    /// [`Error::NoBpffs`], [`Error::Locked`] after half a minute, or what the system says.
+    /// [`Error::NoBpffs`], [`Error::Locked`] when that was waited for long enough, half a minute unless
+    /// the root is [`Self::hurried`], or what the system says.
     pub fn lock(&self) -> Result<Lock> {
-        let parent = self.0.parent().unwrap_or(Path::new("/"));
+        let parent = self.dir.parent().unwrap_or(Path::new("/"));
         if file_system_magic(parent)? != BPF_FS_MAGIC {
             return Err(Error::NoBpffs(parent.into()));
         }
-        make_dir(&self.0)?;
-        lock(&self.0, LOCK_PATIENCE)
+        make_dir(&self.dir)?;
+        self.wait()
+    }
+
+    fn wait(&self) -> Result<Lock> {
+        let locked = lock(&self.dir, self.left.get());
+        if matches!(locked, Err(Error::Locked(_))) {
+            self.left.set(Duration::ZERO);
+        }
+        locked
     }
 
     /// Pins of the cgroup called `id`, whether there are any or not.
     #[must_use]
     pub fn of(&self, id: u64) -> CgroupPins {
-        CgroupPins { dir: self.0.join(id.to_string()), id }
+        CgroupPins { dir: self.dir.join(id.to_string()), id }
     }
 
     /// Every cgroup with pins, by id.
@@ -71,9 +98,9 @@ impl PinRoot {
     /// # Errors
     /// What the system says, unless there are no pins at all.
     pub fn all(&self) -> Result<Vec<CgroupPins>> {
-        let entries = match fs::read_dir(&self.0) {
+        let entries = match fs::read_dir(&self.dir) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(Error::io(&self.0))?,
+            entries => entries.map_err(Error::io(&self.dir))?,
         };
         let names = entries.flatten().map(|e| e.file_name());
         let mut ids: Vec<u64> = names.filter_map(|n| n.to_str()?.parse().ok()).collect();
@@ -172,9 +199,7 @@ fn lock(dir: &Path, patience: Duration) -> Result<Lock> {
             Ok(()) => return Ok(Lock { _file: file }),
             Err(TryLockError::Error(e)) => return Err(Error::io(dir)(e)),
             Err(TryLockError::WouldBlock) if start.elapsed() < patience => sleep(LOCK_RETRY),
-            Err(TryLockError::WouldBlock) => {
-                return Err(Error::Locked { path: dir.into(), seconds: patience.as_secs() });
-            }
+            Err(TryLockError::WouldBlock) => return Err(Error::Locked(dir.into())),
         }
     }
 }
@@ -215,9 +240,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = PinRoot::new(dir.path().join("cachepilot"));
         assert_eq!(root.all().unwrap(), []);
-        make_dir(&root.0).unwrap();
+        make_dir(&root.dir).unwrap();
         let (small, large) = (pinned(&root, 7, &[1]), pinned(&root, 1 << 40, &[2]));
-        fs::create_dir(root.0.join("other")).unwrap();
+        fs::create_dir(root.dir.join("other")).unwrap();
         assert_eq!(root.all().unwrap(), [small.clone(), large.clone()]);
         small.remove().unwrap();
         small.remove().unwrap();
@@ -238,9 +263,28 @@ mod tests {
     fn one_process_at_a_time_holds_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let held = lock(dir.path(), Duration::ZERO).unwrap();
-        assert!(matches!(lock(dir.path(), Duration::ZERO), Err(Error::Locked { .. })));
+        assert!(matches!(lock(dir.path(), Duration::ZERO), Err(Error::Locked(_))));
         drop(held);
         lock(dir.path(), Duration::ZERO).unwrap();
+    }
+
+    #[test]
+    fn who_must_not_wait_waits_once_until_that_is_renewed() {
+        let dir = tempfile::tempdir().unwrap();
+        let patience = Duration::from_millis(100);
+        let root = PinRoot::new(dir.path()).hurried(patience);
+        let held = lock(dir.path(), Duration::ZERO).unwrap();
+        let waited = || {
+            let began = Instant::now();
+            assert!(matches!(root.wait(), Err(Error::Locked(_))));
+            began.elapsed()
+        };
+        assert!(waited() >= patience);
+        assert!((0..50).map(|_| waited()).sum::<Duration>() < patience);
+        root.renew();
+        assert!(waited() >= patience);
+        drop(held);
+        root.wait().unwrap();
     }
 
     #[test]

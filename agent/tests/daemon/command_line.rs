@@ -78,15 +78,31 @@ fn held(dir: &Path) -> PathBuf {
     let config = dir.join("agent.toml");
     let mount = dir.join("cgroup");
     let kernel = format!("[kernel]\nmount = {mount:?}\n");
+    // Certificates are missing that only a session needs.
+    let tls = "[tls]\nca = \"/nowhere/ca\"\ncertificate = \"/nowhere/c\"\nkey = \"/nowhere/k\"\n";
+    let kernel = format!("controller = \"https://localhost:1\"\n{kernel}{tls}");
     let text = format!("kind = \"stock\"\nmetrics = \"\"\nstate_dir = {state:?}\n{kernel}");
     fs::write(&config, text).unwrap();
     config
 }
 
 #[test]
+fn a_certificate_that_is_missing_is_a_warning_as_the_agent_has_more_to_do_than_talk() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = held(dir.path());
+    let output = agent(&["check-config", "--config", config.to_str().unwrap()]);
+    assert!(output.status.success(), "{output:?}");
+    let warning = text(&output.stderr);
+    assert!(warning.starts_with("warning: tls.ca = \"/nowhere/ca\": No such file"), "{warning}");
+}
+
+#[test]
 fn release_gives_back_what_is_held_without_an_agent() {
     let dir = tempfile::tempdir().unwrap();
     let config = held(dir.path());
+    // Nothing but where something is held matters here.
+    let mistaken = format!("noed = 1\n{}", fs::read_to_string(&config).unwrap());
+    fs::write(&config, mistaken).unwrap();
     let high = || fs::read_to_string(dir.path().join("cgroup/a/memory.high")).unwrap();
     let release =
         |more: &[&str]| agent(&[&["release", "--config", config.to_str().unwrap()], more].concat());

@@ -25,6 +25,8 @@ pub struct State {
     pub ticks: Vec<Duration>,
     /// Actions on these cgroups hang until they are taken out.
     pub hanging: Vec<String>,
+    /// How long each look takes.
+    pub look_takes: Duration,
     /// What actions on these cgroups come to instead.
     pub outcomes: HashMap<String, (Outcome, &'static str)>,
     pub release_fails: usize,
@@ -108,6 +110,8 @@ impl Node for ScriptedNode {
     }
 
     fn observe(&mut self) -> Result<Observation> {
+        let takes = self.script.state.lock().unwrap().look_takes;
+        std::thread::sleep(takes);
         let mut state = self.script.state.lock().unwrap();
         state.observed += 1;
         let tenants = state.tenants.clone();

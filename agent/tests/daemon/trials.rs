@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Changes on trial: what nobody confirms is undone, whatever became of the controller.
 
-use crate::agent::{Agent, plan};
+use crate::agent::{Agent, SetClock, plan};
 use crate::controller::{Controller, until};
 use crate::node::{Script, ScriptedNode};
-use cachepilot_agent::daemon::clock::SystemClock;
 use cachepilot_agent::daemon::state::Store;
 use cachepilot_agent::node::Pace;
 use cachepilot_agent::wire;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 use wire::result::Outcome;
 
 /// `s3fifo` on trial in the place of `lru`, without a lease.
@@ -71,6 +72,23 @@ async fn what_is_not_confirmed_is_undone_without_a_controller() {
 }
 
 #[tokio::test]
+async fn looks_that_take_too_long_keep_nothing_from_being_undone_nor_the_controller_from_seeing() {
+    let controller = Controller::start().await;
+    let (node, script) = ScriptedNode::new(Pace::RealTime);
+    let agent = Agent::start(node, controller.address, "apply_timeout_ms = 100\n");
+    let mut session = controller.sessions.welcome(20).await;
+    session.plan(trial(1, 1, 400)).await;
+    assert_eq!(session.ack().await.results[0].outcome(), Outcome::Applied);
+    script.state.lock().unwrap().look_takes = Duration::from_millis(250);
+    let failed = agent.shared.metrics.observations_failed.get();
+    until(|| agent.shared.metrics.observations_failed.get() > failed).await;
+    until(|| policies(&script) == ["s3fifo", "lru"]).await;
+    // It may have been sent before the rollback; the next ones come late.
+    while !session.snapshot().await.tenants[0].unconfirmed.as_ref().unwrap().undone {}
+    agent.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn in_virtual_time_a_change_lives_by_the_clock_of_the_node() {
     let controller = Controller::start().await;
     let (node, script) = ScriptedNode::new(Pace::Lockstep);
@@ -113,7 +131,7 @@ async fn what_is_confirmed_or_replaced_stays() {
         (result.outcome(), result.reason.as_str()),
         (Outcome::Refused, "change 1 does not wait")
     );
-    tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+    tokio::time::sleep(Duration::from_millis(600)).await;
     assert!(policies(&script).iter().all(|name| name == "s3fifo"));
     agent.stop().await.unwrap();
 }
@@ -122,35 +140,37 @@ async fn what_is_confirmed_or_replaced_stays() {
 async fn a_restarted_agent_undoes_what_nobody_confirmed_meanwhile() {
     let controller = Controller::start().await;
     let (node, script) = ScriptedNode::new(Pace::RealTime);
-    let agent = Agent::start(node, controller.address, "");
+    let clock = Arc::new(SetClock::default());
+    let dir = Arc::new(tempfile::tempdir().unwrap());
+    let restart = |node, more: &str| {
+        Agent::restart(node, controller.address, more, Arc::clone(&dir), clock.clone())
+    };
+    let agent = restart(node, "");
     let mut session = controller.sessions.welcome(20).await;
     session.plan(trial(1, 1, 1_000)).await;
     session.ack().await;
-    let dir = Arc::clone(&agent.dir);
     agent.stop().await.unwrap();
     assert_eq!(policies(&script), ["s3fifo"], "an end leaves everything as it is");
 
-    // By the clock of the node its time is long over.
-    let (mut node, script) = ScriptedNode::new(Pace::RealTime);
+    clock.0.store(1_000, Ordering::Relaxed);
+    let (node, script) = ScriptedNode::new(Pace::RealTime);
     script.state.lock().unwrap().outcomes.insert("/a".into(), (Outcome::Failed, "busy"));
-    node.time_us = 1_000_000_000;
     script.state.lock().unwrap().tenants[0].policy = "s3fifo".into();
-    let agent =
-        Agent::restart(node, controller.address, "", Arc::clone(&dir), Arc::new(SystemClock));
+    let agent = restart(node, "");
     let mut session = controller.sessions.welcome(20).await;
     session.snapshot().await;
     assert_eq!(policies(&script), ["lru"], "before the first session");
     assert!(undone(&agent, "failed") && on_disk(dir.path()), "it is still to be undone");
     agent.stop().await.unwrap();
 
-    let (mut node, script) = ScriptedNode::new(Pace::RealTime);
-    node.time_us = 2_000_000_000;
+    clock.0.store(6_000, Ordering::Relaxed);
+    let (node, script) = ScriptedNode::new(Pace::RealTime);
     script.state.lock().unwrap().tenants[0].policy = "s3fifo".into();
-    let agent =
-        Agent::restart(node, controller.address, "", Arc::clone(&dir), Arc::new(SystemClock));
+    script.state.lock().unwrap().look_takes = Duration::from_millis(250);
+    let agent = restart(node, "apply_timeout_ms = 100\n");
     let mut session = controller.sessions.welcome(20).await;
     session.snapshot().await;
-    assert_eq!(policies(&script), ["lru"], "once more");
+    until(|| policies(&script) == ["lru"]).await;
     agent.stop().await.unwrap();
     drop(session);
     assert_eq!(Store::open(dir.path()).unwrap().1.unconfirmed.waiting(), 0);

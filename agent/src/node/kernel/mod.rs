@@ -19,6 +19,7 @@ pub mod sampling;
 pub mod tenant;
 
 use self::adoption::ledger::Ledger;
+use self::adoption::units::Returns;
 use self::config::KernelConfig;
 use self::host::{Device, Host, budget_bytes};
 use self::limits::{units, writer::Writer};
@@ -62,9 +63,10 @@ pub struct KernelNode {
     tenants: BTreeMap<u64, Tenant>,
     named: tasks::Named,
     adopted: Vec<String>,
-    /// Those that an agent before this one changed, that are no tenants now and have yet to get back
-    /// what they had; and why they have not.
+    /// Those that were changed, that are no tenants now and have yet to get back what they had; and
+    /// why they have not.
     strangers: BTreeMap<u64, String>,
+    returns: Returns,
     /// What became of those that got back what they had unasked, until somebody asks.
     given_back: Vec<wire::Result>,
     failed_reads: u64,
@@ -106,6 +108,7 @@ impl KernelNode {
             named: tasks::Named::new(),
             adopted: Vec::new(),
             strangers: BTreeMap::new(),
+            returns: Returns::default(),
             given_back: Vec::new(),
             since_restore: Duration::ZERO,
             failed_reads: 0,
@@ -130,6 +133,7 @@ impl KernelNode {
     /// Finds tenants that came, and forgets those that went.
     fn scan(&mut self) {
         self.since_scan = Duration::ZERO;
+        self.policies.iter().for_each(|policies| policies.renew());
         let found = found::scan(&self.fs, &self.config);
         if let Some(sampling) = &mut self.sampling {
             sampling.follow(&found);
@@ -333,9 +337,8 @@ impl Node for KernelNode {
     }
 
     fn release(&mut self) -> Vec<wire::Result> {
-        let ids: Vec<u64> = self.ledger.entries().keys().copied().collect();
         let mut results = std::mem::take(&mut self.given_back);
-        results.extend(ids.into_iter().map(|id| self.restore(id)));
+        results.extend(self.restore_all());
         let tenants: Vec<u64> = self.tenants.keys().copied().collect();
         for id in tenants {
             // What was given back is where detecting changes by others starts from.

@@ -25,7 +25,7 @@ pub struct Initial {
     pub cgroup: String,
     /// `memory.high`, none for no limit.
     pub high_bytes: Option<u64>,
-    /// Name of its policy.
+    /// Name of the policy of its own, `default` for none.
     pub policy: String,
     /// Since when its limit is someone else's, microseconds since 1970: that is not given back.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,20 +2,17 @@
 //! What an agent before this one left: it is adopted, given back, or forgotten.
 
 pub mod ledger;
+pub mod units;
 
 use crate::cgroup;
-use crate::managers::Managers;
 use crate::node::kernel::adoption::ledger::{Initial, Ledger};
 use crate::node::kernel::limits::contest::Contest;
 use crate::node::kernel::tenant::Tenant;
 use crate::node::kernel::{KernelNode, now_us, steering, tenant};
 use crate::wire;
 use crate::wire::DEFAULT_POLICY;
+use crate::wire::result::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
-
-/// systemd is waited for no longer for a unit that is gone.
-const UNIT_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Whether a tenant's limit is one that this agent set: its floor is ours to keep then.
 pub(in crate::node::kernel) fn is_ours(ledger: &Ledger, tenant: &Tenant) -> bool {
@@ -47,53 +44,32 @@ impl KernelNode {
     }
 
     /// Removes what is kept of cgroups that are gone: entries of the ledger, and pins. What cannot be
-    /// removed does no harm: ids are not used again, and the next agent tries once more.
+    /// removed does no harm: ids are not used again, and the next agent tries once more. Whose unit
+    /// keeps its limit yet is tried again each second.
     pub(in crate::node::kernel) fn forget_gone(&mut self) {
-        let kept = self.give_back_units();
-        let fs = &self.fs;
-        let is_gone = |id: u64, initial: &Initial| fs.id(&initial.cgroup).ok() != Some(id);
-        let forgotten =
-            self.ledger.forget(|id, initial| is_gone(id, initial) && !kept.contains(&id));
+        self.ask_for_units();
+        let is_gone = |(id, initial): (&u64, &Initial)| {
+            (self.fs.id(&initial.cgroup).ok() != Some(*id)).then(|| (*id, initial.cgroup.clone()))
+        };
+        let gone: Vec<(u64, String)> = self.ledger.entries().iter().filter_map(is_gone).collect();
+        let mut done = BTreeSet::new();
+        for (id, cgroup) in gone {
+            match self.why_unit_keeps(id) {
+                None => {
+                    done.insert(id);
+                }
+                Some(reason) => {
+                    tracing::warn!(%cgroup, "{reason}");
+                    self.strangers.insert(id, reason);
+                }
+            }
+        }
+        let forgotten = self.ledger.forget(|id, _| done.contains(&id));
         let swept = self.policies.as_ref().map_or(Ok(()), |policies| policies.sweep());
         for error in [forgotten.err(), swept.err()].into_iter().flatten() {
             self.failed_reads += 1;
             tracing::warn!(%error, "what is kept of cgroups that are gone was not removed");
         }
-    }
-
-    /// systemd begins a unit whose cgroup is gone with the limit that was set of it: it gets back the
-    /// one that it had. Those of whom that has yet to be done, as systemd does not answer.
-    fn give_back_units(&self) -> BTreeSet<u64> {
-        let Some(units) = self.managers.as_ref().and_then(Managers::units) else {
-            return BTreeSet::new();
-        };
-        let entries = self.ledger.entries();
-        let is_gone = |id: u64, initial: &Initial| {
-            let now = self.fs.id(&initial.cgroup).ok();
-            // What the one of this name has now is not that of the one before it.
-            let is_free = now != Some(id) && now.is_none_or(|now| !entries.contains_key(&now));
-            // What was yielded is others'.
-            is_free && initial.yielded_us.is_none()
-        };
-        let mut left = BTreeSet::new();
-        for (&id, initial) in entries.iter().filter(|&(&id, initial)| is_gone(id, initial)) {
-            // While one is not answered the others would not be, either.
-            if !left.is_empty() {
-                left.insert(id);
-                continue;
-            }
-            match units.forget(&initial.cgroup, initial.high_bytes, UNIT_PATIENCE) {
-                Ok(true) => {
-                    tracing::info!(cgroup = %initial.cgroup, "is gone; its unit got back its limit")
-                }
-                Ok(false) => {}
-                Err(error) => {
-                    tracing::warn!(cgroup = %initial.cgroup, "its unit keeps the limit yet: {error}");
-                    left.insert(id);
-                }
-            }
-        }
-        left
     }
 
     /// Takes over what an agent before this one left. Tenants that are none any more get back what
@@ -111,7 +87,7 @@ impl KernelNode {
                     self.adopted.push(tenant.cgroup.clone());
                 }
             } else {
-                self.strangers.insert(id, String::new());
+                self.strangers.entry(id).or_default();
             }
         }
         self.restore_strangers();
@@ -130,6 +106,9 @@ impl KernelNode {
 
     /// Gives back what cgroups had that are no tenants, until that is known to hold.
     pub(in crate::node::kernel) fn restore_strangers(&mut self) {
+        if !self.strangers.is_empty() {
+            self.ask_for_units();
+        }
         for (id, told) in std::mem::take(&mut self.strangers) {
             if self.tenants.contains_key(&id) || self.ledger.get(id).is_none() {
                 continue;
@@ -150,7 +129,7 @@ impl KernelNode {
     /// Without the ledger nobody knows what tenants had: those with a policy get the kernel's own,
     /// and limits stay, as they may be the operator's.
     fn detach_all(&mut self) {
-        let is_held = |tenant: &&Tenant| tenant.policy() != DEFAULT_POLICY;
+        let is_held = |tenant: &&Tenant| tenant.own_policy() != DEFAULT_POLICY;
         let entry = |tenant: &Tenant| {
             (tenant.id, Initial { policy: DEFAULT_POLICY.into(), ..tenant.initial() })
         };
@@ -190,6 +169,13 @@ impl KernelNode {
         }
     }
 
+    /// Gives all that may have been changed back what it had, and forgets who has it.
+    pub(in crate::node::kernel) fn restore_all(&mut self) -> Vec<wire::Result> {
+        self.ask_for_units();
+        let ids: Vec<u64> = self.ledger.entries().keys().copied().collect();
+        ids.into_iter().map(|id| self.restore(id)).collect()
+    }
+
     /// Gives a cgroup back what it had, and forgets it when that worked.
     pub(in crate::node::kernel) fn restore(&mut self, id: u64) -> wire::Result {
         self.note_yield(id, now_us());
@@ -198,7 +184,12 @@ impl KernelNode {
         };
         let mut with = steering(&self.fs, &mut self.writer, &self.config);
         let policies = self.policies.as_deref();
-        let result = tenant::restore(&mut with, policies, id, &initial);
+        let mut result = tenant::restore(&mut with, policies, id, &initial);
+        if result.outcome() == Outcome::Gone
+            && let Some(reason) = self.why_unit_keeps(id)
+        {
+            (result.outcome, result.reason) = (Outcome::Failed.into(), reason);
+        }
         if !result.is_left() {
             // If this fails, the next agent restores what is restored already.
             let forgotten = self.ledger.forget(|entry, _| entry == id);

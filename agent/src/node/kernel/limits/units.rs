@@ -5,10 +5,13 @@ use crate::cgroup;
 use crate::cgroup::fs::MAX;
 use crate::managers::Units;
 use crate::node::kernel::limits::writer::write_now;
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -23,19 +26,93 @@ pub fn through(
     units: Units,
     mount: PathBuf,
 ) -> impl Fn(u64, &Path, &str) -> io::Result<()> + Send + Sync + 'static {
-    move |cgroup_id, path, text| {
-        if let Some((cgroup, bytes)) = limit_of(&mount, path, text) {
-            check_id(path, cgroup_id)?;
-            match units.set_memory_high(&cgroup, bytes) {
-                Ok(true) if is_written(path, text)? => return Ok(()),
-                Ok(true) => tracing::warn!(cgroup, "systemd has yet to write the limit"),
-                Ok(false) => {}
-                Err(error) => {
-                    tracing::warn!(cgroup, "the limit is written to the file: {error}");
-                }
+    let through =
+        Through { units, mount, written_within: WRITTEN_WITHIN, newest: Newest::default() };
+    move |cgroup_id, path, text| through.write(cgroup_id, path, text)
+}
+
+struct Through {
+    units: Units,
+    mount: PathBuf,
+    written_within: Duration,
+    newest: Newest,
+}
+
+/// The newest write of the limit of each cgroup, by the cgroup's id. systemd may write a file once
+/// for several limits that were set: one that was overtaken is never seen there, and must not be
+/// written to the file after the one that overtook it.
+#[derive(Default)]
+struct Newest {
+    of: Mutex<HashMap<u64, u64>>,
+    begun: AtomicU64,
+}
+
+impl Newest {
+    fn begin(&self, cgroup_id: u64) -> u64 {
+        let write = self.begun.fetch_add(1, Ordering::Relaxed);
+        self.of().insert(cgroup_id, write);
+        write
+    }
+
+    fn is(&self, cgroup_id: u64, write: u64) -> bool {
+        self.of().get(&cgroup_id) == Some(&write)
+    }
+
+    fn end(&self, cgroup_id: u64, write: u64) {
+        let mut of = self.of();
+        if of.get(&cgroup_id) == Some(&write) {
+            of.remove(&cgroup_id);
+        }
+    }
+
+    fn of(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
+        self.of.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Through {
+    fn write(&self, cgroup_id: u64, path: &Path, text: &str) -> io::Result<()> {
+        let Some((cgroup, bytes)) = limit_of(&self.mount, path, text) else {
+            return write_now(cgroup_id, path, text);
+        };
+        check_id(path, cgroup_id)?;
+        let write = self.newest.begin(cgroup_id);
+        let is_newest = || self.newest.is(cgroup_id, write);
+        let done = match self.by_systemd(&cgroup, bytes, path, text, is_newest) {
+            Ok(false) if is_newest() => write_now(cgroup_id, path, text),
+            by_systemd => by_systemd.map(drop),
+        };
+        self.newest.end(cgroup_id, write);
+        done
+    }
+
+    /// Whether systemd has written the limit, or a newer one came meanwhile.
+    fn by_systemd(
+        &self,
+        cgroup: &str,
+        bytes: Option<u64>,
+        path: &Path,
+        text: &str,
+        is_newest: impl Fn() -> bool,
+    ) -> io::Result<bool> {
+        match self.units.set_memory_high(cgroup, bytes) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(error) => {
+                tracing::warn!(cgroup, "the limit is written to the file: {error}");
+                return Ok(false);
             }
         }
-        write_now(cgroup_id, path, text)
+        // Until the file says so nobody else has set it.
+        let began = Instant::now();
+        while is_newest() && cgroup::fs::read(path)?.trim() != text {
+            if began.elapsed() > self.written_within {
+                tracing::warn!(cgroup, "systemd has yet to write the limit");
+                return Ok(false);
+            }
+            sleep(POLL);
+        }
+        Ok(true)
     }
 }
 
@@ -56,21 +133,55 @@ fn check_id(path: &Path, cgroup_id: u64) -> io::Result<()> {
     }
 }
 
-/// Whether the file says so in time. Until then nobody else has set it.
-fn is_written(path: &Path, text: &str) -> io::Result<bool> {
-    let began = Instant::now();
-    while cgroup::fs::read(path)?.trim() != text {
-        if began.elapsed() > WRITTEN_WITHIN {
-            return Ok(false);
-        }
-        sleep(POLL);
-    }
-    Ok(true)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::managers::played::{Set, played};
+    use crate::managers::{Managers, Settings};
+    use std::sync::Arc;
+
+    fn until(is_set: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !is_set() {
+            assert!(began.elapsed() < Duration::from_secs(10));
+            sleep(POLL);
+        }
+    }
+
+    #[test]
+    fn a_limit_that_was_overtaken_before_systemd_wrote_it_is_not_written_after_that() {
+        let dir = tempfile::tempdir().unwrap();
+        let cgroup = dir.path().join("system.slice/db.service");
+        fs::create_dir_all(&cgroup).unwrap();
+        let (path, id) = (cgroup.join(HIGH), fs::metadata(&cgroup).unwrap().ino());
+        fs::write(&path, "max\n").unwrap();
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let played = runtime.block_on(played(dir.path(), &[]));
+        let settings = Settings { proc: dir.path().into(), systemd: true, sockets: vec![] };
+        let managers = Managers::with(settings, Some(Arc::clone(&played.systemd))).unwrap();
+        let through = Through {
+            units: managers.units().unwrap(),
+            mount: dir.path().into(),
+            written_within: Duration::from_millis(500),
+            newest: Newest::default(),
+        };
+        let has_set = |set: &Set, bytes| set.lock().unwrap().iter().any(|one| one.2 == bytes);
+        std::thread::scope(|scope| {
+            let lower = scope.spawn(|| through.write(id, &path, "4096"));
+            until(|| has_set(&played.set, 4096));
+            let raise = scope.spawn(|| through.write(id, &path, "8192"));
+            until(|| has_set(&played.set, 8192));
+            // systemd writes once for both.
+            fs::write(&path, "8192\n").unwrap();
+            lower.join().unwrap().unwrap();
+            raise.join().unwrap().unwrap();
+        });
+        assert_eq!(fs::read_to_string(&path).unwrap(), "8192\n");
+        // One that nothing overtakes is written to the file in the end.
+        through.write(id, &path, "4096").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "4096");
+        assert!(through.newest.of().is_empty());
+    }
 
     #[test]
     fn only_limits_of_cgroups_below_the_mount_may_be_those_of_units() {

@@ -9,17 +9,24 @@ use crate::cgroup::Cgroup;
 use crate::error::{Error, Result};
 use crate::policies::Policies;
 use crate::policies::folder::PolicyDir;
+use crate::policies::kind::Kind;
 use crate::policies::stats::CgroupStats;
 use crate::wire::{DEFAULT_POLICY, Readahead};
 use cachepilot_models::policy::Manifest;
+use std::time::Duration;
 
 const EJECTED: &str = "ejected";
+/// The node's thread takes accesses from the ring: while it waits for who else changes policies, that
+/// may overflow.
+const LOCK_PATIENCE: Duration = Duration::from_millis(100);
 
 /// What decides for a cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deciding {
     /// Name of the policy or variant, `default` for the kernel's own.
     pub name: String,
+    /// What the cgroup has of its own, `default` for none: then the nearest above it decides.
+    pub own: String,
     /// Why the kernel threw out the policy that was attached; `default` decides since.
     pub ejected: Option<String>,
     /// The readahead policy, if there is one.
@@ -52,6 +59,9 @@ pub trait PolicyControl: Send {
     /// # Errors
     /// What the system says.
     fn set_tasks(&self, cgroup: &Cgroup, tasks: &[u32]) -> Result<()>;
+
+    /// From now on other processes that change policies are waited for again, once.
+    fn renew(&self);
 
     /// Removes what is left of policies of cgroups that are gone.
     ///
@@ -89,7 +99,7 @@ impl CacheExt {
     /// # Errors
     /// When this kernel or this process cannot load policies, or there are none.
     pub fn open(dir: PolicyDir) -> Result<Self> {
-        let (policies, names) = (Policies::open()?, dir.candidates()?);
+        let (policies, names) = (Policies::open()?.hurried(LOCK_PATIENCE), dir.candidates()?);
         let manifests = names.iter().filter_map(|name| Some(dir.policy(name).ok()?.manifest));
         let varied = manifests.filter(|manifest| !manifest.variants.is_empty()).collect();
         Ok(Self { policies, dir, names, varied })
@@ -101,7 +111,8 @@ impl CacheExt {
     /// As [`CacheExt::open`].
     pub fn open_to_detach() -> Result<Self> {
         let (names, varied) = (Vec::new(), Vec::new());
-        Ok(Self { policies: Policies::open()?, dir: PolicyDir::find(None), names, varied })
+        let policies = Policies::open()?.hurried(LOCK_PATIENCE);
+        Ok(Self { policies, dir: PolicyDir::find(None), names, varied })
     }
 
     /// The variant of `policy` that a cgroup has, by the values of its tunables; the policy itself
@@ -130,10 +141,11 @@ impl PolicyControl for CacheExt {
             let policy = stats.policy().unwrap_or("a policy");
             let reason = stats.text("reason").unwrap_or("for no known reason");
             let ejected = Some(format!("{policy}: {reason}"));
-            return Ok(Deciding { name: default(), ejected, readahead });
+            return Ok(Deciding { name: default(), own: default(), ejected, readahead });
         }
         let name = stats.policy().map_or_else(default, |policy| self.variant(cgroup, policy));
-        Ok(Deciding { name, ejected: None, readahead })
+        let own = stats.own(Kind::Eviction, cgroup.id).map_or_else(default, |_| name.clone());
+        Ok(Deciding { name, own, ejected: None, readahead })
     }
 
     fn change(&self, cgroup: &Cgroup, policy: &str, tasks: &[u32]) -> Result<()> {
@@ -161,6 +173,10 @@ impl PolicyControl for CacheExt {
             // Of one that is not known here nothing can be set.
             _ => Ok(()),
         }
+    }
+
+    fn renew(&self) {
+        self.policies.renew();
     }
 
     fn sweep(&self) -> Result<()> {

@@ -3,7 +3,7 @@
 
 use crate::bpf::event::{Event, EventKind};
 use crate::bpf::sampler_layout::{Counts, Losses};
-use crate::curves::{CurvesConfig, Generations, Measured, TenantCurves};
+use crate::curves::{Budget, CurvesConfig, Generations, Measured, TenantCurves};
 use crate::node::kernel::sampling::waiting::Waiting;
 use crate::wire;
 use std::time::Duration;
@@ -40,6 +40,8 @@ pub(super) struct Learning {
     named: Option<Vec<u32>>,
     /// None before the first access: an idle tenant costs no memory.
     curves: Option<TenantCurves>,
+    /// That of events while there are no curves, when there were too many.
+    budget: Option<Budget>,
     /// All accesses that were counted when the curves were last fed.
     fed_accesses: u64,
     /// What was counted, and how many events had come, when the curves were last judged.
@@ -86,9 +88,9 @@ impl Learning {
         self.lately
     }
 
-    /// Whether it has no curves, and accesses to learn them from.
-    pub(super) fn wants_to_begin(&self) -> bool {
-        self.curves.is_none() && (self.refused || self.waiting.accesses() > 0)
+    /// Whether it has no curves, and accesses to learn them from, of which so many were counted.
+    pub(super) fn wants_to_begin(&self, accesses_total: u64) -> bool {
+        self.curves.is_none() && (self.refused || accesses_total > 0)
     }
 
     /// Whether there is memory for it to begin; whether that is news, and no good ones.
@@ -114,8 +116,13 @@ impl Learning {
         match self.refused {
             true => Some(super::NO_PAGES),
             false if now > super::NO_PAGES => None,
-            false => Some(self.curves.as_ref().map_or(first, TenantCurves::threshold)),
+            false => Some(self.wanted_threshold().unwrap_or(first)),
         }
+    }
+
+    fn wanted_threshold(&self) -> Option<u64> {
+        let of_curves = self.curves.as_ref().map(TenantCurves::threshold);
+        of_curves.or_else(|| self.budget.as_ref().map(Budget::threshold))
     }
 
     /// Whether more events wait than may come in a second.
@@ -128,18 +135,21 @@ impl Learning {
     }
 
     /// Lowers the threshold for the events that came within `elapsed`, and leaves out those above it.
-    /// Returns what the kernel should use from now on.
-    pub(super) fn thin(&mut self, config: &CurvesConfig, elapsed: Duration) -> Option<u64> {
+    /// Returns what the kernel should use from now on. It takes no memory: curves begin in a round,
+    /// when it is known whether there is any.
+    pub(super) fn thin(&mut self, config: &CurvesConfig, elapsed: Duration) -> u64 {
         let events = self.waiting.accesses() as u64;
-        let threshold = match self.curves_or_new(config) {
-            Ok(curves) => curves.lower_for(events, elapsed),
-            Err(error) => {
-                self.broken = format!("curves: {error}");
-                return None;
+        let threshold = match &mut self.curves {
+            Some(curves) => curves.lower_for(events, elapsed),
+            None => {
+                let first = || Budget::first(config.events_per_s);
+                let budget = self.budget.get_or_insert_with(first);
+                budget.lower_for(elapsed, events);
+                budget.threshold()
             }
         };
         self.events -= self.waiting.thin(threshold);
-        Some(threshold)
+        threshold
     }
 
     fn curves_or_new(&mut self, config: &CurvesConfig) -> crate::error::Result<&mut TenantCurves> {
@@ -147,7 +157,9 @@ impl Learning {
             Some(curves) => Ok(curves),
             none => {
                 let config = CurvesConfig { tasks: self.named.clone(), ..config.clone() };
-                Ok(none.insert(TenantCurves::after(&config, self.before)?))
+                let budget =
+                    self.budget.take().unwrap_or_else(|| Budget::first(config.events_per_s));
+                Ok(none.insert(TenantCurves::begin(&config, budget, self.before)?))
             }
         }
     }

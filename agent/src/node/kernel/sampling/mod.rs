@@ -35,6 +35,8 @@ const NO_PAGES: u64 = 1;
 struct Sampled {
     slot: u32,
     members: BTreeSet<u64>,
+    /// Cgroups of it that could not be tracked: what they do is neither counted nor learnt from.
+    untracked: usize,
     /// What the kernel uses for all members.
     threshold: u64,
     learning: Learning,
@@ -125,6 +127,7 @@ impl Sampling {
         let sampled = Sampled {
             slot,
             members: BTreeSet::new(),
+            untracked: 0,
             threshold: self.first_threshold,
             learning: Learning::default(),
             lost: Lost::default(),
@@ -165,19 +168,18 @@ impl Sampling {
             }
         }
         let mut tracked: BTreeSet<u64> = tenant.members.intersection(&now).copied().collect();
-        let mut failed = false;
         for &new in now.difference(&tenant.members) {
             if self.source.track(new, tenant.slot, tenant.threshold).is_ok() {
                 tenant.lost.join(self.source.as_ref(), new);
                 self.owners.insert(new, found.id);
                 tracked.insert(new);
-            } else {
-                failed = true;
             }
         }
         tenant.members = tracked;
-        if failed {
-            self.miss(found.id);
+        tenant.untracked = now.len() - tenant.members.len();
+        match tenant.untracked {
+            0 => _ = self.untracked.remove(&found.id),
+            _ => self.miss(found.id),
         }
     }
 
@@ -229,9 +231,9 @@ impl Sampling {
         // What cannot be read is told of each tenant when it is shown.
         let mut counts = self.source.counts().unwrap_or_default();
         self.losses = self.source.losses()?;
+        self.tenants.values_mut().for_each(|one| one.counts = counts.remove(&one.slot));
         self.room.share(&mut self.tenants, &self.config);
         for tenant in self.tenants.values_mut() {
-            tenant.counts = counts.remove(&tenant.slot);
             if let Some(counts) = &tenant.counts {
                 tenant.learning.feed(&self.config, counts.accesses);
             }
@@ -314,6 +316,12 @@ impl Sampling {
         (shown.curves, shown.trusted) = (learnt.curves, learnt.trusted);
         shown.counterfactuals = learnt.counterfactuals;
         (shown.distrust, shown.phase) = (learnt.distrust, learnt.phase);
+        if tenant.untracked > 0 {
+            let (untracked, all) = (tenant.untracked, tenant.untracked + tenant.members.len());
+            shown.trusted = false;
+            shown.distrust =
+                format!("{untracked} of its {all} cgroups are not sampled: there are too many");
+        }
     }
 
     /// Accesses of each tenant so far, of those whose accesses are counted.
@@ -344,9 +352,14 @@ impl Sampling {
 impl Sampled {
     /// Leaves out events that a lower threshold would have left out, and gives that to the kernel.
     fn thin(&mut self, source: &dyn AccessSource, config: &CurvesConfig, elapsed: Duration) {
-        if let Some(threshold) = self.learning.thin(config, elapsed) {
-            self.set_threshold(source, threshold);
-        }
+        let threshold = self.learning.thin(config, elapsed);
+        self.set_threshold(source, threshold);
+    }
+
+    /// Whether it has no curves, and may.
+    fn wants_to_begin(&self) -> bool {
+        let accesses_total = self.counts.as_ref().map_or(0, |counts| counts.accesses);
+        self.learning.wants_to_begin(accesses_total)
     }
 
     /// Lets time pass for the curves, and gives the kernel the threshold that they want.

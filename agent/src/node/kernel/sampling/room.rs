@@ -29,7 +29,7 @@ impl Room {
         let kept = (self.all_bytes as f64 * FREE_SHARE) as u64;
         let mut free = self.all_bytes.saturating_sub(used + if with > 0 { kept } else { 0 });
         let mut begin = 0;
-        for one in tenants.values_mut().filter(|one| one.learning.wants_to_begin()) {
+        for one in tenants.values_mut().filter(|one| one.wants_to_begin()) {
             // On a large node those of one tenant may begin with more than there is for all: then
             // one after the other, where there is room for what they shrink to.
             let may = free >= if begin == 0 { LEAST_SHARE_BYTES } else { self.first_bytes };

@@ -4,6 +4,7 @@ use super::*;
 use crate::bpf::event::{Event, EventKind};
 use crate::bpf::sampler::PartState;
 use crate::bpf::sampler_layout::{Counts, Losses};
+use crate::curves::LEAST_SHARE_BYTES;
 use crate::error::Error;
 use cachepilot_models::hash::page_hash;
 use cachepilot_models::trace::Record;
@@ -209,6 +210,29 @@ fn curves_come_from_events_and_are_judged_by_what_was_counted() {
     assert!(last.distrust.contains("measured 1.000"), "{}", last.distrust);
 }
 
+#[test]
+fn a_tenant_of_which_a_part_is_not_tracked_is_not_trusted() {
+    let (source, mut sampling) = sampling(8);
+    let parts = [tenant(1, &[1, 10, 11]), tenant(2, &[2])];
+    source.0.lock().unwrap().room = 4;
+    let mut look = |source: &Source, found: &[Found]| {
+        sampling.follow(found);
+        [1, 2].iter().for_each(|&cgroup| source.access(cgroup, 0..128));
+        sampling.tick(Duration::from_millis(500)).unwrap();
+        [1, 2]
+            .map(|id| told(&mut sampling, id, 256 << 12))
+            .map(|told| (told.trusted, told.distrust))
+    };
+    (0..100).for_each(|_| _ = look(&source, &parts));
+    let trusted = (true, String::new());
+    assert_eq!(look(&source, &parts), [trusted.clone(), trusted.clone()]);
+    let more = [tenant(1, &[1, 10, 11, 12, 13]), tenant(2, &[2])];
+    let reason = "2 of its 5 cgroups are not sampled: there are too many";
+    assert_eq!(look(&source, &more), [(false, reason.into()), trusted.clone()]);
+    source.0.lock().unwrap().room = 6;
+    assert_eq!(look(&source, &more), [trusted.clone(), trusted]);
+}
+
 /// Why the curves of tenants 1 and 2 have low confidence after an interval of 128 accesses each, in which
 /// cgroup 10 of the first lost events and did not have pages looked at.
 fn interval(source: &Source, sampling: &mut Sampling, dropped: u64, unsampled: u64) -> [String; 2] {
@@ -308,3 +332,44 @@ fn a_flood_lowers_the_threshold_with_the_next_tick_and_only_what_is_below_is_lea
 }
 
 const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn many_floods_at_once_take_no_memory_before_it_is_shared() {
+    let source = Source::new();
+    let config = CurvesConfig { node_bytes: LEAST_SHARE_BYTES, ..config() };
+    let first_bytes = TenantCurves::new(&config).unwrap().bytes();
+    assert!(30 * first_bytes > config.node_bytes, "there is no room for all");
+    let mut sampling = Sampling::new(Box::new(source.clone()), config.clone(), 64).unwrap();
+    let found: Vec<Found> = (1..=40).map(|id| tenant(id, &[id])).collect();
+    sampling.follow(&found);
+    for _ in 0..2 {
+        (1..=40).for_each(|id| source.access(id, 0..20_000));
+        sampling.tick(Duration::from_millis(50)).unwrap();
+        assert_eq!(sampling.curves_bytes(), 0);
+    }
+    let threshold = |id: u64| source.0.lock().unwrap().tracked[&id].1;
+    let thinned = threshold(1);
+    assert!((1..=40).all(|id| threshold(id) < u64::MAX / 16));
+    sampling.tick(SECOND).unwrap();
+    let bytes = sampling.curves_bytes();
+    assert!((1..=config.node_bytes).contains(&bytes), "{bytes} of {}", config.node_bytes);
+    assert!(sampling.loss().untracked_tenants_total >= 10, "the others say that there is no room");
+    assert!(threshold(1) == thinned, "curves go on with what was found meanwhile");
+}
+
+#[test]
+fn a_tenant_whose_flood_is_of_pages_outside_of_the_sample_begins_all_the_same() {
+    let (source, mut sampling) = sampling(8);
+    sampling.follow(&[tenant(1, &[1])]);
+    for _ in 0..8 {
+        // One page, which no lower threshold has in the sample.
+        (0..20_000).for_each(|_| source.access(1, 0..1));
+        sampling.tick(Duration::from_millis(50)).unwrap();
+    }
+    let lowered = source.0.lock().unwrap().tracked[&1].1;
+    for _ in 0..40 {
+        source.access(1, 1..100);
+        sampling.tick(SECOND).unwrap();
+    }
+    assert!(source.0.lock().unwrap().tracked[&1].1 > lowered, "the threshold is raised again");
+}

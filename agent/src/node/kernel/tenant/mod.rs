@@ -38,6 +38,7 @@ pub struct Tenant {
     /// Ids of its named tasks, as they were last handed on; `None` when none are named.
     pub tasks: Option<Vec<u32>>,
     policy: String,
+    own_policy: String,
     policy_remark: String,
     readahead: ReadaheadTotals,
 }
@@ -62,13 +63,18 @@ impl Tenant {
             conditions: Conditions::default(),
             tasks: None,
             policy: DEFAULT_POLICY.into(),
+            own_policy: DEFAULT_POLICY.into(),
             policy_remark: String::new(),
             readahead: ReadaheadTotals::default(),
         };
         if let Some(policies) = policies {
-            tenant.policy = policies.deciding(&tenant.as_cgroup(fs))?.name;
+            tenant.take_policy(policies.deciding(&tenant.as_cgroup(fs))?);
         }
         Ok(tenant)
+    }
+
+    fn take_policy(&mut self, deciding: Deciding) {
+        (self.policy, self.own_policy) = (deciding.name, deciding.own);
     }
 
     pub(in crate::node::kernel) fn as_cgroup(&self, fs: &CgroupFs) -> Cgroup {
@@ -81,6 +87,12 @@ impl Tenant {
         &self.policy
     }
 
+    /// The policy of its own, as it was last seen; `default` when it has that of a cgroup above.
+    #[must_use]
+    pub fn own_policy(&self) -> &str {
+        &self.own_policy
+    }
+
     /// What it uses.
     ///
     /// # Errors
@@ -89,17 +101,17 @@ impl Tenant {
         Usage::read(fs, &self.cgroup, margin, swap_free)
     }
 
-    /// What it has, to be noted before the first change.
+    /// What it has of its own, to be noted before the first change.
     #[must_use]
     pub fn initial(&self) -> Initial {
-        let (high_bytes, policy) = (self.limit.bytes(), self.policy.clone());
+        let (high_bytes, policy) = (self.limit.bytes(), self.own_policy.clone());
         Initial { cgroup: self.cgroup.clone(), high_bytes, policy, yielded_us: None }
     }
 
     /// Whether it has something else than it had.
     #[must_use]
     pub fn differs_from(&self, initial: &Initial) -> bool {
-        self.limit.bytes() != initial.high_bytes || self.policy != initial.policy
+        self.limit.bytes() != initial.high_bytes || self.own_policy != initial.policy
     }
 
     /// Looks whether someone else changed the policy, and what the readahead policy did.
@@ -107,8 +119,9 @@ impl Tenant {
     /// # Errors
     /// What the system says.
     pub fn check_policy(&mut self, fs: &CgroupFs, policies: &dyn PolicyControl) -> Result<()> {
-        let Deciding { name, ejected, readahead } = policies.deciding(&self.as_cgroup(fs))?;
+        let Deciding { name, own, ejected, readahead } = policies.deciding(&self.as_cgroup(fs))?;
         self.readahead.take(readahead);
+        self.own_policy = own;
         if name == self.policy {
             return Ok(());
         }
@@ -185,7 +198,7 @@ impl Tenant {
     ) -> wire::Result {
         let mut verdict: Verdict = (Outcome::Unchanged, String::new());
         if let Some(policy) = &action.policy {
-            verdict = self.change_policy(with.fs, policies, policy);
+            verdict = self.change_policy(with.fs, policies, policy, |now| &now.name);
         }
         let stopped = matches!(verdict.0, Outcome::Refused | Outcome::Failed | Outcome::Gone);
         if let (Some(bytes), false) = (action.limit_bytes, stopped) {
@@ -197,11 +210,13 @@ impl Tenant {
         self.result(with.fs, verdict)
     }
 
+    /// Makes `wanted` what the cgroup `has`: what decides for it, or what it has of its own.
     fn change_policy(
         &mut self,
         fs: &CgroupFs,
         policies: Option<&dyn PolicyControl>,
         wanted: &str,
+        has: fn(&Deciding) -> &str,
     ) -> Verdict {
         self.policy_remark.clear();
         let cgroup = self.as_cgroup(fs);
@@ -217,17 +232,21 @@ impl Tenant {
         }
         // An ejected policy still holds its place; it makes room by being detached or replaced.
         let before = policies.deciding(&cgroup);
-        if before.as_ref().is_ok_and(|d| d.name == wanted && d.ejected.is_none()) {
-            self.policy = wanted.into();
+        if let Ok(now) = before
+            && has(&now) == wanted
+            && now.ejected.is_none()
+        {
+            self.take_policy(now);
             return (Outcome::Unchanged, String::new());
         }
         let changed = policies.change(&cgroup, wanted, self.tasks.as_deref().unwrap_or_default());
         match changed.and_then(|()| policies.deciding(&cgroup)) {
-            Ok(Deciding { name, .. }) => {
-                self.policy = name;
-                match self.policy == wanted {
+            Ok(deciding) => {
+                let now = has(&deciding).to_owned();
+                self.take_policy(deciding);
+                match now == wanted {
                     true => (Outcome::Applied, String::new()),
-                    false => (Outcome::Failed, format!("{} decides", self.policy)),
+                    false => (Outcome::Failed, format!("{now} decides")),
                 }
             }
             Err(_) if !cgroup.path.exists() => (Outcome::Gone, "the cgroup is gone".into()),
@@ -235,7 +254,7 @@ impl Tenant {
         }
     }
 
-    /// The policy that it had, or the default where that is no longer there.
+    /// The policy that it had of its own, or the default where that is no longer there.
     fn give_back_policy(
         &mut self,
         fs: &CgroupFs,
@@ -245,9 +264,10 @@ impl Tenant {
         if policies.is_none() && has_policy(&self.as_cgroup(fs)) {
             return (Outcome::Failed, "its policy cannot be detached here".into());
         }
-        match self.change_policy(fs, policies, initial) {
+        match self.change_policy(fs, policies, initial, |now| &now.own) {
             (Outcome::Refused, reason) => {
-                let (outcome, failure) = self.change_policy(fs, policies, DEFAULT_POLICY);
+                let (outcome, failure) =
+                    self.change_policy(fs, policies, DEFAULT_POLICY, |now| &now.own);
                 let reason = format!("{reason}: the default instead {failure}");
                 (outcome, reason.trim_end().into())
             }

@@ -3,6 +3,7 @@
 //! and followed as they come and go.
 
 use crate::cgroup::fs::CgroupFs;
+use crate::error::{Error, Result};
 use crate::node::kernel::KernelNode;
 use crate::node::kernel::host::Host;
 use crate::node::task_names::TaskNames;
@@ -66,22 +67,26 @@ impl KernelNode {
             changed.push((tenant.id, tasks));
         }
         for (id, tasks) in changed {
-            self.set_tasks(id, tasks);
+            if let Err(error) = self.set_tasks(id, tasks) {
+                // The next look tries again.
+                let cgroup = self.tenants.get(&id).map_or("", |tenant| &tenant.cgroup);
+                tracing::warn!(cgroup, %error, "the tasks of its policy were not set");
+                if matches!(error, Error::Locked(_)) {
+                    break;
+                }
+            }
         }
     }
 
-    fn set_tasks(&mut self, id: u64, tasks: Option<Vec<u32>>) {
-        let Some(tenant) = self.tenants.get_mut(&id) else { return };
+    fn set_tasks(&mut self, id: u64, tasks: Option<Vec<u32>>) -> Result<()> {
+        let Some(tenant) = self.tenants.get_mut(&id) else { return Ok(()) };
         if let Some(sampling) = &mut self.sampling {
             sampling.set_tasks(id, tasks.clone());
         }
-        if let (Some(policies), Some(tasks)) = (self.policies.as_deref(), &tasks)
-            && let Err(error) = policies.set_tasks(&tenant.as_cgroup(&self.fs), tasks)
-        {
-            // The next look tries again.
-            tracing::warn!(cgroup = %tenant.cgroup, %error, "the tasks of its policy were not set");
-            return;
+        if let (Some(policies), Some(tasks)) = (self.policies.as_deref(), &tasks) {
+            policies.set_tasks(&tenant.as_cgroup(&self.fs), tasks)?;
         }
         tenant.tasks = tasks;
+        Ok(())
     }
 }

@@ -115,3 +115,30 @@ fn a_policy_that_is_gone_is_given_back_as_the_default() {
     assert_eq!(results[0].outcome(), Outcome::Applied, "{}", results[0].reason);
     assert_eq!(bench.kernel.of(a.cgroup_id), "default");
 }
+
+#[test]
+fn a_policy_of_a_cgroup_above_is_not_what_a_tenant_gets_back() {
+    for own in ["default", "mru"] {
+        let bench = Bench::new(&["/a", "/a/x", "/b", "/b/x"]);
+        let named = vec!["a/x".into(), "b/x".into()];
+        let mut node = bench.node(true, KernelConfig { named, ..KernelConfig::default() });
+        let id = |cgroup: &str| bench.fake.fs().id(cgroup).unwrap();
+        // Of an operator, who keeps it: /b is not changed.
+        bench.kernel.set(id("/b"), "lfu", None);
+        bench.kernel.set(id("/a/x"), own, None);
+        node.apply(&bench.action("/a", Some("lfu"), None));
+        for cgroup in ["/a/x", "/b/x"] {
+            let result = node.apply(&bench.action(cgroup, None, Some(100 * MIB)));
+            assert_eq!(result.outcome(), Outcome::Applied);
+        }
+        let told = node.observe().unwrap().tenants;
+        let of_x = if own == "default" { "lfu" } else { own };
+        let policies: Vec<&str> = told.iter().map(|tenant| tenant.policy.as_str()).collect();
+        assert_eq!(policies, ["lfu", of_x, "lfu", "lfu"], "what decides is told");
+        let results = node.release();
+        assert!(results.iter().all(|result| !result.is_left()), "{results:?}");
+        let left = ["/a", "/a/x", "/b", "/b/x"].map(|cgroup| bench.kernel.of(id(cgroup)));
+        assert_eq!(left, ["default", own, "lfu", "default"]);
+        assert!(node.ledger.entries().is_empty());
+    }
+}

@@ -8,6 +8,7 @@ use crate::node::kernel::policy::{Counting, Deciding};
 use crate::node::kernel::sampling::tests::Source;
 use crate::wire::result::Outcome;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex};
 
 /// Policies by id of their cgroup, as a kernel and its pins would keep them.
@@ -16,11 +17,16 @@ struct Kernel(
     Arc<Mutex<BTreeMap<u64, Deciding>>>,
     Arc<Mutex<BTreeMap<u64, Vec<u32>>>>,
     Arc<Mutex<u64>>,
+    Locked,
 );
+
+/// How often tasks were to be set while another process changed policies; `None` while none does.
+type Locked = Arc<Mutex<Option<u32>>>;
 
 /// What decides where nothing was set.
 fn untouched() -> Deciding {
-    Deciding { name: "default".into(), ejected: None, readahead: None }
+    let default = || "default".to_owned();
+    Deciding { name: default(), own: default(), ejected: None, readahead: None }
 }
 
 impl Kernel {
@@ -31,7 +37,8 @@ impl Kernel {
     fn set(&self, id: u64, name: &str, ejected: Option<&str>) {
         let mut deciding = self.0.lock().unwrap();
         let deciding = deciding.entry(id).or_insert_with(untouched);
-        (deciding.name, deciding.ejected) = (name.into(), ejected.map(Into::into));
+        (deciding.name, deciding.own) = (name.into(), name.into());
+        deciding.ejected = ejected.map(Into::into);
     }
     fn reads_ahead(&self, id: u64, readahead: Option<wire::Readahead>) {
         self.0.lock().unwrap().entry(id).or_insert_with(untouched).readahead = readahead;
@@ -47,16 +54,28 @@ impl PolicyControl for Kernel {
     }
     fn deciding(&self, cgroup: &Cgroup) -> Result<Deciding> {
         fs::metadata(&cgroup.path).map_err(Error::io(&cgroup.path))?;
-        Ok(self.0.lock().unwrap().get(&cgroup.id).cloned().unwrap_or_else(untouched))
+        let known = self.0.lock().unwrap();
+        let mut deciding = known.get(&cgroup.id).cloned().unwrap_or_else(untouched);
+        let has_own = |one: &&Deciding| one.own != "default" || one.ejected.is_some();
+        let held = |dir: &Path| known.get(&fs::metadata(dir).ok()?.ino()).filter(has_own);
+        if let Some(nearest) = cgroup.path.ancestors().find_map(held) {
+            (deciding.name, deciding.ejected) = (nearest.name.clone(), nearest.ejected.clone());
+        }
+        Ok(deciding)
     }
     fn change(&self, cgroup: &Cgroup, policy: &str, tasks: &[u32]) -> Result<()> {
         self.set(cgroup.id, policy, None);
         self.set_tasks(cgroup, tasks)
     }
     fn set_tasks(&self, cgroup: &Cgroup, tasks: &[u32]) -> Result<()> {
+        if let Some(tried) = self.3.lock().unwrap().as_mut() {
+            *tried += 1;
+            return Err(Error::Locked("/pins".into()));
+        }
         self.1.lock().unwrap().insert(cgroup.id, tasks.to_vec());
         Ok(())
     }
+    fn renew(&self) {}
     fn sweep(&self) -> Result<()> {
         // Ids are never used again: what is left behind does no harm here.
         Ok(())
@@ -65,10 +84,13 @@ impl PolicyControl for Kernel {
         Ok(Box::new(()))
     }
     fn run_time_ns(&self, cgroup: &Cgroup) -> Result<Option<(u32, u64)>> {
+        if self.of(cgroup.id) == "default" {
+            return Ok(None);
+        }
         // By the clock of the tests: two milliseconds each time.
         let mut run_ns = self.2.lock().unwrap();
         *run_ns += 2_000_000;
-        Ok((self.of(cgroup.id) != "default").then_some((1, *run_ns)))
+        Ok(Some((1, *run_ns)))
     }
 }
 
@@ -94,6 +116,16 @@ impl Bench {
 
     /// A node, as after a start of the agent.
     fn node(&self, with_policies: bool, config: KernelConfig) -> KernelNode {
+        self.node_beside(with_policies, None, config)
+    }
+
+    /// The same beside others who manage memory.
+    fn node_beside(
+        &self,
+        with_policies: bool,
+        managers: Option<Managers>,
+        config: KernelConfig,
+    ) -> KernelNode {
         let curves = CurvesConfig {
             sizes_pages: vec![64, 256],
             sample_pages: 64,
@@ -107,7 +139,7 @@ impl Bench {
             host: Host::new(dir.join("proc"), dir.join("sys")),
             policies,
             source: Some(Box::new(self.source.clone())),
-            managers: None,
+            managers,
         };
         // A loaded machine takes longer for a write than a node waits between two ticks.
         let config = KernelConfig { write_timeout_ms: 10_000, ..config };
@@ -243,44 +275,6 @@ fn a_variant_is_attached_and_read_back_by_its_name() {
 }
 
 #[test]
-fn named_tasks_are_found_handed_on_and_followed() {
-    let bench = Bench::new(&["/a", "/a/inside", "/b"]);
-    let task = |id: u32, command: &str| {
-        let dir = bench.fake.dir.path().join(format!("proc/{id}"));
-        fs::create_dir_all(&dir).unwrap();
-        fs::write(dir.join("comm"), format!("{command}\n")).unwrap();
-    };
-    for (id, command) in [(3, "db"), (5, "compaction-1"), (4, "compaction-2")] {
-        task(id, command);
-    }
-    bench.fake.write("/a", "cgroup.threads", "3\n5\n99\n");
-    bench.fake.write("/a/inside", "cgroup.threads", "4\n");
-    bench.fake.write("/b", "cgroup.threads", "");
-    let mut node = bench.start();
-    let a = bench.action("/a", Some("get_scan"), None);
-    node.apply(&a);
-    assert_eq!(bench.kernel.tasks_of(a.cgroup_id), [0; 0], "nobody named any");
-
-    let names = vec!["compaction*".into()];
-    let named = wire::NamedTasks { cgroup: "/a".into(), cgroup_id: a.cgroup_id, names };
-    node.name_tasks(std::slice::from_ref(&named));
-    assert_eq!(bench.kernel.tasks_of(a.cgroup_id), [4, 5]);
-    task(6, "compaction-3");
-    bench.fake.write("/a", "cgroup.threads", "3\n6\n");
-    node.tick(Duration::from_secs(1)).unwrap();
-    assert_eq!(bench.kernel.tasks_of(a.cgroup_id), [4, 6]);
-    node.apply(&bench.action("/a", Some("lfu"), None));
-    node.apply(&a);
-    assert_eq!(bench.kernel.tasks_of(a.cgroup_id), [4, 6], "attached with the same");
-
-    node.name_tasks(&[]);
-    assert_eq!(bench.kernel.tasks_of(a.cgroup_id), [4, 6], "what runs is left as it is");
-    node.apply(&bench.action("/a", Some("lfu"), None));
-    node.apply(&a);
-    assert_eq!(bench.kernel.tasks_of(a.cgroup_id), [0; 0]);
-}
-
-#[test]
 fn a_limit_goes_down_with_the_ticks() {
     let bench = Bench::new(&["/a"]);
     let mut node = bench.start();
@@ -349,3 +343,7 @@ mod contest;
 mod cost;
 
 mod readahead;
+
+mod tasks;
+
+mod units;

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Units whose cgroups are gone get back their limits from a systemd that is played.
+
+use super::*;
+use crate::managers::Settings;
+use crate::managers::played::{Played, played};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use tokio::runtime::Runtime;
+
+const DROP_IN: &str = "/run/systemd/system.control/x.service.d/50-MemoryHigh.conf";
+/// One that does not answer comes first.
+const SLOW: &str = "/system.slice/slow.service";
+const DB: &str = "/system.slice/db.service";
+
+struct Units {
+    bench: Bench,
+    runtime: Runtime,
+    played: Played,
+}
+
+impl Units {
+    /// Whose limits were lowered from 200 MiB, by an agent before those that ask this systemd.
+    fn new() -> Self {
+        let bench = Bench::new(&["/system.slice", SLOW, DB]);
+        let runtime = Runtime::new().unwrap();
+        let played = runtime.block_on(played(bench.fake.dir.path(), &[DROP_IN]));
+        played.is_silent.store(true, Ordering::Relaxed);
+        let mut node = bench.node(true, Self::config());
+        for unit in [SLOW, DB] {
+            bench.fake.write(unit, "memory.high", &format!("{}\n", 200 * MIB));
+            let applied = node.apply(&bench.action(unit, None, Some(100 * MIB)));
+            assert_eq!(applied.outcome(), Outcome::Applied);
+        }
+        Self { bench, runtime, played }
+    }
+
+    fn config() -> KernelConfig {
+        KernelConfig { root: "/system.slice".into(), ..KernelConfig::default() }
+    }
+
+    fn node(&self) -> KernelNode {
+        let proc = self.bench.fake.dir.path().join("proc");
+        let settings = Settings { proc, systemd: true, sockets: vec![] };
+        let managers = Managers::with(settings, Some(Arc::clone(&self.played.systemd))).unwrap();
+        let _of_the_agent = self.runtime.enter();
+        self.bench.node_beside(true, Some(managers), Self::config())
+    }
+
+    fn go(&self) {
+        for unit in [SLOW, DB] {
+            fs::remove_dir_all(self.bench.fake.fs().dir(unit)).unwrap();
+        }
+    }
+
+    /// Which have got back what they had.
+    fn given_back(&self) -> Vec<String> {
+        let set = self.played.set.lock().unwrap();
+        assert!(set.iter().all(|&(_, runtime, bytes)| runtime && bytes == 200 * MIB), "{set:?}");
+        set.iter().map(|(name, ..)| name.clone()).collect()
+    }
+
+    /// What is not answered is kept and tried again until it is.
+    fn ends_well(&self, node: &mut KernelNode) {
+        assert_eq!(
+            self.given_back(),
+            ["db.service MemoryHigh"],
+            "one that waits holds up no other"
+        );
+        let kept = |node: &KernelNode| -> Vec<String> {
+            node.ledger.entries().values().map(|initial| initial.cgroup.clone()).collect()
+        };
+        assert_eq!(kept(node), [SLOW]);
+        node.tick(SCAN_INTERVAL).unwrap();
+        assert_eq!(kept(node), [SLOW]);
+        let results = node.release();
+        let left: Vec<&wire::Result> = results.iter().filter(|result| result.is_left()).collect();
+        assert!(
+            left.len() == 1 && left[0].reason.contains("systemd does not answer"),
+            "{results:?}"
+        );
+        self.played.is_silent.store(false, Ordering::Relaxed);
+        let began = Instant::now();
+        while !kept(node).is_empty() {
+            assert!(began.elapsed() < Duration::from_secs(10));
+            std::thread::sleep(Duration::from_millis(10));
+            node.tick(SCAN_INTERVAL).unwrap();
+        }
+        assert_eq!(self.given_back(), ["db.service MemoryHigh", "slow.service MemoryHigh"]);
+        assert!(node.release().iter().all(|result| !result.is_left()));
+    }
+}
+
+#[test]
+fn a_unit_that_went_before_the_agent_began_gets_back_its_limit_when_systemd_answers() {
+    let units = Units::new();
+    units.go();
+    let mut node = units.node();
+    units.ends_well(&mut node);
+}
+
+#[test]
+fn a_unit_that_goes_under_the_agent_gets_back_its_limit_when_systemd_answers() {
+    let units = Units::new();
+    let mut node = units.node();
+    units.go();
+    node.tick(SCAN_INTERVAL).unwrap();
+    units.ends_well(&mut node);
+}
