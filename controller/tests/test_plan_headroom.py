@@ -244,7 +244,7 @@ def test_no_planned_node_ever_needed_more_than_it_has(
     loads = pack.loads_of(needs, Options())
     found = BestFit(needs, loads, rules, 0).pack()
     assert _fits(needs, found, before, slots)
-    best = exact.solve(needs, loads, rules)
+    best = exact.solve(needs, loads, rules, len(found.drained))
     packed = pack.pack(places, Options())
     assert packed is not None
     assert _fits(needs, packed.packing, before, slots)

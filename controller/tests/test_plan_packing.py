@@ -69,7 +69,7 @@ def test_the_heuristic_is_feasible_and_the_program_no_worse(
     assert set(found.to) == moved
     assert set(found.to.values()).isdisjoint(found.drained)
     assert _is_feasible(needs, found)
-    best = exact.solve(needs, loads, rules)
+    best = exact.solve(needs, loads, rules, len(found.drained))
     packed = pack(places, Options(spare_nodes=spare))
     assert packed is not None
     assert len(packed.packing.drained) >= len(found.drained)

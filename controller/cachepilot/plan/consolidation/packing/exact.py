@@ -197,14 +197,24 @@ class _Program:
                     if pair:
                         rows.add(pair, -np.inf, 1.0)
 
-    def solve(self) -> Exact | None:
-        """The best packing that was found in time; None where none was."""
+    def solve(self, known: int) -> Exact | None:
+        """The best packing that was found in time; None where none was.
+
+        The presolve of HiGHS excludes the optimum now and then. A bound below the `known` number of
+        nodes shows it; then the program is solved without.
+        """
+        exact = self._solved(presolve=True)
+        if exact is not None and exact.most < known:
+            exact = self._solved(presolve=False)
+        return exact
+
+    def _solved(self, presolve: bool) -> Exact | None:
         found = milp(
             self._costs(),
             integrality=np.arange(self._count) < self._whole,
             bounds=Bounds(0, 1),
             constraints=self._constraint(),
-            options={"time_limit": TIME_LIMIT_S},
+            options={"time_limit": TIME_LIMIT_S, "presolve": presolve},
         )
         if found.x is None:
             return None
@@ -218,9 +228,12 @@ class _Program:
         return Exact(drained, to, max(len(drained), int(np.floor(-bound + 0.5 + 1e-6))))
 
 
-def solve(needs: FleetNeeds, loads: Loads, rules: Rules) -> Exact | None:
-    """The best packing; None for a fleet that is too large, or where none was found in time."""
+def solve(needs: FleetNeeds, loads: Loads, rules: Rules, known: int = 0) -> Exact | None:
+    """The best packing; None for a fleet that is too large, or where none was found in time.
+
+    So many nodes are `known` to be drained by some packing.
+    """
     if needs.count * len(needs.places) > VARIABLES_MAX:
         return None
     program = _Program(needs, loads, rules)
-    return program.solve() if 0 < program.count <= VARIABLES_MAX else None
+    return program.solve(known) if 0 < program.count <= VARIABLES_MAX else None

@@ -78,11 +78,12 @@ def pack(places: Sequence[Place], options: Options) -> Packed | None:
     found = best_fit.pack()
     homeless = tuple(needs.places[node].name for node in sorted(best_fit.homeless))
     most = max(most_by_memory(loads), len(found.drained))
-    exact = _solved(needs, loads, rules) if most > len(found.drained) else None
+    known = len(found.drained)
+    exact = _solved(needs, loads, rules, known) if most > known else None
     if exact is None:
         return Packed(needs, found, most, False, homeless)
-    most = min(most, max(exact.most, len(found.drained)))
-    if len(exact.drained) > len(found.drained):
+    most = min(most, max(exact.most, known))
+    if len(exact.drained) > known:
         found = _checked(best_fit, exact) or found
     return Packed(needs, found, most, True, homeless)
 
@@ -100,11 +101,11 @@ def most_by_memory(loads: Loads) -> int:
     return int((left[:-1] >= needed).sum())
 
 
-def _solved(needs: FleetNeeds, loads: Loads, rules: Rules) -> "Exact | None":
+def _solved(needs: FleetNeeds, loads: Loads, rules: Rules, known: int) -> "Exact | None":
     """What the program finds; its solver takes half a second to import, which most never ask."""
     from cachepilot.plan.consolidation.packing.exact import solve  # noqa: PLC0415
 
-    return solve(needs, loads, rules)
+    return solve(needs, loads, rules, known)
 
 
 def _checked(best_fit: BestFit, exact: "Exact") -> Packing | None:
