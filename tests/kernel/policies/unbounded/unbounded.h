@@ -14,8 +14,15 @@ POLICY_STATE(struct unbounded_state);
 
 static void misdeed(void);
 
+#if !defined(WHEN_EVICTING) && !defined(WHEN_BEGINNING) && !defined(WHEN_ENDING)
+#define WHEN_ADDING
+#endif
+
 CACHE_EXT_HOOK(s32, unbounded_init, struct mem_cgroup *memcg)
 {
+#ifdef WHEN_BEGINNING
+	misdeed();
+#endif
 	STATE->list = bpf_cache_ext_list_create(memcg);
 	return STATE->list ? 0 : -ENOMEM;
 }
@@ -23,7 +30,7 @@ CACHE_EXT_HOOK(s32, unbounded_init, struct mem_cgroup *memcg)
 CACHE_EXT_HOOK(void, unbounded_folio_added, struct folio *folio)
 {
 	bpf_cache_ext_list_add(STATE->list, folio, true);
-#ifndef WHEN_EVICTING
+#ifdef WHEN_ADDING
 	misdeed();
 #endif
 }
@@ -37,5 +44,16 @@ CACHE_EXT_HOOK(void, unbounded_evict_folios, struct cache_ext_eviction_ctx *requ
 	evict_oldest(STATE->list, request);
 }
 
-CACHE_EXT_OPS(unbounded, .init = HOOK(unbounded_init), .folio_added = HOOK(unbounded_folio_added),
+#ifdef WHEN_ENDING
+CACHE_EXT_HOOK(void, unbounded_exit, struct mem_cgroup *memcg)
+{
+	misdeed();
+}
+#define EXIT .exit = HOOK(unbounded_exit),
+#else
+#define EXIT
+#endif
+
+CACHE_EXT_OPS(unbounded, EXIT.init = HOOK(unbounded_init),
+	      .folio_added = HOOK(unbounded_folio_added),
 	      .evict_folios = HOOK(unbounded_evict_folios));

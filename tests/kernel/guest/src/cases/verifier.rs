@@ -15,6 +15,7 @@ pub const CASES: &[Case] = &[
     case("functions_are_for_policies_only", &[Once], outsider),
     case("what_repeats_instructions_uncounted_is_refused", &[Once], uncounted),
     case("a_hook_of_very_many_instructions_is_refused", &[Once], long_hook),
+    case("init_and_exit_of_very_many_instructions_are_refused", &[Once], long_ends),
     case("shipped_policies_are_short_enough", &[Once], shipped),
     case("a_policy_needs_a_hook_that_does_something", &[Once], incomplete),
     case("a_failing_init_attaches_nothing", &[Once], failing_init),
@@ -51,8 +52,9 @@ fn outsider(_: &Lab) -> Outcome {
 }
 
 /// Objects of tests/kernel/policies/unbounded, and what the verifier's log names.
-const UNBOUNDED: [(&str, &str); 7] = [
+const UNBOUNDED: [(&str, &str); 8] = [
     ("unbounded_iterator", "bpf_iter_num_new"),
+    ("unbounded_init", "bpf_iter_num_new"),
     ("unbounded_may_goto", "may_goto"),
     ("unbounded_loop", "bpf_loop"),
     ("unbounded_elements", "bpf_for_each_map_elem"),
@@ -76,6 +78,17 @@ fn long_hook(_: &Lab) -> Outcome {
     let policy = policy::load("long_split", &cgroup)?;
     let split = attach_refused(policy, &cgroup, "a hook that takes too long for a split")?;
     Ok(format!("{said}; {split}"))
+}
+
+/// What is called once, under mutexes of the whole host.
+fn long_ends(_: &Lab) -> Outcome {
+    let cgroup = Cgroup::create("ends", None)?;
+    let said = ["unbounded_long_init", "unbounded_long_exit", "unbounded_steps"].map(|name| {
+        let outcome = attach_refused(policy::load(name, &cgroup)?, &cgroup, name)?;
+        ensure!(outcome.contains("os error 7"), "{name}: refused, but not as too long: {outcome}");
+        Ok(outcome)
+    });
+    Ok(said.into_iter().collect::<Result<Vec<_>>>()?.join("; "))
 }
 
 fn attach_refused(policy: Policy, cgroup: &Cgroup, what: &str) -> Outcome {
