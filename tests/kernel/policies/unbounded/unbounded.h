@@ -14,8 +14,30 @@ POLICY_STATE(struct unbounded_state);
 
 static void misdeed(void);
 
-#if !defined(WHEN_EVICTING) && !defined(WHEN_BEGINNING) && !defined(WHEN_ENDING)
+/* Hooks that a FIFO has no use for. */
+#if defined(WHEN_ENDING)
+#define ITS_HOOK .exit = HOOK(unbounded_exit),
+CACHE_EXT_HOOK(void, unbounded_exit, struct mem_cgroup *memcg)
+{
+	misdeed();
+}
+#elif defined(WHEN_REMOVING)
+#define ITS_HOOK .folio_removed = HOOK(unbounded_folio_removed),
+CACHE_EXT_HOOK(void, unbounded_folio_removed, struct folio *folio, bool evicted)
+{
+	misdeed();
+}
+#elif defined(WHEN_COUNTING)
+#define ITS_HOOK .folio_counted = HOOK(unbounded_folio_counted),
+CACHE_EXT_HOOK(void, unbounded_folio_counted, struct folio *folio, u32 accesses)
+{
+	misdeed();
+}
+#else
+#define ITS_HOOK
+#if !defined(WHEN_EVICTING) && !defined(WHEN_BEGINNING)
 #define WHEN_ADDING
+#endif
 #endif
 
 CACHE_EXT_HOOK(s32, unbounded_init, struct mem_cgroup *memcg)
@@ -44,16 +66,6 @@ CACHE_EXT_HOOK(void, unbounded_evict_folios, struct cache_ext_eviction_ctx *requ
 	evict_oldest(STATE->list, request);
 }
 
-#ifdef WHEN_ENDING
-CACHE_EXT_HOOK(void, unbounded_exit, struct mem_cgroup *memcg)
-{
-	misdeed();
-}
-#define EXIT .exit = HOOK(unbounded_exit),
-#else
-#define EXIT
-#endif
-
-CACHE_EXT_OPS(unbounded, EXIT.init = HOOK(unbounded_init),
+CACHE_EXT_OPS(unbounded, ITS_HOOK.init = HOOK(unbounded_init),
 	      .folio_added = HOOK(unbounded_folio_added),
 	      .evict_folios = HOOK(unbounded_evict_folios));
