@@ -33,6 +33,10 @@
 #define WRITE_ONCE(x, value) (*(volatile typeof(x) *)&(x) = (value))
 #endif
 
+/* Hooks of folios cannot print, and policies do so where something has failed. */
+#undef bpf_printk
+#define bpf_printk(...) ({ 0; })
+
 /* Hooks. */
 #define BPF_STRUCT_OPS(name, args...) SEC("struct_ops/" #name) BPF_PROG(name, ##args)
 #define BPF_STRUCT_OPS_SLEEPABLE(name, args...) SEC("struct_ops.s/" #name) BPF_PROG(name, ##args)
@@ -88,22 +92,25 @@ extern int bpf_cache_ext_list_sample(u64 list, struct cache_ext_eviction_ctx *re
 #define bpf_cache_ext_list_sample(memcg, list, fn, opts, ctx)                                      \
 	bpf_cache_ext_list_sample(list, ctx, fn, (opts)->sample_size)
 
-/* Older headers of libbpf lack it. */
-#ifndef bpf_for
-extern int bpf_iter_num_new(struct bpf_iter_num *it, int start, int end) __weak __ksym;
-extern int *bpf_iter_num_next(struct bpf_iter_num *it) __weak __ksym;
-extern void bpf_iter_num_destroy(struct bpf_iter_num *it) __weak __ksym;
+extern int bpf_iter_cache_ext_num_new(struct bpf_iter_cache_ext_num *it, int start,
+				      int end) __weak __ksym;
+extern int *bpf_iter_cache_ext_num_next(struct bpf_iter_cache_ext_num *it) __weak __ksym;
+extern void bpf_iter_cache_ext_num_destroy(struct bpf_iter_cache_ext_num *it) __weak __ksym;
 
-/* The check of what the kernel promises is for the verifier. */
+/*
+ * Steps in init are counted, which those of libbpf's bpf_for are not. The check of what the kernel
+ * promises is for the verifier.
+ */
+#undef bpf_for
 #define bpf_for(i, start, end)                                                                     \
-	for (struct bpf_iter_num it__ __attribute__((cleanup(bpf_iter_num_destroy))),              \
-	     *begun__ __attribute__((unused)) =                                                    \
-		     (bpf_iter_num_new(&it__, start, end), (struct bpf_iter_num *)0);              \
+	for (struct bpf_iter_cache_ext_num it__                                                    \
+	     __attribute__((cleanup(bpf_iter_cache_ext_num_destroy))),                             \
+	     *begun__ __attribute__((unused)) = (bpf_iter_cache_ext_num_new(&it__, start, end),    \
+						 (struct bpf_iter_cache_ext_num *)0);              \
 	     ({                                                                                    \
-		     int *next__ = bpf_iter_num_next(&it__);                                       \
+		     int *next__ = bpf_iter_cache_ext_num_next(&it__);                             \
 		     next__ && ((i) = *next__, (i) >= (start) && (i) < (end));                     \
 	     });)
-#endif
 
 /* Folios and inodes. */
 #define FOLIO_TEST(name)                                                                           \

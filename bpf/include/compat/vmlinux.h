@@ -69,7 +69,7 @@ struct bpf_spin_lock {
 	__u32 val;
 };
 
-struct bpf_iter_num {
+struct bpf_iter_cache_ext_num {
 	__u64 __opaque[1];
 };
 

@@ -19,6 +19,7 @@ enum mode {
 	SLOW,	       /* takes its time for each request, then serves it */
 	FAILING_INIT,
 	POSITIVE_INIT,
+	SHOWN, /* as HELD, while they are among those that are shown */
 };
 
 /* Known to tests/kernel/guest/src/hostile.rs. */
@@ -109,11 +110,15 @@ static s64 spin(struct folio *folio, void *data)
 	return CACHE_EXT_KEEP;
 }
 
-static void spin_until(u64 deadline_ns, struct held *held, struct cache_ext_iter_opts *opts)
+/* Folios that are held stand at the head. What is shown cannot go, and they are to go meanwhile. */
+static void spin_until(u64 deadline_ns, struct held *held)
 {
+	struct cache_ext_iter_opts opts = {.mode = CACHE_EXT_ITER_SIMPLE,
+					   .from_tail = STATE->mode != SHOWN};
+
 	STATE->deadline_ns = deadline_ns;
 	for (int round = 0; round < MOST_ROUNDS; round++)
-		bpf_cache_ext_list_iterate(STATE->list, held->request, spin, NULL, opts);
+		bpf_cache_ext_list_iterate(STATE->list, held->request, spin, NULL, &opts);
 }
 
 static void propose_held(struct held *held, struct folio *folio)
@@ -128,7 +133,7 @@ static void hold_and_propose(struct held *held, struct cache_ext_iter_opts *opts
 	if (!held->fourth)
 		return;
 	STATE->holding = 1;
-	spin_until((u64)-1, held, opts);
+	spin_until((u64)-1, held);
 	propose_held(held, held->first);
 	propose_held(held, held->second);
 	propose_held(held, held->third);
@@ -186,6 +191,7 @@ static void serve(struct held *held, struct mem_cgroup *memcg)
 		bpf_cache_ext_list_iterate(STATE->list, held->request, propose_often, held, &opts);
 		return;
 	case HELD:
+	case SHOWN:
 		hold_and_propose(held, &opts);
 		break;
 	case SCANNING:
@@ -196,7 +202,7 @@ static void serve(struct held *held, struct mem_cgroup *memcg)
 		misuse_lists(held, &opts, memcg);
 		break;
 	case SLOW:
-		spin_until(cache_ext_clock_ns() + STATE->spin_ns, held, &opts);
+		spin_until(cache_ext_clock_ns() + STATE->spin_ns, held);
 		break;
 	}
 	evict_oldest(STATE->list, held->request);

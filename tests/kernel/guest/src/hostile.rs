@@ -26,6 +26,7 @@ pub enum Mode {
     Slow,
     FailingInit,
     PositiveInit,
+    Shown,
 }
 
 /// `struct hostile_state`.
@@ -122,6 +123,14 @@ pub struct Holding {
 /// # Errors
 /// When it holds none in time.
 pub fn hold(cgroup: &Cgroup, file: &TestFile, handle: Handle) -> Result<Holding> {
+    hold_in(Mode::Held, cgroup, file, handle)
+}
+
+/// The same in a mode of choice: `Held`, or `Shown`.
+///
+/// # Errors
+/// When it holds none in time.
+pub fn hold_in(mode: Mode, cgroup: &Cgroup, file: &TestFile, handle: Handle) -> Result<Holding> {
     let watchdog = Parameter::set(WATCHDOG_MS, "100000")?;
     handle.set_file(file)?;
     // A request looks at so many folios as there are, and spins on each.
@@ -130,7 +139,7 @@ pub fn hold(cgroup: &Cgroup, file: &TestFile, handle: Handle) -> Result<Holding>
         file.read_all()?;
         filler.read_all()
     })?;
-    handle.set_mode(Mode::Held);
+    handle.set_mode(mode);
     // There may not be so much left to reclaim once the folios that are held are gone.
     let child = child::spawn(cgroup, || {
         let _ = cgroup.write("memory.reclaim", "128K");

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 pub const CASES: &[Case] = &[
     case("records_are_charged_to_the_cgroup", &[Once], records),
+    case("rings_are_charged_to_the_cgroup", &[Once], rings),
     case("ghosts_are_charged_to_the_cgroup", &[Once], ghosts),
     case("ghosts_shrink_under_pressure", &[Once], pressure),
     case("ghosts_of_thirty_cgroups_are_bounded", &[Once], bounded),
@@ -28,18 +29,23 @@ fn kernel_bytes(cgroup: &Cgroup) -> Result<u64> {
     cgroup.figure("memory.stat", "kernel")
 }
 
-/// Waits until the kernel's memory of the cgroup is in a range: it is summed up now and then, and
-/// some is freed after RCU.
+/// Waits until the kernel's memory of the cgroup is in a range.
 fn wait_for_kernel_bytes(cgroup: &Cgroup, least: u64, most: u64) -> Result<u64> {
+    wait_for_bytes(cgroup, "kernel", least, most)
+}
+
+/// The same of a figure of memory.stat: they are summed up now and then, and some memory is freed
+/// after RCU.
+fn wait_for_bytes(cgroup: &Cgroup, figure: &str, least: u64, most: u64) -> Result<u64> {
     let start = Instant::now();
     loop {
-        let bytes = kernel_bytes(cgroup)?;
+        let bytes = cgroup.figure("memory.stat", figure)?;
         if (least..=most).contains(&bytes) {
             return Ok(bytes);
         }
         if start.elapsed() > PATIENCE {
             let stat = cgroup.stat()?;
-            let said = format!("{bytes} bytes of the kernel, not {least} to {most}: {stat:?}");
+            let said = format!("{bytes} bytes of {figure}, not {least} to {most}: {stat:?}");
             return Err(Error::Check(said));
         }
         sleep(Duration::from_millis(100));
@@ -59,6 +65,20 @@ fn records(_: &Lab) -> Outcome {
     drop(attached);
     let after = wait_for_kernel_bytes(&cgroup, 0, without + bytes / 10)?;
     Ok(format!("{without} bytes, {with} with {bytes} of the registry, {after} at the end"))
+}
+
+/// Of moves that hits leave for later, on each processor; what attaches runs in another cgroup.
+fn rings(_: &Lab) -> Outcome {
+    const RING: u64 = 256 * size_of::<u64>() as u64;
+    // The first chunk of the memory of processors is charged to nobody: cgroups fill it.
+    const CGROUPS: u32 = 64;
+    let fill = |number| Cgroup::create(&format!("filling{number}"), None);
+    let _filling = (0..CGROUPS).map(fill).collect::<Result<Vec<_>>>()?;
+    let cgroup = Cgroup::create("rings", None)?;
+    let before = cgroup.figure("memory.stat", "percpu")?;
+    let _attached = policy::attach("lru", &cgroup)?;
+    let with = wait_for_bytes(&cgroup, "percpu", before + 2 * RING, u64::MAX)?;
+    Ok(format!("{before} bytes, {with} with rings"))
 }
 
 /// Reclaims pages; there may be fewer.

@@ -7,7 +7,7 @@ use crate::child;
 use crate::ensure;
 use crate::error::{Error, Result};
 use crate::files::{TestFile, read_pages};
-use crate::hostile::{self, Handle, Mode, hold};
+use crate::hostile::{self, Handle, Mode, hold, hold_in};
 use crate::parameter::{Parameter, WATCHDOG_MS, WATCHDOG_SHORT};
 use std::fs;
 
@@ -19,6 +19,7 @@ pub const CASES: &[Case] = &[
     case("stale_folios_are_refused", &[Once], stale),
     case("folios_of_a_cgroup_with_another_policy_are_refused", &[Once], of_another_policy),
     case("folios_of_a_cgroup_that_cannot_help_are_refused", &[Once], of_a_sibling),
+    case("folios_that_are_shown_are_not_used_for_other_pages", &[Once], while_shown),
     case("scanning_without_end_is_bounded", &[Once], scanning),
     case("lists_that_it_does_not_own_are_refused", &[Once], foreign_lists),
     case("a_slow_policy_is_ejected", &[Once], slow),
@@ -118,13 +119,13 @@ fn of_another_policy(_: &Lab) -> Outcome {
 }
 
 /// Pages of a sibling that the policy proposed, and that were refused because of it.
-fn refused_of_a_sibling() -> Result<u64> {
+fn refused_of_a_sibling(mode: Mode) -> Result<u64> {
     let file = TestFile::create("ours", 64)?;
     let other = TestFile::create("theirs", 4096)?;
     let parent = Cgroup::create("family", None)?;
     let (cgroup, sibling) = (parent.child("ours", None)?, parent.child("theirs", None)?);
     let (_attached, handle) = hostile::attach(&parent)?;
-    let holding = hold(&cgroup, &file, handle)?;
+    let holding = hold_in(mode, &cgroup, &file, handle)?;
     child::run(&sibling, || {
         file.open()?.set_len(0).map_err(|source| Error::System { what: "cut".into(), source })?;
         read_pages(&other.open_random()?, 0..4096)
@@ -140,12 +141,21 @@ fn refused_of_a_sibling() -> Result<u64> {
 /// Whether the sibling gets the memory that was held is up to the allocator.
 fn of_a_sibling(_: &Lab) -> Outcome {
     for _ in 0..ATTEMPTS {
-        let foreign = refused_of_a_sibling()?;
+        let foreign = refused_of_a_sibling(Mode::Held)?;
         if foreign > 0 {
             return Ok(format!("foreign {foreign}"));
         }
     }
     Err(Error::Check(format!("no folio was of the sibling, {ATTEMPTS} times")))
+}
+
+/// The memory of folios that are being shown is not the sibling's before that is over.
+fn while_shown(_: &Lab) -> Outcome {
+    for attempt in 1..=ATTEMPTS {
+        let foreign = refused_of_a_sibling(Mode::Shown)?;
+        ensure!(foreign == 0, "{foreign} folios were of the sibling, attempt {attempt}");
+    }
+    Ok("none was of the sibling".into())
 }
 
 fn scanning(_: &Lab) -> Outcome {

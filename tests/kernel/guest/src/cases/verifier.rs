@@ -15,6 +15,9 @@ pub const CASES: &[Case] = &[
     case("functions_are_for_policies_only", &[Once], outsider),
     case("what_repeats_instructions_uncounted_is_refused", &[Once], uncounted),
     case("a_hook_of_very_many_instructions_is_refused", &[Once], long_hook),
+    case("a_hook_that_runs_in_a_row_is_shorter", &[Once], long_in_a_row),
+    case("a_hook_that_copies_long_values_is_refused", &[Once], copying),
+    case("init_and_exit_of_very_many_instructions_are_refused", &[Once], long_ends),
     case("shipped_policies_are_short_enough", &[Once], shipped),
     case("a_policy_needs_a_hook_that_does_something", &[Once], incomplete),
     case("a_failing_init_attaches_nothing", &[Once], failing_init),
@@ -51,14 +54,16 @@ fn outsider(_: &Lab) -> Outcome {
 }
 
 /// Objects of tests/kernel/policies/unbounded, and what the verifier's log names.
-const UNBOUNDED: [(&str, &str); 7] = [
+const UNBOUNDED: [(&str, &str); 9] = [
     ("unbounded_iterator", "bpf_iter_num_new"),
+    ("unbounded_init", "bpf_iter_num_new"),
     ("unbounded_may_goto", "may_goto"),
     ("unbounded_loop", "bpf_loop"),
     ("unbounded_elements", "bpf_for_each_map_elem"),
     ("unbounded_ring", "bpf_user_ringbuf_drain"),
     ("unbounded_tail_call", "bpf_tail_call"),
     ("unbounded_global", "global functions"),
+    ("unbounded_print", "bpf_trace_printk"),
 ];
 
 fn uncounted(_: &Lab) -> Outcome {
@@ -70,12 +75,29 @@ fn uncounted(_: &Lab) -> Outcome {
 }
 
 fn long_hook(_: &Lab) -> Outcome {
+    all_refused(&["unbounded_long"])
+}
+
+/// They are loaded, but not attached.
+fn all_refused(names: &[&str]) -> Outcome {
     let cgroup = Cgroup::create("long", None)?;
-    let policy = policy::load("unbounded_long", &cgroup)?;
-    let said = attach_refused(policy, &cgroup, "a hook that takes too long")?;
-    let policy = policy::load("long_split", &cgroup)?;
-    let split = attach_refused(policy, &cgroup, "a hook that takes too long for a split")?;
-    Ok(format!("{said}; {split}"))
+    let refuse = |name: &&str| attach_refused(policy::load(name, &cgroup)?, &cgroup, name);
+    Ok(names.iter().map(refuse).collect::<Result<Vec<_>>>()?.join("; "))
+}
+
+/// What is called once, under mutexes of the whole host.
+fn long_ends(_: &Lab) -> Outcome {
+    all_refused(&["unbounded_long_init", "unbounded_long_exit", "unbounded_steps"])
+}
+
+/// What is called for hundreds of folios in a row with interrupts off.
+fn long_in_a_row(_: &Lab) -> Outcome {
+    all_refused(&["long_split", "unbounded_removed", "unbounded_counted"])
+}
+
+/// One instruction that copies as much as a map says.
+fn copying(_: &Lab) -> Outcome {
+    all_refused(&["unbounded_copies"])
 }
 
 fn attach_refused(policy: Policy, cgroup: &Cgroup, what: &str) -> Outcome {

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 pub const CASES: &[Case] = &[
     case("a_request_ends_when_its_time_is_over", &[Once], deadline),
+    case("a_request_ends_in_time_where_lists_are_empty", &[Once], searching),
     case("a_hook_forgets_a_bounded_number_of_ghosts", &[Once], trimming),
     case("a_policy_that_rests_is_not_short", &[Once], rests),
     case("a_policy_whose_folios_others_hold_is_not_short", &[Once], starved),
@@ -37,6 +38,20 @@ fn deadline(_: &Lab) -> Outcome {
     ensure!(stat.get("time_limited") > 0, "no request was cut short: {stat:?}");
     ensure!(longest < LONGEST, "a request took {longest:?}");
     Ok(format!("{longest:?}"))
+}
+
+/// A policy that looks for folios where there are none, thousands of times.
+fn searching(_: &Lab) -> Outcome {
+    let _watchdog = Parameter::set(WATCHDOG_MS, "1")?;
+    let file = TestFile::create("sought", PAGES_PER_MIB)?;
+    let cgroup = Cgroup::create("searching", None)?;
+    let _attached = policy::attach("searching", &cgroup)?;
+    child::run(&cgroup, || file.read_all())?;
+    // It finds nothing in that time, and what comes of the request is up to the kernel.
+    child::run(&cgroup, || cgroup.write("memory.reclaim", "128K"))?;
+    let stat = cgroup.stat()?;
+    ensure!(stat.get("time_limited") > 0, "no request was cut short: {stat:?}");
+    Ok(format!("{} requests", stat.get("requests")))
 }
 
 /// `struct trimming_state`.

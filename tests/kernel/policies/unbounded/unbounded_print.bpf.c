@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prints in a hook that runs for hundreds of folios in a row with interrupts off. */
+#define WHEN_REMOVING
+#include "unbounded.h"
+
+static void misdeed(void)
+{
+	bpf_printk("removed");
+}
