@@ -2,7 +2,7 @@
 /* FIFO whose hook of splits is as long as another hook may be, and too long for splits. */
 #include "test_policy.h"
 
-#define ROUNDS 500
+#define ROUNDS 2000
 
 struct long_split_state {
 	u64 list;

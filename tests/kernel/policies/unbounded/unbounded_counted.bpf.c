@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* As unbounded_long, in folio_counted, which may take less than another hook of folios. */
 #define WHEN_COUNTING
-#define ROUNDS 500
+#define ROUNDS 2000
 #include "unbounded_long.bpf.c"
