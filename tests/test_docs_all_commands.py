@@ -49,6 +49,8 @@ NOT_RUN = {
         r"echo .* \| sudo tee /root/grub-\w+",
         r"sudo \.venv/bin/cachepilot agent run .*",
         r"sudo cachepilot-agent release",
+        r"sudo (python3 -m venv|ln -sf|rm -r) /opt/cachepilot\b.*",
+        r"sudo /opt/cachepilot/bin/pip install dist/cachepilot-\*\.whl",
     ),
     "needs another machine or a cluster": (
         r"(pod=\$\()?kubectl .*",
@@ -66,6 +68,9 @@ NOT_RUN = {
     ),
     "writes what tests compare with, from a kernel that is downloaded for it": (
         r"scripts/sampler_kernels\.py .*",
+    ),
+    "builds into dist/, where tests/test_wheel.py builds the same elsewhere": (
+        r"\.venv/bin/maturin build --release --out dist",
     ),
     "builds an older commit, to be measured beside this one": (
         r"git worktree add \S+ 4fe0be8 && make -C \S+ build",
