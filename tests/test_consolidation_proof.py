@@ -22,10 +22,11 @@ def _world(*met: bool | None) -> World:
     """`/kv` has an SLO and `/free` none; it is at the second after the last."""
     looks = [Look(float(at), "b", 100.0, one, 1) for at, one in enumerate(met, 1)]
     free = [replace(one, met=None) for one in looks]
-    parts: Any = (
-        None, SimpleNamespace(rollout=None), SimpleNamespace(objectives=lambda: STATED),
-    )  # fmt: skip
-    return World(*parts, now_s=float(len(met)), looks={"/kv": looks, "/free": free})
+    mover: Any = SimpleNamespace(rollout=None)
+    service: Any = SimpleNamespace(objectives=lambda: STATED)
+    controller: Any = None
+    known = {"/kv": looks, "/free": free}
+    return World(controller, mover, service, now_s=float(len(met)), looks=known)
 
 
 @pytest.mark.parametrize(("met", "missed"), [(True, 0), (False, 1), (None, 1)])

@@ -134,7 +134,7 @@ impl Config {
         checks::check(path, raw).map_err(fail)
     }
 
-    /// The first file of `[tls]` that cannot be read, and why. Each connection reads them anew, so that
+    /// The first file of `[tls]` that cannot be read, and why. Each connection reads them again, so that
     /// what is missing now may come.
     #[must_use]
     pub fn unread_tls(&self) -> Option<String> {
