@@ -102,7 +102,8 @@ def take_all(
     cpu = _cpu(intervals, predicted.shape)
     # The same for each group: what is measured of programs is no part of a sample's error.
     saved += ((cpu[rows, index][:, None] - cpu) / groups)[:, :, None]
-    climbs = _climbed(states, intervals, saved, rate, config)
+    accesses = np.array([seen.accesses for seen in intervals])
+    climbs = _climbed(states, intervals, saved, accesses, rate, config)
     on_trial = np.array([one.trial is not None for one in states])
     displaced = costs.displaced_pages(states, index, missed)
     cost = costs.reread_pages(told, index, on_trial, displaced, config)
@@ -114,7 +115,6 @@ def take_all(
     excess, default_cost = _keep_ledger(states, missed + cpu[rows, index], of_default)
     granted = config.loss_share * config.reserve_s * default_rate
     left = granted + config.loss_share * default_cost - excess
-    accesses = np.array([seen.accesses for seen in intervals])
     stake = costs.stakes(cost, default_rate, index, config)
     asked = costs.at_load_of(climbs, stake, cost, accesses / elapsed_s)
     sure = _sure(climbs, variances, looks, asked, config.false_loss_s * default_rate)
@@ -171,6 +171,7 @@ def _climbed(
     states: Sequence[PolicyState],
     intervals: Sequence[Interval],
     saved: Floats,
+    accesses: Floats,
     rate: Floats,
     config: DecideConfig,
 ) -> Climbs:
@@ -181,7 +182,6 @@ def _climbed(
     """
     climbs = [one.climb for one in states]
     found, elapsed_s = Climbs.of(climbs), intervals[0].elapsed_s
-    accesses = np.array([seen.accesses for seen in intervals])
     # Nothing is known of what a miss costs where it takes no time: then all that is saved counts.
     time_share = np.array([seen.miss_time_share or np.inf for seen in intervals])
     worth = np.zeros(saved.shape[:2])

@@ -40,16 +40,19 @@ class ReadsPerMiss:
         self.misses = keep * self.misses + pages.misses
 
     @property
+    def _is_known(self) -> bool:
+        return READS_MIN <= self.reads <= self.misses
+
+    @property
     def of_default(self) -> float:
         """Reads of a page that the default misses; 1 while too few were seen."""
-        return self.reads / self.misses if READS_MIN <= self.reads <= self.misses else 1.0
+        return self.reads / self.misses if self._is_known else 1.0
 
     def weight(self, policy: str, pages: Pages) -> float:
         """What a page missed in an interval counts for; 1 under the default, or without reads.
 
         A missed page is one read at most, whatever else the tenant reads from the device.
         """
-        is_known = READS_MIN <= self.reads <= self.misses
-        if policy == DEFAULT or not is_known or pages.misses <= 0:
+        if policy == DEFAULT or not self._is_known or pages.misses <= 0:
             return 1.0
         return min(1.0, pages.reads / pages.misses) / self.of_default
