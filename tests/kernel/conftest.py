@@ -62,10 +62,13 @@ def node() -> Path:
 
 @pytest.fixture(scope="session")
 def trouble() -> Callable[[str], tuple[str, ...]]:
-    """The lines of a kernel log that are bad news."""
+    """The lines of a kernel log around the first that is bad news; none when there is none."""
 
     def found(log: str) -> tuple[str, ...]:
-        return tuple(line for line in log.splitlines() if any(word in line for word in TROUBLE))
+        lines = log.splitlines()
+        bad = (number for number, line in enumerate(lines) if any(word in line for word in TROUBLE))
+        first = next(bad, None)
+        return () if first is None else tuple(lines[max(0, first - 6) : first + 40])
 
     return found
 

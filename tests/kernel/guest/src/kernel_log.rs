@@ -29,6 +29,10 @@ const TROUBLE: [&str; 16] = [
 /// A warning of the configuration, not of the kernel's state.
 const HARMLESS: [&str; 1] = ["cache_ext: policy"];
 
+/// What a trace is of stands before it, and most of what matters of one in its first lines.
+const LINES_BEFORE: usize = 6;
+const LINES_AFTER: usize = 40;
+
 /// A place in the log.
 #[derive(Debug)]
 pub struct KernelLog(File);
@@ -60,12 +64,15 @@ impl KernelLog {
         lines
     }
 
-    /// Those that mean trouble.
+    /// Those that mean trouble, with those around the first, which say what it is.
     pub fn trouble(&mut self) -> Vec<String> {
         let bad = |line: &String| {
             TROUBLE.iter().any(|word| line.contains(word))
                 && !HARMLESS.iter().any(|start| line.starts_with(start))
         };
-        self.lines().into_iter().filter(bad).collect()
+        let lines = self.lines();
+        let Some(first) = lines.iter().position(bad) else { return Vec::new() };
+        let around = first.saturating_sub(LINES_BEFORE)..lines.len().min(first + LINES_AFTER);
+        lines[around].to_vec()
     }
 }

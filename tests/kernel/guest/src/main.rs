@@ -145,6 +145,6 @@ fn run(lab: &Lab, case: &Case) -> Result<String> {
     let mut log = KernelLog::end()?;
     let outcome = (case.run)(lab);
     let trouble = log.trouble();
-    ensure!(trouble.is_empty(), "the kernel's log says: {}", trouble.join("; "));
+    ensure!(trouble.is_empty(), "the kernel's log says: {}", trouble.join("\n"));
     outcome
 }

@@ -219,15 +219,17 @@ fn compaction(_: &Lab) -> Outcome {
 /// A mapping of the file keeps page tables busy while folios change from one LRU to the other.
 fn lru_switched(lab: &Lab) -> Outcome {
     const SWITCH: &str = "/sys/kernel/mm/lru_gen/enabled";
+    const SWITCHES: u32 = 100;
     let was = read_text(SWITCH)?;
     let file = TestFile::create("switched", 4 * LIMIT_PAGES)?;
     let cgroup = Cgroup::create("switched", Some(LIMIT))?;
     let _attached = policy::attach("lfu", &cgroup)?;
     let load = Load::start(&cgroup, &file, 4)?;
     cgroup.wait_for("full", |stat| stat.get("evicted") > LIMIT_PAGES)?;
-    for round in 0..6 {
+    // While it is switched, folios wait in lists that reclaim does not look at: a moment each time.
+    for round in 0..SWITCHES {
         write_text(SWITCH, if round % 2 == 0 { "y" } else { "n" })?;
-        thread::sleep(lab.time / 12);
+        thread::sleep(lab.time / (2 * SWITCHES));
     }
     let mapping = Mapping::of_file(&file.open()?, LIMIT_PAGES)?;
     mapping.check_pages((0..LIMIT_PAGES).step_by(16))?;
