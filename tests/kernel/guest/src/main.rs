@@ -15,6 +15,7 @@ mod mapping;
 mod messages;
 mod parameter;
 mod policy;
+mod silent_fs;
 mod windowing;
 
 use cases::{Case, Lab, Set};

@@ -21,6 +21,7 @@ mod notes;
 mod parts;
 mod prefetch;
 mod prefetch_shipped;
+mod prefetch_silent;
 mod programs;
 mod published;
 mod reclaim;
@@ -176,6 +177,7 @@ pub fn of(set: Set) -> impl Iterator<Item = &'static Case> {
         published::CASES,
         prefetch::CASES,
         prefetch_shipped::CASES,
+        prefetch_silent::CASES,
         memory::CASES,
         charges::CASES,
         long::CASES,
