@@ -96,6 +96,7 @@ def test_what_was_too_little_is_tried_again_ever_more_rarely(tmp_path: Path) -> 
     """The curve says that a little less than the working set costs a little."""
     here, plant = world(tmp_path, Objective("*", keep=0.95), web=scan(32 * MIB), other=scan(MIB))
     web, raised = plant.of("/web"), []
+    web.told = {"default": linear(32 * MIB)}
     for second in range(400):
         before = web.limit_bytes
         here.run(1)

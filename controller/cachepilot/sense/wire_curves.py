@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cachepilot.domain.snapshot import Curves, FloatArray
+from cachepilot.sense.cliffs import with_cliffs
 from cachepilot.sizes import PAGE_BYTES, pages_up
 from cachepilot.v1 import session_pb2 as wire
 
@@ -149,7 +150,7 @@ def _read_only(values: Sequence[float], kind: type[np.generic]) -> npt.NDArray[A
 
 
 def from_wire(curves: wire.Curves) -> Measured:
-    """Every curve of the wire; SnapshotError when they contradict themselves."""
+    """Every curve of the wire, with its cliffs; SnapshotError when they contradict themselves."""
     # The same few names of thousands of tenants.
     policies = tuple(map(intern, curves.policies))
     sizes = _read_only(curves.sizes_bytes, np.int64)
@@ -161,7 +162,7 @@ def from_wire(curves: wire.Curves) -> Measured:
     )
     steps = told.reshape(shape) if told.size else None
     named = Curves(policies, sizes, ratios.reshape(shape), bars.reshape(shape), steps)
-    return Measured(named, curves.sampled, curves.rate)
+    return Measured(with_cliffs(named), curves.sampled, curves.rate)
 
 
 def shifted(measured: Measured, other_bytes: int, usable: Collection[str]) -> Measured | None:

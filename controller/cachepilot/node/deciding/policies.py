@@ -60,10 +60,18 @@ def _miss_time_share(seen: Seen, cycle: Cycle) -> float:
     return cost_us / time_us if time_us > 0 else 0.0
 
 
-def _interval(seen: Seen, state: TenantState, objective: Objective, cycle: Cycle) -> Interval:
+def _interval(
+    seen: Seen, state: TenantState, recent: Recent, objective: Objective, cycle: Cycle
+) -> Interval:
+    """What the law is shown. Of an interval in which the limit moved nothing is compared.
+
+    The page cache had the new size from its beginning, what is simulated had it at its end.
+    """
     tenant = seen.tenant
     order = cycle.orders.get(tenant.cgroup, NO_WISH)
-    pages = None if cycle.is_gap else seen.pages
+    has_moved = recent.limit_bytes not in (None, seen.limit_bytes)
+    recent.limit_bytes = seen.limit_bytes
+    pages = None if cycle.is_gap or has_moved else seen.pages
     told = None if pages is None else seen.counterfactual
     return Interval(
         time_s=cycle.collected.time_s,
@@ -118,7 +126,7 @@ def decide(
     all_seen = cycle.collected.seen
     asked = [cycle.objectives.of(cgroup) for cgroup in all_seen]
     intervals = [
-        _interval(seen, states[cgroup], objective, cycle)
+        _interval(seen, states[cgroup], recents[cgroup], objective, cycle)
         for (cgroup, seen), objective in zip(all_seen.items(), asked, strict=True)
     ]
     outcomes = step_all([states[cgroup].policy for cgroup in all_seen], intervals, config)

@@ -91,6 +91,7 @@ class Recent:
     its full page cache hit, `at_first` what it did with its first memory.
     `ordered_bytes` is the limit that was pinned at the last snapshot; `anew_us` names the time
     since when the agent yields the limit and an operator, by a new pin, asks for one all the same.
+    `limit_bytes` is the limit of the last snapshot.
     """
 
     cgroup_id: int
@@ -102,6 +103,7 @@ class Recent:
     ordered_bytes: int | None = UNKNOWN_ORDER
     anew_us: int | None = None
     kept: Kept = field(default_factory=Kept)
+    limit_bytes: int | None = None
 
     @property
     def is_foreign(self) -> bool:
