@@ -3,8 +3,8 @@
 
 Between the sizes of the wire curves are straight. Of a convex curve that is an upper bound. Where
 a curve falls faster than before it is not convex: of a loop nothing hits until all of it fits, and
-the straight line promises hits at sizes that have none (performance cliffs: Beckmann and Sanchez,
-Talus, HPCA 2015). There it is taken to go on as before and to fall at the end.
+a straight line tells hits at sizes that have none (performance cliffs: Beckmann and Sanchez, Talus,
+HPCA 2015). There it is taken to go on as before and to fall at the end.
 """
 
 import numpy as np
