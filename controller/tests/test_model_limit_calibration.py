@@ -17,6 +17,7 @@ from cachepilot.model.limit_calibration import (
     LimitCalibration,
     corrected,
 )
+from cachepilot.sizes import PAGE_BYTES
 
 MIB = 1 << 20
 HALF_LIFE_S = 40.0
@@ -107,6 +108,15 @@ def test_a_cliff_just_below_a_limit_is_learnt_beside_what_is_known_of_the_limit(
     shifts = found.shifts(DEMAND)
     assert corrected(0.06, int(15.4 * MIB), shifts) > 0.3
     assert corrected(0.05, 16 * MIB, shifts) == pytest.approx(0.05, abs=LEAST_CHANGE)
+
+
+def test_a_cliff_that_is_at_less_memory_than_told_says_nothing_of_less_than_was_measured() -> None:
+    """Of a loop that fits nothing is missed; with half of it everything may be."""
+    shifts = learnt(23, 0.0, 1.0).shifts(DEMAND)
+    assert corrected(1.0, 23 * MIB, shifts) < 0.05
+    assert corrected(1.0, 30 * MIB, shifts) < 0.05
+    assert corrected(1.0, 12 * MIB, shifts) > 0.8
+    assert corrected(1.0, 23 * MIB - PAGE_BYTES, shifts) > 0.8
 
 
 @given(st.floats(-0.3, 0.3), st.floats(16, 200))

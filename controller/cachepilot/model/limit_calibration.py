@@ -8,7 +8,9 @@ is a noisy observation, and the walk is smoothed (Rauch, Tung and Striebel 1965)
 measured for long stand for themselves, those of a few seconds for what their neighbours are off.
 How fast it walks is estimated by what limits differ beyond their noise (the method of moments of
 DerSimonian and Laird 1986). Between two limits the mean of a walk is in proportion to their
-distance, and beyond the last it stays.
+distance, and beyond the last it stays; but with less memory than was ever measured a curve is lower
+by no more than a level may be off. What is more is a cliff that is elsewhere, and of the memory
+below that nothing was measured.
 
 What counts in the end is how long operations take. With another limit other operations may miss, of
 whose misses more or fewer are waited for; the throughput model, which is fitted to where a tenant
@@ -25,6 +27,7 @@ from typing import NamedTuple
 
 from cachepilot.domain.snapshot import Demand
 from cachepilot.model.calibration import FORGOTTEN_S, PRIOR_S
+from cachepilot.sizes import PAGE_BYTES
 
 NEAR_SHARE = 0.01
 """Of a limit: what was measured at one that is off by less counts for both."""
@@ -37,6 +40,8 @@ WALK_SD_MIN = 0.02
 (experiments/conformance)."""
 LEAST_CHANGE = 0.002
 """Of a miss ratio: a correction is told in such steps, so that curves are corrected rarely."""
+LEVEL_MOST = 3 * LEVEL_SD
+"""What is off by more is not the level."""
 TIME_ERROR = 0.3
 """Of a throughput: what a model is off of which nothing is known."""
 LEAST_S = LEAST_CHANGE * PRIOR_S
@@ -207,33 +212,58 @@ class LimitCalibration:
 
         `demand` is the throughput model as it is now.
         """
-        if len(self.anchors) == 1 and self.anchors[0].known_s > 0:
-            # As of most tenants, which stay where they are.
-            one = self.anchors[0]
-            return ((one.limit_bytes, round(_alone(one, demand) / LEAST_CHANGE) * LEAST_CHANGE),)
         known = [one for one in self.anchors if one.known_s > 0]
-        return tuple(
-            (one.limit_bytes, round(shift / LEAST_CHANGE) * LEAST_CHANGE)
-            for one, shift in zip(known, _smoothed(known, demand), strict=True)
+        if not known:
+            return ()
+        offs = [one.off(demand) for one in known]
+        levels = _levels(known, [max(off, -LEVEL_MOST) for off in offs], demand)
+        lower = _lower(known, offs)
+        shifts = tuple(
+            (one.limit_bytes, _in_steps(level + below))
+            for one, level, below in zip(known, levels, lower, strict=True)
         )
+        # With less memory than the least that was measured, the level alone is known.
+        (least, shift), level = shifts[0], _in_steps(levels[0])
+        if shift == level or least <= PAGE_BYTES:
+            return shifts
+        return ((least - PAGE_BYTES, level), *shifts)
 
 
-def _alone(one: Anchor, demand: Demand) -> float:
-    """What `_smoothed` makes of one limit, which is compared with no error alone."""
-    mean, seconds = one.off(demand) / (1.0 + one.variance(demand)), one.known_s
-    return mean * seconds / (seconds + PRIOR_S * one.spread)
+def _in_steps(shift: float) -> float:
+    return round(shift / LEAST_CHANGE) * LEAST_CHANGE
 
 
-def _smoothed(known: Sequence[Anchor], demand: Demand) -> list[float]:
-    """By how much the curve is off at each limit, by what is known of all of them.
+def _lower(known: Sequence[Anchor], offs: Sequence[float]) -> list[float]:
+    """What a curve is lower by than its level can be off, from the limit on where it was measured.
+
+    It is compared with `PRIOR_S` seconds of no error.
+    """
+    found, lower = [], 0.0
+    for one, off in zip(known, offs, strict=True):
+        sure = one.known_s / (one.known_s + PRIOR_S * one.spread)
+        lower = sure * min(off + LEVEL_MOST, 0.0) + (1 - sure) * lower
+        found.append(lower)
+    return found
+
+
+def _levels(known: Sequence[Anchor], offs: Sequence[float], demand: Demand) -> list[float]:
+    """By how much the level of the curve is off at each limit, by what is known of all of them.
 
     A walk may begin anywhere; all that was measured is compared with `PRIOR_S` seconds of no error.
     """
-    seen = [(math.log(one.limit_bytes), one.off(demand), one.variance(demand)) for one in known]
+    if len(known) == 1:
+        # As of most tenants, which stay where they are: what a walk makes of one limit.
+        one = known[0]
+        mean, seconds = offs[0] / (1.0 + one.variance(demand)), one.known_s
+        return [mean * seconds / (seconds + PRIOR_S * one.spread)]
+    seen = [
+        (math.log(one.limit_bytes), off, one.variance(demand))
+        for one, off in zip(known, offs, strict=True)
+    ]
     per_e_fold = _walk(seen)
     before, after, means = [], [], []
     mean, variance = 0.0, 1.0
-    last = seen[0][0] if seen else 0.0
+    last = seen[0][0]
     for here, off, noise in seen:
         variance += per_e_fold * (here - last)
         last = here
@@ -246,7 +276,7 @@ def _smoothed(known: Sequence[Anchor], demand: Demand) -> list[float]:
     for i in range(len(known) - 2, -1, -1):
         means[i] += after[i] / before[i + 1] * (means[i + 1] - means[i])
     seconds = sum(one.known_s for one in known)
-    prior_s = PRIOR_S * max((one.spread for one in known), default=1.0)
+    prior_s = PRIOR_S * max(one.spread for one in known)
     return [mean * seconds / (seconds + prior_s) for mean in means]
 
 
