@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a rollout is shown of a tenant: what it did in an interval, or that it did nothing."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from cachepilot.domain.moving import KEEP, Check, Verdict
@@ -15,9 +17,15 @@ from cachepilot.v1 import session_pb2 as wire
 SLO = Objective("/a", throughput_ops=1.0)
 
 
-def shown(*intervals: tuple[int, int], stated: Objective = SLO) -> list[TenantSeen]:
-    """A tenant after intervals of a second, each of so many accesses and read calls."""
-    collector, totals, found = Collector("n"), wire.Counters(), []
+def shown(
+    *intervals: tuple[int, int], stated: Objective = SLO, scraped: Iterator[float] | None = None
+) -> list[TenantSeen]:
+    """A tenant after intervals of a second, each of so many accesses and read calls.
+
+    `scraped` is the counter of the application, as it was known at the end of each.
+    """
+    collector = Collector("n", lambda _: None if scraped is None else next(scraped))
+    totals, found = wire.Counters(), []
     objectives = Objectives((stated,))
     for second, (accesses, calls) in enumerate([(0, 0), *intervals], 1):
         totals.accesses_total += accesses
@@ -55,3 +63,15 @@ def test_a_tenant_that_is_slower_does_not_keep_its_throughput(
     for one in shown(*[(8, 1), pause, pause] * 2 * WINDOWS):
         check = take(check, None, one.ops)
     assert check.verdict is Verdict(verdict)
+
+
+@pytest.mark.parametrize("period_s", [1.0, 1.1, 3.0])
+def test_a_counter_that_was_not_scraped_anew_tells_of_no_pause(period_s: float) -> None:
+    """100 op/s all the time; a round of scraping takes longer than an interval of a second."""
+    indicator = Indicator(Counter.PROMETHEUS, "http://127.0.0.1:1/metrics", "ops_total")
+    stated = Objective("/a", throughput_ops=90.0, indicator=indicator)
+    rounds = [100 * period_s * (second // period_s) for second in range(120)]
+    check = Check("/a", "throughput_ops", 90.0, 100.0)
+    for one in shown(*[(1000, 0)] * 119, stated=stated, scraped=iter(rounds)):
+        check = take(check, one.slos[0].met, one.ops)
+    assert check.verdict is Verdict.MET, (check.met, check.windows)

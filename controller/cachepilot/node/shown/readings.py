@@ -7,6 +7,7 @@ the last interval too. The p99 needs more reads than those of an interval: it is
 
 from typing import NamedTuple
 
+from cachepilot.domain.objectives.objective import Counter
 from cachepilot.sense.collect import Seen
 
 
@@ -35,12 +36,14 @@ def operations(seen: Seen) -> float | None:
     """Operations/s of the last interval, of which one without any counts if pages were accessed.
 
     A tenant whose operations take longer than an interval is slow, not idle. None where nothing
-    was done, or it is not known.
+    was done, or it is not known: a counter of an application is not scraped at the time at which
+    accesses are counted, so one that has not risen may not have been scraped since.
     """
     pages = seen.pages
-    if pages is None or not (pages.accesses or pages.ops):
+    if pages is None:
         return None
-    return pages.ops
+    is_with_accesses = seen.indicator.counter is not Counter.PROMETHEUS
+    return pages.ops if pages.ops or (is_with_accesses and pages.accesses) else None
 
 
 def measured(kind: str, seen: Seen) -> float | None:
