@@ -41,7 +41,8 @@ class Action:
 
     `present` is what the same model predicts for what it has. Predictions for tenants that may not
     be changed rest on the measured miss ratio. `kept_ops` is the throughput that it keeps without
-    an SLO, under the planned load of the device; 0 when it is none.
+    an SLO, under the planned load of the device, `kept_now_ops` the same under the present load,
+    that of `present`; 0 when it is none.
     """
 
     cgroup: str
@@ -53,6 +54,7 @@ class Action:
     held: Held
     why: str
     kept_ops: float = 0.0
+    kept_now_ops: float = 0.0
 
 
 class SloState(StrEnum):

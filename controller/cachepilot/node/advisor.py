@@ -174,7 +174,7 @@ def _against(look: _Look, rival: dict[str, tuple[str, int]]) -> Plan:
         actions.append(
             replace(
                 action, policy=policy, limit_bytes=limit, miss_ratio=misses[1],
-                throughput_ops=ops[1], present=here,
+                throughput_ops=ops[1], present=here, kept_now_ops=action.kept_ops,
             )
         )  # fmt: skip
     return replace(plan, actions=tuple(actions))

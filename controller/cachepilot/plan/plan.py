@@ -126,7 +126,7 @@ def _why(tenant: Tenant, objective: Objective, held: Held, now: Setting, then: S
 
 
 def _kept_ops(problem: Problem, seen: Outlook) -> list[float]:
-    """The throughput that each tenant is to keep, under the planned load; 0 where it is none."""
+    """The throughput that each tenant is to keep, under the load of `seen`; 0 where it is none."""
     first = problem.model.ops(problem.first_miss, seen.load.wait_us)
     found: list[float] = np.where(problem.is_kept, problem.keep * first, 0.0).tolist()
     return found
@@ -149,10 +149,12 @@ def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
     tenants, stated, held = asked.tenants, asked.objectives, asked.held
     problem, seen = _planned(snapshot, asked, config, frozenset((Held.NOT,)))
     names = [tenant.policy for tenant in tenants]
-    present = _settings(problem, asked, outlook(problem, problem.unchanged()), names)
+    unchanged = outlook(problem, problem.unchanged())
+    present = _settings(problem, asked, unchanged, names)
     pinned = [one.policy or name for one, name in zip(asked.fixed, names, strict=True)]
     planned = _settings(problem, asked, seen, pinned)
     disobeyed = map(_disobeyed, tenants, stated, held, planned)
+    kept = _kept_ops(problem, seen), _kept_ops(problem, unchanged)
     actions = tuple(
         Action(
             cgroup=tenant.cgroup,
@@ -163,10 +165,11 @@ def plan(snapshot: Snapshot, objectives: Objectives, config: Config) -> Plan:
             present=now,
             held=why,
             why=_why(tenant, objective, why, now, then),
-            kept_ops=kept,
+            kept_ops=kept_then,
+            kept_now_ops=kept_now,
         )
-        for tenant, objective, why, now, then, kept in zip(
-            tenants, stated, held, present, planned, _kept_ops(problem, seen), strict=True
+        for tenant, objective, why, now, then, kept_then, kept_now in zip(
+            tenants, stated, held, present, planned, *kept, strict=True
         )
     )
     bound = seen.allocation.bound

@@ -281,7 +281,7 @@ class Decider:
             kept.take(seen.tenant.trust, action.kept_ops, did_ops(seen, cycle.page_us))
 
     def _keep_ledger(self, plan: Plan, collected: Collected) -> None:
-        """Time that each tenant lost against what it keeps by the plan, or gained."""
+        """Time that each tenant lost against what it keeps under the present load, or gained."""
         if self._is_gap or self._elapsed_s <= 0:
             return
         most_s = self.config.loss_share * self.config.reserve_s
@@ -290,7 +290,8 @@ class Decider:
             state.managed_s += self._elapsed_s
             if action.kept_ops > 0 and ops > 0:
                 # What the plan gives to none, for an SLO of others needs it, no change has cost.
-                due = min(action.kept_ops, max(ops, action.throughput_ops))
+                given = min(1.0, action.throughput_ops / action.kept_ops)
+                due = min(action.kept_now_ops, max(ops, given * action.kept_now_ops))
                 lost = self._elapsed_s * (due - ops) / max(due, ops)
                 state.owed_s = max(-most_s, state.owed_s + lost)
 

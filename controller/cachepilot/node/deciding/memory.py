@@ -235,7 +235,7 @@ def _tenant(
     ops = now.throughput_ops
     has_slo = objective.has_slo
     aims = objective.aims if has_slo else objective
-    below = _below(action, seen, now)
+    below = _below(action.kept_now_ops, seen, now)
     done_ops = did_ops(seen, cycle.read_us)
     stays = objective.mode is not Mode.AUTO or is_ordered or is_yielded
     first_bytes = _first_bytes(cycle, objective, seen)
@@ -270,7 +270,7 @@ def _tenant(
         is_short=cgroup in cycle.short,
         is_left_out=cgroup in cycle.left_out,
         below=max(below, _unprotected(cycle, action, now.limit_bytes)),
-        below_planned=below if then is now else _below(action, seen, then),
+        below_planned=below if then is now else _below(action.kept_ops, seen, then),
         is_free=action.held is Held.NOT and cgroup not in cycle.busy,
         stays=stays,
         is_ordered=is_ordered,
@@ -290,7 +290,7 @@ def _spare_bytes(action: Action, state: TenantState, worth: Worth, config: Decid
     if action.kept_ops <= 0:
         return action.present.limit_bytes
     budget_s = config.loss_share * (state.managed_s + config.reserve_s)
-    most_s, now_ops = (budget_s - state.owed_s) / LOSS_COSTS, action.present.throughput_ops
+    most_s, now_ops = (budget_s - state.owed_s) / LOSS_COSTS, worth.ops(action.present.miss_ratio)
     return worth.spare_bytes(most_s, now_ops, action.kept_ops)
 
 
@@ -337,14 +337,15 @@ def _reached(objective: Objective, seen: Seen, setting: Action | Setting) -> flo
     return max(found, OPS_MIN)
 
 
-def _below(action: Action, seen: Seen, setting: Action | Setting) -> float:
+def _below(kept_ops: float, seen: Seen, setting: Action | Setting) -> float:
     """The part of what a tenant keeps without an SLO that it is predicted not to have.
 
+    Both are of the same load of the device.
     With its first memory it has what it had: where nobody knows what that is, it gets that back.
     """
-    if action.kept_ops <= 0 or setting.limit_bytes >= seen.tenant.first_bytes:
+    if kept_ops <= 0 or setting.limit_bytes >= seen.tenant.first_bytes:
         return 0.0
-    return max(0.0, 1 - setting.throughput_ops / action.kept_ops)
+    return max(0.0, 1 - setting.throughput_ops / kept_ops)
 
 
 def _unprotected(cycle: MemoryCycle, action: Action, limit_bytes: int) -> float:
@@ -361,7 +362,7 @@ def _lacks_at(
     setting, objective = worth.sure_at(limit_bytes), cycle.objectives.of(action.cgroup)
     if objective.has_slo:
         return 1 - _reached(objective.aims, seen, setting)
-    return max(_below(action, seen, setting), _unprotected(cycle, action, limit_bytes))
+    return max(_below(action.kept_ops, seen, setting), _unprotected(cycle, action, limit_bytes))
 
 
 def _is_forced(cycle: MemoryCycle) -> bool:
