@@ -4,9 +4,13 @@
 from pathlib import Path
 
 import pytest
-from experiments.control_loop.plant import Curve, Plant, PlantTenant, scan
+from experiments.control_loop.plant import Curve, Plant, PlantTenant, linear, scan
 from experiments.control_loop.world import World
 
+from cachepilot.decide.config import DecideConfig
+from cachepilot.decide.memory import step as memory
+from cachepilot.decide.memory.state import MemoryInterval, MemoryState
+from cachepilot.domain.decisions import Decision, Event
 from cachepilot.domain.objectives.objective import Objective
 
 GIB = 1 << 30
@@ -33,3 +37,40 @@ def test_who_has_its_first_memory_spends_none_of_its_budget(
     world.run(20)
     assert [one.limit_bytes for one in world.plant.tenants] == [8 * GIB] * 2
     assert all(one.owed_s <= 0 for one in world.loop._decider.state.tenants.values())
+
+
+@pytest.mark.parametrize("capacity_iops", [IDLE, FULL])
+def test_nobody_gives_a_part_of_what_only_the_whole_makes_worth_it(
+    tmp_path: Path, capacity_iops: float
+) -> None:
+    """Reads wait less beyond the cliff; a part of the way there spares none of them."""
+    world = node(tmp_path, capacity_iops, CLIFF)
+    world.run(60)
+    assert world.events() == []
+
+
+@pytest.mark.parametrize("capacity_iops", [IDLE, FULL])
+def test_a_part_of_a_plan_gains_what_that_part_spares_the_device(
+    tmp_path: Path, capacity_iops: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The budget allows for a part, by which reads wait less, but longer than by the whole."""
+    told, last, step = list[Decision](), list[MemoryInterval](), memory.step
+
+    def spied(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list[Decision]:
+        last[:] = [seen]
+        found = step(state, seen, config)
+        told.extend(found)
+        return found
+
+    monkeypatch.setattr(memory, "step", spied)
+    world = node(tmp_path, capacity_iops, linear(16 * GIB, most=0.6))
+    while not any(one.event is Event.TRIAL for one in told):
+        world.run(1)
+        same = last[0].planned_at({name: one.limit_bytes for name, one in last[0].tenants.items()})
+        for one in same.tenants.values():
+            assert one.worth_planned == pytest.approx(one.worth_now, abs=1e-6)
+    predicted = {one.cgroup: one.predicted.ops for one in told}
+    world.run(60)
+    done = {one.cgroup: one.measured.ops for one in told if one.event is Event.KEPT}
+    assert done.keys() == predicted.keys()
+    assert done == pytest.approx(predicted, rel=0.01)

@@ -7,7 +7,6 @@ it had, and what it does not need is taken again by evidence.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 from cachepilot.decide.memory.rollout import is_gone
 from cachepilot.decide.memory.state import Lacked, MemoryInterval, MemoryState
@@ -71,8 +70,5 @@ def given_back(seen: MemoryInterval, stuck: Collection[str]) -> MemoryInterval |
     # Less than a step would move nobody, and keep the plan from serving who lacks.
     if not any(more >= seen.tenants[name].step_bytes for name, more in given.items()):
         return None
-    moved = {
-        name: one.planned_at(one.limit_bytes + given.get(name, 0))
-        for name, one in seen.tenants.items()
-    }
-    return replace(seen, tenants=moved)
+    tenants = seen.tenants.items()
+    return seen.planned_at({name: one.limit_bytes + given.get(name, 0) for name, one in tenants})

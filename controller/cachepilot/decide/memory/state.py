@@ -37,9 +37,10 @@ class MemoryTenant:
     Without an SLO `below` and `below_planned` are the parts of what it keeps that it is predicted
     not to have.
 
-    Of a limit under the policy in force and the load that is planned, `predicted_at` tells what is
-    predicted, and `lacks_at` the part that is missing of its SLO with the margin, or of what it
-    keeps, where the curve is wrong by a standard error.
+    Of a limit under the policy in force and the load that is planned, `lacks_at` tells the part
+    that is missing of its SLO with the margin, or of what it keeps, where the curve is wrong by a
+    standard error. Under another load `miss_at` is the miss ratio of a limit, `ops_at` the
+    throughput while a read of the device waits so long at that, and `worth_of` what that is worth.
 
     `is_free` says that its limit may be changed now, `stays` that it is no longer the decider's to
     change, `is_ordered` that an operator pinned it, `is_yielded` that others set it. `needs` says
@@ -66,7 +67,9 @@ class MemoryTenant:
     reread_s: float
     measured: Reading
     predicted: Reading
-    predicted_at: Callable[[int], Reading]
+    miss_at: Callable[[int], float]
+    ops_at: Callable[[float, float], float]
+    worth_of: Callable[[float, int], float]
     lacks_at: Callable[[int], float]
     error_at: Callable[[int], float]
     reread_at: Callable[[int], float]
@@ -95,15 +98,17 @@ class MemoryTenant:
     undone: int | None = None
     swaps: bool = False
 
-    def planned_at(self, limit_bytes: int) -> "MemoryTenant":
-        """The same with a plan of that limit under the policy in force."""
+    def planned_at(self, limit_bytes: int, wait_us: float) -> "MemoryTenant":
+        """The same with a plan of that limit, by which a read of the device waits so long."""
+        miss = self.miss_at(limit_bytes)
+        ops = self.ops_at(wait_us, miss)
         return replace(
             self,
             planned_bytes=limit_bytes,
-            worth_planned=self.worth_at(limit_bytes),
+            worth_planned=self.worth_of(ops, limit_bytes),
             error=self.error_at(limit_bytes),
             reread_s=self.reread_at(limit_bytes),
-            predicted=self.predicted_at(limit_bytes),
+            predicted=Reading(ops, miss),
         )
 
     @property
@@ -140,7 +145,8 @@ class MemoryInterval:
     snapshot and may come back. No limit changes by more than `step_bytes` at once, except that
     `free_bytes`, which least memory left in no limit, are given at once. `is_forced` says that
     limits must change whatever is gained. Without `may_begin` no change begins; `is_gap` says that
-    the interval is not whole.
+    the interval is not whole. `wait_at` tells what a read of the device waits, in microseconds, if
+    tenants have those limits, and all others what is planned.
     """
 
     time_s: float
@@ -153,6 +159,20 @@ class MemoryInterval:
     is_forced: bool = False
     may_begin: bool = True
     is_gap: bool = False
+    wait_at: Callable[[Mapping[str, int]], float] = lambda _: 0.0
+
+    def planned_at(self, limits: Mapping[str, int]) -> "MemoryInterval":
+        """The same with other limits planned for some: a part of the plan.
+
+        Of what the plan spares the device, or asks of it, counts what this part does.
+        """
+        wait_us = self.wait_at(limits)
+        tenants = self.tenants.items()
+        planned = {
+            name: one.planned_at(limits.get(name, one.planned_bytes), wait_us)
+            for name, one in tenants
+        }
+        return replace(self, tenants=planned)
 
     @cached_property
     def movers(self) -> dict[str, MemoryTenant]:

@@ -9,7 +9,6 @@ limits of before, by curves calibrated there, and the change is confirmed or und
 
 import math
 from collections.abc import Collection
-from dataclasses import replace
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.memory import giving_back, rollout
@@ -105,10 +104,9 @@ def _needed(seen: MemoryInterval) -> MemoryInterval:
     lacking = [one for one in seen.movers.values() if one.grows and _is_lacking(one, 0.0)]
     for part in (step / PARTS for step in range(1, PARTS)):
         if not any(_is_lacking(one, part) for one in lacking):
-            moved = {
-                name: one.planned_at(_limit_at(one, part)) for name, one in seen.movers.items()
-            }
-            found = replace(seen, tenants={**seen.tenants, **moved})
+            found = seen.planned_at(
+                {name: _limit_at(one, part) for name, one in seen.movers.items()}
+            )
             if found.movers:
                 return found
     return seen
@@ -188,9 +186,9 @@ def _within_budgets(seen: MemoryInterval) -> MemoryInterval:
     part = max(0.0, 1 - lacking / max(1, sum(one.moved_bytes for one in growing.values())))
     moved = {name: pages_down(int(part * one.moved_bytes)) for name, one in growing.items()}
     moved |= {name: -pages_down(one.spare_bytes) for name, one in short.items()}
-    found = {name: seen.tenants[name] for name in moved}
-    planned = {name: one.planned_at(one.limit_bytes + moved[name]) for name, one in found.items()}
-    return replace(seen, tenants={**seen.tenants, **planned})
+    return seen.planned_at(
+        {name: seen.tenants[name].limit_bytes + more for name, more in moved.items()}
+    )
 
 
 def cost_of(seen: MemoryInterval) -> float:

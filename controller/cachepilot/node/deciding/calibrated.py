@@ -5,9 +5,10 @@ from collections.abc import Mapping
 
 from cachepilot.domain.objectives.objective import Objectives
 from cachepilot.domain.snapshot import Curves
+from cachepilot.model.limit_calibration import Shifts, corrected
 from cachepilot.node.deciding.tenant_state import Recent, TenantState
 from cachepilot.plan.problem.asked import may_stay
-from cachepilot.sense.collect import Collected
+from cachepilot.sense.collect import Collected, Seen
 from cachepilot.sense.turnover import certain_curves
 from cachepilot.sizes import PAGE_BYTES
 
@@ -60,3 +61,15 @@ def first_misses(
 ) -> dict[str, float]:
     """The miss ratio of each tenant with its first memory, 0 while that is not known."""
     return {cgroup: recents[cgroup].at_first.miss_ratio or 0.0 for cgroup in states}
+
+
+def miss_at(seen: Seen, limit_bytes: int, shifts: Shifts) -> float | None:
+    """The miss ratio at a limit by the curve of the policy in force, corrected; None without.
+
+    Where curves cannot be trusted, it is what is certain. See `LimitCalibration.shifts`.
+    """
+    known = seen.tenant.certain
+    if known is not None:
+        return float(known.miss_ratio[0, int(limit_bytes >= seen.limit_bytes)])
+    told = None if seen.measured is None else seen.measured.miss_at(seen.tenant.policy, limit_bytes)
+    return None if told is None else corrected(told, limit_bytes, shifts)

@@ -6,6 +6,8 @@ the cgroup takes its place: that is what the autopilot is measured against from 
 not: it is in force until it is unpinned, and the tenant is then protected as before.
 """
 
+from cachepilot.domain.objectives.objective import Objective, size_bytes
+from cachepilot.domain.snapshot import Tenant
 from cachepilot.node.deciding.tenant_state import Recent, Steered
 from cachepilot.sense.collect import Seen
 
@@ -75,3 +77,9 @@ def set_by_operator(recent: Recent, seen: Seen) -> int | None:
         return None
     recent.steered = Steered(limit, limit)
     return limit
+
+
+def allowed_bytes(objective: Objective, tenant: Tenant, budget_bytes: int) -> int:
+    """The first memory of a tenant, as far as it may have that."""
+    first, most = tenant.first_bytes, objective.memory_max
+    return first if most is None else min(first, size_bytes(most, budget_bytes))

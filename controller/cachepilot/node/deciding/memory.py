@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 
+import numpy as np
+
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.memory.rollout import LOSS_COSTS
 from cachepilot.decide.memory.state import MemoryInterval, MemoryTenant
@@ -14,8 +16,10 @@ from cachepilot.domain.decisions import Reading
 from cachepilot.domain.objectives.objective import Goal, Mode, Objective, Objectives, size_bytes
 from cachepilot.domain.planned import Action, Held, Plan, Setting
 from cachepilot.domain.units import US_PER_S
-from cachepilot.model.limit_calibration import Shifts, corrected
-from cachepilot.model.throughput import ops_of
+from cachepilot.model.limit_calibration import Shifts
+from cachepilot.model.throughput import ModelKind, ops_at, ops_of, throughput_model
+from cachepilot.node.deciding.calibrated import miss_at
+from cachepilot.node.deciding.first_memory import allowed_bytes
 from cachepilot.node.deciding.tenant_state import TenantState
 from cachepilot.plan.problem.problem import OPS_MIN
 from cachepilot.sense.collect import Collected, Seen
@@ -68,18 +72,6 @@ class MemoryCycle:
         return self.collected.snapshot.node.budget_bytes
 
 
-def miss_at(seen: Seen, limit_bytes: int, shifts: Shifts) -> float | None:
-    """The miss ratio at a limit by the curve of the policy in force, corrected; None without.
-
-    Where curves cannot be trusted, it is what is certain. See `LimitCalibration.shifts`.
-    """
-    certain = seen.tenant.certain
-    if certain is not None:
-        return float(certain.miss_ratio[0, int(limit_bytes >= seen.limit_bytes)])
-    told = None if seen.measured is None else seen.measured.miss_at(seen.tenant.policy, limit_bytes)
-    return None if told is None else corrected(told, limit_bytes, shifts)
-
-
 class Worth:
     """What throughputs of one tenant are worth, per second, in the unit of the goal."""
 
@@ -115,10 +107,10 @@ class Worth:
         miss = miss_at(self._seen, limit_bytes, self._shifts)
         return self._seen.tenant.indicators.miss_ratio if miss is None else miss
 
-    def reading_at(self, limit_bytes: int) -> Reading:
-        """What is predicted of a limit under the policy in force."""
-        miss = self.miss_at(limit_bytes)
-        return Reading(self.ops(miss), miss)
+    def miss_by(self, then: Action | Setting, now: Setting, limit_bytes: int) -> float:
+        """The same, but of limits of the plan and of now as they were predicted for it."""
+        known = {one.limit_bytes: one.miss_ratio for one in (now, then)}
+        return known[limit_bytes] if limit_bytes in known else self.miss_at(limit_bytes)
 
     def sure_at(self, limit_bytes: int) -> Setting:
         """With a miss ratio a standard error higher than told; error bars hold 95%."""
@@ -198,7 +190,7 @@ class Worth:
 
 def interval(cycle: MemoryCycle, config: DecideConfig) -> MemoryInterval:
     """What the decider is shown."""
-    found = {}
+    found: dict[str, MemoryTenant] = {}
     for action in cycle.plan.actions:
         seen, state = cycle.collected.seen[action.cgroup], cycle.states[action.cgroup]
         found[action.cgroup] = _tenant(cycle, action, seen, state, config)
@@ -213,7 +205,19 @@ def interval(cycle: MemoryCycle, config: DecideConfig) -> MemoryInterval:
         is_forced=_is_forced(cycle),
         may_begin=cycle.may_begin,
         is_gap=cycle.is_gap,
+        wait_at=partial(_wait_at, cycle, found),
     )
+
+
+def _wait_at(
+    cycle: MemoryCycle, tenants: Mapping[str, MemoryTenant], limits: Mapping[str, int]
+) -> float:
+    """What a read of the device waits with those limits, and those of the plan of all others."""
+    snapshot = cycle.collected.snapshot
+    told = [(tenants[one.cgroup], limits.get(one.cgroup)) for one in snapshot.tenants]
+    miss = [one.miss_at(one.planned_bytes if limit is None else limit) for one, limit in told]
+    model = throughput_model(snapshot.tenants, snapshot.device, ModelKind.SERVICE)
+    return model.wait_us(np.array(miss))
 
 
 def _free_bytes(cycle: MemoryCycle) -> int:
@@ -238,7 +242,7 @@ def _tenant(
     below = _below(action.kept_now_ops, seen, now)
     done_ops = did_ops(seen, cycle.read_us)
     stays = objective.mode is not Mode.AUTO or is_ordered or is_yielded
-    first_bytes = _first_bytes(cycle, objective, seen)
+    first_bytes = allowed_bytes(objective, seen.tenant, cycle.budget_bytes)
     may_need = not stays and tenant.limit_bytes <= first_bytes - PAGE_BYTES
     undone = told.unconfirmed.epoch if told.unconfirmed.undone else None
     return MemoryTenant(
@@ -255,7 +259,9 @@ def _tenant(
         reread_s=worth.reread_at(then.limit_bytes),
         measured=Reading(tenant.indicators.throughput_ops, tenant.indicators.miss_ratio),
         predicted=Reading(then.throughput_ops, then.miss_ratio),
-        predicted_at=worth.reading_at,
+        miss_at=partial(worth.miss_by, then, now),
+        ops_at=partial(ops_at, tenant.demand, cycle.collected.snapshot.device),
+        worth_of=worth.of,
         lacks_at=partial(_lacks_at, cycle, action, seen, worth),
         error_at=worth.error_at,
         reread_at=worth.reread_at,
@@ -303,12 +309,6 @@ def did_ops(seen: Seen, read_us: float) -> float | None:
     if pages is None or pages.accesses <= 0:
         return None
     return ops_of(seen.tenant.demand, read_us, min(1.0, pages.misses / pages.accesses))
-
-
-def _first_bytes(cycle: MemoryCycle, objective: Objective, seen: Seen) -> int:
-    """Its first memory, as far as it may have that."""
-    first, most = seen.tenant.first_bytes, objective.memory_max
-    return first if most is None else min(first, size_bytes(most, cycle.budget_bytes))
 
 
 def _needs(cycle: MemoryCycle, cgroup: str, objective: Objective, done_ops: float | None) -> bool:

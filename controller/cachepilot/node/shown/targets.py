@@ -11,7 +11,7 @@ from cachepilot.domain.objectives.objective import UPPER, Goal, Objective, Objec
 from cachepilot.domain.planned import SloOutcome, SloState
 from cachepilot.model.throughput import ops_at
 from cachepilot.model.throughput_error import TargetError
-from cachepilot.node.deciding.memory import miss_at
+from cachepilot.node.deciding.calibrated import miss_at
 from cachepilot.node.deciding.tenant_state import TenantState
 from cachepilot.node.shown.readings import measured
 from cachepilot.node.shown.slo_windows import is_met, slo_targets
