@@ -168,8 +168,10 @@ def _weigh(
     config: DecideConfig,
 ) -> list[Decision]:
     if change.expected is None:
-        members = [(seen.tenants[name].worth_at, one) for name, one in change.members.items()]
-        change.expected = sum(at(one.to_bytes) - at(one.from_bytes) for at, one in members)
+        members = [(seen.tenants[name], one) for name, one in change.members.items()]
+        change.expected = sum(
+            one.worth_at(way.to_bytes) - _worth_before(one, way, seen) for one, way in members
+        )
     change.gained.take(gained)
     since = change.since
     if change.settled_s is not None:
@@ -265,11 +267,23 @@ def _gained(change: MemoryChange, seen: MemoryInterval, least_gain: float) -> fl
     if any(one.is_settling or _is_doubted(one, member, least_gain) for one, member in pairs):
         return None
     gained = [
-        one.worth_measured - one.worth_at(member.from_bytes)
+        one.worth_measured - _worth_before(one, member, seen)
         for one, member in pairs
         if one.worth_measured is not None
     ]
     return sum(gained) * seen.elapsed_s if gained else None
+
+
+def _worth_before(one: MemoryTenant, member: Member, seen: MemoryInterval) -> float:
+    """What the limit of before is worth in this interval.
+
+    Of who gave what was certain it is known only that it hit so much there when it began to give.
+    """
+    known = one.worth_at(member.from_bytes)
+    if not (member.gave_certain and one.is_certain and one.limit_bytes < member.from_bytes):
+        return known
+    ops = one.ops_at(seen.wait_at({}), member.certain_miss)
+    return max(known, one.worth_of(ops, member.from_bytes))
 
 
 def _is_doubted(one: MemoryTenant, member: Member, least_gain: float) -> bool:

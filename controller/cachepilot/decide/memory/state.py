@@ -232,7 +232,8 @@ class Lacked:
 class Member:
     """A tenant whose limit a change moves. `cost` is its part of the change's.
 
-    It `gave_certain` memory if no more than what was certain could be lost by that.
+    It `gave_certain` memory if no more than what was certain could be lost by that: what it hit
+    when the change began, with a miss ratio of `certain_miss`.
 
     For its gain the change moves it to `meant_bytes`, whatever others need since; None where that
     is the same as `to_bytes`, or, of a change that is forced, where nothing is moved for a gain.
@@ -247,6 +248,7 @@ class Member:
     cost: float = 0.0
     meant_bytes: int | None = None
     gave_certain: bool = False
+    certain_miss: float = 1.0
 
     def decision(
         self, time_s: float, cgroup: str, event: Event, why: str, measured: Reading | None = None

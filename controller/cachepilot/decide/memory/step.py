@@ -241,8 +241,9 @@ def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decis
         readings = one.measured, one.predicted
         gave_certain = one.is_certain and not one.grows
         member = Member(
-            one.cgroup_id, one.policy, start, then, *readings, costs[name], None, gave_certain
-        )
+            one.cgroup_id, one.policy, start, then, *readings, costs[name], None, gave_certain,
+            one.miss_at(now) if gave_certain else 1.0,
+        )  # fmt: skip
         change.members[name] = member
         why = f"{human_bytes(now)} -> {human_bytes(then)}, {_why(one)}"
         found.append(member.decision(seen.time_s, name, Event.TRIAL, why))

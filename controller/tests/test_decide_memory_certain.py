@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who gave memory by what was certain: what it lost of that counts when the change is judged."""
+
+import math
+from dataclasses import dataclass, replace
+
+import pytest
+from memory_node import MIB, Node, Tenant, worth
+
+from cachepilot.decide.memory.state import MemoryTenant
+from cachepilot.domain.decisions import Event
+
+
+def of_miss(miss: float) -> float:
+    """Log throughput at a miss ratio."""
+    return -math.log(0.05 + miss)
+
+
+@dataclass
+class Certain(Tenant):
+    """Its curve is doubted. It hits 8% with more than 64 MiB, and nothing below."""
+
+    def seen(self, noise: float) -> MemoryTenant:
+        limit, planned = self.limit_mib * MIB, self.planned_mib * MIB
+        hits = 0.08 if self.limit_mib > 64 else 0.0
+
+        def miss_at(at: float) -> float:
+            """By what is certain, which is the hits at the present limit."""
+            return 1.0 - hits if at >= limit else 1.0
+
+        return replace(
+            super().seen(noise), is_certain=True, error=0.0, reread_s=0.01, miss_at=miss_at,
+            worth_at=lambda at: of_miss(miss_at(at)), worth_of=lambda miss, _: of_miss(miss),
+            worth_now=of_miss(miss_at(limit)), worth_planned=of_miss(miss_at(planned)),
+            worth_measured=of_miss(1.0 - hits) + noise,
+        )  # fmt: skip
+
+
+@dataclass
+class Calibrated(Tenant):
+    """Its curve agrees with what was measured at its first limit."""
+
+    def seen(self, noise: float) -> MemoryTenant:
+        found = super().seen(noise)
+        off = worth(128.0, self.knee_mib) - worth(128.0, self.told_mib)
+        return replace(
+            found, worth_at=lambda at: worth(at / MIB, self.told_mib) + off,
+            worth_now=found.worth_now + off, worth_planned=found.worth_planned + off,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(("knee_mib", "is_kept"), [(1300.0, False), (500.0, True)])
+def test_what_a_donor_hit_when_it_gave_counts_though_it_hits_nothing_now(
+    knee_mib: float, is_kept: bool
+) -> None:
+    """Who gets it gains more or less than the donor loses; its curve promises more than either."""
+    node = Node(
+        Calibrated(knee_mib, 400.0, planned_mib=192.0), Certain(400.0, 400.0, planned_mib=64.0)
+    )
+    node.begin()
+    gained = worth(192.0, knee_mib) - worth(128.0, knee_mib)
+    assert (gained > of_miss(0.92) - of_miss(1.0) > 0) is is_kept
+    assert node.run(60)[0] is (Event.KEPT if is_kept else Event.REVERTED)
