@@ -111,3 +111,17 @@ def test_what_is_given_up_is_charged_what_going_back_may_read() -> None:
         if state.trial is None:
             break
     assert state.wanted == "default" and state.adapting == SETTLING * SWITCHED
+
+
+def test_a_confirmed_policy_that_turns_bad_costs_what_going_back_is_worth_waiting_for() -> None:
+    """That is more than the budget, by which it is no longer held."""
+    world = saving()
+    world.cache_pages = 300_000.0
+    world.until(What.CONFIRMED)
+    world.truth["lru"], world.regime = 0.53, world.regime + 1
+    before, interval = world.lost, 0.03 * ACCESSES
+    while world.in_force == "lru":
+        world.run(1)
+    lost, most = world.lost - before, WORST * COLLECTED * world.cache_pages
+    assert world.in_force == "default" and most - interval <= lost <= most + 2 * interval
+    assert lost > world.config.loss_share * (world.time_s + world.config.reserve_s) * 5000
