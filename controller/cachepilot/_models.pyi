@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 Progress = Callable[[float], None]
 Tunables = Mapping[str, Mapping[str, int]]
+Floats = NDArray[np.float64]
+Pair = tuple[float, float]
 Source = str | PathLike[str] | NDArray[np.uint64]
 """A trace file, or page keys."""
 
@@ -241,11 +243,7 @@ def trace_convert(
     """Writes `target` in the format of its suffix; returns the requests written."""
 
 def trace_generate(
-    target: str,
-    mix: Sequence[str],
-    requests: int,
-    seed: int = 1,
-    progress: Progress | None = None,
+    target: str, mix: Sequence[str], requests: int, seed: int = 1, progress: Progress | None = None
 ) -> int:
     """Writes the first `requests` of a mixture of at most 64 patterns; returns them.
 
@@ -259,10 +257,7 @@ def record_dtype() -> np.dtype[np.void]:
     """The record of `docs/reference/trace_format.md`, field by field."""
 
 def write_records(path: str, records: NDArray[np.void]) -> int:
-    """Writes a recording with all fields known, `.cptrace[.zst]`; returns its records.
-
-    `records` is a contiguous array of `record_dtype()`.
-    """
+    """Writes a contiguous array of `record_dtype()` to a `.cptrace[.zst]`; returns its records."""
 
 def read_records(path: str) -> NDArray[np.void]:
     """All records of a `.cptrace[.zst]` file, of `record_dtype()`: 48 bytes of memory each."""
@@ -392,6 +387,14 @@ def search_knapsack(
     `weights` and `losses` have the options of one class after another, contiguous; class i ends
     before `ends[i]`. A loss is how much less than the best one an option is worth at that price. A
     partial choice is dropped when its losses exceed `loss`, when a lighter one is worth no less to
-    within `resolution`, or when more than `states` are left, of which those with the least losses
-    stay. None when no choice is left.
+    within `resolution`, or when `states` are left that lose less. None when no choice is left.
+    """
+
+def fit_split(
+    seen: Floats, waits: Floats, weights: Floats, prior: Pair, start: Pair, low: Pair, high: Pair
+) -> Pair:
+    """Service time, us, and accesses per operation that make up the times of operations best.
+
+    Of intervals the logarithm of that time, us, the wait per access, us, and what residuals weigh,
+    contiguous. `prior` are accesses as believed, and what their logarithm weighs.
     """

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Miss ratio curves and policy simulation for the page cache: exact stack distances, SHARDS,
 //! miniature simulation and the native build of every policy under `bpf/policies`. Beside them the
-//! one search of the planner that has to be quick.
+//! two searches of the controller that have to be quick.
 
 pub mod ageing;
 mod count_correction;
@@ -23,6 +23,7 @@ mod python;
 pub mod rank_bitmap;
 pub mod shards;
 pub mod simulation;
+pub mod split_fit;
 pub mod stack_distance;
 pub mod synthetic;
 mod time_set;

@@ -11,6 +11,7 @@ mod progress;
 mod records;
 mod simulation;
 mod source;
+mod split_fit;
 mod trace;
 
 use pyo3::prelude::*;
@@ -48,5 +49,6 @@ fn _models(module: &Bound<'_, PyModule>) -> PyResult<()> {
     cache::register(module)?;
     prefetch::register(module)?;
     curves::register(module)?;
-    knapsack::register(module)
+    knapsack::register(module)?;
+    split_fit::register(module)
 }
