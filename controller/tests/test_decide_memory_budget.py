@@ -62,7 +62,7 @@ def test_a_budget_is_spent_by_what_takes_a_tenant_below_what_it_keeps(
     objectives, demand = Objectives(()), Demand(service_us=50.0, accesses_per_op=1.0)
     seen = SimpleNamespace(tenant=SimpleNamespace(demand=demand), limit_bytes=100_000 * PAGE_BYTES)
     cycle = SimpleNamespace(objectives=objectives, read_us=100.0)
-    worth = Worth(cast(Any, cycle), cast(Any, seen), cast(Any, None), 1.0)
+    worth = Worth(cast(Any, cycle), cast(Any, seen), 1.0)
     assert worth.spare_bytes(most_s, 20_000.0, kept_ops) == pages * PAGE_BYTES
 
 

@@ -113,6 +113,7 @@ class Advisor:
             plan=plan,
             objectives=objectives,
             states=decider.state.tenants,
+            shifts=decider.shifts,
             elapsed_s=decider.elapsed_s,
             step_bytes=look.step_bytes,
             short=(),
@@ -129,8 +130,8 @@ class Advisor:
         for action in plan.actions:
             if action.policy == action.present.policy:
                 continue
-            seen, one = look.shadow.seen[action.cgroup], decider.state.tenants[action.cgroup]
-            worth = Worth(cycle, seen, one, objectives.of(action.cgroup).weight)
+            seen = look.shadow.seen[action.cgroup]
+            worth = Worth(cycle, seen, objectives.of(action.cgroup).weight)
             tenants[action.cgroup] = replace(
                 found.tenants[action.cgroup],
                 swaps=True,

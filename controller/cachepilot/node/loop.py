@@ -188,8 +188,8 @@ class NodeLoop:
         self.free.take(collected.time_s, collected.free_bytes, decider.is_gap)
         with timed("plan"):
             held = decider.held(collected)
-            states, unsettled = decider.state.tenants, decider.unsettled(collected, held)
-            self._targets.take(collected, objectives, states, unsettled, self._wait_us())
+            unsettled, wait_us = decider.unsettled(collected, held), self._wait_us()
+            self._targets.take(collected, objectives, decider.shifts, unsettled, wait_us)
             asked_of_plan = self._targets.corrected(objectives)
             least, left_alone = config.decide.least_gain, decider.left_alone
             needed = decider.least_bytes(collected, self._targets.unknown())
@@ -234,7 +234,7 @@ class NodeLoop:
         first_bytes = {cgroup: one.held_first_bytes for cgroup, one in states.items()}
         recents, share = self._decider.recents, self._config.least_share
         sure = certain(collected, objectives, states, recents)
-        curves = calibrated(collected, states, recents)
+        curves = calibrated(collected, self._decider.shifts, recents)
         missed = first_misses(states, recents)
         beside = beside_away(collected, self._decider.state.away)
         beside = beside_reserved(beside, self.reserved)

@@ -14,16 +14,14 @@ from cachepilot.sizes import PAGE_BYTES
 
 
 def calibrated(
-    collected: Collected, states: Mapping[str, TenantState], recents: Mapping[str, Recent]
+    collected: Collected, shifts: Mapping[str, Shifts], recents: Mapping[str, Recent]
 ) -> dict[str, Curves]:
     """Curves that agree with what the limits of each tenant measured, where it has any.
 
     What they are corrected by is kept in `recents` while neither curves nor limits change.
     """
     return {
-        cgroup: recents[cgroup].corrections.of(
-            seen.tenant.curves, states[cgroup].limits.shifts(seen.tenant.demand)
-        )
+        cgroup: recents[cgroup].corrections.of(seen.tenant.curves, shifts[cgroup])
         for cgroup, seen in collected.seen.items()
         if seen.tenant.curves is not None
     }

@@ -20,7 +20,7 @@ from cachepilot.domain.decisions import Decision, Event
 from cachepilot.domain.objectives.objective import Objective, Objectives
 from cachepilot.domain.planned import Plan
 from cachepilot.domain.units import US_PER_S
-from cachepilot.model.limit_calibration import NOTHING_DONE, Done
+from cachepilot.model.limit_calibration import NOTHING_DONE, Done, Shifts
 from cachepilot.node.deciding import before_pin, first_memory, policies, presence, yielded
 from cachepilot.node.deciding.before_pin import BeforePin
 from cachepilot.node.deciding.memory import MemoryCycle, did_ops, interval
@@ -101,6 +101,8 @@ class Decider:
         if self.state.clock.interval_s is None:
             self.state.clock.interval_s = interval_s
         self.recents: dict[str, Recent] = {}
+        self.shifts: dict[str, Shifts] = {}
+        """By how much curves are off at the limits that each tenant had."""
         self._elapsed_s, self._is_gap = 0.0, False
         self._swapped: dict[str, str] = {}
         self.left_alone: frozenset[str] = frozenset()
@@ -130,6 +132,7 @@ class Decider:
         )
         self.recents = _recents(self.recents, collected.seen)
         self.left_alone = yielded.left_alone(collected, objectives, self.recents)
+        self.shifts = {}
         for cgroup, seen in collected.seen.items():
             state = self.state.tenants[cgroup]
             state.held_bytes = seen.held_bytes
@@ -151,6 +154,7 @@ class Decider:
             if not self._is_gap:
                 cost_us = collected.snapshot.device.miss_cost_us
                 self._calibrate(seen, state, objectives.of(cgroup), cost_us)
+            self.shifts[cgroup] = state.limits.shifts(seen.tenant.demand)
         before_pin.note(self.state.before_pins, collected, objectives, self.state.away)
         return decisions
 
@@ -237,6 +241,7 @@ class Decider:
                 plan=look.plan,
                 objectives=look.plan_objectives,
                 states=states,
+                shifts=self.shifts,
                 elapsed_s=self._elapsed_s,
                 step_bytes=look.step_bytes,
                 short=look.short,

@@ -34,14 +34,16 @@ class MemoryCycle:
     more than intervals scatter, `least_ops` operations per second below which those without one
     lack what they keep (see `Kept`), `busy` those whose limit must not change now, `ordered` those
     whose limit an operator pinned, `restored` those that get back what is protected, `yielded`
-    those whose limit others set. `hits` tells of a tenant what its page cache hits while it is read
-    again once, None while that is not known. See `MemoryInterval` for the rest.
+    those whose limit others set, `shifts` by how much curves are off at limits that each had.
+    `hits` tells of a tenant what its page cache hits while it is read again once, None while that
+    is not known. See `MemoryInterval` for the rest.
     """
 
     collected: Collected
     plan: Plan
     objectives: Objectives
     states: Mapping[str, TenantState]
+    shifts: Mapping[str, Shifts]
     elapsed_s: float
     step_bytes: int
     short: Collection[str]
@@ -75,10 +77,10 @@ class MemoryCycle:
 class Worth:
     """What throughputs of one tenant are worth, per second, in the unit of the goal."""
 
-    def __init__(self, cycle: MemoryCycle, seen: Seen, state: TenantState, weight: float) -> None:
+    def __init__(self, cycle: MemoryCycle, seen: Seen, weight: float) -> None:
         self._goal = cycle.objectives.goal
         self.weight = 1.0 if self._goal is Goal.LEAST_MEMORY else weight
-        self._cycle, self._seen, self._state = cycle, seen, state
+        self._cycle, self._seen = cycle, seen
 
     def ops(self, miss_ratio: float) -> float:
         """Operations per second at a miss ratio."""
@@ -98,13 +100,9 @@ class Worth:
             return limit_bytes / self._cycle.budget_bytes
         return self.weight * (ops if self._goal is Goal.TOTAL_THROUGHPUT else 1.0)
 
-    @cached_property
-    def _shifts(self) -> Shifts:
-        return self._state.limits.shifts(self._seen.tenant.demand)
-
     def miss_at(self, limit_bytes: int) -> float:
         """The miss ratio at a limit under the policy in force."""
-        miss = miss_at(self._seen, limit_bytes, self._shifts)
+        miss = miss_at(self._seen, limit_bytes, self._cycle.shifts[self._seen.tenant.cgroup])
         return self._seen.tenant.indicators.miss_ratio if miss is None else miss
 
     def miss_by(self, then: Action | Setting, now: Setting, limit_bytes: int) -> float:
@@ -231,7 +229,7 @@ def _tenant(
 ) -> MemoryTenant:
     cgroup, tenant, told = action.cgroup, seen.tenant, seen.wire
     objective = cycle.objectives.of(cgroup)
-    worth = Worth(cycle, seen, state, objective.weight)
+    worth = Worth(cycle, seen, objective.weight)
     # An order is done by itself, and whatever else the plan moves makes room for it.
     is_yielded, is_ordered = cgroup in cycle.yielded, cgroup in cycle.ordered
     now = action.present

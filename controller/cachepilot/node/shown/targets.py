@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from cachepilot.domain.objectives.objective import UPPER, Goal, Objective, Objectives
 from cachepilot.domain.planned import SloOutcome, SloState
+from cachepilot.model.limit_calibration import Shifts
 from cachepilot.model.throughput import ops_at
 from cachepilot.model.throughput_error import TargetError
 from cachepilot.node.deciding.calibrated import miss_at
-from cachepilot.node.deciding.tenant_state import TenantState
 from cachepilot.node.shown.readings import measured
 from cachepilot.node.shown.slo_windows import is_met, slo_targets
 from cachepilot.plan.slo_outcomes import meets
@@ -35,13 +35,13 @@ class Targets:
         self,
         collected: Collected,
         objectives: Objectives,
-        states: Mapping[str, TenantState],
+        shifts: Mapping[str, Shifts],
         unsettled: Collection[str],
         wait_us: float,
     ) -> None:
         """An interval of every tenant; `wait_us` is what a device read waits by the last plan.
 
-        Page caches of those that are `unsettled` still turn over.
+        Curves are off by `shifts`. Page caches of those that are `unsettled` still turn over.
         """
         known, self._errors = self._errors, {}
         fallen = set()
@@ -50,8 +50,7 @@ class Targets:
             if not targets:
                 continue
             # What cannot be trusted teaches nothing: a change of regime is no error of the model.
-            shifts = states[cgroup].limits.shifts(seen.tenant.demand)
-            miss = miss_at(seen, seen.limit_bytes, shifts)
+            miss = miss_at(seen, seen.limit_bytes, shifts[cgroup])
             is_known = miss is not None and seen.tenant.trust.trusted
             for kind, target in targets:
                 error = self._errors[cgroup, kind] = known.get((cgroup, kind)) or TargetError()
