@@ -74,7 +74,9 @@ def test_the_whole_takes_the_place_of_tenants_that_changed(tmp_path: Path) -> No
     assert found is not None and found.tenants["/1"].policy.calibration.values[SECONDS, 1] > 0
 
 
-def test_memory_that_begins_to_move_is_stored_with_the_whole(tmp_path: Path) -> None:
+def test_memory_that_begins_to_move_is_stored_with_the_whole_and_then_by_itself(
+    tmp_path: Path,
+) -> None:
     world = world_of(tmp_path)
     world.run(12)
     linear: Curve = lambda size: max(0.0, 1 - size / (160 * MIB))  # noqa: E731
@@ -85,6 +87,11 @@ def test_memory_that_begins_to_move_is_stored_with_the_whole(tmp_path: Path) -> 
         cycle(world)
     found = node_state.stored(row(world))
     assert found is not None and found.memory.change is not None
+    for _ in range(3):
+        cycle(world)
+        state, found = world.loop._decider.state, node_state.stored(row(world))
+        assert node_state.UNDER_WAY in row(world).tenant_states
+        assert found is not None and (found.memory, found.clock) == (state.memory, state.clock)
 
 
 def test_tenants_of_a_state_that_was_replaced_are_of_no_account(tmp_path: Path) -> None:

@@ -56,12 +56,13 @@ class Keeper:
     ) -> bool:
         """Writes what a cycle decided; whether all that was decided so far is in the store.
 
-        A cycle that decided nothing writes nothing, unless an earlier write failed or others joined
-        a change that is under way.
+        A cycle that decided nothing writes nothing, unless memory is under way, an earlier write
+        failed or others joined a change that is under way.
         """
         self._wait(decisions)
         self.totals.count(decisions)
-        if not self._waiting and not self._stored.is_due(state) and not self.changes.has_news:
+        has_news = self.has_waiting or node_state.is_moving(state)
+        if not has_news and not self._stored.is_due(state):
             return True
         try:
             whole, tenants = self._stored.texts(state, self._waiting)

@@ -53,7 +53,7 @@ LOG = logging.getLogger(__name__)
 ACKS_MAX = 64
 """Acknowledgements that wait for the next cycle; older ones are dropped and counted."""
 SAVE_CYCLES = 10
-"""Windows of SLOs are stored once in so many cycles."""
+"""The whole state and windows of SLOs are stored once in so many cycles."""
 
 
 class NodeLoop:
@@ -104,7 +104,6 @@ class NodeLoop:
         self._records = Records(row.name, store)
         self._published.note(reversed(store.history(None, row.name, 1000)))
         self._cycles = 0
-        self._was_moving = False
         self._turn = threading.Lock()
 
     @property
@@ -341,10 +340,8 @@ class NodeLoop:
             self._keeper.keep_series(self.series, self._cycles)
             self._cycles += 1
             self._records.store()
-            moves = node_state.is_moving(self._decider.state)
-            if moves or self._was_moving or self._cycles % SAVE_CYCLES == 0:
+            if self._cycles % SAVE_CYCLES == 0:
                 self._save()
-            self._was_moving = moves
             # The time that all of this took is no silence of the node.
             self.freshness.hear(self.heard_s)
         except Exception:

@@ -20,6 +20,7 @@ from cachepilot.model.calibration import RATE
 from cachepilot.model.climb import BESIDE
 from cachepilot.node.deciding.decider import NodeState
 from cachepilot.node.deciding.tenant_state import TenantState
+from cachepilot.sense.clock import Clock
 from cachepilot.store.journal import NodeRow
 from cachepilot.store.store import Store
 from cachepilot.v1 import session_pb2 as wire
@@ -39,12 +40,17 @@ RENAMED = {
 }
 """By part of the state: keys that had another name once, and the one that they have now."""
 
+UNDER_WAY = "under way"
+"""In place of a tenant's name, which begins with a slash: what each snapshot changes while memory
+is under way, and must not be forgotten."""
+
 _ADAPTER = TypeAdapter(NodeState)
+_MOVES: TypeAdapter[dict[str, MemoryState | Clock]] = TypeAdapter(dict[str, MemoryState | Clock])
 _TENANT = TypeAdapter(TenantState | None)
 
 
 def is_moving(state: NodeState) -> bool:
-    """Whether memory is under way: each snapshot changes what must not be forgotten."""
+    """Whether memory is under way."""
     return bool(under_way(state.memory, state.clock.last_s or 0.0))
 
 
@@ -63,9 +69,12 @@ def from_json(text: str, name: str, newer: Mapping[str, str] | None = None) -> N
 
     Raises RecordError naming `name` where that is all of it.
     """
-    whole = _parsed(text)
+    whole, newer = _parsed(text), dict(newer or {})
+    moves = _parsed(newer.pop(UNDER_WAY, "{}"))
+    if isinstance(whole, dict) and isinstance(moves, dict):
+        whole |= moves
     if isinstance(whole, dict) and isinstance(whole.get("tenants"), dict):
-        tenants = whole["tenants"] | {cgroup: _parsed(one) for cgroup, one in (newer or {}).items()}
+        tenants = whole["tenants"] | {cgroup: _parsed(one) for cgroup, one in newer.items()}
         whole["tenants"] = {cgroup: one for cgroup, one in tenants.items() if one is not None}
     _rename(whole)
     state, dropped = _read(whole, name)
@@ -205,13 +214,19 @@ class Stored:
     def texts(
         self, state: NodeState, decisions: Iterable[Decision]
     ) -> tuple[str | None, dict[str, str]]:
-        """What is to be stored: the whole, or tenants that something was decided about."""
+        """What is to be stored: the whole, or tenants that something was decided about.
+
+        With these what is under way.
+        """
         # Times of the others would be of a clock that went back since.
         went_back = (state.clock.last_s or 0.0) < self._last_s
         if went_back or self._shape is None or self._shape != _shape(state):
             return to_json(state), {}
         named = {one.cgroup for one in decisions}
         tenants = {name: _TENANT.dump_json(state.tenants.get(name)).decode() for name in named}
+        if is_moving(state):
+            moves = _MOVES.dump_json({"memory": state.memory, "clock": state.clock})
+            tenants[UNDER_WAY] = moves.decode()
         return None, tenants
 
 

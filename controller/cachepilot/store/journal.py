@@ -20,8 +20,8 @@ EPOCHS_RESERVED = 1000
 class NodeRow:
     """A node as it was last seen: its hello as bytes of the wire, and its state as JSON.
 
-    `tenant_states` are those of tenants that changed since. `last_seen_s` is the node's time,
-    `heard_s` that of this host, both in seconds since 1970.
+    `tenant_states` are those of tenants that changed since, and of what is under way. `last_seen_s`
+    is the node's time, `heard_s` that of this host, both in seconds since 1970.
     """
 
     name: str
