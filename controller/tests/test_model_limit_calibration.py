@@ -138,7 +138,7 @@ def test_what_scatters_at_neighbouring_limits_is_no_slope_of_the_curve() -> None
             for _ in range(15):
                 pages = 60, int(random.binomial(60, 0.4))
                 found.take(int(limit * MIB), pages, 0.35, 1.0, HALF_LIFE_S)
-        raw.append(np.ptp([one.off(DEMAND) for one in found.anchors]))
+        raw.append(np.ptp([one.off(DEMAND).off for one in found.anchors]))
         smooth.append(np.ptp([shift for _, shift in found.shifts(DEMAND)]))
     assert np.mean(raw) > 0.03 and np.mean(smooth) < np.mean(raw) / 3
 

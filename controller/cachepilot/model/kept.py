@@ -31,6 +31,10 @@ class Kept:
             self.did_ops.append(did_ops)
             del self.did_ops[:-INTERVALS]
 
+    def is_lacking(self, did_ops: float, trust: Trust, least_gain: float) -> bool:
+        """Whether it did less than `least_ops`, which is never more than it keeps."""
+        return did_ops < self.ops and did_ops < self.least_ops(trust, least_gain)
+
     def least_ops(self, trust: Trust, least_gain: float) -> float:
         """What it does less of lacks what it keeps; 0 while that is not known.
 

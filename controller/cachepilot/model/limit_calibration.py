@@ -73,19 +73,30 @@ class Done(NamedTuple):
             self.missed_us + other.missed_us,
         )
 
-    def waits(self, demand: Demand) -> float:
-        """What an access missed, beyond what it did, for a model to say the time that was taken."""
+    def waits(self, demand: Demand) -> tuple[float, float]:
+        """What an access missed, beyond what it did, for a model to say the time that was taken.
+
+        And the variance of that of one interval, by how far the model's predictions are off.
+        """
         all_us = demand.accesses_per_op * self.read_us
         if all_us <= 0:
-            return 0.0
+            return 0.0, 0.0
         model_us = demand.service_us * self.ops + demand.accesses_per_op * self.missed_us
-        return (self.time_us - model_us) / all_us
-
-    def variance(self, demand: Demand) -> float:
-        """Of `waits` of one interval, by how far the model's predictions of intervals are off."""
-        all_us = demand.accesses_per_op * self.read_us
         off = TIME_ERROR if demand.error_pct is None else demand.error_pct / 100
-        return (off * self.time_us / all_us) ** 2 if all_us > 0 else 0.0
+        return (self.time_us - model_us) / all_us, (off * self.time_us / all_us) ** 2
+
+
+class Off(NamedTuple):
+    """Measured minus told miss ratio at a limit, and the variance of that.
+
+    It is of so many `seconds`; `spread` is the variance of one access, of that where half of them
+    miss.
+    """
+
+    off: float
+    variance: float
+    seconds: float
+    spread: float
 
 
 NOTHING_DONE = Done()
@@ -130,33 +141,24 @@ class Anchor:
         self.seconds *= share
         self.done = self.done.times(share)
 
-    def off(self, demand: Demand) -> float:
-        """Measured minus told miss ratio, what operations waited for beyond that counted as missed.
+    def off(self, demand: Demand) -> Off:
+        """By how much the curve is off, what operations waited for beyond that counted as missed.
 
-        No less than if nothing were missed, and no more than if all were.
+        No less than if nothing were missed, and no more than if all were. The variance is that of
+        a share of so many accesses, and of a workload that varies by itself: by the latter
+        `PRIOR_S` seconds tell no more of a curve than that it is trusted, where half of the
+        accesses miss; a miss ratio that is nearly 0 or 1 varies less, as a share does.
         """
-        found = (self.misses - self.told) / max(self.accesses, 1.0) + self.done.waits(demand)
-        told = self.told / max(self.accesses, 1.0)
-        return min(max(found, -told), 1.0 - told)
-
-    def variance(self, demand: Demand) -> float:
-        """Of `off`: that of a share of so many accesses, and of a workload that varies by itself.
-
-        By the latter `PRIOR_S` seconds tell no more of a curve than that it is trusted, where half
-        of the accesses miss; a miss ratio that is nearly 0 or 1 varies less, as a share does.
-        """
-        left = self.left
-        seconds = left * self.seconds
-        by_time = PRIOR_S * LEVEL_SD**2 / seconds
-        found = self.spread * (0.25 / (left * self.accesses + 2) + by_time)
-        by_throughput = self.done.variance(demand)
-        return found + (PRIOR_S / seconds * by_throughput if by_throughput else 0.0)
-
-    @property
-    def spread(self) -> float:
-        """The variance of one access, of that where half of them miss."""
+        accesses, left = max(self.accesses, 1.0), self.left
+        waits, by_throughput = self.done.waits(demand)
+        found, told = (self.misses - self.told) / accesses + waits, self.told / accesses
         missed = (self.misses + 1) / (self.accesses + 2)
-        return 4 * missed * (1 - missed)
+        seconds, spread = left * self.seconds, 4 * missed * (1 - missed)
+        by_time = PRIOR_S * LEVEL_SD**2 / seconds
+        variance = spread * (0.25 / (left * self.accesses + 2) + by_time)
+        if by_throughput:
+            variance += PRIOR_S / seconds * by_throughput
+        return Off(min(max(found, -told), 1.0 - told), variance, seconds, spread)
 
 
 @dataclass
@@ -212,15 +214,14 @@ class LimitCalibration:
 
         `demand` is the throughput model as it is now.
         """
-        known = [one for one in self.anchors if one.known_s > 0]
+        limits = [one.limit_bytes for one in self.anchors if one.known_s > 0]
+        known = [one.off(demand) for one in self.anchors if one.known_s > 0]
         if not known:
             return ()
-        offs = [one.off(demand) for one in known]
-        levels = _levels(known, [max(off, -LEVEL_MOST) for off in offs], demand)
-        lower = _lower(known, offs)
+        levels = _levels(limits, [one._replace(off=max(one.off, -LEVEL_MOST)) for one in known])
         shifts = tuple(
-            (one.limit_bytes, _in_steps(level + below))
-            for one, level, below in zip(known, levels, lower, strict=True)
+            (limit, _in_steps(level + lower))
+            for limit, level, lower in zip(limits, levels, _lower(known), strict=True)
         )
         # With less memory than the least that was measured, the level alone is known.
         (least, shift), level = shifts[0], _in_steps(levels[0])
@@ -233,20 +234,20 @@ def _in_steps(shift: float) -> float:
     return round(shift / LEAST_CHANGE) * LEAST_CHANGE
 
 
-def _lower(known: Sequence[Anchor], offs: Sequence[float]) -> list[float]:
+def _lower(known: Sequence[Off]) -> list[float]:
     """What a curve is lower by than its level can be off, from the limit on where it was measured.
 
     It is compared with `PRIOR_S` seconds of no error.
     """
     found, lower = [], 0.0
-    for one, off in zip(known, offs, strict=True):
-        sure = one.known_s / (one.known_s + PRIOR_S * one.spread)
-        lower = sure * min(off + LEVEL_MOST, 0.0) + (1 - sure) * lower
+    for one in known:
+        sure = one.seconds / (one.seconds + PRIOR_S * one.spread)
+        lower = sure * min(one.off + LEVEL_MOST, 0.0) + (1 - sure) * lower
         found.append(lower)
     return found
 
 
-def _levels(known: Sequence[Anchor], offs: Sequence[float], demand: Demand) -> list[float]:
+def _levels(limits: Sequence[int], known: Sequence[Off]) -> list[float]:
     """By how much the level of the curve is off at each limit, by what is known of all of them.
 
     A walk may begin anywhere; all that was measured is compared with `PRIOR_S` seconds of no error.
@@ -254,12 +255,10 @@ def _levels(known: Sequence[Anchor], offs: Sequence[float], demand: Demand) -> l
     if len(known) == 1:
         # As of most tenants, which stay where they are: what a walk makes of one limit.
         one = known[0]
-        mean, seconds = offs[0] / (1.0 + one.variance(demand)), one.known_s
-        return [mean * seconds / (seconds + PRIOR_S * one.spread)]
-    seen = [
-        (math.log(one.limit_bytes), off, one.variance(demand))
-        for one, off in zip(known, offs, strict=True)
-    ]
+        mean = one.off / (1.0 + one.variance)
+        return [mean * one.seconds / (one.seconds + PRIOR_S * one.spread)]
+    logs = map(math.log, limits)
+    seen = [(log, one.off, one.variance) for log, one in zip(logs, known, strict=True)]
     per_e_fold = _walk(seen)
     before, after, means = [], [], []
     mean, variance = 0.0, 1.0
@@ -275,7 +274,7 @@ def _levels(known: Sequence[Anchor], offs: Sequence[float], demand: Demand) -> l
         means.append(mean)
     for i in range(len(known) - 2, -1, -1):
         means[i] += after[i] / before[i + 1] * (means[i + 1] - means[i])
-    seconds = sum(one.known_s for one in known)
+    seconds = sum(one.seconds for one in known)
     prior_s = PRIOR_S * max(one.spread for one in known)
     return [mean * seconds / (seconds + prior_s) for mean in means]
 

@@ -253,7 +253,7 @@ class Decider:
                 restored=look.restored,
                 yielded=self.left_alone,
                 fallen=look.fallen,
-                least_ops=partial(self._least_ops, collected),
+                lacks=partial(self._lacks, collected),
                 hits=lambda cgroup: self.recents[cgroup].turnover.hits,
             ),
             self.config,
@@ -276,9 +276,9 @@ class Decider:
         self._keep_ledger(look.plan, collected)
         return Decided(wishes, decisions)
 
-    def _least_ops(self, collected: Collected, cgroup: str) -> float:
-        trust = collected.seen[cgroup].tenant.trust
-        return self.recents[cgroup].kept.least_ops(trust, self.config.least_gain)
+    def _lacks(self, collected: Collected, cgroup: str, did_ops: float) -> bool:
+        trust, kept = collected.seen[cgroup].tenant.trust, self.recents[cgroup].kept
+        return kept.is_lacking(did_ops, trust, self.config.least_gain)
 
     def _note_kept(self, cycle: Cycle) -> None:
         for action in cycle.plan.actions:

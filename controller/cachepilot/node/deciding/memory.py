@@ -31,12 +31,12 @@ class MemoryCycle:
     """One cycle of a node. `collected` has calibrated curves, `objectives` are those of the plan.
 
     `short` are tenants that miss an SLO, `fallen` those that missed one in the last interval by
-    more than intervals scatter, `least_ops` operations per second below which those without one
-    lack what they keep (see `Kept`), `busy` those whose limit must not change now, `ordered` those
+    more than intervals scatter, `busy` those whose limit must not change now, `ordered` those
     whose limit an operator pinned, `restored` those that get back what is protected, `yielded`
     those whose limit others set, `shifts` by how much curves are off at limits that each had.
-    `hits` tells of a tenant what its page cache hits while it is read again once, None while that
-    is not known. See `MemoryInterval` for the rest.
+    Of a tenant `lacks` tells whether it lacks, with so many operations per second, what it keeps
+    without an SLO (see `Kept`), and `hits` what its page cache hits while it is read again once,
+    None while that is not known. See `MemoryInterval` for the rest.
     """
 
     collected: Collected
@@ -55,7 +55,7 @@ class MemoryCycle:
     restored: Collection[str] = ()
     yielded: Collection[str] = ()
     fallen: Collection[str] = ()
-    least_ops: Callable[[str], float] = lambda _: 0.0
+    lacks: Callable[[str, float], bool] = lambda *_: False
     hits: Callable[[str], int | None] = lambda _: None
 
     @cached_property
@@ -168,6 +168,8 @@ class Worth:
         Pages that are not hit before they go are read as often without it.
         """
         given = max(0, self._seen.limit_bytes - limit_bytes) / PAGE_BYTES
+        if not given:
+            return 0.0
         hits = self._cycle.hits(self._seen.tenant.cgroup)
         return self._page_s * (given if hits is None else min(given, hits))
 
@@ -316,7 +318,7 @@ def _needs(cycle: MemoryCycle, cgroup: str, objective: Objective, done_ops: floa
         return cgroup in cycle.fallen
     if objective.keep <= 0 or done_ops is None:
         return False
-    return done_ops < cycle.least_ops(cgroup)
+    return cycle.lacks(cgroup, done_ops)
 
 
 def _reached(objective: Objective, seen: Seen, setting: Action | Setting) -> float:
