@@ -102,18 +102,17 @@ class Journal(Quarantine):
         state: str | None,
         tenant_states: Mapping[str, str],
     ) -> int:
-        """Writes the state of a node; returns what its tenants name it by.
+        """Writes the state of a node, and when it was seen; returns what its tenants name it by.
 
-        A state of None leaves the one that is stored, but for `tenant_states`.
+        A state of None leaves what is stored, but for `tenant_states`.
         """
         # Tenants name the state that they belong to: an earlier version replaces it alone.
         crc = self._state_crc.get(node, 0)
-        db.execute(
-            "UPDATE nodes SET last_seen_s = ?, guard = coalesce(?, guard) WHERE name = ?",
-            (last_seen_s, state, node),
-        )
-        db.execute("INSERT OR REPLACE INTO heard VALUES (?, ?)", (node, self._clock()))
+        # To touch the row of a node would write all of its state again.
         if state is not None:
+            db.execute("INSERT OR REPLACE INTO heard VALUES (?, ?)", (node, self._clock()))
+            query = "UPDATE nodes SET last_seen_s = ?, guard = ? WHERE name = ?"
+            db.execute(query, (last_seen_s, state, node))
             db.execute("DELETE FROM guard_tenants WHERE node = ?", (node,))
             crc = _crc(state)
         db.executemany(

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The changes of one node, a row each: what the decider decides of a change completes its row."""
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from cachepilot.domain.decisions import Decision, Event, Reading, Setting
@@ -60,7 +59,8 @@ class ChangeLog:
         """`lost` is called for every row that is dropped before it is stored."""
         self._node, self._lost = node, lost
         self._open: dict[Key, Written] = {}
-        self._waiting: deque[Written] = deque()
+        self._waiting: dict[int, Written] = {}
+        """By the identity of a row, in the order in which they became news."""
         self._ended: dict[str, ChangeRow] = {}
         """By tenant, the change of a policy that ended in this cycle."""
         self.just_ended: list[Written] = []
@@ -107,10 +107,9 @@ class ChangeLog:
 
     def unstored(self, all_of_them: bool) -> list[Written]:
         """What is to be written: changes whose state is news, or with them all that are live."""
-        found = list(self._waiting)
+        found = list(self._waiting.values())
         if all_of_them:
-            known = {id(row) for row, _ in found}
-            found += [one for one in self._open.values() if id(one[0]) not in known]
+            found += [one for one in self._open.values() if id(one[0]) not in self._waiting]
         return found
 
     def stored(self) -> None:
@@ -187,11 +186,9 @@ class ChangeLog:
         self._wait(found)
 
     def _wait(self, one: Written) -> None:
-        if any(row is one[0] for row, _ in self._waiting):
-            return
-        self._waiting.append(one)
+        self._waiting.setdefault(id(one[0]), one)
         while len(self._waiting) > WAITING_MAX:
-            self._waiting.popleft()
+            del self._waiting[next(iter(self._waiting))]
             self._lost()
 
 
