@@ -4,12 +4,12 @@
 from dataclasses import replace
 
 import pytest
-from deciding import COST, World, in_lru, kinds, promising, saving
+from deciding import COST, World, in_lru, kinds, promising, saving, unchanged
 
 from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS
 from cachepilot.decide.outcome import What
 from cachepilot.decide.rollout import EFFECT_S, RETRY_S
-from cachepilot.decide.state import SETTLED_S, PolicyState, is_settling
+from cachepilot.decide.state import SETTLED_S, Interval, PolicyState, is_settling
 from cachepilot.decide.step import step
 from cachepilot.decide.trial import Trial
 
@@ -185,12 +185,27 @@ def test_an_interval_without_counterfactuals_judges_nothing() -> None:
     assert world.state.trial == replace(trial, idle_s=50.0)
 
 
-def test_a_policy_that_the_node_does_not_simulate_is_left_alone() -> None:
+@pytest.mark.parametrize("is_told", [True, False], ids=["of others", "of nothing"])
+def test_a_policy_that_the_node_does_not_simulate_is_left_alone(is_told: bool) -> None:
+    """Attached by hand where any policy is allowed: the one in force is among them."""
     world = saving().learn()
-    for _ in range(int(IDLE_S) + 5):
-        silent = replace(world.interval(), counterfactual=None, in_force="own", misses=9e3)
-        assert step(world.state, silent, world.config) == []
-    assert world.state.wanted is None
+
+    def own(seen: Interval) -> Interval:
+        told = seen.counterfactual if is_told else None
+        allowed = seen.allowed | {"own"}
+        return replace(seen, in_force="own", allowed=allowed, counterfactual=told, misses=9e3)
+
+    world.seen_as = own
+    assert world.run(int(IDLE_S) + 100) == [] and world.state.wanted is None
+
+
+def test_a_policy_that_is_found_in_force_proves_itself_once_it_is_simulated() -> None:
+    """The first snapshot of a controller tells of no interval yet."""
+    world = World({"default": 0.5, "lru": 0.55}, in_force="lru")
+    world.seen_as = lambda seen: replace(seen, counterfactual=None)
+    assert world.run(3) == []
+    world.seen_as = unchanged
+    assert kinds(world.run(12)) == [What.LIVE, What.UNDONE] and world.in_force == "default"
 
 
 def test_a_change_that_cannot_be_judged_is_given_up() -> None:

@@ -37,13 +37,21 @@ def follow(state: PolicyState, seen: Interval) -> list[Outcome]:
         why = f"{seen.in_force} was put in its place, or it was ejected"
         origin = state.trial.from_policy
         found = [_give_up(state, state.trial, What.ABANDONED, why, seen)]
+    return found + _prove(state, seen, origin)
+
+
+def _prove(state: PolicyState, seen: Interval, origin: str) -> list[Outcome]:
+    """Attached late, by a controller that lost its store, or by hand: it has to prove itself."""
     if seen.in_force in (origin, DEFAULT):
         state.unproven = ""
-        return found
+        return []
     if not {origin, seen.in_force} <= seen.allowed:
-        # The plan replaces what the objectives do not allow; a policy of somebody's own stays.
-        return found
-    # Attached late, by a controller that lost its store, or by hand: it has to prove itself.
+        # The plan replaces what the objectives do not allow.
+        return []
+    if not _is_simulated(seen):
+        # Of somebody's own, or not to be told yet: nothing could judge it.
+        state.unproven = origin
+        return []
     baseline = (seen.ops, seen.miss_ratio)
     state.lead_s, state.unproven = 0.0, ""
     state.trial = Trial(
@@ -51,7 +59,13 @@ def follow(state: PolicyState, seen: Interval) -> list[Outcome]:
         is_live=True, excess=state.excess, displaced=None,
     )  # fmt: skip
     why = "it was found in force, and is not confirmed"
-    return [*found, Outcome(What.LIVE, origin, seen.in_force, why, baseline)]
+    return [Outcome(What.LIVE, origin, seen.in_force, why, baseline)]
+
+
+def _is_simulated(seen: Interval) -> bool:
+    """Whether it is known what the policy in force misses by simulation."""
+    told = seen.counterfactual
+    return told is not None and seen.in_force in told.policies
 
 
 def _stop(state: PolicyState, seen: Interval, before: str) -> list[Outcome]:
