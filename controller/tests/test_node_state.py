@@ -13,6 +13,7 @@ from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, flat
 from experiments.control_loop.world import World
 
 from cachepilot.model.calibration import SECONDS
+from cachepilot.model.climb import BESIDE, Climb
 from cachepilot.node import node_state
 from cachepilot.node.deciding.decider import NodeState
 from cachepilot.node.loop import SAVE_CYCLES
@@ -233,6 +234,29 @@ def test_what_was_learnt_and_stored_in_another_form_is_lost_alone(
     world.run(3)
     now = world.loop._decider.state.tenants
     assert now["/0"].policy.trial is not None and now["/2"].policy.policies == ["default", "lfu"]
+
+
+def test_sums_of_an_earlier_version_start_again_and_nothing_else_does(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They had a column less beside those of the groups."""
+    world = on_trial(tmp_path)
+    before = deepcopy(world.loop._decider.state.tenants)
+
+    def change(state: dict[str, Any]) -> None:
+        for one in state["tenants"].values():
+            climb = one["policy"]["climb"]
+            climb["values"] = [row[:-BESIDE] + row[1 - BESIDE :] for row in climb["values"]]
+
+    after = restart_with(world, change).tenants
+    assert "cannot be read" not in caplog.text
+    for name, one in before.items():
+        policies, groups = len(one.policy.policies), one.policy.groups
+        one.policy.climb = Climb()
+        one.policy.climb.restart(policies, groups)
+        assert after[name] == one and policies == 2
+    world.run(3)
+    assert world.loop._decider.state.tenants["/2"].policy.climb.looked > 0
 
 
 def test_tables_that_are_missing_are_made_anew(tmp_path: Path) -> None:

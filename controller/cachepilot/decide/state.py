@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from cachepilot.decide.gain import LEAST_INTERVALS
 from cachepilot.decide.trial import Trial
 from cachepilot.model.calibration import SHOWN_S, Calibration
-from cachepilot.model.climb import BESIDE, Climb
+from cachepilot.model.climb import Climb
 from cachepilot.model.pages_table import PagesTable
 from cachepilot.quick_records import quickly_made
 from cachepilot.sense.counterfactuals import Counterfactual, Floats
@@ -69,8 +69,7 @@ class PolicyState:
 
     def align(self, policies: Sequence[str], groups: int) -> None:
         """Follows other candidates: what each saves is counted from now on."""
-        is_known = self.climb.values.shape == (len(policies), groups + BESIDE)
-        if self.policies == list(policies) and self.groups == groups and is_known:
+        if self.policies == list(policies) and self.groups == groups:
             return
         self.calibration.aligned(self.policies, policies)
         self.policies = list(policies)

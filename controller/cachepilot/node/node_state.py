@@ -17,7 +17,7 @@ from cachepilot.decide.state import PolicyState
 from cachepilot.domain.decisions import Decision
 from cachepilot.domain.json_values import RecordError
 from cachepilot.model.calibration import RATE
-from cachepilot.model.climb import BESIDE
+from cachepilot.model.climb import BESIDE, Climb
 from cachepilot.node.deciding.decider import NodeState
 from cachepilot.node.deciding.tenant_state import TenantState
 from cachepilot.sense.clock import Clock
@@ -88,6 +88,8 @@ def from_json(text: str, name: str, newer: Mapping[str, str] | None = None) -> N
         if not _fits(one.policy):
             one.policy.policies = []
             dropped.append((*path, "policy", "policies"))
+        else:
+            _follow_version(one.policy)
     if dropped:
         told = ", ".join(sorted(".".join(path) for path in dropped)[:NAMED])
         LOG.error("%s: %d parts cannot be read and start again: %s", name, len(dropped), told)
@@ -156,8 +158,16 @@ def _disown(known: Mapping[Path, TenantState], memory: MemoryState) -> None:
 def _fits(policy: PolicyState) -> bool:
     """Whether tables have the shapes that belong together; without policies they are recreated."""
     count, groups = len(policy.policies), policy.groups
-    shapes = [one.values.shape for one in (policy.totals, policy.climb, policy.calibration)]
-    return not count or shapes == [(count, groups), (count, groups + BESIDE), (RATE + 1, count)]
+    shapes = [one.values.shape for one in (policy.totals, policy.calibration)]
+    fits = shapes == [(count, groups), (RATE + 1, count)] and len(policy.climb.values) == count
+    return not count or fits
+
+
+def _follow_version(policy: PolicyState) -> None:
+    """Sums of an earlier version, with other columns beside those of groups, start again."""
+    if policy.policies and policy.climb.values.shape[1] != policy.groups + BESIDE:
+        policy.climb = Climb()
+        policy.climb.restart(len(policy.policies), policy.groups)
 
 
 def stored(row: NodeRow) -> NodeState | None:
