@@ -22,9 +22,8 @@ def saving(**more: float) -> World:
     return World({"default": 0.5, "lru": 0.3} | more, anew=0.0, tells_cost=False).learn()
 
 
-def on_trial(**more: float) -> World:
+def on_trial(world: World) -> World:
     """`lru` is on trial, and stays so: what it is compared with is known badly."""
-    world = saving(**more)
     world.until(What.LIVE)
     world.run(1)
     assert world.state.trial is not None
@@ -55,7 +54,7 @@ def test_a_change_that_saves_is_confirmed_and_its_page_cache_may_be_collected() 
 
 @pytest.mark.parametrize("is_told", [True, False])
 def test_what_was_saved_of_another_workload_is_no_credit(is_told: bool) -> None:
-    world = on_trial()
+    world = on_trial(saving())
     world.run(300)
     assert world.state.trial is not None and world.lost < -100 * SWITCHED
     world.regime += is_told
@@ -65,6 +64,21 @@ def test_what_was_saved_of_another_workload_is_no_credit(is_told: bool) -> None:
     assert undone == is_told
     if is_told:
         assert world.lost - before < WORST * SWITCHED + LEAST_INTERVALS * 0.06 * ACCESSES
+
+
+@pytest.mark.parametrize("every_s", [0, 61, 300])
+def test_what_a_change_lost_of_another_workload_is_still_lost(every_s: int) -> None:
+    """The node tells of another workload again and again; but for three intervals."""
+    slow = World({"default": 0.5, "lru": 0.3}, cache_pages=3000 * 0.5 * ACCESSES, anew=0.0)
+    slow.tells_cost = False
+    world = on_trial(slow.learn())
+    world.truth["lru"] = 0.53
+    for second in range(1800):
+        world.regime += bool(every_s) and second % every_s == 0
+        if What.UNDONE in kinds(world.run(1)):
+            break
+    budget = world.config.loss_share * (world.time_s + world.config.reserve_s) * 0.5 * ACCESSES
+    assert world.in_force == "lru" and world.lost <= budget + 3 * 0.03 * ACCESSES
 
 
 def in_lru() -> World:
@@ -104,7 +118,7 @@ def test_an_undone_change_of_a_large_page_cache_is_charged_what_it_might_lose() 
 
 
 def test_what_is_given_up_is_charged_what_going_back_may_read() -> None:
-    world = on_trial()
+    world = on_trial(saving())
     state = world.state
     for _ in range(int(IDLE_S) + 2):
         step(state, replace(world.interval(), counterfactual=None), world.config)

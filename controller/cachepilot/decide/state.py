@@ -114,8 +114,9 @@ class PolicyState:
             self.calibration.forget_all_but(self.policies.index(self.in_force))
             self.lost = {}
             if self.trial is not None:
-                # What it saved of another workload is no credit for what it loses of this one.
-                self.trial.excess = self.excess
+                # What it saved of another workload is no credit for what it loses of this one. What
+                # it lost is lost, or each workload would grant what was left of the budget anew.
+                self.trial.excess = min(self.trial.excess, self.excess)
             self.climb.restart(len(self.policies), self.groups)
             self.climb.looked = 0
         self.regime, self.regime_s = regime, time_s

@@ -28,10 +28,10 @@ class Trial:
     CPU time of programs counts as the pages that could be read in it: `to_policy` was expected to
     cost `cpu_us` microseconds per access more than `from_policy`, and cost `cpu` pages more so far.
     For `idle_s` seconds neither missed anything, or nothing was told. The tenant had read `excess`
-    pages more than the default would have when it, or the present workload, began, and `left` of
-    its budget; by it may read `may_lose` more in any case. None is as known when the first interval
-    is judged. Going back may read `rollback` pages again, and no more than were `displaced` since
-    `from_policy` was in force, which is None where that is not known.
+    pages more than the default would have when it began, or less by what it saved of earlier
+    workloads, and `left` of its budget; by it may read `may_lose` more in any case. None is as
+    known when the first interval is judged. Going back may read `rollback` pages again, and no more
+    than were `displaced` since `from_policy` was in force, which is None where that is not known.
     `series` are gains after `READ_ANEW` intervals, of what `from_policy` would have missed. It is
     expected to end at `ends_s`.
     """
