@@ -132,6 +132,28 @@ def test_what_may_not_be_had_for_a_moment_is_still_to_prove_itself() -> None:
     assert kinds(world.run(40)) == [What.LIVE, What.UNDONE] and world.in_force == "default"
 
 
+@pytest.mark.parametrize("is_undone", [False, True])
+def test_what_replaced_a_policy_that_may_no_longer_be_had_proves_itself_against_the_default(
+    is_undone: bool,
+) -> None:
+    """`mru` saves nothing of what is predicted. It is on trial, or on its way back to `lru`."""
+    world = in_lru(default=0.41)
+    world.told["mru"] = 0.2
+    while world.in_force != "mru":
+        world.run(1)
+    if is_undone:
+        world.ignoring = frozenset({"lru"})
+        world.until(What.UNDONE)
+    world.allow(["default", "mru"])
+    assert What.LIVE in kinds(world.run(2))
+    trial = world.state.trial
+    assert trial is not None and (trial.from_policy, trial.to_policy) == ("default", "mru")
+    world.truth["mru"] = 0.6
+    world.until(What.UNDONE)
+    world.run(1)
+    assert world.in_force == "default"
+
+
 def test_a_policy_on_trial_that_may_no_longer_be_had_ends_its_trial() -> None:
     world = promising().learn()
     world.until(What.LIVE)

@@ -45,6 +45,9 @@ def _prove(state: PolicyState, seen: Interval, origin: str) -> list[Outcome]:
     if seen.in_force in (origin, DEFAULT):
         state.unproven = ""
         return []
+    if state.unproven and origin not in seen.allowed:
+        # What it replaced may not come back. Then it is held against the default.
+        origin = DEFAULT
     if not {origin, seen.in_force} <= seen.allowed:
         # The plan replaces what the objectives do not allow.
         return []
