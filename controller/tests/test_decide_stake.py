@@ -102,6 +102,17 @@ def test_a_change_of_a_page_cache_that_is_read_slowly_is_undone_within_the_budge
         assert world.lost <= granted(world) / WORST + 3 * (truth - 0.5) * ACCESSES, of
 
 
+@pytest.mark.parametrize("turnovers_s", [10.0, 300.0, 3000.0])
+def test_a_policy_that_was_found_in_force_is_undone_within_the_budget(turnovers_s: float) -> None:
+    """As after the loss of the store; but for three intervals and the rollback."""
+    world = slow(turnovers_s, default=0.5, lru=0.53)
+    world.tells_cost, world.in_force = False, "lru"
+    world.until(What.UNDONE, 1000)
+    world.run(2)
+    budget = world.config.loss_share * (world.time_s + world.config.reserve_s) * 0.5 * ACCESSES
+    assert world.in_force == "default" and world.lost <= budget + 3 * 0.03 * ACCESSES
+
+
 def test_what_a_page_cache_that_is_read_slowly_was_filled_with_is_given_up_for_as_much() -> None:
     world = slow(300.0, default=0.5, lru=0.3, mru=0.3)
     assert world.until(What.LIVE).after == "lru"

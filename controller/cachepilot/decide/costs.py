@@ -71,21 +71,25 @@ def stakes(
     cost: Floats,
     default_rate: Floats,
     index: Ints,
+    on_trial: NDArray[np.bool_],
     config: DecideConfig,
 ) -> Floats:
     """Pages that changing to each policy may lose, shape (tenants, policies).
 
     A page cache that is large for what the tenant misses takes long to be read again. From the
     default no more may be lost than fits into what is granted beforehand: the change is undone
-    before. What another policy filled the page cache with is given up by a change: that has its
-    whole cost. So has every change where hardly anything is granted. `default_rate` are the
-    default's misses per second.
+    before. So is one that is `on_trial`: for the default it is what the change from it may lose.
+    What another policy filled the page cache with is given up by a change: that has its whole cost.
+    So has every change where hardly anything is granted. `default_rate` are the default's misses
+    per second.
     """
     fits_s = config.loss_share * config.reserve_s / WORST
     if fits_s < LEAST_STAKE_S:
         return cost
-    fits = np.where(index == 0, fits_s * default_rate, np.inf)
-    return np.asarray(np.minimum(cost, fits[:, None]))
+    is_granted = np.repeat((index == 0)[:, None], cost.shape[1], axis=1)
+    is_granted[on_trial, 0] = True
+    fits = np.where(is_granted, fits_s * default_rate[:, None], np.inf)
+    return np.asarray(np.minimum(cost, fits))
 
 
 def at_load_of(climbs: Climbs, stake: Floats, cost: Floats, accesses_per_s: Floats) -> Floats:

@@ -115,7 +115,7 @@ def take_all(
     excess, default_cost = _keep_ledger(states, missed + cpu[rows, index], of_default)
     granted = config.loss_share * config.reserve_s * default_rate
     left = granted + config.loss_share * default_cost - excess
-    stake = costs.stakes(cost, default_rate, index, config)
+    stake = costs.stakes(cost, default_rate, index, on_trial, config)
     asked = costs.at_load_of(climbs, stake, cost, accesses / elapsed_s)
     sure = _sure(climbs, variances, looks, asked, config.false_loss_s * default_rate)
     risen, since_s = climbs.saved.sum(axis=2), climbs.seconds
