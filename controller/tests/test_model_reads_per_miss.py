@@ -3,6 +3,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from experiments.control_loop.plant import Plant, PlantTenant, flat
 from experiments.control_loop.world import World
@@ -23,24 +24,58 @@ def known(*intervals: Pages) -> ReadsPerMiss:
     return found
 
 
+def weight(learnt: ReadsPerMiss, *intervals: Pages, policy: str = "lru") -> float:
+    for pages in intervals:
+        learnt.take(policy, pages, 1.0, 40.0)
+    return learnt.weight(policy)
+
+
 def test_a_missed_page_counts_by_the_reads_that_it_takes_against_the_default() -> None:
+    more = Pages(10_000, 4_000, 1_200)
     learnt = known(*[SOME] * 20)
-    learnt.take("lru", Pages(10_000, 4_000, 4_000), 1.0, 40.0)
-    assert learnt.weight("lru", Pages(10_000, 4_000, 1_200)) == pytest.approx(1.5)
-    assert learnt.weight("lru", SOME) == pytest.approx(1.0)
-    assert learnt.weight("default", Pages(10_000, 4_000, 1_200)) == 1.0
-    assert learnt.weight("lru", Pages(10_000, 0, 7)) == 1.0
+    assert learnt.weight("lru") == 1.0
+    assert weight(learnt, more) == pytest.approx(1.5)
+    assert weight(learnt, SOME, policy="mru") == pytest.approx(1.0)
+    assert learnt.weight("default") == learnt.weight("lru") == 1.0
+    assert weight(learnt, Pages(10_000, 0, 7)) == 1.0
+    assert weight(learnt, more) == pytest.approx(1.5, rel=0.01)
     learnt.forget()
-    assert learnt.weight("lru", Pages(10_000, 4_000, 1_200)) == 1.0
+    assert weight(learnt, more) == 1.0
 
 
 def test_reads_beyond_the_page_cache_count_for_no_missed_page() -> None:
-    """Direct I/O: a missed page is one read at most, and of the default nothing is learnt of it."""
-    learnt = known(*[SOME] * 20)
-    assert learnt.weight("lru", Pages(10_000, 150, 5_000)) == pytest.approx(5.0)
-    learnt.take("default", Pages(10_000, 5_000, 50_000), 1.0, 40.0)
-    assert learnt.of_default == pytest.approx(0.2)
+    """Direct I/O: a missed page is one read at most."""
+    assert weight(known(*[SOME] * 20), Pages(10_000, 150, 5_000)) == pytest.approx(5.0)
     assert ReadsPerMiss().of_default == 1.0
+
+
+def test_what_the_default_read_before_other_reads_began_fades() -> None:
+    """Ten minutes of scans, then direct I/O beside the page cache: of that nothing is learnt."""
+    learnt = known(*[Pages(10_000, 5_000, 250)] * 600)
+    assert weight(learnt, Pages(10_000, 3_000, 150)) == pytest.approx(1.0)
+    assert weight(learnt, Pages(10_000, 500, 5_500), policy="mru") == pytest.approx(20.0)
+    for _ in range(600):
+        learnt.take("default", Pages(10_000, 1_000, 6_000), 1.0, 40.0)
+    assert learnt.of_default == 1.0 and weight(learnt, Pages(10_000, 500, 5_500)) == 1.0
+
+
+@pytest.mark.parametrize(("misses", "in_flight"), [(5, 8), (20, 8), (100, 32)])
+def test_a_read_that_ends_in_the_next_interval_makes_no_policy_worse(
+    misses: int, in_flight: int
+) -> None:
+    """Each miss is one read, under all policies; up to so many are under way between intervals."""
+    random, left, learnt = np.random.default_rng(1), 0, ReadsPerMiss()
+
+    def pages() -> Pages:
+        nonlocal left
+        missed, before, left = int(random.poisson(misses)), left, int(random.integers(in_flight))
+        return Pages(10_000, missed, max(0, missed + before - left))
+
+    for _ in range(600):
+        learnt.take("default", pages(), 1.0, 40.0)
+    some = [pages() for _ in range(2000)]
+    counted = sum(weight(learnt, one) * one.misses for one in some)
+    assert counted == pytest.approx(sum(one.misses for one in some), rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +83,7 @@ def test_reads_beyond_the_page_cache_count_for_no_missed_page() -> None:
 )
 def test_reads_that_tell_nothing_change_nothing(reads: float) -> None:
     learnt = known(Pages(10_000, 5_000, int(reads)))
-    assert learnt.weight("lru", Pages(10_000, 4_000, 1_200)) == 1.0
+    assert weight(learnt, Pages(10_000, 4_000, 1_200)) == 1.0
 
 
 @pytest.mark.parametrize(("lru", "ends"), [(0.2, "lru"), (0.3, "default")])

@@ -7,7 +7,7 @@ by one. Curves and counterfactuals know of pages alone. So what a policy misses 
 pages that the kernel's default would miss for as many reads, as that did when it was in force.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cachepilot.sense.counterfactuals import DEFAULT
 from cachepilot.sense.counters import Pages
@@ -18,29 +18,44 @@ of their number)."""
 
 
 @dataclass
-class ReadsPerMiss:
-    """Device reads and missed pages of the default; they fade while it is in force."""
+class Counted:
+    """Device reads and missed pages, which fade."""
 
     reads: float = 0.0
     misses: float = 0.0
 
-    def forget(self) -> None:
-        """The workload changed."""
-        self.reads = self.misses = 0.0
-
-    def take(self, policy: str, pages: Pages, elapsed_s: float, half_life_s: float) -> None:
-        """Takes an interval of a full page cache in."""
-        if policy != DEFAULT:
-            return
-        if pages.reads > pages.misses:
-            # Direct I/O, swapped pages, metadata: not all of them are the page cache's.
-            return
-        keep = 0.5 ** (elapsed_s / half_life_s)
+    def add(self, pages: Pages, keep: float) -> None:
+        """Takes an interval in, before which that share is kept."""
         self.reads = keep * self.reads + pages.reads
         self.misses = keep * self.misses + pages.misses
 
+
+@dataclass
+class ReadsPerMiss(Counted):
+    """Those of the default, while it is in force, and of the `policy` in force in its place.
+
+    A read that is under way at the end of an interval is counted in the next. So sums are held
+    against each other, and not what is counted in one interval.
+    """
+
+    policy: str = ""
+    others: Counted = field(default_factory=Counted)
+
+    def forget(self) -> None:
+        """The workload changed."""
+        self.reads = self.misses = 0.0
+        self.others = Counted()
+
+    def take(self, policy: str, pages: Pages, elapsed_s: float, half_life_s: float) -> None:
+        """Takes an interval of a full page cache in."""
+        if policy != self.policy:
+            self.policy, self.others = policy, Counted()
+        counted = self if policy == DEFAULT else self.others
+        counted.add(pages, 0.5 ** (elapsed_s / half_life_s))
+
     @property
     def _is_known(self) -> bool:
+        """Of the default; what reads more than it misses reads by direct I/O, swap or metadata."""
         return READS_MIN <= self.reads <= self.misses
 
     @property
@@ -48,11 +63,12 @@ class ReadsPerMiss:
         """Reads of a page that the default misses; 1 while too few were seen."""
         return self.reads / self.misses if self._is_known else 1.0
 
-    def weight(self, policy: str, pages: Pages) -> float:
-        """What a page missed in an interval counts for; 1 under the default, or without reads.
+    def weight(self, policy: str) -> float:
+        """What a page missed counts for now; 1 under the default, or where nothing is known.
 
         A missed page is one read at most, whatever else the tenant reads from the device.
         """
-        if policy == DEFAULT or not self._is_known or pages.misses <= 0:
+        reads, misses = self.others.reads, self.others.misses
+        if policy != self.policy or not self._is_known or misses <= 0:
             return 1.0
-        return min(1.0, pages.reads / pages.misses) / self.of_default
+        return min(1.0, reads / misses) / self.of_default

@@ -91,7 +91,7 @@ def _interval(
         refused=cycle.refused.get(tenant.cgroup),
         cpu_us=None if told is None else cycle.costs.of(told.policies),
         page_us=cycle.page_us * state.reads_per_miss.of_default,
-        weight=1.0 if pages is None else state.reads_per_miss.weight(tenant.policy, pages),
+        weight=1.0 if pages is None else state.reads_per_miss.weight(tenant.policy),
     )
 
 
