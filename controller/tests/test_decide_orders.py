@@ -4,7 +4,7 @@
 from dataclasses import replace
 
 import pytest
-from deciding import COST, World, in_lru, kinds, promising, saving, unchanged
+from deciding import ACCESSES, COST, World, in_lru, kinds, promising, saving, unchanged
 
 from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS
 from cachepilot.decide.outcome import What
@@ -204,7 +204,9 @@ def test_an_interval_without_counterfactuals_judges_nothing() -> None:
     for _ in range(50):
         silent = replace(world.interval(), counterfactual=None)
         assert step(world.state, silent, world.config) == []
-    assert world.state.trial == replace(trial, idle_s=50.0)
+    assert trial.displaced is not None
+    displaced = trial.displaced + 50 * 0.5 * ACCESSES
+    assert world.state.trial == replace(trial, idle_s=50.0, displaced=displaced)
 
 
 @pytest.mark.parametrize("is_told", [True, False], ids=["of others", "of nothing"])

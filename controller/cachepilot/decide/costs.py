@@ -31,13 +31,8 @@ def cost_share(before: str, after: str, config: DecideConfig) -> float:
     return max(COLLECTED, config.switch_share) if gives_up else config.switch_share
 
 
-def displaced_pages(states: Sequence[PolicyState], index: Ints, missed: Floats) -> Floats:
+def displaced_pages(states: Sequence[PolicyState]) -> Floats:
     """Pages read since the default was in force, by tenant; inf where that is not known."""
-    for state, at, pages in zip(states, index.tolist(), missed.tolist(), strict=True):
-        if at == 0:
-            state.displaced = 0.0
-        elif state.displaced is not None:
-            state.displaced += pages
     return np.array([np.inf if one.displaced is None else one.displaced for one in states])
 
 

@@ -105,7 +105,7 @@ def take_all(
     accesses = np.array([seen.accesses for seen in intervals])
     climbs = _climbed(states, intervals, saved, accesses, rate, config)
     on_trial = np.array([one.trial is not None for one in states])
-    displaced = costs.displaced_pages(states, index, missed)
+    displaced = costs.displaced_pages(states)
     cost = costs.reread_pages(told, index, on_trial, displaced, config)
     default_rate = calibrations.rate[:, 0] * factors[:, 0]
     variances = climbs.variances()

@@ -65,6 +65,21 @@ def _prove(state: PolicyState, seen: Interval, origin: str) -> list[Outcome]:
     return [Outcome(What.LIVE, origin, seen.in_force, why, baseline)]
 
 
+def displace(state: PolicyState, seen: Interval) -> None:
+    """Counts what is read, whoever tells of it: it takes the place of what the default would keep.
+
+    How many pages that are is not known any more after an interval of which nothing is told.
+    """
+    is_known = seen.accesses > 0 or seen.counterfactual is not None
+    if seen.in_force == DEFAULT:
+        state.displaced = 0.0
+    elif state.displaced is not None:
+        state.displaced = state.displaced + seen.misses if is_known else None
+    trial = state.trial
+    if trial is not None and is_on_trial(state) and trial.displaced is not None:
+        trial.displaced = trial.displaced + seen.misses if is_known else None
+
+
 def _is_simulated(seen: Interval) -> bool:
     """Whether it is known what the policy in force misses by simulation."""
     told = seen.counterfactual

@@ -45,6 +45,7 @@ def step_all(
 def _follow(state: PolicyState, seen: Interval) -> list[Outcome]:
     """What is in force, and in which regime, before the interval is compared with the others."""
     found = rollout.follow(state, seen)
+    rollout.displace(state, seen)
     if seen.regime > state.regime:
         state.begin_regime(seen.regime, seen.time_s)
     # An agent that was restarted counts them anew: the same regime.

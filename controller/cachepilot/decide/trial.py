@@ -24,7 +24,7 @@ class Trial:
     the misses of `from_policy`, `groups` the same by group of pages, `profile` those that its
     calibration is of, and `unseen` the share of pages that is not sampled; `raw` are misses of
     `to_policy` as predicted, not calibrated. `baseline` and `predicted` are operations per second
-    and miss ratio; of `misses` since, `reread` may be pages that the change has to read again.
+    and miss ratio; `reread` pages may have been read again because of the change.
     CPU time of programs counts as the pages that could be read in it: `to_policy` was expected to
     cost `cpu_us` microseconds per access more than `from_policy`, and cost `cpu` pages more so far.
     For `idle_s` seconds neither missed anything, or nothing was told. The tenant had read `excess`
@@ -54,7 +54,6 @@ class Trial:
     expected: float = 0.0
     would_cost: float = 0.0
     raw: float = 0.0
-    misses: float = 0.0
     reread: float = 0.0
     rollback: float = 0.0
     ends_s: float = 0.0
@@ -84,9 +83,6 @@ class Trial:
         gained = total - misses - cpu[0]
         self.idle_s = self.idle_s + elapsed_s if total + misses + abs(cpu[0]) < 1.0 else 0.0
         self.cpu += cpu[0]
-        self.misses += misses
-        if self.displaced is not None:
-            self.displaced += misses
         before = self.groups if len(self.groups) == len(would_cost) else np.zeros(len(would_cost))
         self.groups = (before + would_cost).tolist()
         # What fewer pages told of earlier intervals is no better known by those of later ones.

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many pages were read in place of those that the default would have kept."""
+
+from dataclasses import replace
+
+import pytest
+from deciding import ACCESSES, World
+
+from cachepilot.decide.costs import COLLECTED, WORST
+from cachepilot.decide.outcome import What
+from cachepilot.decide.step import step
+
+
+def on_trial() -> World:
+    """`lru`, in a page cache that the default takes 300 s to miss once."""
+    world = World({"default": 0.5, "lru": 0.3}, cache_pages=300 * 0.5 * ACCESSES, anew=0.0)
+    world.tells_cost = False
+    world.learn().until(What.LIVE)
+    return world
+
+
+def confirmed() -> World:
+    world = on_trial()
+    world.until(What.CONFIRMED)
+    return world
+
+
+def unseen(world: World, intervals: int) -> None:
+    """The agent tells of no counterfactual."""
+    for _ in range(intervals):
+        seen = replace(world.interval(), counterfactual=None)
+        assert step(world.state, seen, world.config) == []
+
+
+@pytest.mark.parametrize("is_gap", [False, True])
+def test_pages_that_nobody_saw_being_read_were_displaced_all_the_same(is_gap: bool) -> None:
+    """Over a gap, and without counterfactuals: what was collected is given up."""
+    world = confirmed()
+    if is_gap:
+        # Three intervals count of it, and nothing is measured.
+        seen = replace(world.interval(), counterfactual=None, elapsed_s=3.0, accesses=0, misses=0)
+        assert step(world.state, seen, world.config) == []
+    else:
+        unseen(world, 1000)
+    world.truth["lru"], before_s = 0.53, world.time_s
+    assert world.until(What.CONFIRMED, 20_000).after == "default"
+    waits_s = WORST * COLLECTED * world.cache_pages / (0.03 * ACCESSES)
+    assert world.time_s - before_s == pytest.approx(waits_s, rel=0.05)
+
+
+def test_a_rollback_reads_again_also_what_was_displaced_while_nothing_was_told() -> None:
+    world = on_trial()
+    world.run(1)
+    unseen(world, 30)
+    trial = world.state.trial
+    assert trial is not None and trial.displaced == pytest.approx(31 * 0.3 * ACCESSES)
+
+
+def test_as_many_pages_were_displaced_as_were_read_however_few_reads_they_took() -> None:
+    """What is left of the misses comes by readahead: 16 pages by one read, of the default one."""
+    world = confirmed()
+    before = world.state.displaced
+    world.seen_as = lambda seen: replace(seen, weight=1 / 16)
+    world.run(60)
+    assert before is not None
+    assert world.state.displaced == pytest.approx(before + 60 * 0.3 * ACCESSES)
