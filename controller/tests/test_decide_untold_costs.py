@@ -52,6 +52,16 @@ def test_a_change_that_saves_is_confirmed_and_its_page_cache_may_be_collected() 
     assert world.until(What.CONFIRMED).after == "lru" and world.swaps == ["lru"]
 
 
+def test_a_trial_may_have_read_what_the_policy_has_to_collect() -> None:
+    """A change from the default counts as a tenth when it is chosen."""
+    world = saving()
+    world.until(What.LIVE)
+    trial = world.state.trial
+    assert trial is not None and trial.reread == pytest.approx(SWITCHED)
+    world.run(1)
+    assert trial.reread == pytest.approx(COLLECTED * CACHE_PAGES)
+
+
 @pytest.mark.parametrize("is_told", [True, False])
 def test_what_was_saved_of_another_workload_is_no_credit(is_told: bool) -> None:
     world = on_trial(saving())
