@@ -39,4 +39,4 @@ def test_of_an_interval_in_which_the_limit_moved_nothing_is_compared(
     here.run(2)
     assert [one.limit_bytes // MIB for one in shown[-3:]] == [64, 32, 32]
     assert [one.counterfactual is not None for one in shown[-3:]] == [True, False, True]
-    assert [one.accesses > 0 for one in shown[-3:]] == [True, False, True]
+    assert all(one.accesses > 0 for one in shown[-3:])

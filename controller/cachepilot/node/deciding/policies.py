@@ -71,8 +71,8 @@ def _interval(
     order = cycle.orders.get(tenant.cgroup, NO_WISH)
     has_moved = recent.limit_bytes not in (None, seen.limit_bytes)
     recent.limit_bytes = seen.limit_bytes
-    pages = None if cycle.is_gap or has_moved else seen.pages
-    told = None if pages is None else seen.counterfactual
+    pages = None if cycle.is_gap else seen.pages
+    told = None if pages is None or has_moved else seen.counterfactual
     return Interval(
         time_s=cycle.collected.time_s,
         elapsed_s=cycle.elapsed_s,
