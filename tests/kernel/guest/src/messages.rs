@@ -19,11 +19,15 @@ pub fn record() {
     set_print(Some((PrintLevel::Info, |_, text| messages().push_str(&text))));
 }
 
+/// States that it shows behind what it has to say.
+const STATES: [&str; 2] = ["cur state:", "old state:"];
+
 /// The verifier's last word, or else libbpf's.
 #[must_use]
 pub fn decisive() -> String {
     let text = messages().clone();
     let lines: Vec<&str> = text.lines().collect();
     let end = lines.iter().position(|line| line.starts_with(TOTALS)).unwrap_or(lines.len());
-    lines[..end].last().unwrap_or(&"").trim().to_owned()
+    let is_word = |line: &&&str| !STATES.iter().any(|state| line.starts_with(state));
+    lines[..end].iter().rfind(is_word).unwrap_or(&"").trim().to_owned()
 }

@@ -11,6 +11,7 @@ mod handovers;
 mod hooks;
 mod hooks_removal;
 mod hostile;
+mod keys;
 mod lifetime;
 mod limits;
 mod loader;
@@ -163,6 +164,7 @@ pub fn of(set: Set) -> impl Iterator<Item = &'static Case> {
         splits::CASES,
         parts::CASES,
         hostile::CASES,
+        keys::CASES,
         watchdog::CASES,
         verifier::CASES,
         rights::CASES,

@@ -8,6 +8,7 @@ use crate::error::{Context, Error, Result, read_text};
 use crate::hostile::{Handle, Mode};
 use crate::policy::{self, Policy};
 use std::fs;
+use std::time::{Duration, Instant};
 
 pub const CASES: &[Case] = &[
     case("a_number_is_no_folio", &[Once], number),
@@ -17,7 +18,12 @@ pub const CASES: &[Case] = &[
     case("a_hook_of_very_many_instructions_is_refused", &[Once], long_hook),
     case("a_hook_that_runs_in_a_row_is_shorter", &[Once], long_in_a_row),
     case("a_hook_that_copies_long_values_is_refused", &[Once], copying),
+    case("a_hook_that_looks_for_long_keys_is_refused", &[Once], long_keys),
     case("init_and_exit_of_very_many_instructions_are_refused", &[Once], long_ends),
+    case("init_that_takes_long_ends_in_time", &[Once], slow_steps),
+    case("the_context_of_a_decision_cannot_be_forged", &[Once], forged),
+    case("a_readahead_policy_does_not_print", &[Once], printing),
+    case("counts_need_a_place", &[Once], nowhere),
     case("shipped_policies_are_short_enough", &[Once], shipped),
     case("a_policy_needs_a_hook_that_does_something", &[Once], incomplete),
     case("a_failing_init_attaches_nothing", &[Once], failing_init),
@@ -54,7 +60,7 @@ fn outsider(_: &Lab) -> Outcome {
 }
 
 /// Objects of tests/kernel/policies/unbounded, and what the verifier's log names.
-const UNBOUNDED: [(&str, &str); 9] = [
+const UNBOUNDED: [(&str, &str); 12] = [
     ("unbounded_iterator", "bpf_iter_num_new"),
     ("unbounded_init", "bpf_iter_num_new"),
     ("unbounded_may_goto", "may_goto"),
@@ -64,6 +70,9 @@ const UNBOUNDED: [(&str, &str); 9] = [
     ("unbounded_tail_call", "bpf_tail_call"),
     ("unbounded_global", "global functions"),
     ("unbounded_print", "bpf_trace_printk"),
+    ("unbounded_again", "too complex"),
+    ("unbounded_sample", "too complex"),
+    ("unbounded_renewed", "too complex"),
 ];
 
 fn uncounted(_: &Lab) -> Outcome {
@@ -98,6 +107,43 @@ fn long_in_a_row(_: &Lab) -> Outcome {
 /// One instruction that copies as much as a map says.
 fn copying(_: &Lab) -> Outcome {
     all_refused(&["unbounded_copies"])
+}
+
+fn long_keys(_: &Lab) -> Outcome {
+    all_refused(&["unbounded_keys"])
+}
+
+/// Its steps are few enough, but each has a thousand pages copied.
+fn slow_steps(_: &Lab) -> Outcome {
+    const LONGEST: Duration = Duration::from_secs(8);
+    let cgroup = Cgroup::create("slow", None)?;
+    let policy = policy::load("unbounded_slow_steps", &cgroup)?;
+    let start = Instant::now();
+    let said = attach_refused(policy, &cgroup, "a slow init")?;
+    let took = start.elapsed();
+    ensure!(took < LONGEST, "init took {took:?}");
+    Ok(format!("{said} after {took:?}"))
+}
+
+/// It is not loaded as a readahead policy, and for the reason that is meant.
+fn prefetch_refused(name: &str, reason: &str) -> Outcome {
+    let cgroup = Cgroup::create("refused", None)?;
+    let said = refused(policy::load_prefetch(name, &cgroup), name)?;
+    ensure!(said.contains(reason), "refused, but not for {reason:?}: {said}");
+    Ok(said)
+}
+
+fn forged(_: &Lab) -> Outcome {
+    let stack = prefetch_refused("forged_window", "must point to")?;
+    Ok(format!("{stack}; {}", prefetch_refused("forged_value", "must point to")?))
+}
+
+fn printing(_: &Lab) -> Outcome {
+    prefetch_refused("printing_window", "bpf_trace_printk")
+}
+
+fn nowhere(_: &Lab) -> Outcome {
+    load_refused("counting_nowhere", "NULL")
 }
 
 fn attach_refused(policy: Policy, cgroup: &Cgroup, what: &str) -> Outcome {
