@@ -98,7 +98,7 @@ struct cache_ext_iter_opts {
  *            a large folio was split: folio is what is left of it, and split_off one of the parts
  *            behind it, the last of them first. Each part has a copy of its state and stands behind
  *            it on its list. Nothing may be read of split_off itself, as it is not whole yet; the
- *            functions below work. At most 1,024 instructions, as it runs for up to 511 parts in a
+ *            functions below work. At most 4,096 instructions, as it runs for up to 511 parts in a
  *            row with interrupts off; never in simulation, where all folios are pages.
  *
  * Lists (ids are never 0):
