@@ -18,7 +18,7 @@ pub const CASES: &[Case] = &[
     case("a_hook_of_very_many_instructions_is_refused", &[Once], long_hook),
     case("a_hook_that_runs_in_a_row_is_shorter", &[Once], long_in_a_row),
     case("a_hook_that_copies_long_values_is_refused", &[Once], copying),
-    case("a_hook_that_looks_for_long_keys_is_refused", &[Once], long_keys),
+    case("a_hook_whose_maps_take_long_is_refused", &[Once], slow_maps),
     case("init_and_exit_of_very_many_instructions_are_refused", &[Once], long_ends),
     case("init_that_takes_long_ends_in_time", &[Once], slow_steps),
     case("the_context_of_a_decision_cannot_be_forged", &[Once], forged),
@@ -109,19 +109,20 @@ fn copying(_: &Lab) -> Outcome {
     all_refused(&["unbounded_copies"])
 }
 
-fn long_keys(_: &Lab) -> Outcome {
-    all_refused(&["unbounded_keys"])
+fn slow_maps(_: &Lab) -> Outcome {
+    all_refused(&["unbounded_keys", "unbounded_trie", "unbounded_filter"])
 }
 
 /// Its steps are few enough, but each has a thousand pages copied.
 fn slow_steps(_: &Lab) -> Outcome {
-    const LONGEST: Duration = Duration::from_secs(8);
+    const TIMES: std::ops::Range<Duration> = Duration::from_millis(500)..Duration::from_secs(4);
     let cgroup = Cgroup::create("slow", None)?;
     let policy = policy::load("unbounded_slow_steps", &cgroup)?;
     let start = Instant::now();
     let said = attach_refused(policy, &cgroup, "a slow init")?;
     let took = start.elapsed();
-    ensure!(took < LONGEST, "init took {took:?}");
+    // Sooner it was refused for something else, later its steps were used up.
+    ensure!(TIMES.contains(&took), "init took {took:?}: {said}");
     Ok(format!("{said} after {took:?}"))
 }
 
