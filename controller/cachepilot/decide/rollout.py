@@ -51,7 +51,7 @@ def _prove(state: PolicyState, seen: Interval, origin: str) -> list[Outcome]:
     if not {origin, seen.in_force} <= seen.allowed:
         # The plan replaces what the objectives do not allow.
         return []
-    if not _is_simulated(seen):
+    if seen.of_in_force is None:
         # Of somebody's own, or not to be told yet: nothing could judge it.
         state.unproven = origin
         return []
@@ -71,19 +71,13 @@ def displace(state: PolicyState, seen: Interval) -> None:
     How many pages that are is not known any more after an interval of which nothing is told.
     """
     is_known = seen.accesses > 0 or seen.counterfactual is not None
-    if seen.in_force == DEFAULT:
-        state.displaced = 0.0
-    elif state.displaced is not None:
-        state.displaced = state.displaced + seen.misses if is_known else None
-    trial = state.trial
-    if trial is not None and is_on_trial(state) and trial.displaced is not None:
-        trial.displaced = trial.displaced + seen.misses if is_known else None
 
+    def more(known: float | None) -> float | None:
+        return known + seen.misses if known is not None and is_known else None
 
-def _is_simulated(seen: Interval) -> bool:
-    """Whether it is known what the policy in force misses by simulation."""
-    told = seen.counterfactual
-    return told is not None and seen.in_force in told.policies
+    state.displaced = 0.0 if seen.in_force == DEFAULT else more(state.displaced)
+    if state.trial is not None and is_on_trial(state):
+        state.trial.displaced = more(state.trial.displaced)
 
 
 def _stop(state: PolicyState, seen: Interval, before: str) -> list[Outcome]:

@@ -164,6 +164,12 @@ class Interval:
         return float(self.cpu_us[told.policies.index(policy)])
 
     @property
+    def of_in_force(self) -> Counterfactual | None:
+        """The counterfactual, if it tells what the policy in force misses by simulation."""
+        told = self.counterfactual
+        return told if told is not None and self.in_force in told.policies else None
+
+    @property
     def pages_per_us(self) -> float:
         """Pages that could be read in the interval in a microsecond of CPU time per access."""
         return self.accesses / self.page_us

@@ -30,8 +30,8 @@ def step_all(
     alike: dict[tuple[object, ...], list[int]] = {}
     for i, (state, seen) in enumerate(zip(states, intervals, strict=True)):
         found.append(_follow(state, seen))
-        told = seen.counterfactual
-        if told is not None and seen.elapsed_s > 0 and seen.in_force in told.policies:
+        told = seen.of_in_force
+        if told is not None and seen.elapsed_s > 0:
             alike.setdefault((seen.elapsed_s, told.misses.shape), []).append(i)
         else:
             found[i] += rollout.wait(state, seen)
