@@ -16,6 +16,7 @@ mod messages;
 mod parameter;
 mod policy;
 mod silent_fs;
+mod trimming;
 mod windowing;
 
 use cases::{Case, Lab, Set};

@@ -9,6 +9,7 @@ use crate::ensure;
 use crate::error::{Context, Error, Result, checked};
 use crate::files::{PAGE, TestFile};
 use crate::policy::{self, Attached};
+use crate::trimming::Trimming;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
@@ -56,17 +57,6 @@ fn skim(cgroup: &Cgroup, file: &TestFile, indexes: impl Iterator<Item = u64>) ->
         }
         Ok(())
     })
-}
-
-/// `struct trimming_state`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-struct Trimming {
-    list: u64,
-    ghost: u64,
-    trim: u64,
-    before: u64,
-    after: u64,
 }
 
 /// Has the policy forget all that it can whenever a page is removed.

@@ -39,12 +39,16 @@ fn refused<T>(outcome: Result<T>, what: &str) -> Outcome {
     }
 }
 
-/// It is not loaded, and for the reason that is meant.
-fn load_refused(name: &str, reason: &str) -> Outcome {
-    let cgroup = Cgroup::create("refused", None)?;
-    let said = refused(policy::load(name, &cgroup), name)?;
+/// It is refused, and for the reason that is meant.
+fn refused_for<T>(reason: &str, outcome: Result<T>, what: &str) -> Outcome {
+    let said = refused(outcome, what)?;
     ensure!(said.contains(reason), "refused, but not for {reason:?}: {said}");
     Ok(said)
+}
+
+fn load_refused(name: &str, reason: &str) -> Outcome {
+    let cgroup = Cgroup::create("refused", None)?;
+    refused_for(reason, policy::load(name, &cgroup), name)
 }
 
 fn number(_: &Lab) -> Outcome {
@@ -126,12 +130,9 @@ fn slow_steps(_: &Lab) -> Outcome {
     Ok(format!("{said} after {took:?}"))
 }
 
-/// It is not loaded as a readahead policy, and for the reason that is meant.
 fn prefetch_refused(name: &str, reason: &str) -> Outcome {
     let cgroup = Cgroup::create("refused", None)?;
-    let said = refused(policy::load_prefetch(name, &cgroup), name)?;
-    ensure!(said.contains(reason), "refused, but not for {reason:?}: {said}");
-    Ok(said)
+    refused_for(reason, policy::load_prefetch(name, &cgroup), name)
 }
 
 fn forged(_: &Lab) -> Outcome {

@@ -10,6 +10,7 @@ use crate::files::{TestFile, read_pages};
 use crate::hostile::{self, Mode};
 use crate::parameter::{Parameter, WATCHDOG_MS, WATCHDOG_SHORT};
 use crate::policy;
+use crate::trimming::Trimming;
 use std::thread;
 use std::time::Duration;
 
@@ -52,17 +53,6 @@ fn searching(_: &Lab) -> Outcome {
     let stat = cgroup.stat()?;
     ensure!(stat.get("time_limited") > 0, "no request was cut short: {stat:?}");
     Ok(format!("{} requests", stat.get("requests")))
-}
-
-/// `struct trimming_state`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-struct Trimming {
-    list: u64,
-    ghost: u64,
-    trim: u64,
-    before: u64,
-    after: u64,
 }
 
 fn trimming(_: &Lab) -> Outcome {
