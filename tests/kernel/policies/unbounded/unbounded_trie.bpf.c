@@ -8,7 +8,7 @@ struct prefix {
 };
 
 struct {
-	__uint(type, 11); /* BPF_MAP_TYPE_LPM_TRIE */
+	__uint(type, 11);     /* BPF_MAP_TYPE_LPM_TRIE */
 	__uint(map_flags, 1); /* BPF_F_NO_PREALLOC */
 	__uint(max_entries, 4096);
 	__type(key, struct prefix);
