@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.memory import rollout as memory_rollout
+from cachepilot.decide.memory import asked
 from cachepilot.decide.memory import step as memory
 from cachepilot.decide.memory.state import MemoryChange, MemoryInterval, MemoryState, MemoryTenant
 from cachepilot.domain.decisions import Decision, Event, Reading
@@ -86,7 +86,7 @@ class Node:
             )
             seen = replace(seen, **changes)  # type: ignore[arg-type]
             self.told += memory.step(self.state, seen, CONFIG)
-            for name, limit in memory_rollout.wanted(self.state, seen).items():
+            for name, limit in asked.wanted(self.state, seen).items():
                 self.tenants[name].limit_mib = limit / MIB
         return [one.event for one in self.told[before:] if one.cgroup == "/0"]
 

@@ -4,6 +4,7 @@
 import pytest
 from memory_node import Node, Tenant, pair
 
+from cachepilot.decide.memory import asked
 from cachepilot.domain.decisions import Event
 
 SHORT: dict[str, object] = {"is_short": True, "reached": 0.8, "reached_planned": 1.0, "priority": 1}
@@ -81,3 +82,21 @@ def test_what_is_needed_beyond_a_gain_stays_when_the_goal_changes() -> None:
     assert not change.for_gain()
     node.run(30, goal="total_throughput")
     assert (taker.limit_mib, donor.limit_mib) == (144.0, 112.0)
+
+
+def test_policies_stay_only_while_a_change_of_memory_is_judged() -> None:
+    taker, donor = pair()
+    node = Node(taker, donor)
+    node.begin()
+    node.run(1)
+    members = {"/0", "/1"}
+    assert asked.keeping_policy(node.state, node.time_s) == members
+    taker.changes = {"is_doubted": True}
+    node.run(4)
+    assert asked.keeping_policy(node.state, node.time_s) == members
+    node.run(3)
+    assert not asked.keeping_policy(node.state, node.time_s)
+    assert asked.under_way(node.state, node.time_s) == members
+    taker.changes = {}
+    node.run(1)
+    assert asked.keeping_policy(node.state, node.time_s) == members

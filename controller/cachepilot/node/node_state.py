@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from cachepilot.decide.memory.rollout import under_way
+from cachepilot.decide.memory.asked import under_way
 from cachepilot.decide.memory.state import MemoryState
 from cachepilot.decide.state import PolicyState
 from cachepilot.domain.decisions import Decision

@@ -7,7 +7,6 @@ from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.gain import IDLE_S, LEAST_INTERVALS, Gain
 from cachepilot.decide.memory.state import (
     ARRIVED_INTERVALS,
-    ROLLBACK_S,
     Lacked,
     Member,
     MemoryChange,
@@ -86,7 +85,8 @@ def drop(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
     return _end(state, seen, Event.ABANDONED, "the goal, or a weight, is another")
 
 
-def _is_at(one: MemoryTenant, limit_bytes: int) -> bool:
+def is_at(one: MemoryTenant, limit_bytes: int) -> bool:
+    """Whether it has that limit, but for less than a page."""
     return abs(one.limit_bytes - limit_bytes) < PAGE_BYTES
 
 
@@ -97,12 +97,7 @@ def _differs(one: MemoryTenant, limit_bytes: int) -> bool:
 
 def _is_back(one: MemoryTenant, origin: Origin) -> bool:
     """Whether a tenant has its limit back, or one that an operator pinned, or that others set."""
-    return one.is_ordered or one.is_yielded or _is_at(one, origin.limit_bytes)
-
-
-def is_going_back(state: MemoryState, time_s: float) -> bool:
-    """Whether limits are rolled back, and not only asked for in vain."""
-    return any(time_s - one.since_s <= ROLLBACK_S for one in state.restore.values())
+    return one.is_ordered or one.is_yielded or is_at(one, origin.limit_bytes)
 
 
 def restart(change: MemoryChange) -> None:
@@ -204,7 +199,7 @@ def _growing(change: MemoryChange, seen: MemoryInterval) -> list[MemoryTenant]:
     return [one for one, to_bytes in found if to_bytes >= one.limit_bytes + PAGE_BYTES]
 
 
-def _waits(change: MemoryChange, seen: MemoryInterval) -> bool:
+def waits(change: MemoryChange, seen: MemoryInterval) -> bool:
     """Whether none of those who get memory has filled what it got: it is left where it is.
 
     What an operator asks for is done at once. A change waits no longer than a page cache takes to
@@ -242,11 +237,11 @@ def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
         one = seen.tenants[name]
         if _differs(one, change.limits.get(name, 0)):
             change.limits[name], change.moved_s = one.limit_bytes, seen.time_s
-    if _waits(change, seen):
+    if waits(change, seen):
         change.waited_s += seen.elapsed_s
         change.moved_s = seen.time_s
     passed_s = seen.time_s - change.moved_s
-    is_there = all(_is_at(seen.tenants[name], one.to_bytes) for name, one in change.members.items())
+    is_there = all(is_at(seen.tenants[name], one.to_bytes) for name, one in change.members.items())
     is_there = is_there or _stands(change, seen)
     # Where all only give memory there is nothing to fill.
     members = change.members.values()
@@ -376,25 +371,3 @@ def _told(
             what, told = Event.REVERTED, "its limit is what it was before"
         found.append(one.decision(seen.time_s, name, what, told, seen.tenants[name].measured))
     return found
-
-
-def wanted(state: MemoryState, seen: MemoryInterval) -> dict[str, int]:
-    """Limits to set now, by cgroup: the next steps of those that are not where they are to be."""
-    ends = {name: one.limit_bytes for name, one in state.restore.items()}
-    change = state.change
-    if change is not None and not _waits(change, seen):
-        ends.update((name, one.to_bytes) for name, one in change.members.items())
-    found = {}
-    for name, end in ends.items():
-        one = seen.tenants.get(name)
-        if one is None or _is_at(one, end):
-            continue
-        least, most = seen.step_bytes, max(seen.step_bytes, seen.free_bytes)
-        found[name] = min(max(end, one.limit_bytes - least), one.limit_bytes + most)
-    return found
-
-
-def under_way(state: MemoryState, time_s: float) -> frozenset[str]:
-    """Whose limit is not confirmed, or is rolled back: its policy stays meanwhile."""
-    members = () if state.change is None else state.change.members
-    return frozenset((*members, *(state.restore if is_going_back(state, time_s) else ())))

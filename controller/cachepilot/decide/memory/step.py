@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection
 
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.memory import giving_back, rollout
+from cachepilot.decide.memory import asked, giving_back, rollout
 from cachepilot.decide.memory.state import (
     Member,
     MemoryChange,
@@ -28,7 +28,7 @@ PARTS = 16
 
 
 def step(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list[Decision]:
-    """Takes one interval in; `rollout.wanted` then says which limits to set."""
+    """Takes one interval in; `asked.wanted` then says which limits to set."""
     is_same_goal = state.takes(seen)
     found = rollout.follow(state, seen)
     if not is_same_goal:
@@ -63,7 +63,7 @@ def _decide(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> l
     if _is_owed(state, seen, config):
         # Of a change that is under way it is a correction, by which that goes on to be judged.
         return _begin(state, _needed(seen), forced=state.change is None)
-    if state.change is not None or rollout.is_going_back(state, seen.time_s):
+    if state.change is not None or asked.is_going_back(state, seen.time_s):
         return []
     affordable = _within_budgets(seen)
     is_worth_it = _is_worth_it(state, affordable, config)

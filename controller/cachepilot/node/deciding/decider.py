@@ -11,7 +11,7 @@ from functools import partial
 
 from cachepilot.decide.advice.law import AdviceState
 from cachepilot.decide.config import DecideConfig
-from cachepilot.decide.memory import giving_back
+from cachepilot.decide.memory import asked, giving_back
 from cachepilot.decide.memory import rollout as memory_rollout
 from cachepilot.decide.memory import step as memory
 from cachepilot.decide.memory.state import MemoryState
@@ -221,7 +221,7 @@ class Decider:
     def step(self, look: Look) -> Decided:
         """Decides on what was observed, by a plan made for it."""
         collected, states, memories = look.collected, self.state.tenants, self.state.memory
-        moving = memory_rollout.under_way(memories, collected.time_s)
+        moving = asked.keeping_policy(memories, collected.time_s)
         cycle = Cycle(
             collected, look.plan, look.objectives, self._elapsed_s, look.refused, look.orders,
             moving | foreign(states, collected.seen), self._is_gap, look.may_begin,
@@ -264,7 +264,7 @@ class Decider:
             if one.event is Event.TRIAL:
                 states[one.cgroup].begin_change(collected.snapshot.epoch)
         decisions += moved
-        for cgroup, limit in memory_rollout.wanted(memories, seen).items():
+        for cgroup, limit in asked.wanted(memories, seen).items():
             if self.recents[cgroup].is_foreign or cgroup in self.left_alone:
                 continue
             earlier = wishes.get(cgroup, NO_WISH)
