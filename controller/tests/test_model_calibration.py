@@ -10,6 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cachepilot.model.calibration import (
+    ACCESSES,
     FORGOTTEN_S,
     MEASURED,
     PREDICTED,
@@ -54,11 +55,13 @@ def take(
     elapsed_s: float,
     half_life_s: float = HALF_LIFE_S,
     scatter: float = 0.0,
+    accesses: float = 1000.0,
 ) -> None:
     """An interval of the policy in force."""
     now = Calibrations.of([found])
-    amounts = np.array([measured]), np.array([predicted]), np.array([scatter])
-    now.take(np.array([index]), *amounts, elapsed_s, half_life_s)
+    pages, told = np.array([measured]), np.array([predicted])
+    rest = np.array([scatter]), np.array([accesses])
+    now.take(np.array([index]), pages, told, *rest, elapsed_s, half_life_s)
     now.store([found])
 
 
@@ -74,6 +77,15 @@ def known_for(index: int, ratio: float, seconds: int, found: Calibration) -> Cal
     for _ in range(seconds):
         take(found, index, 100 * ratio, 100.0, 1.0)
     return found
+
+
+def expected(
+    found: Calibration, index: int, predicted: float, accesses: float = 1000.0
+) -> list[float]:
+    """Misses that are expected of each policy where so many are predicted, one of them in force."""
+    now, at = Calibrations.of([found]), np.array([index])
+    pages: list[float] = (now.factors(at) * predicted + now.offsets(at) * accesses)[0].tolist()
+    return pages
 
 
 @pytest.mark.parametrize("index", range(POLICIES))
@@ -121,10 +133,31 @@ def test_the_factor_of_the_policy_in_force_converges_to_the_true_ratio(
     errors = []
     for _ in range(6):
         known_for(index, ratio, 60, found)
-        errors.append(abs(float(found.factors(index)[index]) / ratio - 1))
+        errors.append(abs(expected(found, index, 100.0)[index] / (100 * ratio) - 1))
     assert all(later <= earlier + 1e-9 for earlier, later in pairwise(errors))
     left = PRIOR_S / (HALF_LIFE_S / np.log(2)) * abs(1 / ratio - 1) * 1.1
     assert errors[-1] <= left + 0.01
+
+
+def test_what_no_factor_tells_of_counts_by_access() -> None:
+    """A loop is sampled a little smaller than it is: nothing is predicted, and all of it missed.
+
+    A policy of which nothing was measured is taken to be off as much.
+    """
+    found = unknown()
+    for _ in range(60):
+        take(found, 1, 40.0, 50.0, 1.0)
+    for _ in range(20):
+        take(found, 0, 1000.0, 0.0, 1.0)
+    default, lirs, other = expected(found, 0, 0.0)
+    assert (
+        default == pytest.approx(1000.0, rel=1e-3)
+        and lirs < 120.0
+        and other == pytest.approx(default)
+    )
+    assert expected(found, 0, 0.0, 10.0)[0] == pytest.approx(10.0, rel=1e-3)
+    take(found, 0, 0.0, 0.0, 1e4)
+    assert expected(found, 0, 0.0)[0] == pytest.approx(0.0, abs=1e-6)
 
 
 def test_another_ratio_is_followed_within_a_few_half_lives() -> None:
@@ -151,11 +184,11 @@ def test_predicted_rates_are_averaged_over_their_half_life() -> None:
 
 def test_after_a_change_of_workload_only_the_default_and_the_policy_in_force_are_known() -> None:
     found = calibration(
-        [1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0], [1.0] * 3, [1.0, 2.0, 3.0]
+        [1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0], [1.0] * 3, [5.0] * 3, [1.0, 2.0, 3.0]
     )
     found.forget_all_but(2)
-    kept = [[1.0, 0.0, 3.0], [4.0, 0.0, 6.0], [7.0, 0.0, 9.0], [1.0, 0.0, 1.0], [1.0, 2.0, 3.0]]
-    assert found.values.tolist() == kept
+    kept = [[1.0, 0.0, 3.0], [4.0, 0.0, 6.0], [7.0, 0.0, 9.0], [1.0, 0.0, 1.0], [5.0, 0.0, 5.0]]
+    assert found.values.tolist() == [*kept, [1.0, 2.0, 3.0]]
 
 
 def test_another_sample_leaves_a_share_of_what_is_known_of_the_others() -> None:
@@ -169,13 +202,12 @@ def test_another_sample_leaves_a_share_of_what_is_known_of_the_others() -> None:
 
 
 def test_other_candidates_keep_what_is_known_of_those_that_stay() -> None:
-    found = calibration([1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0], [9.0, 1.0])
+    rows = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0], [9.0, 1.0], [2.0, 3.0]]
+    found = calibration(*rows)
     found.aligned(("default", "lru"), ("default", "mru", "lru"))
-    assert found == calibration(
-        [1.0, 0.0, 2.0], [3.0, 0.0, 4.0], [5.0, 0.0, 6.0], [7.0, 0.0, 8.0], [9.0, 0.0, 1.0]
-    )
+    assert found == calibration(*([first, 0.0, second] for first, second in rows))
     found.aligned(("default", "mru", "lru"), ("default", "lru"))
-    assert found == calibration([1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0], [9.0, 1.0])
+    assert found == calibration(*rows)
 
 
 def test_a_policy_that_was_shown_to_be_off_is_so_from_then_on() -> None:
@@ -216,12 +248,15 @@ def test_what_was_shown_is_held_from_then_on_and_never_lowers_a_factor(
     found: Calibration, index: int, then: int, factor: float
 ) -> None:
     assume(index != then)
-    before = found.factors(then)
+    predicted, accesses = found.values[[PREDICTED, ACCESSES], index]
+    assume(accesses > 1e-9)
+    before = expected(found, then, predicted, accesses)[index]
     found.raise_to(index, factor, then)
-    after = found.factors(then)
-    assert np.isfinite(after).all() and (after >= 0).all()
-    least = max(before[index], factor) if found.values[PREDICTED, index] > 0 else before[index]
-    assert after[index] >= least * (1 - 1e-9)
+    after = expected(found, then, predicted, accesses)
+    assert np.isfinite(after).all() and min(after) >= 0
+    # Of less than a page no ratio is known.
+    shown = factor * predicted if predicted >= 1 else 0.0
+    assert after[index] >= max(before, shown) * (1 - 1e-9)
 
 
 @given(

@@ -12,7 +12,7 @@ import pytest
 from experiments.control_loop.plant import MIB, Curve, Plant, PlantTenant, flat
 from experiments.control_loop.world import World
 
-from cachepilot.model.calibration import SECONDS
+from cachepilot.model.calibration import ACCESSES, SECONDS
 from cachepilot.model.climb import BESIDE, Climb
 from cachepilot.node import node_state
 from cachepilot.node.deciding.decider import NodeState
@@ -239,7 +239,7 @@ def test_what_was_learnt_and_stored_in_another_form_is_lost_alone(
 def test_sums_of_an_earlier_version_start_again_and_nothing_else_does(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They had a column less beside those of the groups."""
+    """They had a column less beside those of the groups, and calibration told of no accesses."""
     world = on_trial(tmp_path)
     before = deepcopy(world.loop._decider.state.tenants)
 
@@ -247,6 +247,7 @@ def test_sums_of_an_earlier_version_start_again_and_nothing_else_does(
         for one in state["tenants"].values():
             climb = one["policy"]["climb"]
             climb["values"] = [row[:-BESIDE] + row[1 - BESIDE :] for row in climb["values"]]
+            one["policy"]["calibration"]["values"].pop(ACCESSES)
 
     after = restart_with(world, change).tenants
     assert "cannot be read" not in caplog.text
@@ -254,6 +255,7 @@ def test_sums_of_an_earlier_version_start_again_and_nothing_else_does(
         policies, groups = len(one.policy.policies), one.policy.groups
         one.policy.climb = Climb()
         one.policy.climb.restart(policies, groups)
+        one.policy.calibration.values[ACCESSES] = 0.0
         assert after[name] == one and policies == 2
     world.run(3)
     assert world.loop._decider.state.tenants["/2"].policy.climb.looked > 0

@@ -66,6 +66,32 @@ class Evidence:
         return Evidence(*(getattr(self, one.name)[i] for one in fields(self)))
 
 
+@dataclass(frozen=True)
+class Told:
+    """An interval of tenants with as many policies, pages.
+
+    `missed` and `accesses` are those under the policies in force, `index`; `predicted`, shape
+    (tenants, policies), is what each would have missed.
+    """
+
+    index: Ints
+    missed: Floats
+    accesses: Floats
+    predicted: Floats
+
+    def beyond(self, factors: Floats, offsets: Floats) -> Floats:
+        """Misses that are in no proportion to predicted ones; no more than all accesses miss."""
+        accesses = self.accesses[:, None]
+        hits = np.maximum(0.0, accesses - factors * self.predicted)
+        return np.asarray(np.minimum(offsets * accesses, hits))
+
+    def beyond_factors(self, calibrations: Calibrations) -> Floats:
+        """The same as predicted misses: what factors make them of."""
+        factors = calibrations.factors(self.index)
+        beyond = self.beyond(factors, calibrations.offsets(self.index))
+        return np.divide(beyond, factors, out=np.zeros(beyond.shape), where=factors > 0)
+
+
 def take_all(
     states: Sequence[PolicyState],
     intervals: Sequence[Interval],
@@ -86,23 +112,27 @@ def take_all(
     rows = np.arange(len(index))
     raw = np.concatenate([one.misses for one in told]).reshape(len(told), -1, groups)
     rate = np.array([one.rate for one in told])
-    predicted, missed = raw.sum(axis=2), np.array([seen.waited for seen in intervals])
+    missed = np.array([seen.waited for seen in intervals])
+    accesses = np.array([float(seen.accesses) for seen in intervals])
     calibrations = Calibrations.of([one.calibration for one in states])
     _thin(calibrations, states, index, rate)
     totals = [one.totals for one in states]
     before = stacked(totals)
+    now = Told(index, missed, accesses, raw.sum(axis=2))
+    raw = raw + (now.beyond_factors(calibrations) / groups)[:, :, None]
     noise = _noise(raw[rows, index], before[rows, index], rate)
-    anew = _calibrate(calibrations, states, missed, index, predicted, noise, elapsed_s, config)
-    factors = calibrations.factors(index)
+    due = raw.sum(axis=2)
+    anew = _calibrate(calibrations, states, now, due[rows, index], noise, elapsed_s, config)
+    calibrations.pass_time(due, elapsed_s)
+    factors, of_default = calibrations.factors(index), _least_of_default(calibrations, now)
     calibrations.store([one.calibration for one in states])
     keep = 0.5 ** (elapsed_s / config.calibration_half_life_s)
     unstack(keep * before + raw, totals)
     saved = (factors[rows, index][:, None] * raw[rows, index])[:, None, :]
     saved = saved - factors[:, :, None] * raw
-    cpu = _cpu(intervals, predicted.shape)
+    cpu = _cpu(intervals, factors.shape)
     # The same for each group: what is measured of programs is no part of a sample's error.
     saved += ((cpu[rows, index][:, None] - cpu) / groups)[:, :, None]
-    accesses = np.array([seen.accesses for seen in intervals])
     climbs = _climbed(states, intervals, saved, accesses, rate, config)
     on_trial = np.array([one.trial is not None for one in states])
     displaced = costs.displaced_pages(states)
@@ -110,7 +140,6 @@ def take_all(
     default_rate = calibrations.rate[:, 0] * factors[:, 0]
     variances = climbs.variances()
     looks = _looks(states, climbs.looks(variances), elapsed_s)
-    of_default = np.minimum(factors[:, 0], calibrations.of_default_alone()) * predicted[:, 0]
     of_default = np.where(index == 0, missed - anew, of_default)
     excess, default_cost = _keep_ledger(states, missed + cpu[rows, index], of_default)
     granted = config.loss_share * config.reserve_s * default_rate
@@ -222,40 +251,48 @@ def _keep_ledger(
 def _calibrate(
     calibrations: Calibrations,
     states: Sequence[PolicyState],
-    missed: Floats,
-    index: Ints,
-    predicted: Floats,
+    now: Told,
+    due: Floats,
     noise: Floats,
     elapsed_s: float,
     config: DecideConfig,
 ) -> Floats:
     """Holds measured against predicted, but for what was read again because of a change: that.
 
-    `noise` is the variance of what is predicted of the policies in force, as they are sampled.
+    `due` is what is predicted of the policies in force, with what is in no proportion to it, and
+    `noise` the variance of that, as they are sampled.
     """
-    rows = np.arange(len(index))
-    calibrations.pass_time(predicted, elapsed_s)
-    due = predicted[rows, index]
+    index, missed, rows = now.index, now.missed, np.arange(len(now.index))
     factor = calibrations.factors(index)[rows, index]
-    sums = missed - factor * due + np.array([one.below for one in states])
+    expected = factor * due
+    sums = missed - expected + np.array([one.below for one in states])
     above = np.maximum(0.0, sums)
     # What is above only makes good for what was below before is noise. What is below counts in
     # full: that must end, or the policy seems better and better.
     anew = np.minimum([_may_read_anew(one) for one in states], above)
-    off = missed - anew - factor * due
+    off = missed - anew - expected
     before = np.array([np.nan if one.off is None else one.off for one in states])
     # By differences of neighbours (von Neumann 1941): what lasts is calibrated away.
     scatter = np.where(np.isnan(before), 0.0, (off - before) ** 2 / 2 - factor**2 * noise)
     below = np.minimum(0.0, sums)
-    pages = zip(states, anew.tolist(), missed.tolist(), off.tolist(), below.tolist(), strict=True)
-    for state, again, seen, one, less in pages:
+    amounts = zip(states, anew.tolist(), missed.tolist(), off.tolist(), below.tolist(), strict=True)
+    for state, again, seen, one, less in amounts:
         state.off, state.below = one, less
         if state.wanted is None:
             state.adapting -= again
             state.turnover = max(0.0, state.turnover - seen)
     half_life_s = config.calibration_half_life_s
-    calibrations.take(index, missed - anew, due, scatter, elapsed_s, half_life_s)
+    pages = missed - anew, now.predicted[rows, index], scatter, now.accesses
+    calibrations.take(index, *pages, elapsed_s, half_life_s)
     return np.asarray(anew)
+
+
+def _least_of_default(calibrations: Calibrations, now: Told) -> Floats:
+    """The least that the default may miss, as its calibration follows that of who is in force."""
+    factors, offsets = calibrations.factors(now.index), calibrations.offsets(now.index)
+    factors[:, 0] = np.minimum(factors[:, 0], calibrations.of_default_alone())
+    offsets[:, 0] = np.minimum(offsets[:, 0], calibrations.default_offset_alone())
+    return np.asarray((factors * now.predicted + now.beyond(factors, offsets))[:, 0])
 
 
 def _may_read_anew(state: PolicyState) -> float:

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibration: what is measured over what the counterfactual of the policy in force predicts."""
+"""Calibration: what is measured beside what the counterfactual of the policy in force predicts.
+
+Accesses that are not seen, readahead and most of the error of a sample are in proportion to what is
+predicted: a factor. A sample may also misplace a cliff: of a loop that is a little larger than the
+page cache it predicts that nothing misses, and all of it does. No factor tells of that. So what is
+measured beyond `FACTOR_MOST` times what is predicted counts by access.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,9 +26,12 @@ RATE_HALF_LIFE_S = 13.5
 FORGOTTEN_S = 3600.0
 """Half-life of what is known of policies that are not in force."""
 
-MEASURED, PREDICTED, SECONDS, SCATTER, RATE = range(5)
+FACTOR_MOST = 4.0
+"""What is measured beyond so many times what is predicted is in no proportion to that."""
+
+MEASURED, PREDICTED, SECONDS, SCATTER, ACCESSES, RATE = range(6)
 """Rows of `Calibration.values`."""
-FADES = np.array((1.0, 1.0, 1.0, 2.0))
+FADES = np.array((1.0, 1.0, 1.0, 2.0, 1.0))
 """Rows before `RATE` fade by these powers: a variance as the square of what it is of."""
 LEAST_PAGES = 1e-100
 """What faded below that is forgotten."""
@@ -30,13 +39,13 @@ LEAST_PAGES = 1e-100
 
 @dataclass(slots=True, eq=False)
 class Calibration(Table):
-    """Of one tenant: a factor per policy, the first of which is the default.
+    """Of one tenant: a factor and an offset per policy, the first of which is the default.
 
     A policy that was never in force is taken to be off as the default is: most of what is wrong,
     the sample, readahead or accesses that are not seen, is wrong of all policies alike. `MEASURED`
-    and `PREDICTED` are pages of the last `SECONDS` in force, `SCATTER` is by how much the variance
-    of the former exceeds that of the sample, `RATE` are predicted misses per second: rows of
-    `values`, which has a column per policy.
+    and `PREDICTED` are pages of the last `SECONDS` in force, in which there were so many
+    `ACCESSES`; `SCATTER` is by how much the variance of the former exceeds that of the sample,
+    `RATE` are predicted misses per second: rows of `values`, which has a column per policy.
     """
 
     def aligned(self, then: Sequence[str], now: Sequence[str]) -> None:
@@ -70,9 +79,13 @@ class Calibration(Table):
 
         `index` is neither that one nor the default.
         """
-        found = self.factors(then)
-        predicted = self.values[PREDICTED, index]
-        if found[index] >= factor or predicted <= 0:
+        predicted, accesses = self.values[[PREDICTED, ACCESSES], index]
+        if predicted <= 0:
+            return
+        now, at = Calibrations.of([self]), np.array([then])
+        found = now.factors(at)[0]
+        expected = found[index] * predicted + now.offsets(at)[0, index] * accesses
+        if expected >= factor * predicted:
             return
         seconds = self.values[SECONDS, index] = max(self.values[SECONDS, index], SHOWN_S)
         weight = PRIOR_S / seconds
@@ -119,35 +132,37 @@ class Calibrations:
         seconds[rows, index] = kept
 
     def factors(self, index: Ints) -> Floats:
-        """Measured over predicted misses, shape (tenants, policies).
-
-        What is known of the default counts against what is known of the policy in force, each the
-        expectation for the other: two linear equations. For all others the default's is expected.
-        """
-        rows = np.arange(len(index))
+        """Measured over predicted misses, shape (tenants, policies)."""
         predicted = self.values[:, PREDICTED]
         known = np.where(predicted > 0, self.values[:, SECONDS], 0.0)
         # Less than a page says nothing of the ratio.
         ratio = self.values[:, MEASURED] / np.maximum(predicted, 1.0)
-        mine, theirs, default = known[rows, index], known[:, 0], ratio[:, 0]
-        shrunk = PRIOR_S / (theirs + PRIOR_S)
-        known_s = mine + theirs * shrunk
-        is_known = known_s > 0
-        in_force = mine * ratio[rows, index] + theirs * shrunk * default
-        in_force /= np.where(is_known, known_s, 1.0)
-        both = np.where(is_known, (1 - shrunk) * default + shrunk * in_force, 1.0)
-        alone = np.where(theirs > 0, default, 1.0)
-        default = np.where(index == 0, alone, both)
-        found = (known * ratio + PRIOR_S * default[:, None]) / (known + PRIOR_S)
-        found[:, 0] = default
-        return np.asarray(found)
+        return _expected(known, np.minimum(ratio, FACTOR_MOST), index, 1.0)
+
+    def offsets(self, index: Ints) -> Floats:
+        """Misses per access beyond what factors make of predictions, (tenants, policies)."""
+        known = np.where(self.values[:, ACCESSES] > 0, self.values[:, SECONDS], 0.0)
+        return _expected(known, self._beyond(), index, 0.0)
+
+    def default_offset_alone(self) -> Floats:
+        """The default's offset by what was measured of it, whatever is in force now."""
+        return self._beyond()[:, 0]
+
+    def _beyond(self) -> Floats:
+        measured, predicted = self.values[:, MEASURED], self.values[:, PREDICTED]
+        beyond = np.maximum(0.0, measured - FACTOR_MOST * np.maximum(predicted, 1.0))
+        accesses = self.values[:, ACCESSES]
+        # Both fade alike.
+        is_known = accesses > LEAST_PAGES
+        return np.where(is_known, beyond / np.where(is_known, accesses, 1.0), 0.0)
 
     def of_default_alone(self) -> Floats:
         """The default's factor by what was measured of it, whatever is in force now."""
         measured, predicted = self.values[:, :SECONDS, 0].T
         # Both fade alike, and their ratio does not.
         is_known = predicted > LEAST_PAGES
-        return np.where(is_known, measured / np.where(is_known, predicted, 1.0), 1.0)
+        ratio = np.where(is_known, measured / np.where(is_known, predicted, 1.0), 1.0)
+        return np.minimum(ratio, FACTOR_MOST)
 
     def errors(self) -> Floats:
         """Standard errors of factors, as a share of them, shape (tenants, policies)."""
@@ -161,14 +176,37 @@ class Calibrations:
         measured: Floats,
         predicted: Floats,
         scatter: Floats,
+        accesses: Floats,
         elapsed_s: float,
         half_life_s: float,
     ) -> None:
         """An interval of the policies in force, by tenant."""
         slow, fast = 0.5 ** (elapsed_s / FORGOTTEN_S), 0.5 ** (elapsed_s / half_life_s)
         rows = np.arange(len(index))
-        new = np.stack((measured, predicted, np.full(len(rows), elapsed_s), scatter), axis=1)
+        seconds = np.full(len(rows), elapsed_s)
+        new = np.stack((measured, predicted, seconds, scatter, accesses), axis=1)
         known = self.values[:, :RATE]
         now = fast**FADES * known[rows, :, index] + new
         known *= (slow**FADES)[:, None]
         known[rows, :, index] = now
+
+
+def _expected(known: Floats, found: Floats, index: Ints, nothing: float) -> Floats:
+    """What was `found` of policies in `known` seconds, or is expected of them, (tenants, policies).
+
+    What is known of the default counts against what is known of the policy in force, each the
+    expectation for the other: two linear equations. For all others the default's is expected.
+    """
+    rows = np.arange(len(index))
+    mine, theirs, default = known[rows, index], known[:, 0], found[:, 0]
+    shrunk = PRIOR_S / (theirs + PRIOR_S)
+    known_s = mine + theirs * shrunk
+    is_known = known_s > 0
+    in_force = mine * found[rows, index] + theirs * shrunk * default
+    in_force /= np.where(is_known, known_s, 1.0)
+    both = np.where(is_known, (1 - shrunk) * default + shrunk * in_force, nothing)
+    alone = np.where(theirs > 0, default, nothing)
+    default = np.where(index == 0, alone, both)
+    expected = (known * found + PRIOR_S * default[:, None]) / (known + PRIOR_S)
+    expected[:, 0] = default
+    return np.asarray(expected)

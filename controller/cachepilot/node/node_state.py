@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from google.protobuf.message import DecodeError
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
@@ -16,7 +17,7 @@ from cachepilot.decide.memory.state import MemoryState
 from cachepilot.decide.state import PolicyState
 from cachepilot.domain.decisions import Decision
 from cachepilot.domain.json_values import RecordError
-from cachepilot.model.calibration import RATE
+from cachepilot.model.calibration import ACCESSES, RATE
 from cachepilot.model.climb import BESIDE, Climb
 from cachepilot.node.deciding.decider import NodeState
 from cachepilot.node.deciding.tenant_state import TenantState
@@ -158,13 +159,20 @@ def _disown(known: Mapping[Path, TenantState], memory: MemoryState) -> None:
 def _fits(policy: PolicyState) -> bool:
     """Whether tables have the shapes that belong together; without policies they are recreated."""
     count, groups = len(policy.policies), policy.groups
-    shapes = [one.values.shape for one in (policy.totals, policy.calibration)]
-    fits = shapes == [(count, groups), (RATE + 1, count)] and len(policy.climb.values) == count
-    return not count or fits
+    tables = policy.totals, policy.climb, policy.calibration
+    totals, climb, calibration = (one.values.shape for one in tables)
+    fits = totals == (count, groups) and climb[0] == count
+    return not count or (fits and calibration in ((RATE + 1, count), (RATE, count)))
 
 
 def _follow_version(policy: PolicyState) -> None:
-    """Sums of an earlier version, with other columns beside those of groups, start again."""
+    """Sums of an earlier version, with other columns beside those of groups, start again.
+
+    Of what it measured of policies the accesses are not known.
+    """
+    known = policy.calibration
+    if policy.policies and len(known.values) == RATE:
+        known.values = np.insert(known.values, ACCESSES, 0.0, axis=0)
     if policy.policies and policy.climb.values.shape[1] != policy.groups + BESIDE:
         policy.climb = Climb()
         policy.climb.restart(len(policy.policies), policy.groups)
