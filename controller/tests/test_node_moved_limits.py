@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from experiments.control_loop.plant import MIB, Plant, PlantTenant, linear, scan
+from experiments.control_loop.plant import MIB, Plant, PlantTenant, flat, linear, scan
 from experiments.control_loop.world import World
 
 from cachepilot.decide.config import DecideConfig
@@ -14,8 +14,36 @@ from cachepilot.decide.state import Interval, PolicyState
 from cachepilot.decide.step import step_all
 from cachepilot.domain.objectives.objective import Objective
 from cachepilot.node.deciding import policies
+from cachepilot.sizes import PAGE_BYTES
+from cachepilot.v1 import session_pb2 as wire
 
 SIZES = tuple(MIB * size for size in (8, 16, 32, 64, 128))
+ANYBODY = (Objective("*"),)
+
+
+class Unlimited(Plant):
+    """Its tenants have no limit; what they hold scatters by so many pages."""
+
+    scatter_pages = 0
+
+    def snapshot(self) -> wire.Snapshot:
+        """Without limits."""
+        found = super().snapshot()
+        for one in found.tenants:
+            one.limit_bytes = one.target_limit_bytes = 0
+            one.current_bytes -= self.sequence % 7 * self.scatter_pages // 6 * PAGE_BYTES
+            one.file_bytes = one.current_bytes
+        return found
+
+    def apply(self, plan: wire.Plan) -> wire.Ack:
+        """Sets no limits."""
+        before = [(one, one.limit_bytes, one.target_bytes) for one in self.tenants]
+        ack = super().apply(plan)
+        for one, limit_bytes, target_bytes in before:
+            one.limit_bytes, one.target_bytes = limit_bytes, target_bytes
+        for result in ack.results:
+            result.limit_bytes = 0
+        return ack
 
 
 def test_of_an_interval_in_which_the_limit_moved_nothing_is_compared(
@@ -40,3 +68,19 @@ def test_of_an_interval_in_which_the_limit_moved_nothing_is_compared(
     assert [one.limit_bytes // MIB for one in shown[-3:]] == [64, 32, 32]
     assert [one.counterfactual is not None for one in shown[-3:]] == [True, False, True]
     assert all(one.accesses > 0 for one in shown[-3:])
+
+
+@pytest.mark.parametrize("scatter_pages", [0, 8, 2000])
+def test_policies_of_a_tenant_without_a_limit_are_compared(
+    tmp_path: Path, scatter_pages: int
+) -> None:
+    """What it holds scatters; what is simulated is as large as the node's memory."""
+    web = PlantTenant("/web", {"default": flat(0.6), "lirs": flat(0.2)}, 64 * MIB)
+    plant = Unlimited([web], 64 * MIB, SIZES)
+    plant.scatter_pages = scatter_pages
+    here = World(tmp_path, plant, ANYBODY)
+    here.run(60)
+    assert web.policy == "lirs"
+    web.change({"default": flat(0.2), "lirs": flat(0.9)})
+    here.run(600)
+    assert web.policy == "default"

@@ -65,12 +65,13 @@ def _interval(
 ) -> Interval:
     """What the law is shown. Of an interval in which the limit moved nothing is compared.
 
-    The page cache had the new size from its beginning, what is simulated had it at its end.
+    The page cache had the new size from its beginning, what is simulated had it at its end. That of
+    a tenant without a limit, simulated with the memory of the node, never moves.
     """
     tenant = seen.tenant
     order = cycle.orders.get(tenant.cgroup, NO_WISH)
-    has_moved = recent.limit_bytes not in (None, seen.limit_bytes)
-    recent.limit_bytes = seen.limit_bytes
+    has_moved = recent.limit_bytes not in (None, seen.wire.limit_bytes)
+    recent.limit_bytes = seen.wire.limit_bytes
     pages = None if cycle.is_gap else seen.pages
     told = None if pages is None or has_moved else seen.counterfactual
     return Interval(

@@ -91,7 +91,7 @@ class Recent:
     its full page cache hit, `at_first` what it did with its first memory.
     `ordered_bytes` is the limit that was pinned at the last snapshot; `anew_us` names the time
     since when the agent yields the limit and an operator, by a new pin, asks for one all the same.
-    `limit_bytes` is the limit of the last snapshot.
+    `limit_bytes` is the limit of the last snapshot, 0 for none.
     """
 
     cgroup_id: int
