@@ -214,3 +214,16 @@ def test_limits_that_are_near_are_one_and_the_one_with_the_least_time_goes() -> 
     assert found.anchors[0].limit_bytes == 100 * MIB
     found.forget()
     assert found.shifts(DEMAND) == ()
+
+
+@pytest.mark.parametrize("less_pages", [0, 1, 2, 50])
+def test_a_limit_that_counts_for_a_greater_one_is_known_as_well(less_pages: int) -> None:
+    found, limit_bytes = LimitCalibration(), 10_000 * PAGE_BYTES
+    found.take(limit_bytes, (10_000, 1_000), 0.6, 1.0, 60.0)
+    limit_bytes -= less_pages * PAGE_BYTES
+    for _ in range(300):
+        found.take(limit_bytes, (10_000, 1_000), 0.6, 1.0, 60.0)
+    assert len(found.anchors) == 1
+    shifts = found.shifts(DEMAND)
+    assert corrected(0.6, limit_bytes, shifts) < 0.2
+    assert corrected(0.6, limit_bytes - PAGE_BYTES, shifts) > 0.4

@@ -109,7 +109,7 @@ class Anchor:
     """A limit that was in force: accesses and misses, the misses that the curve told of, and ops.
 
     All fade, and for `aside_s` more slowly since it is in force no more. `seconds` is the time that
-    they stood for then.
+    they stood for then. They are also of limits that are nearly the same, `least_bytes` at least.
     """
 
     limit_bytes: int
@@ -119,6 +119,7 @@ class Anchor:
     seconds: float = 0.0
     done: Done = NOTHING_DONE
     aside_s: float = 0.0
+    least_bytes: int = 0
 
     @property
     def left(self) -> float:
@@ -185,6 +186,7 @@ class LimitCalibration:
         Where throughput does not count, or is not known, nothing was `done`.
         """
         here = self._at(limit_bytes)
+        here.least_bytes = min(here.least_bytes or limit_bytes, limit_bytes)
         here.fade(0.5 ** (elapsed_s / half_life_s))
         if len(self.anchors) > 1:
             for one in self.anchors:
@@ -214,8 +216,9 @@ class LimitCalibration:
 
         `demand` is the throughput model as it is now.
         """
-        limits = [one.limit_bytes for one in self.anchors if one.known_s > 0]
-        known = [one.off(demand) for one in self.anchors if one.known_s > 0]
+        anchors = [one for one in self.anchors if one.known_s > 0]
+        limits = [one.limit_bytes for one in anchors]
+        known = [one.off(demand) for one in anchors]
         if not known:
             return ()
         levels = _levels(limits, [one._replace(off=max(one.off, -LEVEL_MOST)) for one in known])
@@ -224,10 +227,12 @@ class LimitCalibration:
             for limit, level, lower in zip(limits, levels, _lower(known), strict=True)
         )
         # With less memory than the least that was measured, the level alone is known.
-        (least, shift), level = shifts[0], _in_steps(levels[0])
+        (limit, shift), level = shifts[0], _in_steps(levels[0])
+        least = min(anchors[0].least_bytes or limit, limit)
         if shift == level or least <= PAGE_BYTES:
             return shifts
-        return ((least - PAGE_BYTES, level), *shifts)
+        at_least = ((least, shift),) if least < limit else ()
+        return ((least - PAGE_BYTES, level), *at_least, *shifts)
 
 
 def _in_steps(shift: float) -> float:
