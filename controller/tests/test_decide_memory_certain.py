@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import pytest
 from memory_node import MIB, Node, Tenant, worth
 
-from cachepilot.decide.memory.state import MemoryTenant
-from cachepilot.domain.decisions import Event
+from cachepilot.decide.memory.state import Member, MemoryChange, MemoryTenant
+from cachepilot.domain.decisions import Event, Reading
 
 
 def of_miss(miss: float) -> float:
@@ -18,11 +18,14 @@ def of_miss(miss: float) -> float:
 
 @dataclass
 class Certain(Tenant):
-    """Its curve is doubted. It hits 8% with more than 64 MiB, and nothing below."""
+    """Its curve is doubted. It hits 8% with more than `least_mib`, and nothing below."""
+
+    least_mib: float = 64.0
+    hits: float = 0.08
 
     def seen(self, noise: float) -> MemoryTenant:
         limit, planned = self.limit_mib * MIB, self.planned_mib * MIB
-        hits = 0.08 if self.limit_mib > 64 else 0.0
+        hits = self.hits if self.limit_mib > self.least_mib else 0.0
 
         def miss_at(at: float) -> float:
             """By what is certain, which is the hits at the present limit."""
@@ -61,3 +64,26 @@ def test_what_a_donor_hit_when_it_gave_counts_though_it_hits_nothing_now(
     gained = worth(192.0, knee_mib) - worth(128.0, knee_mib)
     assert (gained > of_miss(0.92) - of_miss(1.0) > 0) is is_kept
     assert node.run(60)[0] is (Event.KEPT if is_kept else Event.REVERTED)
+
+
+@pytest.mark.parametrize("is_needed", [False, True])
+def test_what_a_need_took_of_a_donor_is_no_loss_by_the_change_for_gain(is_needed: bool) -> None:
+    """`/1` gave 32 MiB for the gain of `/0`; for the need of `/2` another 32 MiB, with all hits."""
+    node = Node(
+        Tenant(400.0, 400.0, 160.0, 160.0),
+        Certain(400.0, 400.0, 64.0, 64.0, least_mib=96.0, hits=0.4),
+        Tenant(400.0, 400.0, 160.0, 160.0),
+    )
+    change = node.state.change = MemoryChange(0.0, 0.0, 0.0, forced=is_needed)
+    read = Reading(1.0, 0.5), Reading(1.0, 0.5)
+
+    def member(start_mib: int, end_mib: int, meant_mib: int) -> Member:
+        meant = meant_mib * MIB if is_needed else None
+        return Member(1, "default", start_mib * MIB, end_mib * MIB, *read, meant_bytes=meant)
+
+    donor = member(128 if is_needed else 96, 64, 96)
+    donor.gave_certain, donor.certain_miss = True, 0.6 if is_needed else 1.0
+    change.members = {"/0": member(128, 160, 160), "/1": donor}
+    if is_needed:
+        change.members["/2"] = Member(1, "default", 128 * MIB, 160 * MIB, *read)
+    assert node.run(40)[0] is Event.KEPT

@@ -148,7 +148,7 @@ def _keep_needed(
     kept = {name: one for name, one in change.members.items() if name not in parts}
     for name, part in parts.items():
         member = change.members[name]
-        member.from_bytes, member.meant_bytes = member.to_bytes - part, None
+        member.compare_with(member.to_bytes - part)
     change.members = {name: change.members[name] for name in parts}
     change.forced = False
     restart(change)

@@ -233,7 +233,8 @@ class Member:
     """A tenant whose limit a change moves. `cost` is its part of the change's.
 
     It `gave_certain` memory if no more than what was certain could be lost by that: what it hit
-    when the change began, with a miss ratio of `certain_miss`.
+    when the change began, with a miss ratio of `certain_miss`, which is 1 where nothing is certain
+    of `from_bytes`.
 
     For its gain the change moves it to `meant_bytes`, whatever others need since; None where that
     is the same as `to_bytes`, or, of a change that is forced, where nothing is moved for a gain.
@@ -249,6 +250,13 @@ class Member:
     meant_bytes: int | None = None
     gave_certain: bool = False
     certain_miss: float = 1.0
+
+    def compare_with(self, limit_bytes: int) -> None:
+        """It is judged by what the change does for its gain, beyond a limit that it would have."""
+        if limit_bytes != self.from_bytes:
+            # What it hit when the change began says nothing of another limit.
+            self.certain_miss = 1.0
+        self.from_bytes, self.meant_bytes = limit_bytes, None
 
     def decision(
         self, time_s: float, cgroup: str, event: Event, why: str, measured: Reading | None = None
