@@ -38,7 +38,10 @@ def test_pages_that_nobody_saw_being_read_were_displaced_all_the_same(is_gap: bo
     world = confirmed()
     if is_gap:
         # Three intervals count of it, and nothing is measured.
-        seen = replace(world.interval(), counterfactual=None, elapsed_s=3.0, accesses=0, misses=0)
+        seen = replace(
+            world.interval(), counterfactual=None, elapsed_s=3.0, accesses=0, misses=0,
+            is_measured=False,
+        )  # fmt: skip
         assert step(world.state, seen, world.config) == []
     else:
         unseen(world, 1000)
@@ -64,3 +67,12 @@ def test_as_many_pages_were_displaced_as_were_read_however_few_reads_they_took()
     world.run(60)
     assert before is not None
     assert world.state.displaced == pytest.approx(before + 60 * 0.3 * ACCESSES)
+
+
+def test_an_interval_without_accesses_in_which_the_limit_moved_displaces_nothing() -> None:
+    """Nothing is compared of it, but no page was read."""
+    world = confirmed()
+    before = world.state.displaced
+    world.seen_as = lambda seen: replace(seen, accesses=0.0, misses=0.0, counterfactual=None)
+    world.run(1)
+    assert before is not None and world.state.displaced == before

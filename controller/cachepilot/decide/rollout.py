@@ -68,12 +68,11 @@ def _prove(state: PolicyState, seen: Interval, origin: str) -> list[Outcome]:
 def displace(state: PolicyState, seen: Interval) -> None:
     """Counts what is read, whoever tells of it: it takes the place of what the default would keep.
 
-    How many pages that are is not known any more after an interval of which nothing is told.
+    How many pages that are is not known any more after an interval that is not measured.
     """
-    is_known = seen.accesses > 0 or seen.counterfactual is not None
 
     def more(known: float | None) -> float | None:
-        return known + seen.misses if known is not None and is_known else None
+        return known + seen.misses if known is not None and seen.is_measured else None
 
     state.displaced = 0.0 if seen.in_force == DEFAULT else more(state.displaced)
     if state.trial is not None and is_on_trial(state):

@@ -134,7 +134,8 @@ class Interval:
     when the workload changed. `cpu_us` is what the programs of each policy of the counterfactual
     cost, microseconds of CPU time per access, None where that is nothing of any; a page that the
     default misses takes `page_us` to be read. A page of `misses` counts `weight`: see
-    `model.reads_per_miss`.
+    `model.reads_per_miss`. Of an interval that is not `is_measured`, such as a gap, accesses and
+    misses are not known.
     """
 
     time_s: float
@@ -155,6 +156,7 @@ class Interval:
     cpu_us: Floats | None = None
     page_us: float = 1.0
     weight: float = 1.0
+    is_measured: bool = True
 
     def cpu_us_of(self, policy: str) -> float:
         """CPU time of the programs of a policy, microseconds per access."""

@@ -93,6 +93,7 @@ def _interval(
         cpu_us=None if told is None else cycle.costs.of(told.policies),
         page_us=cycle.page_us * state.reads_per_miss.of_default,
         weight=1.0 if pages is None else state.reads_per_miss.weight(tenant.policy),
+        is_measured=pages is not None,
     )
 
 
