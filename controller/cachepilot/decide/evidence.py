@@ -85,10 +85,9 @@ class Told:
         hits = np.maximum(0.0, accesses - factors * self.predicted)
         return np.asarray(np.minimum(offsets * accesses, hits))
 
-    def beyond_factors(self, calibrations: Calibrations) -> Floats:
+    def beyond_factors(self, factors: Floats, offsets: Floats) -> Floats:
         """The same as predicted misses: what factors make them of."""
-        factors = calibrations.factors(self.index)
-        beyond = self.beyond(factors, calibrations.offsets(self.index))
+        beyond = self.beyond(factors, offsets)
         return np.divide(beyond, factors, out=np.zeros(beyond.shape), where=factors > 0)
 
 
@@ -119,12 +118,16 @@ def take_all(
     totals = [one.totals for one in states]
     before = stacked(totals)
     now = Told(index, missed, accesses, raw.sum(axis=2))
-    raw = raw + (now.beyond_factors(calibrations) / groups)[:, :, None]
+    factors = calibrations.factors(index)
+    beyond = now.beyond_factors(factors, calibrations.offsets(index))
+    raw = raw + (beyond / groups)[:, :, None]
     noise = _noise(raw[rows, index], before[rows, index], rate)
-    due = raw.sum(axis=2)
-    anew = _calibrate(calibrations, states, now, due[rows, index], noise, elapsed_s, config)
+    due, factor = raw.sum(axis=2), factors[rows, index]
+    expected = factor * due[rows, index]
+    anew = _calibrate(calibrations, states, now, factor, expected, noise, elapsed_s, config)
     calibrations.pass_time(due, elapsed_s)
-    factors, of_default = calibrations.factors(index), _least_of_default(calibrations, now)
+    factors = calibrations.factors(index)
+    of_default = _least_of_default(calibrations, now, factors)
     calibrations.store([one.calibration for one in states])
     keep = 0.5 ** (elapsed_s / config.calibration_half_life_s)
     unstack(keep * before + raw, totals)
@@ -252,19 +255,18 @@ def _calibrate(
     calibrations: Calibrations,
     states: Sequence[PolicyState],
     now: Told,
-    due: Floats,
+    factor: Floats,
+    expected: Floats,
     noise: Floats,
     elapsed_s: float,
     config: DecideConfig,
 ) -> Floats:
     """Holds measured against predicted, but for what was read again because of a change: that.
 
-    `due` is what is predicted of the policies in force, with what is in no proportion to it, and
-    `noise` the variance of that, as they are sampled.
+    Of the policies in force `factor` is their calibration, `expected` their misses by it, and
+    `noise` the variance of what is predicted, as they are sampled.
     """
     index, missed, rows = now.index, now.missed, np.arange(len(now.index))
-    factor = calibrations.factors(index)[rows, index]
-    expected = factor * due
     sums = missed - expected + np.array([one.below for one in states])
     above = np.maximum(0.0, sums)
     # What is above only makes good for what was below before is noise. What is below counts in
@@ -287,12 +289,13 @@ def _calibrate(
     return np.asarray(anew)
 
 
-def _least_of_default(calibrations: Calibrations, now: Told) -> Floats:
+def _least_of_default(calibrations: Calibrations, now: Told, factors: Floats) -> Floats:
     """The least that the default may miss, as its calibration follows that of who is in force."""
-    factors, offsets = calibrations.factors(now.index), calibrations.offsets(now.index)
-    factors[:, 0] = np.minimum(factors[:, 0], calibrations.of_default_alone())
-    offsets[:, 0] = np.minimum(offsets[:, 0], calibrations.default_offset_alone())
-    return np.asarray((factors * now.predicted + now.beyond(factors, offsets))[:, 0])
+    factor = np.minimum(factors[:, 0], calibrations.of_default_alone())
+    offsets = calibrations.offsets(now.index)[:, 0]
+    offset = np.minimum(offsets, calibrations.default_offset_alone())
+    beyond = now.beyond(factor[:, None], offset[:, None])[:, 0]
+    return np.asarray(factor * now.predicted[:, 0] + beyond)
 
 
 def _may_read_anew(state: PolicyState) -> float:
