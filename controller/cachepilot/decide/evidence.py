@@ -118,14 +118,7 @@ def take_all(
     totals = [one.totals for one in states]
     before = stacked(totals)
     now = Told(index, missed, accesses, raw.sum(axis=2))
-    factors = calibrations.factors(index)
-    beyond = now.beyond_factors(factors, calibrations.offsets(index))
-    raw = raw + (beyond / groups)[:, :, None]
-    noise = _noise(raw[rows, index], before[rows, index], rate)
-    due, factor = raw.sum(axis=2), factors[rows, index]
-    expected = factor * due[rows, index]
-    anew = _calibrate(calibrations, states, now, factor, expected, noise, elapsed_s, config)
-    calibrations.pass_time(due, elapsed_s)
+    raw, anew = _calibrated(calibrations, states, now, raw, before, rate, elapsed_s, config)
     factors = calibrations.factors(index)
     of_default = _least_of_default(calibrations, now, factors)
     calibrations.store([one.calibration for one in states])
@@ -249,6 +242,29 @@ def _keep_ledger(
         state.excess += more
     excess = np.array([one.excess for one in states])
     return excess, np.array([one.default_cost for one in states])
+
+
+def _calibrated(
+    calibrations: Calibrations,
+    states: Sequence[PolicyState],
+    now: Told,
+    raw: Floats,
+    before: Floats,
+    rate: Floats,
+    elapsed_s: float,
+    config: DecideConfig,
+) -> tuple[Floats, Floats]:
+    """Takes an interval in; `raw` with what is in no proportion to it, and pages read again."""
+    index, rows = now.index, np.arange(len(now.index))
+    factors = calibrations.factors(index)
+    beyond = now.beyond_factors(factors, calibrations.offsets(index))
+    raw = raw + (beyond / raw.shape[2])[:, :, None]
+    noise = _noise(raw[rows, index], before[rows, index], rate)
+    due, factor = raw.sum(axis=2), factors[rows, index]
+    expected = factor * due[rows, index]
+    anew = _calibrate(calibrations, states, now, factor, expected, noise, elapsed_s, config)
+    calibrations.pass_time(due, elapsed_s)
+    return raw, anew
 
 
 def _calibrate(
