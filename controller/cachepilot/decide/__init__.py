@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which setting replaces which, when, and when it is undone: pure functions."""
+"""The decider: which setting replaces which, when, and when a change is undone. Pure functions."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choice of a policy: whose lead exceeds what a change costs, within the budget."""
+"""The choice of a policy: the one whose lead exceeds the cost of the change by most, in budget."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,16 +18,17 @@ from cachepilot.sense.counterfactuals import Floats
 
 Flags = NDArray[np.bool_]
 ROUNDING = 1e-9
-"""Of what is computed in two ways."""
+"""Relative tolerance between two computations of the same amount."""
 RETURNED = 1.5
-"""For more intervals a policy must have gained before it counts as the best again."""
+"""A policy must have gained for more than this many intervals before it counts as returned."""
 
 
 def hurdles(states: Sequence[PolicyState], known: Evidence) -> Floats:
-    """What each policy must save before it is chosen, pages, shape (tenants, policies).
+    """What each policy must save before it is chosen, in pages, shape (tenants, policies).
 
-    It is what the change may lose at worst, and what earlier changes to it lost: that it is off, or
-    that its time is too short to fill the page cache, is known only as well as it was measured.
+    It is the most that the change may lose, plus what earlier changes to the policy lost. A policy
+    whose prediction is wrong, or that is ahead too briefly to fill the page cache, is only
+    recognized by such losses.
     """
     found = WORST * known.asked
     for row, state in zip(found, states, strict=True):
@@ -39,9 +40,11 @@ def hurdles(states: Sequence[PolicyState], known: Evidence) -> Floats:
 
 @dataclass(frozen=True)
 class Ready:
-    """Which changes are worth what they cost, by how much, and the share of time that they save.
+    """Changes that are worth their cost, by how much, and the share of time that they save.
 
-    All of shape (tenants, policies); `any` says of each tenant whether there is one.
+    Arrays have the shape (tenants, policies). `which` marks the changes, `above` is the lead above
+    the hurdle in pages, `share` the saved share of the time of an operation. `any` says for each
+    tenant whether there is such a change.
     """
 
     which: Flags
@@ -56,22 +59,24 @@ def ready(
     known: Evidence,
     config: DecideConfig,
 ) -> Ready:
-    """Changes that saved more than they can cost, within the budget; whether allowed or not.
+    """Find changes that saved more than they can cost and fit into the budget.
 
-    Of intervals of one length.
+    All intervals must have the same length. Whether the objectives allow a policy is not checked
+    here; `choose` does that.
     """
     hurdle = hurdles(states, known)
     # Time per operation falls by `share`, throughput rises by share / (1 - share).
     time_share = np.array([seen.miss_time_share for seen in intervals])
     share = np.minimum(np.maximum(known.saved_ratio * time_share[:, None], 0.0), 0.999)
     may = share >= least_share(config)
-    # What is measured of less would tell of the calibration, and not of the change.
+    # A saving within the error of the calibration could not be measured after the change.
     may &= known.is_told & (WORST * known.stake <= known.left[:, None] * (1 + ROUNDING))
-    # The default is always open but to a change on trial. That is judged by what it lost in all: a
-    # sum that rises for a while is no loss of a policy that gains in another.
+    # The change to the default is always open, except while a change is on trial. A trial is judged
+    # by its total loss: a policy that gains again later may let a sum rise for a while.
     is_tried = np.array([one.trial is not None for one in states])[:, None]
     may[:, :1] = ~is_tried
-    # What alternates with the passes of a loop has not returned.
+    # A policy that is ahead for one interval alternates with the passes of a loop. It has not
+    # returned.
     lasts = known.since_s > RETURNED * intervals[0].elapsed_s
     returns = np.where(lasts, known.returns, 0.0)
     most = np.where(is_tried, known.lead, np.maximum(known.lead, returns))
@@ -83,7 +88,7 @@ def ready(
 def choose(
     state: PolicyState, seen: Interval, known: Evidence, found: Ready, i: int
 ) -> list[Outcome]:
-    """Changes tenant `i` to the policy that saved most above what it can cost, if there is one."""
+    """Change tenant `i` to the allowed policy with the largest lead above its hurdle, if any."""
     which = found.which[i] & _may_have(state, seen)
     if not which.any():
         return []
@@ -109,7 +114,7 @@ def _change(
         why = f"{policy} costs less by {max(known.lead[best], known.returns[best]):.0f} pages"
         rollback_cost = float(known.stake[best]) if policy == before else 0.0
         found.append(end(state, trial, What.ABANDONED, why, seen, rollback_cost))
-    # What is saved of CPU time is saved of no miss.
+    # Saved CPU time does not lower the miss ratio.
     of_cpu = float(known.cpu[known.index] - known.cpu[best]) / max(seen.accesses, 1.0)
     miss_ratio = max(0.0, seen.miss_ratio - (float(known.saved_ratio[best]) - of_cpu))
     begun = Trial(
@@ -143,6 +148,6 @@ def _change(
 
 
 def _collected(seen: Interval) -> float:
-    """Pages that a policy may have to collect before what is measured is its own."""
+    """Pages that a new policy may have to collect before the measurement is its own."""
     told = seen.counterfactual
     return 0.0 if told is None else COLLECTED * told.cache_pages

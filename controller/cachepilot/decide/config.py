@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How careful the decider is."""
+"""Settings of the decider: budgets, least gain, cost of a change, and chances of error."""
 
 from dataclasses import dataclass
 
@@ -19,17 +19,18 @@ RANGES: Ranges = {
 
 @dataclass(frozen=True)
 class DecideConfig:
-    """Settings of the decider; times are those of the node.
+    """Settings of the decider; times are in seconds of the node's clock.
 
-    Changes may cost a tenant `loss_share` of what the kernel's default costs it, and as much of
-    `reserve_s` beforehand. A policy is chosen only for a gain of `least_gain` of throughput.
-    A change from the default, or back to it during a trial, costs at least `switch_share` of the
-    page cache; giving up a confirmed policy costs at least COLLECTED (0.35) of it, unless the node
-    tells what is read again. What noise alone makes of a lead may cost `false_loss_s` of the
-    default's misses on average; measured is compared with predicted over `calibration_half_life_s`.
-    A change that gains nothing is confirmed with a chance of `alpha`, however often it is looked
-    at. It is undone when it is as sure that it saves less than one part in `undo_times` of what was
-    predicted.
+    All changes of policy together may cost a tenant `loss_share` of what the kernel's default costs
+    it. That share of `reserve_s` is granted in advance. A policy is chosen only if it gains
+    `least_gain` of throughput. A change from the default, or back to it during a trial, costs at
+    least `switch_share` of the page cache. Giving up a confirmed policy costs at least COLLECTED
+    (0.35) of it, unless the node reports the pages to read again. Changes that sampling errors
+    alone cause may cost `false_loss_s` of the default's misses on average. Predictions are
+    calibrated by measurements with the half-life `calibration_half_life_s`. A change that gains
+    nothing is confirmed with a chance of `alpha`, over all checks together. A change is undone when
+    it is certain, with the same chance of error, that it saves less than 1/`undo_times` of the
+    prediction.
     """
 
     loss_share: float = 0.0025

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What changes of policy cost: pages that are read again, and what may be lost by them."""
+"""Costs of changes of policy: pages that are read again, and what a change may lose."""
 
 from collections.abc import Sequence
 
@@ -13,26 +13,27 @@ from cachepilot.model.climb import Climbs
 from cachepilot.sense.counterfactuals import DEFAULT, Counterfactual, Floats
 
 WORST = 2.25
-"""Times its stake: what an undone change loses there and back, and a quarter until judged."""
+"""Multiple of its stake that an undone change costs: change, rollback, and a quarter until then."""
 LEAST_STAKE_S = 4.0
-"""Of the default's misses. What may lose less is undone by the noise of an interval or two."""
+"""Least stake, in seconds of the default's misses. With a smaller one, the noise of an interval or
+two would undo the change."""
 COLLECTED = 0.35
-"""Of the page cache: what a policy keeps of its own, and has to collect after a change to it."""
+"""Share of the page cache that only one policy keeps; a change to that policy reads it again."""
 
 
 def least_share(config: DecideConfig) -> float:
-    """Of the time of an operation: what a policy has to save to be worth a change."""
+    """The share of the time of an operation that a policy must save to be worth a change."""
     return config.least_gain / (1 + config.least_gain)
 
 
 def cost_share(before: str, after: str, config: DecideConfig) -> float:
-    """Of the page cache: what a change of policy is taken to read more than no change."""
+    """The share of the page cache that a change of policy is assumed to read again."""
     gives_up = before not in (DEFAULT, after)
     return max(COLLECTED, config.switch_share) if gives_up else config.switch_share
 
 
 def displaced_pages(states: Sequence[PolicyState]) -> Floats:
-    """Pages read since the default was in force, by tenant; inf where that is not known."""
+    """Pages read since the default was last in force, by tenant; inf where that is not known."""
     return np.array([np.inf if one.displaced is None else one.displaced for one in states])
 
 
@@ -45,14 +46,15 @@ def reread_pages(
 ) -> Floats:
     """Pages that changing to each policy reads again, shape (tenants, policies).
 
-    Of the policy in force it is what that may yet have to read. The default reads no more again
-    than was `displaced` since it was in force.
+    `index` are the policies in force, and their entry is what they may still have to read. `told`
+    are the counterfactuals of the tenants; if the node reports pages to read again, those count.
+    Going back to the default reads at most the pages that were `displaced` since it was in force.
     """
     pages = np.array([one.cache_pages for one in told])[:, None]
     reread = np.array([one.reread for one in told])
-    # Coming from the default reads about the tenth that is measured of it, and so does going back
-    # to it after a trial, which is short. What giving up a policy reads that had the time to
-    # collect is guessed by what that keeps of its own, where nobody tells.
+    # A change from the default reads about a tenth of the page cache, as measured. So does going
+    # back to it after a trial, because trials are short. A confirmed policy had the time to collect
+    # pages of its own. Unless the node reports them, COLLECTED is a guess of their share.
     own = np.full(reread.shape, COLLECTED)
     own[index == 0] = own[on_trial, 0] = 0.0
     found = np.where(reread.any(axis=1, keepdims=True), reread, own * pages)
@@ -71,12 +73,12 @@ def stakes(
 ) -> Floats:
     """Pages that changing to each policy may lose, shape (tenants, policies).
 
-    A page cache that is large for what the tenant misses takes long to be read again. From the
-    default no more may be lost than fits into what is granted beforehand: the change is undone
-    before. So is one that is `on_trial`: for the default it is what the change from it may lose.
-    What another policy filled the page cache with is given up by a change: that has its whole cost.
-    So has every change where hardly anything is granted. `default_rate` are the default's misses
-    per second.
+    A tenant that misses little for its page cache takes long to read it again. A change from the
+    default may therefore lose no more than fits into the budget granted in advance, and is undone
+    once it has. The same limit applies to the default if the tenant has a change `on_trial`.
+    Any other change gives up what the policy in force collected, and its stake is its whole cost.
+    So is every stake if less than LEAST_STAKE_S is granted. `cost` is that of `reread_pages`, and
+    `default_rate` are the default's misses per second.
     """
     fits_s = config.loss_share * config.reserve_s / WORST
     if fits_s < LEAST_STAKE_S:
@@ -88,12 +90,13 @@ def stakes(
 
 
 def at_load_of(climbs: Climbs, stake: Floats, cost: Floats, accesses_per_s: Floats) -> Floats:
-    """Stakes at the load of the time over which leads are sums, which are compared with them.
+    """Stakes scaled to the load at which the leads were collected, shape (tenants, policies).
 
-    Else a lead would exceed its stake by nothing but a load that falls.
+    Leads are sums over a longer time, and stakes depend on the present load. If the load falls, a
+    lead would exceed its stake for that reason alone. A scaled stake is at most `cost`.
     """
     now, mean = accesses_per_s[:, None], climbs.accesses / np.maximum(climbs.seconds, 1e-9)
     load = np.divide(mean, now, out=np.full(mean.shape, np.inf), where=now > 0)
-    # As a load of infinity has no stake of 0.
+    # Avoids 0 x inf where the present load is 0.
     more = np.where(stake > 0, stake, 1e-300) * np.maximum(load, 1.0)
     return np.asarray(np.minimum(cost, more))

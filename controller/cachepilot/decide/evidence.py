@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evidence: what each policy saved since it began to gain on the one in force, and how sure it is.
+"""Evidence: what each policy saved against the one in force since it began to gain, and how surely.
 
-Policies are experts of whom all is known (full information) and changing costs: a change is made
-once what staying cost for sure exceeds what the change can cost (rent or buy; Borodin, Linial and
-Saks 1992).
+In the terms of online learning, policies are experts whose losses are all known (full information),
+and changing costs. A change begins once staying has certainly cost more than the change can cost
+(rent or buy; Borodin, Linial and Saks 1992).
 """
 
 from collections.abc import Sequence
@@ -24,25 +24,26 @@ from cachepilot.quick_records import quickly_made
 from cachepilot.sense.counterfactuals import Counterfactual, Floats
 
 SURE = 2.0
-"""Standard errors of a calibration: by so much it may be off."""
+"""Standard errors by which a calibration may be off."""
 SETTLING = 2.0
-"""Times its cost a change may read more than it will: not compared with its calibration."""
+"""Up to this multiple of a change's cost is left out of the calibration, as pages read again."""
 
 
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """After an interval, by policy; pages, CPU time among them as what could be read in it.
+    """Evidence after an interval, by policy: of one tenant, or of many with a leading tenant axis.
 
-    Of one tenant, or of many with as many policies, with an axis of tenants first.
+    Amounts are in pages; CPU time counts as the pages that could be read in it.
 
-    `index` is the policy in force. `lead` over it, `cost` of changing to each, what that may lose
-    (`stake`, and `asked` at the load of the lead), misses of the interval as predicted by group of
-    pages (`raw`), sampled at `rate`, their calibration (`factors`), and the CPU time of programs
-    (`cpu`); `saved_ratio` is what each would have saved
-    of all accesses since it began to gain on the policy in force, `since_s` ago, `returns` what it
-    is known to save yet, and `is_told` whether it saves more than the calibration may be off, which
-    has the relative `error`. Changes may cost the tenant what is `left`.
+    `index` is the policy in force. `lead` is the certain saving against it, and `cost` what
+    changing to each policy reads again. `stake` is what such a change may lose, and `asked` the
+    same at the load at which the lead was collected. `raw` are the predicted misses of the interval
+    by group of pages, sampled at `rate`. `factors` are the calibration of these predictions, and
+    `cpu` is the CPU time of the BPF programs. `saved_ratio` is the saving per access since the
+    policy began to gain, `since_s` seconds ago. `returns` is the further saving expected of a
+    policy that is known to return. `is_told` says whether the saving exceeds the possible error of
+    the calibration, whose relative standard error is `error`. `left` is the tenant's budget.
     """
 
     index: Any
@@ -62,16 +63,16 @@ class Evidence:
     left: Any
 
     def of(self, i: int) -> "Evidence":
-        """Of one tenant; what is a number of it is one."""
+        """The evidence of tenant `i`; fields with one value per tenant become numbers."""
         return Evidence(*(getattr(self, one.name)[i] for one in fields(self)))
 
 
 @dataclass(frozen=True)
 class Told:
-    """An interval of tenants with as many policies, pages.
+    """An interval of tenants with equally many policies, in pages.
 
-    `missed` and `accesses` are those under the policies in force, `index`; `predicted`, shape
-    (tenants, policies), is what each would have missed.
+    `missed` and `accesses` were measured under the policies in force, whose indices are `index`.
+    `predicted`, shape (tenants, policies), are the simulated misses of each policy.
     """
 
     index: Ints
@@ -80,13 +81,13 @@ class Told:
     predicted: Floats
 
     def beyond(self, factors: Floats, offsets: Floats) -> Floats:
-        """Misses that are in no proportion to predicted ones; no more than all accesses miss."""
+        """Misses not proportional to predicted ones; together at most all accesses miss."""
         accesses = self.accesses[:, None]
         hits = np.maximum(0.0, accesses - factors * self.predicted)
         return np.asarray(np.minimum(offsets * accesses, hits))
 
     def beyond_factors(self, factors: Floats, offsets: Floats) -> Floats:
-        """The same as predicted misses: what factors make them of."""
+        """`beyond` as additional predicted misses, which `factors` turn into the same amount."""
         beyond = self.beyond(factors, offsets)
         return np.divide(beyond, factors, out=np.zeros(beyond.shape), where=factors > 0)
 
@@ -97,10 +98,11 @@ def take_all(
     told: Sequence[Counterfactual],
     config: DecideConfig,
 ) -> Evidence:
-    """Takes an interval in of tenants with as many policies and groups, that is as long for all.
+    """Take in an interval of many tenants and return their evidence.
 
-    Each policy in force is one of those of the counterfactual. All tenants at once: of one alone,
-    to call numpy takes many times as long as what it computes.
+    The tenants have equally many policies and groups of pages, and intervals of the same length.
+    Each counterfactual in `told` includes the policy in force. All tenants are computed at once,
+    because for one tenant the calls of numpy take many times as long as the arithmetic.
     """
     elapsed_s, groups = intervals[0].elapsed_s, told[0].misses.shape[1]
     for state, found in zip(states, told, strict=True):
@@ -127,7 +129,7 @@ def take_all(
     saved = (factors[rows, index][:, None] * raw[rows, index])[:, None, :]
     saved = saved - factors[:, :, None] * raw
     cpu = _cpu(intervals, factors.shape)
-    # The same for each group: what is measured of programs is no part of a sample's error.
+    # CPU time is spread evenly over the groups, so it adds nothing to the sampling error.
     saved += ((cpu[rows, index][:, None] - cpu) / groups)[:, :, None]
     climbs = _climbed(states, intervals, saved, accesses, rate, config)
     on_trial = np.array([one.trial is not None for one in states])
@@ -167,9 +169,10 @@ def take_all(
 
 
 def _noise(now: Floats, before: Floats, rate: Floats) -> Floats:
-    """The variance of a sum of misses by group, shape (tenants, groups), as pages are sampled.
+    """The variance of predicted misses due to sampling of pages, shape (tenants,).
 
-    What a group misses more all the time, `before`, is calibrated away with the rest.
+    `now` and `before` are misses by group of pages, shape (tenants, groups). If a group always
+    misses more than others, as in `before`, that is calibrated away with the rest.
     """
     known = before.sum(axis=1)
     share = np.where(known > 0, before.T / np.where(known > 0, known, 1.0), 1.0 / now.shape[1]).T
@@ -178,13 +181,13 @@ def _noise(now: Floats, before: Floats, rate: Floats) -> Floats:
 
 
 def _errors(states: Sequence[PolicyState], errors: Floats) -> Floats:
-    """The relative error of what a change is compared with: of a trial that of its origin."""
+    """Relative errors of the calibration of the policy in force; during a trial, of its origin."""
     found = zip(states, errors.tolist(), strict=True)
     return np.array([one if at.trial is None else at.trial.origin_error for at, one in found])
 
 
 def _cpu(intervals: Sequence[Interval], shape: tuple[int, ...]) -> Floats:
-    """CPU time of the programs of each policy, as pages, shape (tenants, policies)."""
+    """CPU time of the BPF programs of each policy, in pages, shape (tenants, policies)."""
     found = np.zeros(shape)
     for row, seen in zip(found, intervals, strict=True):
         if seen.cpu_us is not None:
@@ -202,12 +205,13 @@ def _climbed(
 ) -> Climbs:
     """What was saved since each policy began to gain, this interval included.
 
-    A policy gains that saves half of what is worth a change: the value between none and that by
-    which both are told apart soonest. The default is gone back to for less.
+    A policy gains if it saves half of what is worth a change. This reference value, half way
+    between no saving and the least worthwhile one, distinguishes the two soonest. For the default
+    it is 0, since the way back to it needs no least gain.
     """
     climbs = [one.climb for one in states]
     found, elapsed_s = Climbs.of(climbs), intervals[0].elapsed_s
-    # Nothing is known of what a miss costs where it takes no time: then all that is saved counts.
+    # If misses take no time, or it is not known how much, every saving counts.
     time_share = np.array([seen.miss_time_share or np.inf for seen in intervals])
     worth = np.zeros(saved.shape[:2])
     worth[:, 1:] = (accesses * costs.least_share(config) / 2 / time_share)[:, None]
@@ -221,7 +225,7 @@ def _climbed(
 def _thin(
     calibrations: Calibrations, states: Sequence[PolicyState], index: Ints, rate: Floats
 ) -> None:
-    """Where pages are sampled at another rate, less is known of policies that are not in force."""
+    """Let less be known of policies that are not in force if the sampling rate has changed."""
     before = np.array([one.rate or now for one, now in zip(states, rate, strict=True)])
     calibrations.thin(index, np.minimum(before / rate, rate / before))
     for state, now in zip(states, rate.tolist(), strict=True):
@@ -231,11 +235,12 @@ def _thin(
 def _keep_ledger(
     states: Sequence[PolicyState], spent: Floats, due: Floats
 ) -> tuple[Floats, Floats]:
-    """What was read more than the default would have read, and what that is; by tenant.
+    """Update each tenant's ledger; return excess and what the default would have cost, by tenant.
 
-    `spent` are misses and CPU time of the policies in force. `due` is what the default misses: as
-    measured where it is in force, but for what it reads again; elsewhere the least that it may
-    miss, as its calibration follows that of the policy in force, whose own error is no saving.
+    The excess is what was read more than the default would have read. `spent` are the misses and
+    the CPU time of the policies in force. `due` are the default's misses. If the default is in
+    force they are measured, without pages read again. Otherwise they are the least that it may
+    miss: its calibration follows that of the policy in force, whose error must not count as saving.
     """
     for state, one, more in zip(states, due.tolist(), (spent - due).tolist(), strict=True):
         state.default_cost += one
@@ -254,7 +259,7 @@ def _calibrated(
     elapsed_s: float,
     config: DecideConfig,
 ) -> tuple[Floats, Floats]:
-    """Takes an interval in; `raw` with what is in no proportion to it, and pages read again."""
+    """Calibrate by an interval; return `raw` with unproportional misses, and pages read again."""
     index, rows = now.index, np.arange(len(now.index))
     factors = calibrations.factors(index)
     beyond = now.beyond_factors(factors, calibrations.offsets(index))
@@ -277,20 +282,22 @@ def _calibrate(
     elapsed_s: float,
     config: DecideConfig,
 ) -> Floats:
-    """Holds measured against predicted, but for what was read again because of a change: that.
+    """Compare measured with predicted misses, and return the pages read again because of a change.
 
-    Of the policies in force `factor` is their calibration, `expected` their misses by it, and
-    `noise` the variance of what is predicted, as they are sampled.
+    These pages, by tenant, are left out of the comparison. Of the policies in force, `factor` is
+    the calibration, `expected` are the calibrated predicted misses, and `noise` is the variance of
+    the prediction due to sampling.
     """
     index, missed, rows = now.index, now.missed, np.arange(len(now.index))
     sums = missed - expected + np.array([one.below for one in states])
     above = np.maximum(0.0, sums)
-    # What is above only makes good for what was below before is noise. What is below counts in
-    # full: that must end, or the policy seems better and better.
+    # Misses above the prediction that only make up for earlier ones below it are noise. Misses
+    # below it always count in full. The exemption must therefore end, or the policy would seem
+    # better and better.
     anew = np.minimum([_may_read_anew(one) for one in states], above)
     off = missed - anew - expected
     before = np.array([np.nan if one.off is None else one.off for one in states])
-    # By differences of neighbours (von Neumann 1941): what lasts is calibrated away.
+    # From differences of neighbours (von Neumann 1941), since lasting errors are calibrated away.
     scatter = np.where(np.isnan(before), 0.0, (off - before) ** 2 / 2 - factor**2 * noise)
     below = np.minimum(0.0, sums)
     amounts = zip(states, anew.tolist(), missed.tolist(), off.tolist(), below.tolist(), strict=True)
@@ -306,7 +313,7 @@ def _calibrate(
 
 
 def _least_of_default(calibrations: Calibrations, now: Told, factors: Floats) -> Floats:
-    """The least that the default may miss, as its calibration follows that of who is in force."""
+    """The least that the default may miss, by either calibration: its own, or the combined one."""
     factor = np.minimum(factors[:, 0], calibrations.of_default_alone())
     offsets = calibrations.offsets(now.index)[:, 0]
     offset = np.minimum(offsets, calibrations.default_offset_alone())
@@ -315,18 +322,19 @@ def _least_of_default(calibrations: Calibrations, now: Told, factors: Floats) ->
 
 
 def _may_read_anew(state: PolicyState) -> float:
-    """Pages that may yet be read again; for as long as that takes where it is read slowly."""
+    """Pages that may still be read again, until the page cache has turned over or settled."""
     is_settling = state.in_force_s <= SETTLED_S or state.turnover > 0
     is_new = state.wanted is None and is_settling
     return state.adapting if is_new else 0.0
 
 
 def _looks(states: Sequence[PolicyState], looked: Floats, elapsed_s: float) -> Floats:
-    """Among how many sums noise has a chance to exceed the bound, shape (tenants, policies).
+    """The number of sums among which noise may exceed the bound, shape (tenants, policies).
 
-    All other policies, at all independent looks of the regime, `looked` (Bonferroni). Of one that
-    was confirmed and is known to return it is not asked whether it ever gains, but whether its time
-    has come again: the looks are those since the present one became the best.
+    It is the number of other policies times that of independent looks in the regime, `looked`
+    (Bonferroni). For a confirmed policy that is known to return, the question is not whether it
+    ever gains but whether its time has come again. Its looks are those since the policy in force
+    became the best.
     """
     others = max(1, looked.shape[1] - 1)
     found = others * looked
@@ -346,11 +354,11 @@ def _sure(
     cost: Floats,
     may_lose: Floats,
 ) -> Floats:
-    """The share of what each policy saved that is not noise, shape (tenants, policies).
+    """The share of each policy's saving that is not noise, shape (tenants, policies).
 
     A sum counts by the share of its square that exceeds the square of a bound (the non-negative
-    garrotte, Breiman 1995). What noise alone exceeds it may cost `may_lose` pages on average, which
-    is shared among `looks`: the cheaper a change, the less is asked for.
+    garrotte, Breiman 1995). Sums that exceed the bound by noise alone may cost `may_lose` pages on
+    average, divided among `looks`. A cheap change therefore needs less evidence.
     """
     total = climbs.saved.sum(axis=2)
     chance = np.minimum(0.5, may_lose[:, None] / np.maximum(cost, 1e-9)) / looks
@@ -363,7 +371,7 @@ def _sure(
 
 
 def _mean_leads_s(states: Sequence[PolicyState], shape: tuple[int, ...]) -> Floats:
-    """For how long each policy is best when it is, shape (tenants, policies)."""
+    """Mean seconds for which each policy stays the best, (tenants, policies); 0 if unknown."""
     found = np.zeros(shape)
     for row, state in zip(found, states, strict=True):
         if state.leads:

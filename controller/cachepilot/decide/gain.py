@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sum of what a change gained, interval by interval, and what noise alone makes of it."""
+"""The sum of a change's gains over intervals, and the bound that noise alone exceeds by chance."""
 
 from dataclasses import dataclass
 from math import inf, log2, pi, sqrt
@@ -10,33 +10,35 @@ from scipy.special import stdtrit
 from cachepilot.sense.counterfactuals import Floats
 
 LEAST_INTERVALS = 5
-"""Fewer say nothing of how much a gain scatters."""
+"""Fewer intervals say nothing of how much gains scatter."""
 LOOKS = 3.0
-"""Independent ones in a doubling of the time: a sum of independent gains is beyond its bound 2.9
-times as often at any look from the fifth interval to the ninth as at one, less often later."""
+"""Independent checks per doubling of the time. A sum of independent gains exceeds its bound at any
+check from the fifth interval to the ninth 2.9 times as often as at a single one, and less often
+later."""
 AUTOCORRELATION_MAX = 0.95
 IDLE_S = 600.0
-"""A change of which nothing could be measured for so long is given up."""
+"""A change for which nothing could be measured for this long is given up."""
 
 
 def quantile(chance: float, values: float) -> float:
-    """What a mean of so many independent values, over its estimated error, exceeds by chance.
+    """The Student's t quantile that a mean over its estimated standard error exceeds by `chance`.
 
-    Student's t.
+    The mean is of `values` independent values, which need not be a whole number.
     """
     return float(-stdtrit(max(1.0, values - 1), min(max(chance, 1e-12), 0.5)))
 
 
 def quantiles(chances: Floats, values: float) -> Floats:
-    """`quantile` of each chance."""
+    """`quantile` for each chance, in the shape of `chances`."""
     return np.asarray(-stdtrit(max(1.0, values - 1), np.clip(chances, 1e-12, 0.5)))
 
 
 def chance_at(alpha: float, intervals: int) -> float:
-    """The part of a chance of `alpha` at any time that a look after so many intervals may use.
+    """The part of a total error chance of `alpha` that a check after so many intervals may use.
 
-    It is shared out among the doublings of the time (stitching, Howard et al. 2021), within which
-    there are `LOOKS`.
+    The chance is divided among the doublings of the time, so that the parts of all doublings add up
+    to `alpha` (stitching, Howard et al. 2021). It covers one check per doubling; a caller that
+    checks every interval divides `alpha` by `LOOKS`.
     """
     doublings = int(log2(max(1.0, intervals / LEAST_INTERVALS)))
     return alpha * 6 / (pi * (1 + doublings)) ** 2
@@ -44,11 +46,11 @@ def chance_at(alpha: float, intervals: int) -> float:
 
 @dataclass
 class Gain:
-    """A sum of gains in one unit, which may be below 0, each a share of a base.
+    """A sum of gains in one unit, each a share of a base. Gains may be negative.
 
-    With a base of 1 in every interval that share is the mean. `lagged` are products of neighbours:
-    of two gains, of a gain and a base, of two bases; `before` are the gain and the base of the last
-    interval.
+    With a base of 1 in every interval, the share is the mean gain. `squares`, `by_base` and
+    `base_squares` are the sums of gain x gain, gain x base and base x base. `lagged` are the same
+    sums of products of neighbouring intervals, and `before` is the last gain and base.
     """
 
     intervals: int = 0
@@ -61,7 +63,7 @@ class Gain:
     before: tuple[float, float] = (0.0, 0.0)
 
     def take(self, gained: float, base: float = 1.0) -> None:
-        """Takes an interval in."""
+        """Take in the gain and the base of an interval."""
         if self.intervals:
             (gain, of), (gains, mixed, bases) = self.before, self.lagged
             self.lagged = (
@@ -78,18 +80,19 @@ class Gain:
         self.before = gained, base
 
     def standard_error(self) -> float:
-        """Of the sum, by how much gains are off their share of the base; inf for less than two.
+        """The standard error of the sum, from how gains differ from their share of the base.
 
-        That of a ratio estimate (Cochran 1977, chapter 6): what gains scatter because there was
-        more or less to gain is no error. It is known by fewer values where some bases exceed the
-        others by far (Kish 1965). The variance of a sum of a first-order autoregressive
-        series is (1 + r) / (1 - r) times that of independent values, r the autocorrelation at lag 1
-        (Bartlett 1935).
+        It is that of a ratio estimate (Cochran 1977, chapter 6): a gain that is larger because
+        there was more to gain is no error. If some bases are far larger than others, fewer
+        effective values remain (Kish 1965). The variance of a sum of a first-order autoregressive
+        series is (1 + r) / (1 - r) times that of independent values, where r is the autocorrelation
+        at lag 1 (Bartlett 1935). The result is inf for fewer than two intervals.
         """
         if self.intervals < 2:
             return inf
         if self.values < 2:
-            # One interval is nearly all there is, and no other tells how far off it is; or none is.
+            # Nearly the whole base is of one interval, so no other shows its error. If all gains
+            # are 0, the error is unknown.
             return sqrt(self.squares) or inf
         share = self.total / self.base
         off = self.squares - 2 * share * self.by_base + share**2 * self.base_squares
@@ -104,10 +107,10 @@ class Gain:
 
     @property
     def values(self) -> float:
-        """Intervals of the same base that would tell as much of the share."""
+        """The effective number of intervals: of equal bases, as many would be as informative."""
         return self.base**2 / self.base_squares if self.base_squares > 0 else 0.0
 
     def bound(self, alpha: float) -> float:
-        """What noise alone makes of the sum with a chance of `alpha`: see `chance_at`."""
+        """The bound that noise alone exceeds with a chance of `alpha`; see `chance_at`."""
         chance = chance_at(alpha, self.intervals)
         return quantile(chance, self.values) * self.standard_error()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is told of a change of policy."""
+"""Outcomes of changes of policy, as they are reported."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,7 +9,7 @@ from cachepilot.decide.trial import Trial
 
 
 class What(StrEnum):
-    """What became of a change."""
+    """The result of a change."""
 
     LIVE = "live"
     CONFIRMED = "confirmed"
@@ -20,7 +20,7 @@ class What(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """One decision; `baseline`, `predicted` and `measured` are ops/s and miss ratio."""
+    """One decision; `baseline`, `predicted` and `measured` are pairs of ops/s and miss ratio."""
 
     what: What
     before: str
@@ -32,7 +32,7 @@ class Outcome:
 
 
 def of_trial(trial: Trial, what: What, why: str, seen: Interval) -> Outcome:
-    """How a trial ended."""
+    """The outcome `what` of a trial, with the measurement of the present interval."""
     return Outcome(
         what, trial.from_policy, trial.to_policy, why, trial.baseline, trial.predicted,
         (seen.ops, seen.miss_ratio),

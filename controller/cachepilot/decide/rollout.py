@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rollout of changes of policy: ordered, live, confirmed, undone."""
+"""The rollout of a change of policy: ordered, live (on trial), then confirmed or undone."""
 
 from cachepilot.decide.config import DecideConfig
 from cachepilot.decide.costs import WORST
@@ -11,16 +11,16 @@ from cachepilot.decide.trial import Trial
 from cachepilot.sense.counterfactuals import DEFAULT
 
 RETRY_S = 600.0
-"""What could not be attached, or was ejected, is not chosen again before."""
+"""Seconds before a policy that could not be attached, or was ejected, may be chosen again."""
 ROLLBACK_MOST = 0.22
-"""Of the page cache: what nine in ten rollbacks read no more than, where nobody tells; the rows
-`autopilot.harvest.stops.rollback_pct`."""
+"""Share of the page cache that nine in ten rollbacks read again at most, if the node reports none;
+measured in the rows `autopilot.harvest.stops.rollback_pct`."""
 EFFECT_S = 15.0
-"""A policy that is not in force so long after it was ordered is given up."""
+"""A policy that is not in force so many seconds after it was ordered is given up."""
 
 
 def follow(state: PolicyState, seen: Interval) -> list[Outcome]:
-    """Follows what is in force: an order that took effect or did not, and what nobody ordered."""
+    """Follow what is in force: an order that took effect or failed, and what nobody ordered."""
     before, state.in_force = state.in_force, seen.in_force
     if before != seen.in_force:
         state.restart()
@@ -41,18 +41,21 @@ def follow(state: PolicyState, seen: Interval) -> list[Outcome]:
 
 
 def _prove(state: PolicyState, seen: Interval, origin: str) -> list[Outcome]:
-    """Attached late, by a controller that lost its store, or by hand: it has to prove itself."""
+    """Begin a trial of a policy found in force: attached late, by hand, or before a lost store.
+
+    `origin` is the policy that it replaced.
+    """
     if seen.in_force in (origin, DEFAULT):
         state.unproven = ""
         return []
     if state.unproven and origin not in seen.allowed:
-        # What it replaced may not come back. Then it is held against the default.
+        # The replaced policy is no longer allowed. The new one is compared with the default.
         origin = DEFAULT
     if not {origin, seen.in_force} <= seen.allowed:
         # The plan replaces what the objectives do not allow.
         return []
     if seen.of_in_force is None:
-        # Of somebody's own, or not to be told yet: nothing could judge it.
+        # The policy is not simulated, or not yet, so nothing could judge it.
         state.unproven = origin
         return []
     baseline = (seen.ops, seen.miss_ratio)
@@ -66,9 +69,10 @@ def _prove(state: PolicyState, seen: Interval, origin: str) -> list[Outcome]:
 
 
 def displace(state: PolicyState, seen: Interval) -> None:
-    """Counts what is read, whoever tells of it: it takes the place of what the default would keep.
+    """Count pages read since the default, or a trial's origin, was last in force.
 
-    How many pages that are is not known any more after an interval that is not measured.
+    They displace what that policy would have kept in the page cache. After an interval that is not
+    measured their number is unknown (None).
     """
 
     def more(known: float | None) -> float | None:
@@ -80,10 +84,10 @@ def displace(state: PolicyState, seen: Interval) -> None:
 
 
 def _stop(state: PolicyState, seen: Interval, before: str) -> list[Outcome]:
-    """Others decide now; what is not confirmed has yet to prove itself when they no longer do."""
+    """Others decide now: end the trial, if any; what is unconfirmed is judged once they stop."""
     trial, wanted, state.wanted = state.trial, state.wanted, None
     if trial is None:
-        # It was on its way back, or others attached it in place of what was there before.
+        # A rollback was under way, or others replaced the policy that was in force.
         replaced = (before or DEFAULT) if before != seen.in_force else ""
         state.unproven = wanted or state.unproven or replaced
         return []
@@ -93,7 +97,7 @@ def _stop(state: PolicyState, seen: Interval, before: str) -> list[Outcome]:
 
 
 def _is_banned(state: PolicyState, seen: Interval) -> bool:
-    """Whether the tenant may no longer have what it came from, or what it was to get."""
+    """Whether the objectives no longer allow the trial's policies, or the one that is ordered."""
     trial, wanted = state.trial, state.wanted
     if trial is not None and not {trial.from_policy, trial.to_policy} <= seen.allowed:
         return True
@@ -108,7 +112,7 @@ def _follow_order(state: PolicyState, seen: Interval) -> list[Outcome]:
             trial.is_live = True
         return []
     if not seen.may_begin and seen.refused is None and not is_rollback(state):
-        # It may not have been sent: the time for it has yet to begin.
+        # The order may not have been sent yet, so its time has not begun.
         return []
     is_new = state.waited_s <= EFFECT_S
     state.waited_s += seen.elapsed_s
@@ -116,7 +120,7 @@ def _follow_order(state: PolicyState, seen: Interval) -> list[Outcome]:
         return []
     why = seen.refused or f"not in force after {EFFECT_S:g} s"
     if trial is None or trial.is_live:
-        # A way back is never given up; where the earlier policy cannot be had, the default is.
+        # A rollback is never given up. If the earlier policy is refused, the default is ordered.
         wanted = state.wanted
         if seen.refused is not None and wanted != DEFAULT:
             state.wanted = DEFAULT
@@ -128,7 +132,7 @@ def _follow_order(state: PolicyState, seen: Interval) -> list[Outcome]:
     found, cost = _give_up(state, trial, what, why, seen), state.turnover
     state.adapting = state.turnover = 0.0
     if seen.in_force not in (trial.from_policy, DEFAULT):
-        # What it was to replace was itself not confirmed.
+        # The policy in force was itself unconfirmed when it was to be replaced.
         order(state, trial.from_policy, cost)
     return [found]
 
@@ -141,7 +145,10 @@ def _give_up(state: PolicyState, trial: Trial, what: What, why: str, seen: Inter
 def end(
     state: PolicyState, trial: Trial, what: What, why: str, seen: Interval, reread: float = 0.0
 ) -> Outcome:
-    """A change is confirmed or not: what it lost, the pages of the rollback with it, is known."""
+    """End a trial, and record what the change lost in all, `reread` pages of the rollback included.
+
+    A net gain clears earlier losses of the policy.
+    """
     state.trial = None
     lost = state.lost.pop(trial.to_policy, 0.0) + reread - trial.gained
     if lost > 0:
@@ -150,7 +157,7 @@ def end(
 
 
 def _undo(state: PolicyState, trial: Trial, what: What, why: str, seen: Interval) -> Outcome:
-    """Back to where it came from; of what that reads again it is charged what was left for that."""
+    """Undo a change; of the pages of the rollback, what the change could still lose is charged."""
     state.lead_s = 0.0
     state.leads.pop(trial.to_policy, None)
     order(state, trial.from_policy, trial.rollback)
@@ -159,23 +166,23 @@ def _undo(state: PolicyState, trial: Trial, what: What, why: str, seen: Interval
 
 
 def order(state: PolicyState, policy: str, cost: float) -> None:
-    """A policy is to be attached, which reads so many pages again."""
+    """Order a policy whose attachment reads `cost` pages again."""
     state.wanted, state.waited_s, state.unproven = policy, 0.0, ""
     state.adapting, state.turnover = SETTLING * cost, cost
 
 
 def least_lost(left: float, stake: float) -> float:
-    """What a change may lose in any case before it is undone: its stake, or its part of the budget.
+    """What a change may lose in any case before it is undone: its stake, or its share of `left`.
 
-    The other part is that of the rollback.
+    The rest of the budget is for the rollback.
     """
     return max(stake, left / WORST)
 
 
 def _most_lost(trial: Trial, seen: Interval) -> float:
-    """What a change may lose before it is undone: the budget but for the rollback.
+    """What a change may lose before it is undone: the budget less the most a rollback reads.
 
-    A rollback counts as what it reads on average. What it reads at most is left for it.
+    A rollback is charged with what it reads on average, so the difference must be left over.
     """
     most, told = trial.rollback, seen.counterfactual
     if told is not None and not told.reread.any():
@@ -184,24 +191,24 @@ def _most_lost(trial: Trial, seen: Interval) -> float:
 
 
 def is_on_trial(state: PolicyState) -> bool:
-    """Whether a change is live, and no other is on its way."""
+    """Whether a change is live and no other policy is ordered."""
     return state.trial is not None and state.trial.is_live and state.wanted is None
 
 
 def _is_beyond_cost(trial: Trial, lost: float) -> bool:
-    """Whether more was lost than going there and back may read, and not in a moment."""
+    """Whether more was lost than change and rollback may read, after enough intervals."""
     return trial.intervals >= LEAST_INTERVALS and lost > WORST * trial.rollback
 
 
 def _is_lost(trial: Trial, lost: float, most: float) -> bool:
-    """Whether a change lost more against the default than it is worth, or than it may."""
+    """Whether a change lost more against the default than it costs, or than `most`."""
     return _is_beyond_cost(trial, lost) or lost > most
 
 
 def judge(
     state: PolicyState, seen: Interval, known: Evidence, config: DecideConfig
 ) -> Outcome | None:
-    """Confirms or undoes the change that is live."""
+    """Take in an interval of the live change; confirm or undo it, or return None."""
     trial = state.trial
     if trial is None or not is_on_trial(state):
         return None
@@ -234,7 +241,7 @@ def judge(
     lost = state.excess - trial.excess
     most = _most_lost(trial, seen)
     if why_undone is None and _is_lost(trial, lost, most):
-        # What CPU time costs, or what was lost against a policy, says nothing of the misses.
+        # CPU time, or a loss against a policy other than the default, says nothing of misses.
         is_less = origin == 0 and _is_beyond_cost(trial, lost - trial.cpu)
         why_undone = f"it read {lost:.0f} pages more than the default would have{trial.told_cpu()}"
         if lost > -trial.gained:
@@ -251,7 +258,7 @@ def judge(
 
 
 def wait(state: PolicyState, seen: Interval) -> list[Outcome]:
-    """An interval of which no counterfactual tells: by many of them no change can be judged."""
+    """Count an interval without a counterfactual; after IDLE_S of them, undo the change."""
     trial = state.trial
     if trial is None or not is_on_trial(state):
         return []

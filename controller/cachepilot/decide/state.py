@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the decider remembers of the policies of one tenant, and what it is shown of an interval."""
+"""The state of the decider for one tenant's policies, and the interval that it is given."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,28 +13,29 @@ from cachepilot.quick_records import quickly_made
 from cachepilot.sense.counterfactuals import Counterfactual, Floats
 
 SETTLED_S = 60.0
-"""A page cache that has not turned over by then hardly misses."""
+"""A page cache that has not turned over after this many seconds hardly misses."""
 LEADS_KEPT = 8.0
-"""Over so many times that a policy was best it is averaged for how long."""
+"""The mean time for which a policy stays the best is over about so many such times."""
 
 
 @dataclass
 class PolicyState:
-    """It outlives a restart. All amounts are pages read, by measurement or calibrated.
+    """State of one tenant that outlives a restart. Amounts are pages read, measured or calibrated.
 
-    `climb` is what each policy saved since it began to gain on the one in force, see `evidence`;
-    `totals` are predicted misses by policy and group of pages, aged as the calibration is, sampled
-    at `rate`. `leads` are by policy the seconds for which it was best, and how often that ended;
-    the present one is for `lead_s`.
+    `climb` is what each policy saved since it began to gain on the one in force (see `evidence`).
+    `totals` are predicted misses by policy and group of pages, sampled at `rate`; they fade like
+    the calibration. `leads` are, by policy, the seconds for which it was the best, and how often
+    that ended. The policy in force has been the best for `lead_s`.
     `default_cost` and `excess` are the ledger: what the default would have cost, and what was read
-    more than that. The present policy is in force for `in_force_s`; `adapting` is what it may yet
-    read again, and after `turnover` more misses its page cache has turned over. `displaced` are
-    pages read since the default was in force, None where that is not known. It may be `unproven`
-    against the policy that it replaced, as somebody else decided before it was. What is
-    measured of it was `off` by so many pages in the last interval, and is `below` what is predicted
-    by so many in all, since it was last above. `barred` says until
-    when a policy is not chosen that could not be attached, or was ejected; `lost` are the pages
-    that changes to each policy cost more than they saved, since the workload last changed.
+    more than that. The policy in force has been so for `in_force_s`. It may still read `adapting`
+    pages again, and after `turnover` more misses its page cache has turned over. `displaced` are
+    the pages read since the default was last in force, None if unknown. `unproven` names the policy
+    that the one in force replaced by somebody else's decision, and against which it is to be
+    judged. In the last interval the measured misses were `off` from the prediction; `below` is how
+    far they are below it in total since they last were above (0 or negative). `wanted` is a policy
+    that was ordered `waited_s` ago and is not in force yet. `barred` are the times until which
+    policies are not chosen that could not be attached or were ejected. `lost` are the pages that
+    changes to each policy cost more than they saved, since the workload last changed.
     """
 
     policies: list[str] = field(default_factory=list)
@@ -64,11 +65,11 @@ class PolicyState:
 
     @property
     def groups(self) -> int:
-        """Groups of pages that are told apart."""
+        """The number of groups of pages, which are independent samples."""
         return int(self.totals.values.shape[1])
 
     def align(self, policies: Sequence[str], groups: int) -> None:
-        """Follows other candidates: what each saves is counted from now on."""
+        """Follow new candidates or groups: savings are counted from now on."""
         if self.policies == list(policies) and self.groups == groups:
             return
         self.calibration.aligned(self.policies, policies)
@@ -78,14 +79,14 @@ class PolicyState:
         self.climb.looked = 0
 
     def restart(self) -> None:
-        """Another policy is in force: none leads over it but by what it gains from now on."""
+        """Another policy is in force: leads over it start from 0."""
         self.climb.restart(len(self.policies), self.groups)
         self.in_force_s, self.off, self.below = 0.0, None, 0.0
 
     def end_lead(self, policy: str, since_s: float) -> None:
-        """Another policy is best for `since_s`; what is known of this one is how long it was.
+        """Record how long `policy` was the best; another has been the best for `since_s` seconds.
 
-        Of what was not confirmed, now or before, nothing is known.
+        Nothing is recorded of a policy that is on trial and was never confirmed before.
         """
         lasted_s, self.lead_s = max(0.0, self.lead_s - since_s), since_s
         if self.trial is not None and policy not in self.leads:
@@ -95,27 +96,28 @@ class PolicyState:
         self.leads[policy] = (kept * seconds + lasted_s, kept * ended + 1.0)
 
     def mean_leads_s(self) -> list[float]:
-        """For how long each policy is best when it is, as far as that is known."""
+        """Mean seconds for which each policy stays the best; 0 for the default and if unknown."""
         found = [0.0] * len(self.policies)
         for name, (seconds, ended) in self.leads.items():
             if name in self.policies:
-                # One that ended says little: it counts as if another had lasted no time at all.
+                # A single lead says little. The mean therefore includes one more lead of 0 s.
                 found[self.policies.index(name)] = seconds / (ended + 1.0)
         found[:1] = [0.0]
         return found
 
     def begin_regime(self, regime: int, time_s: float) -> None:
-        """The workload changed: evidence, and how far policies are off, start again.
+        """Begin another regime: evidence, and the calibration of other policies, start again.
 
-        Workloads of which a change is told all the time only scatter: what is known is forgotten no
-        faster than it was learnt.
+        The default and the policy in force keep their calibration. If the last regime began less
+        than SHOWN_S seconds ago, nothing is forgotten: a workload that seems to change all the time
+        only scatters, and knowledge must not be lost faster than it is gained.
         """
         if self.in_force in self.policies and time_s - self.regime_s >= SHOWN_S:
             self.calibration.forget_all_but(self.policies.index(self.in_force))
             self.lost = {}
             if self.trial is not None:
-                # What it saved of another workload is no credit for what it loses of this one. What
-                # it lost is lost, or each workload would grant what was left of the budget anew.
+                # What the change saved under another workload is no credit for its present losses.
+                # Its losses still count, or each regime would grant the rest of the budget again.
                 self.trial.excess = min(self.trial.excess, self.excess)
             self.climb.restart(len(self.policies), self.groups)
             self.climb.looked = 0
@@ -127,15 +129,16 @@ class PolicyState:
 class Interval:
     """One tenant in one interval.
 
-    `allowed` are the policies that it may have. `miss_time_share` is the part of the time of an
-    operation that a miss ratio of 1 would take, over the time that it takes now. `may_change` is
-    false for what is pinned or only recommended to; what `is_held` begins no change now. Without
-    `may_begin` nothing can be stored: a change that is ordered but not live waits. `regime` rises
-    when the workload changed. `cpu_us` is what the programs of each policy of the counterfactual
-    cost, microseconds of CPU time per access, None where that is nothing of any; a page that the
-    default misses takes `page_us` to be read. A page of `misses` counts `weight`: see
-    `model.reads_per_miss`. Of an interval that is not `is_measured`, such as a gap, accesses and
-    misses are not known.
+    `allowed` are the policies that the tenant may have. `miss_time_share` is the time that an
+    operation would wait for the device at a miss ratio of 1, divided by its present time.
+    `may_change` is false if the policy is pinned or only recommended. A tenant that `is_held`
+    begins no change now. Without `may_begin` nothing can be stored, so a change that is ordered but
+    not live waits. `regime` rises when the workload changes. `refused` is the node's reason for
+    refusing the order, if it did. `cpu_us` is the CPU time of the BPF programs of each policy in
+    the counterfactual, in microseconds per access, or None if it is 0 for all. Reading a page that
+    the default misses takes `page_us`. A missed page counts as `weight` pages: see
+    `model.reads_per_miss`. If the interval is not `is_measured`, such as over a gap, accesses and
+    misses are unknown.
     """
 
     time_s: float
@@ -159,7 +162,7 @@ class Interval:
     is_measured: bool = True
 
     def cpu_us_of(self, policy: str) -> float:
-        """CPU time of the programs of a policy, microseconds per access."""
+        """CPU time of a policy's BPF programs, microseconds per access; 0 where unknown."""
         told = self.counterfactual
         if self.cpu_us is None or told is None or policy not in told.policies:
             return 0.0
@@ -167,33 +170,33 @@ class Interval:
 
     @property
     def of_in_force(self) -> Counterfactual | None:
-        """The counterfactual, if it tells what the policy in force misses by simulation."""
+        """The counterfactual, or None if it does not include the policy in force."""
         told = self.counterfactual
         return told if told is not None and self.in_force in told.policies else None
 
     @property
     def pages_per_us(self) -> float:
-        """Pages that could be read in the interval in a microsecond of CPU time per access."""
+        """Pages that could be read in the interval per microsecond of CPU time per access."""
         return self.accesses / self.page_us
 
     @property
     def waited(self) -> float:
-        """Missed pages, as many as they count."""
+        """Missed pages, weighted by the device reads that they took."""
         return self.weight * self.misses
 
     @property
     def miss_ratio(self) -> float:
-        """As measured."""
+        """The measured miss ratio; 0 without accesses."""
         return self.misses / self.accesses if self.accesses else 0.0
 
 
 def is_rollback(state: PolicyState) -> bool:
-    """Whether the policy that is wanted takes a change back, and begins none."""
+    """Whether the wanted policy undoes a change rather than begins one."""
     return state.wanted is not None and (state.trial is None or state.trial.is_live)
 
 
 def is_settling(state: PolicyState) -> bool:
-    """Whether the page cache still turns over after a change: what is measured is not yet of it."""
+    """Whether the page cache still turns over after a change, so measurements are not of it yet."""
     if state.wanted is not None:
         return True
     if not state.in_force or state.in_force_s > SETTLED_S:

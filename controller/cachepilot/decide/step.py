@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One step of the decider for the policies of one tenant: what changes, and why.
+"""One step of the decider for policies: which tenants get another policy, and why.
 
-Every policy is simulated on the same accesses, so none has to be tried to be compared: a change is
-made when its evidence exceeds its cost, within a budget, and stays unconfirmed until what is
-measured agrees with what was predicted.
+The agent simulates every policy on the same accesses, so policies are compared without trying them.
+A change begins when its evidence exceeds its cost, within a budget. It is on trial until the
+measurement agrees with the prediction, or until it is undone.
 """
 
 from collections.abc import Sequence
@@ -15,16 +15,17 @@ from cachepilot.decide.state import Interval, PolicyState
 
 
 def step(state: PolicyState, seen: Interval, config: DecideConfig) -> list[Outcome]:
-    """`step_all` of one tenant."""
+    """Run `step_all` for one tenant."""
     return step_all([state], [seen], config)[0]
 
 
 def step_all(
     states: Sequence[PolicyState], intervals: Sequence[Interval], config: DecideConfig
 ) -> list[list[Outcome]]:
-    """Takes one interval of each tenant in; none has a say in what is decided of another.
+    """Take in one interval of each tenant; return the outcomes by tenant, in the order of `states`.
 
-    `state.wanted` is the policy to attach then, None to leave it.
+    Tenants are decided independently of one another. Afterwards `state.wanted` is the policy to
+    attach, or None to leave the policy as it is.
     """
     found = []
     alike: dict[tuple[object, ...], list[int]] = {}
@@ -43,12 +44,12 @@ def step_all(
 
 
 def _follow(state: PolicyState, seen: Interval) -> list[Outcome]:
-    """What is in force, and in which regime, before the interval is compared with the others."""
+    """Update the policy in force and the regime, before policies are compared by the interval."""
     found = rollout.follow(state, seen)
     rollout.displace(state, seen)
     if seen.regime > state.regime:
         state.begin_regime(seen.regime, seen.time_s)
-    # An agent that was restarted counts them anew: the same regime.
+    # A restarted agent counts regimes from 0 again. A lower number is therefore the same regime.
     state.regime = seen.regime
     return found
 
@@ -56,7 +57,7 @@ def _follow(state: PolicyState, seen: Interval) -> list[Outcome]:
 def _weigh(
     states: Sequence[PolicyState], intervals: Sequence[Interval], config: DecideConfig
 ) -> list[list[Outcome]]:
-    """Judges and chooses by the evidence of tenants with as many policies and groups."""
+    """Judge and choose by evidence, for tenants with equally many policies and groups of pages."""
     told = [one for one in (seen.counterfactual for seen in intervals) if one is not None]
     known = evidence.take_all(states, intervals, told, config)
     found: list[list[Outcome]] = []
@@ -66,8 +67,9 @@ def _weigh(
         found.append([] if judged is None else [judged])
     ready = choose.ready(states, intervals, known, config)
     for i, (state, seen) in enumerate(zip(states, intervals, strict=True)):
-        # What may not be kept has no way back to it: the plan replaces it. What was just confirmed
-        # was still on trial when leads over it were counted.
+        # No policy is chosen over one that the objectives do not allow: a trial could not go back
+        # to it, and the plan replaces it anyway. Nor over one confirmed just now: its trial was
+        # still running when the leads over it were computed.
         may_choose = seen.may_change and seen.may_begin and seen.in_force in seen.allowed
         is_open = not found[i] and not seen.is_held and state.wanted is None
         if ready.any[i] and may_choose and is_open:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rollout of one change of policy: live until it is confirmed or undone."""
+"""The trial of one change of policy: live until it is confirmed or undone."""
 
 from dataclasses import dataclass, field, replace
 from math import hypot, inf, sqrt
@@ -10,30 +10,31 @@ from cachepilot.decide.gain import LEAST_INTERVALS, LOOKS, Gain, chance_at, quan
 from cachepilot.sense.counterfactuals import Floats
 
 READ_ANEW = 2
-"""In so many intervals most of what a change reads again is read: that is no scatter."""
+"""In so many intervals a change reads most of what it reads again; they are not part of scatter."""
 
 
 @dataclass
 class Trial:
     """A policy in force that is not confirmed. Gains are pages that need not be read.
 
-    `factor` and `origin_factor` are the calibration of `to_policy` and `from_policy` when the
-    change was made: what is learnt since, of the one in force, moves neither what was predicted nor
-    what it is compared with. None is as it is when the first interval is judged; `origin_error` is
-    the standard error of `origin_factor`, as a share of it. `would_cost` are
-    the misses of `from_policy`, `groups` the same by group of pages, `profile` those that its
-    calibration is of, and `unseen` the share of pages that is not sampled; `raw` are misses of
-    `to_policy` as predicted, not calibrated. `baseline` and `predicted` are operations per second
-    and miss ratio; `reread` pages may have been read again because of the change.
-    CPU time of programs counts as the pages that could be read in it: `to_policy` was expected to
-    cost `cpu_us` microseconds per access more than `from_policy`, and cost `cpu` pages more so far.
-    For `idle_s` seconds neither missed anything, or nothing was told. The tenant had read `excess`
-    pages more than the default would have when it began, or less by what it saved of earlier
-    workloads, and `left` of its budget; by it may read `may_lose` more in any case. None is as
-    known when the first interval is judged. Going back may read `rollback` pages again, and no more
-    than were `displaced` since `from_policy` was in force, which is None where that is not known.
-    `series` are gains after `READ_ANEW` intervals, of what `from_policy` would have missed. It is
-    expected to end at `ends_s`.
+    `factor` and `origin_factor` are the calibrations of `to_policy` and `from_policy` when the
+    change was made. What is learned of the policy in force since then changes neither the
+    prediction nor what it is compared with. `origin_factor` is None until the first interval is
+    judged, and its relative standard error is `origin_error`. `would_cost` are the misses that
+    `from_policy` would have had, `groups` the same by group of pages, and `profile` those by which
+    it was calibrated. `unseen` is the share of pages that is not sampled. `raw` are predicted
+    misses of `to_policy`, not calibrated. `baseline` and `predicted` are operations per second and
+    miss ratio. `reread` pages may have been read again because of the change.
+    CPU time of BPF programs counts as the pages that could be read in it. `to_policy` was expected
+    to use `cpu_us` microseconds per access more than `from_policy`, and used `cpu` pages more.
+    For `idle_s` seconds neither policy missed anything, or nothing was reported. When the change
+    began the tenant had read `excess` pages more than the default would have; a later regime may
+    lower this by what was saved before it. `left` was its budget then, and `may_lose` is what the
+    change may lose in any case; both are None until the first interval is judged. A rollback may
+    read `rollback` pages again, and no more than were `displaced` since `from_policy` was in force
+    (None if unknown). `expected` is the predicted sum of gains and `gained` the measured one.
+    `series` are the gains after the first `READ_ANEW` intervals, with the misses of `from_policy`
+    as base. The trial is expected to end at `ends_s`.
     """
 
     from_policy: str
@@ -75,9 +76,11 @@ class Trial:
         cpu: tuple[float, float] = (0.0, 0.0),
         elapsed_s: float = 1.0,
     ) -> None:
-        """Takes an interval in: misses of `from_policy` by group, those measured and predicted.
+        """Take in an interval: misses by group that `from_policy` would have had, and others.
 
-        `cpu` is the CPU time beyond that of `from_policy`, as pages: measured, and as expected.
+        `misses` were measured, and `raw` were predicted for `to_policy` without calibration; `rate`
+        is the share of sampled pages. `cpu` is the CPU time beyond that of `from_policy`, in pages:
+        measured, and expected.
         """
         total = float(would_cost.sum())
         gained = total - misses - cpu[0]
@@ -85,7 +88,7 @@ class Trial:
         self.cpu += cpu[0]
         before = self.groups if len(self.groups) == len(would_cost) else np.zeros(len(would_cost))
         self.groups = (before + would_cost).tolist()
-        # What fewer pages told of earlier intervals is no better known by those of later ones.
+        # The largest unsampled share applies: later samples do not improve earlier ones.
         self.unseen = max(self.unseen, 1.0 - rate)
         self.intervals += 1
         if self.intervals > READ_ANEW:
@@ -96,21 +99,21 @@ class Trial:
         self.raw += raw
 
     def at_most_displaced(self, pages: float) -> float:
-        """So many pages, or as many as were read since: nothing else left the page cache."""
+        """`pages`, but no more than were read since `from_policy`: nothing else was evicted."""
         return pages if self.displaced is None else min(pages, self.displaced)
 
     def standard_error(self) -> float:
-        """Of the sum of gains: the larger of `errors`."""
+        """The standard error of the sum of gains: the larger of `errors`."""
         return max(self.errors())
 
     def errors(self) -> tuple[float, float]:
-        """Standard errors of the sum of gains: by the sample, and by its values over time."""
+        """Standard errors of the sum of gains: from the sample, and from its values over time."""
         return self._of_sample(), self._over_time()
 
     def _of_sample(self) -> float:
-        """Of the sample of `from_policy`: what it is off by now, and was not when calibrated.
+        """The sampling error of `from_policy`: by how much groups now differ from calibration.
 
-        Groups of pages are independent samples of that, however long errors last.
+        Groups of pages are independent samples, however long errors last.
         """
         now, then = np.array(self.groups), np.array(self.profile)
         count = len(now)
@@ -121,14 +124,14 @@ class Trial:
         return self.would_cost * sqrt(count / (count - 1) * float(off @ off) * self.unseen)
 
     def _over_time(self) -> float:
-        """Of what is measured."""
+        """The error of the measured series, extended to all intervals; inf without values."""
         count = self.series.intervals
         return self.series.standard_error() * sqrt(self.intervals / count) if count else inf
 
     def bound(self, alpha: float, errors: tuple[float, float] | None = None) -> float:
-        """What noise alone makes of the sum of gains with a chance of `alpha`: see `chance_at`.
+        """What noise alone adds to the sum of gains with a chance of `alpha`: see `chance_at`.
 
-        `errors` are those of now, where they are known.
+        `errors` are the present standard errors, if the caller has computed them.
         """
         sample, series = self.errors() if errors is None else errors
         chance = chance_at(alpha, self.intervals)
@@ -136,17 +139,17 @@ class Trial:
         return max(by_sample, quantile(chance, self.series.values) * series)
 
     def sure_bound(self, alpha: float, errors: tuple[float, float] | None = None) -> float:
-        """The same at any time, and with the error of the calibration of `from_policy`."""
+        """`bound` for checks at every interval, with the calibration error of `from_policy`."""
         alpha /= LOOKS
         calibrated = quantile(chance_at(alpha, self.intervals), inf) * self.origin_error
         return hypot(self.bound(alpha, errors), calibrated * self.would_cost)
 
     def is_confirmed(self, error: float) -> bool:
-        """Whether it gained beyond error, all that it read again included."""
+        """Whether the gain exceeds `error`, with all pages that were read again counted."""
         return self.intervals >= LEAST_INTERVALS and self.gained > error
 
     def why_undone(self, cost: float, error: float, undo_times: float) -> str | None:
-        """Why it is to be undone, None when it is not; `cost` are the pages that it read again."""
+        """Why the change is to be undone, or None; `cost` are the pages that it read again."""
         if self.intervals < LEAST_INTERVALS:
             return None
         if self.gained + cost + error < 0:
@@ -161,12 +164,12 @@ class Trial:
         return None
 
     def saved_nothing(self, cost: float, error: float, undo_times: float) -> bool:
-        """Whether a change that is undone would be, too, for its misses alone."""
+        """Whether the change would also be undone for its misses alone, without CPU time."""
         if not self.cpu:
             return True
         of_misses = replace(self, gained=self.gained + self.cpu, cpu=0.0)
         return of_misses.why_undone(cost, error, undo_times) is not None
 
     def told_cpu(self) -> str:
-        """How much of what it gained or lost is CPU time; empty where that is none."""
+        """The part of gain or loss that is CPU time, for messages; empty if there is none."""
         return f", CPU time counted as {self.cpu:.0f}" if self.cpu else ""

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a recommendation is replaced."""
+"""When a recommendation to an operator is replaced by another."""

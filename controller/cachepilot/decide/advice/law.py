@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a recommendation is replaced: the law of changes, where nothing is done and measured.
+"""When a recommendation is replaced: the rule of changes, where nothing is applied and measured.
 
-A change is undone where what is measured does not bear it out; a recommendation never meets that
-test. So another setting is compared with it, interval by interval, by curves that are new, and
-replaces it once its sum of gains exceeds what changing would cost, and what noise alone makes of
-such a sum with a chance of `alpha` at any time it is looked at (see `Gain`). Curves are off for
-many intervals in a row: their autocorrelation is part of that bound.
+A change is undone if the measurement does not confirm it, but a recommendation is never tested that
+way. Another setting, the rival, is therefore compared with the recommendation in every interval, by
+new curves. It replaces the recommendation once its sum of gains exceeds the cost of the change and
+a bound that noise alone exceeds with a chance of `alpha` (see `Gain`). Curves stay wrong for many
+intervals in a row, so their autocorrelation is part of the bound.
 """
 
 import math
@@ -18,11 +18,11 @@ from cachepilot.decide.memory.state import MemoryInterval
 from cachepilot.decide.memory.step import cost_of, owed_rate, sure_gains
 
 GIVEN_UP_INTERVALS = 300
-"""After so many another setting is compared with the recommendation, the best by then."""
+"""After so many intervals the rival is given up; the plan of that time may be the next rival."""
 
 
 class Verdict(StrEnum):
-    """What becomes of a setting that is compared with the recommendation."""
+    """The result of comparing a rival with the recommendation."""
 
     WAITS = "waits"
     REPLACES = "replaces"
@@ -31,7 +31,11 @@ class Verdict(StrEnum):
 
 @dataclass
 class AdviceState:
-    """It outlives a restart. `rival` is the policy and limit by cgroup, where they differ."""
+    """State of the comparison that outlives a restart.
+
+    `rival` is, by cgroup, the policy and limit where they differ from the recommendation. `gain` is
+    the rival's sum of gains in the unit of `goal`, with the `weights` of tenants.
+    """
 
     rival: dict[str, tuple[str, int]] = field(default_factory=dict)
     gain: Gain = field(default_factory=Gain)
@@ -39,16 +43,16 @@ class AdviceState:
     weights: dict[str, float] = field(default_factory=dict)
 
     def challenge(self, rival: dict[str, tuple[str, int]], seen: MemoryInterval) -> None:
-        """Another setting is compared with the recommendation from now on."""
+        """Compare another setting with the recommendation from now on."""
         self.rival, self.gain, self.goal = rival, Gain(), seen.goal
         self.weights = _weights(seen)
 
     def is_of(self, seen: MemoryInterval) -> bool:
-        """Whether gains still count in the same unit, for the same tenants."""
+        """Whether gains still have the same unit and are of the same tenants."""
         return self.goal == seen.goal and self.weights == _weights(seen)
 
     def forget(self) -> None:
-        """Nothing is compared with the recommendation."""
+        """Compare nothing with the recommendation."""
         self.rival, self.gain = {}, Gain()
 
 
@@ -57,9 +61,10 @@ def _weights(seen: MemoryInterval) -> dict[str, float]:
 
 
 def judge(state: AdviceState, seen: MemoryInterval, config: DecideConfig) -> Verdict:
-    """Takes an interval in, whose plan is the rival.
+    """Take in an interval whose plan is the rival, and return what becomes of the rival.
 
-    What tenants lack of what comes first counts before what the goal gains.
+    What the plan gives tenants that lack a part of their SLO or keep counts first. Only if there is
+    nothing of that kind, the gain in the goal counts.
     """
     if not seen.movers:
         return Verdict.GIVEN_UP
@@ -77,10 +82,10 @@ def judge(state: AdviceState, seen: MemoryInterval, config: DecideConfig) -> Ver
 
 
 def _told_bound(gain: Gain, seen: MemoryInterval, config: DecideConfig) -> float:
-    """The same by the error bars of curves, which so few intervals that are alike cannot show.
+    """A bound from the error bars of curves, which few similar intervals cannot show.
 
-    An error lasts for as long as curves are of, the time over which they are calibrated: within it,
-    intervals tell nothing new. `error` of a tenant is half a standard error.
+    An error lasts for the time over which curves are calibrated, and intervals within that time are
+    not independent. `error` of a tenant is half a standard error.
     """
     error = 2 * math.sqrt(sum(one.error**2 for one in seen.movers.values()))
     lasts = max(1.0, config.calibration_half_life_s / max(seen.elapsed_s, 1e-3))
