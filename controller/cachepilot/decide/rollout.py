@@ -41,9 +41,10 @@ def follow(state: PolicyState, seen: Interval) -> list[Outcome]:
 
 
 def _prove(state: PolicyState, seen: Interval, origin: str) -> list[Outcome]:
-    """Begin a trial of a policy found in force: attached late, by hand, or before a lost store.
+    """Begin a trial of a policy in force that the decider knows no order for.
 
-    `origin` is the policy that it replaced.
+    It was attached late, by hand, or by a controller that lost its store. `origin` is the policy
+    that it replaced.
     """
     if seen.in_force in (origin, DEFAULT):
         state.unproven = ""
@@ -157,7 +158,7 @@ def end(
 
 
 def _undo(state: PolicyState, trial: Trial, what: What, why: str, seen: Interval) -> Outcome:
-    """Undo a change; of the pages of the rollback, what the change could still lose is charged."""
+    """Undo a change. It is charged with the pages of the rollback, up to what it could lose."""
     state.lead_s = 0.0
     state.leads.pop(trial.to_policy, None)
     order(state, trial.from_policy, trial.rollback)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of memory: the limits of all tenants of a node."""
+"""Changes of memory: decisions on the limits of all tenants of a node."""

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the node is asked for while limits change: the next limits, and whose policy stays."""
+"""Requests to the node while limits change: the next limits, and tenants whose policy stays."""
 
 from cachepilot.decide.memory.rollout import is_at, waits
 from cachepilot.decide.memory.state import ROLLBACK_S, MemoryInterval, MemoryState
 
 BLIND_S = 5.0
-"""A change by which nothing was judged for so long is not judged now."""
+"""A change that could not be judged for so many seconds does not keep policies in place."""
 
 
 def is_going_back(state: MemoryState, time_s: float) -> bool:
-    """Whether limits are rolled back, and not only asked for in vain."""
+    """Whether limits are being rolled back, and not just requested without effect."""
     return any(time_s - one.since_s <= ROLLBACK_S for one in state.restore.values())
 
 
 def wanted(state: MemoryState, seen: MemoryInterval) -> dict[str, int]:
-    """Limits to set now, by cgroup: the next steps of those that are not where they are to be."""
+    """Limits to set now, by cgroup: the next step of each limit that has not arrived."""
     ends = {name: one.limit_bytes for name, one in state.restore.items()}
     change = state.change
     if change is not None and not waits(change, seen):
@@ -30,15 +30,15 @@ def wanted(state: MemoryState, seen: MemoryInterval) -> dict[str, int]:
 
 
 def under_way(state: MemoryState, time_s: float) -> frozenset[str]:
-    """Whose limit is not confirmed, or is rolled back."""
+    """Tenants whose limit is not confirmed, or is being rolled back."""
     members = () if state.change is None else state.change.members
     return frozenset((*members, *(state.restore if is_going_back(state, time_s) else ())))
 
 
 def keeping_policy(state: MemoryState, time_s: float) -> frozenset[str]:
-    """Whose policy stays, as what is measured of a change must be of that change.
+    """Tenants whose policy stays, so that the effect of a change of limits can be measured.
 
-    Of a change by which nothing is judged no policy spoils anything.
+    While a change cannot be judged, the policies of its members may change.
     """
     found, change = under_way(state, time_s), state.change
     if change is None or change.idle_s <= BLIND_S:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rollout of one change of limits: they move, are there and full, and are kept or go back."""
+"""The rollout of one change of limits: they move, page caches fill, and it is kept or undone."""
 
 from collections.abc import Mapping
 
@@ -22,13 +22,13 @@ from cachepilot.sense.filling import FILLED_S
 from cachepilot.sizes import PAGE_BYTES, human_bytes
 
 STUCK_S, STUCK_MAX_S = 60.0, 3600.0
-"""For so long a limit that the node did not move is left as it is: at first, and at most."""
+"""Seconds for which a limit that the node did not move is left alone: at first, and at most."""
 LOSS_COSTS = 2.0
-"""Times its cost a change may lose before it is undone: that is read again, and once more."""
+"""Multiple of its cost that a change may lose before it is undone: the pages are read twice."""
 
 
 def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
-    """Follows tenants that are gone, and limits that the node rolled back or that are back."""
+    """Follow tenants that are gone, changes that the node rolled back, and limits that are back."""
     for name, origin in list(state.restore.items()):
         one = seen.tenants.get(name)
         if is_gone(seen, name, origin) or (one is not None and _is_back(one, origin)):
@@ -49,7 +49,7 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
             del change.members[name]
             why = "the cgroup is gone"
             found.append(member.decision(seen.time_s, name, Event.ABANDONED, why))
-            # What was gained so far is of all: the others are judged by what they gain from now on.
+            # The gain so far includes that tenant. The others are judged by their gain from now on.
             change.gained = Gain()
             change.cost = max(0.0, change.cost - member.cost)
             restart(change)
@@ -66,13 +66,16 @@ def follow(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
 
 
 def is_gone(seen: MemoryInterval, name: str, known: Origin | Member | Stuck | Lacked) -> bool:
-    """Whether what is known is of a tenant that will not come back, or of another of its name."""
+    """Whether a record is of a tenant that will not come back, or of an earlier one of its name."""
     one = seen.tenants.get(name)
     return name not in seen.away if one is None else one.cgroup_id != known.cgroup_id
 
 
 def drop(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
-    """The goal is another: what a change gains can no longer be told. What is needed goes on."""
+    """End the change for a gain, as the goal or a weight is another; what is forced goes on.
+
+    Of a forced change, the part that moved limits for a gain goes back.
+    """
     change = state.change
     if change is None:
         return []
@@ -86,27 +89,27 @@ def drop(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
 
 
 def is_at(one: MemoryTenant, limit_bytes: int) -> bool:
-    """Whether it has that limit, but for less than a page."""
+    """Whether a tenant has that limit, within a page."""
     return abs(one.limit_bytes - limit_bytes) < PAGE_BYTES
 
 
 def _differs(one: MemoryTenant, limit_bytes: int) -> bool:
-    """Whether a limit is another one by a step; what a tenant without one holds scatters."""
+    """Whether limits differ by a step; the memory of a tenant without a limit scatters by less."""
     return abs(one.limit_bytes - limit_bytes) >= one.step_bytes
 
 
 def _is_back(one: MemoryTenant, origin: Origin) -> bool:
-    """Whether a tenant has its limit back, or one that an operator pinned, or that others set."""
+    """Whether a limit is back, or has been set by an operator's pin or by others."""
     return one.is_ordered or one.is_yielded or is_at(one, origin.limit_bytes)
 
 
 def restart(change: MemoryChange) -> None:
-    """Limits have other ends, or others move: the prediction is of those."""
+    """Start the judgement again, because other limits or targets need another prediction."""
     change.expected, change.since, change.settled_s = None, Gain(), None
 
 
 def judge(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list[Decision]:
-    """Takes in what was gained in an interval; confirms or undoes the change that is live."""
+    """Take in an interval of the change that is under way; confirm or undo it if that is due."""
     change = state.change
     if change is None or any(name not in seen.tenants for name in change.members):
         return []
@@ -122,7 +125,7 @@ def judge(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> lis
     if change.forced:
         return []
     if any(seen.tenants[name].is_settling for name in change.members):
-        # What is predicted of limits under another policy is another gain.
+        # While a policy settles, the prediction for its limits is that of another policy.
         restart(change)
     gained = _gained(change, seen, config.least_gain)
     if gained is not None:
@@ -140,9 +143,9 @@ def _keep_needed(
     told: str,
     seen: MemoryInterval,
 ) -> list[Decision]:
-    """Keeps what is needed; the parts of ways that are for a gain go on to be judged by it.
+    """Keep the needed part of a forced change; the part for a gain goes on and is judged by it.
 
-    They are compared with the limits that there would be with what is needed alone.
+    That part is compared with the limits that tenants would have with the needed part alone.
     """
     _hold(state, change, seen)
     kept = {name: one for name, one in change.members.items() if name not in parts}
@@ -193,17 +196,17 @@ def _why_kept(change: MemoryChange, expected: float, seen: MemoryInterval) -> st
 
 
 def _growing(change: MemoryChange, seen: MemoryInterval) -> list[MemoryTenant]:
-    """Members that are to get more than they have."""
+    """Members that are to get more than they have, by at least a page."""
     there = change.members.keys() & seen.tenants.keys()
     found = ((seen.tenants[name], change.members[name].to_bytes) for name in there)
     return [one for one, to_bytes in found if to_bytes >= one.limit_bytes + PAGE_BYTES]
 
 
 def waits(change: MemoryChange, seen: MemoryInterval) -> bool:
-    """Whether none of those who get memory has filled what it got: it is left where it is.
+    """Whether limits stay as they are because no receiving tenant has filled what it got.
 
-    What an operator asks for is done at once. A change waits no longer than a page cache takes to
-    count as full.
+    Changes that an operator or a bound forces do not wait. Other changes wait no longer than a page
+    cache takes to count as full.
     """
     growing = _growing(change, seen)
     is_late = seen.is_forced or change.waited_s >= FILLED_S
@@ -211,7 +214,7 @@ def waits(change: MemoryChange, seen: MemoryInterval) -> bool:
 
 
 def stop(state: MemoryState, seen: MemoryInterval) -> None:
-    """Leaves limits where they are once the plan gives no more to any of those who needed it.
+    """Leave limits of a forced change where they are, once the plan gives its receivers no more.
 
     With every step more is known of what they need.
     """
@@ -227,12 +230,12 @@ def stop(state: MemoryState, seen: MemoryInterval) -> None:
 
 
 def _stands(change: MemoryChange, seen: MemoryInterval) -> bool:
-    """Whether no limit has moved for some time in which all were asked for."""
+    """Whether no limit has moved for ARRIVED_INTERVALS intervals in which all were requested."""
     return seen.time_s - change.moved_s >= ARRIVED_INTERVALS * seen.elapsed_s
 
 
 def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
-    """Follows limits on their way, and page caches that fill; whether all limits are there."""
+    """Follow moving limits and filling page caches; return whether all limits have arrived."""
     for name in change.members:
         one = seen.tenants[name]
         if _differs(one, change.limits.get(name, 0)):
@@ -243,7 +246,7 @@ def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
     passed_s = seen.time_s - change.moved_s
     is_there = all(is_at(seen.tenants[name], one.to_bytes) for name, one in change.members.items())
     is_there = is_there or _stands(change, seen)
-    # Where all only give memory there is nothing to fill.
+    # If all members only give memory, no page cache has to fill.
     members = change.members.values()
     grows = seen.goal != Goal.LEAST_MEMORY or any(m.to_bytes > m.from_bytes for m in members)
     is_full = not grows or not any(seen.tenants[name].is_filling for name in change.members)
@@ -253,10 +256,10 @@ def _arrive(change: MemoryChange, seen: MemoryInterval) -> bool:
 
 
 def _gained(change: MemoryChange, seen: MemoryInterval, least_gain: float) -> float | None:
-    """By measurement, against the limits of before; None when nothing was measured of anybody.
+    """The measured gain of an interval against the earlier limits, in the unit of the goal.
 
-    Who did nothing gained nothing. Nor is anything told by curves that are doubted, nor of limits
-    while a member reads again what a change of its policy costs.
+    It is None if nothing was measured of any member, if the curves of one are doubted, or while one
+    turns over its page cache after a change of policy. A member that did nothing gained nothing.
     """
     pairs = [(seen.tenants[name], member) for name, member in change.members.items()]
     if any(one.is_settling or _is_doubted(one, member, least_gain) for one, member in pairs):
@@ -270,9 +273,10 @@ def _gained(change: MemoryChange, seen: MemoryInterval, least_gain: float) -> fl
 
 
 def _worth_before(one: MemoryTenant, member: Member, seen: MemoryInterval) -> float:
-    """What the limit of before is worth in this interval.
+    """What the limit before the change is worth in this interval.
 
-    Of who gave what was certain it is known only that it hit so much there when it began to give.
+    If a tenant gave memory for certain hits alone and its curves still have low confidence, all
+    that is known of the earlier limit is its miss ratio when the change began.
     """
     known = one.worth_at(member.from_bytes)
     if not (member.gave_certain and one.is_certain and one.limit_bytes < member.from_bytes):
@@ -282,10 +286,11 @@ def _worth_before(one: MemoryTenant, member: Member, seen: MemoryInterval) -> fl
 
 
 def _is_doubted(one: MemoryTenant, member: Member, least_gain: float) -> bool:
-    """Whether nothing is known of the limit of before.
+    """Whether nothing is known of the worth of the limit before the change.
 
-    What is certain is so of the present limit. Of another it says no more than that who hits
-    nothing gained nothing, and that who gave memory by it could lose no more.
+    With low confidence in the curves, only hits at the present limit are certain. For the earlier
+    limit they bound two things: a receiving tenant that hits nothing gained nothing, and a tenant
+    that gave memory because of them could not lose more.
     """
     if one.is_doubted or not one.is_certain or member.gave_certain:
         return one.is_doubted
@@ -296,9 +301,9 @@ def _is_doubted(one: MemoryTenant, member: Member, least_gain: float) -> bool:
 
 
 def _why_undone(change: MemoryChange, expected: float, config: DecideConfig) -> str | None:
-    """Why a change goes back that should have gained, since it settled, what is `expected`.
+    """Why a change is undone, or None; `expected` is its predicted gain since it settled.
 
-    That is due once it is several times what the change may cost and what scatters.
+    That gain is due once it is `undo_times` the cost of the change and its noise bound.
     """
     gained, since = change.gained, change.since
     if gained.intervals < LEAST_INTERVALS:
@@ -317,9 +322,9 @@ def _why_undone(change: MemoryChange, expected: float, config: DecideConfig) -> 
 
 
 def _stuck(change: MemoryChange, seen: MemoryInterval) -> list[str]:
-    """Whose limits are not where they are to be, and have not come nearer for some time.
+    """Members whose limits have not arrived and have not moved for some time.
 
-    While memory is not given up those who are to get it are not to blame.
+    While a giving tenant is stuck, the receiving ones are not listed: they wait for its memory.
     """
     if not _stands(change, seen):
         return []
@@ -331,7 +336,7 @@ def _stuck(change: MemoryChange, seen: MemoryInterval) -> list[str]:
 
 
 def _hold(state: MemoryState, change: MemoryChange, seen: MemoryInterval) -> None:
-    """Limits that the node did not move are planned as they are, for longer each time."""
+    """Plan limits that the node did not move as they are; for twice as long each time."""
     for name in _stuck(change, seen):
         known, one = state.stuck.get(name), seen.tenants[name]
         wait_s = STUCK_S if known is None else min(2 * known.wait_s, STUCK_MAX_S)
@@ -339,7 +344,7 @@ def _hold(state: MemoryState, change: MemoryChange, seen: MemoryInterval) -> Non
 
 
 def held(state: MemoryState, time_s: float) -> frozenset[str]:
-    """Whose limits the node did not move, and are not asked for again yet."""
+    """Tenants whose limits the node did not move, and which are not to be moved again yet."""
     return frozenset(name for name, one in state.stuck.items() if time_s < one.until_s)
 
 
@@ -348,7 +353,7 @@ def _has_returned(one: Member) -> bool:
 
 
 def _end(state: MemoryState, seen: MemoryInterval, event: Event, why: str) -> list[Decision]:
-    """Ends the change: it is kept, or all go back to where they began."""
+    """End the change. If `event` is not KEPT, all limits go back to where they began."""
     change = state.change
     assert change is not None
     _hold(state, change, seen)
@@ -361,7 +366,7 @@ def _end(state: MemoryState, seen: MemoryInterval, event: Event, why: str) -> li
 def _told(
     members: Mapping[str, Member], seen: MemoryInterval, event: Event, why: str
 ) -> list[Decision]:
-    """What became of limits; those that are where they began went back, whatever was kept."""
+    """One decision per member; a limit that is where it began counts as reverted."""
     found = []
     for name, one in members.items():
         if name not in seen.tenants:

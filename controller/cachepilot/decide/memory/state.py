@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the decider remembers of the memory of one node, and what it is shown of an interval."""
+"""The state of the decider for the memory of one node, and the interval that it is given."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,11 +11,11 @@ from cachepilot.quick_records import quickly_made
 from cachepilot.sizes import PAGE_BYTES
 
 STEP_SHARE_MIN = 0.005
-"""Of a limit: a smaller change is not made."""
+"""Share of a limit: smaller changes are not made."""
 ARRIVED_INTERVALS = 3
-"""A limit that has not moved for so long is where it can be."""
+"""A limit that has not moved for so many intervals is taken to be as far as it gets."""
 ROLLBACK_S = 60.0
-"""Limits that have not moved for so long are no longer rolled back."""
+"""Limits that have not moved for so many seconds no longer count as being rolled back."""
 
 
 @quickly_made
@@ -23,35 +23,36 @@ ROLLBACK_S = 60.0
 class MemoryTenant:
     """One tenant in one interval.
 
-    `planned_bytes` is its limit by the plan. Worth is in the unit of the goal per second of this
-    tenant: `worth_at` that of a limit by its calibrated curve, `worth_measured` that of what was
-    measured (None where nothing was done), `whole` what all of its throughput counts for, `error`
-    by how much less the planned limit may be worth, by the curve's error, and `error_at` the same
-    of a limit. `weight` is the factor that all of them have.
+    `planned_bytes` is its limit in the plan. Worths are in the unit of the goal per second of this
+    tenant. `worth_now` and `worth_planned` are those of the present and the planned setting,
+    `worth_at` that of a limit by the calibrated curve, and `worth_measured` that of the measurement
+    (None if the tenant did nothing). `whole` is the worth of all of its throughput. `error` is how
+    much less the planned limit may be worth if the curve is wrong, and `error_at` the same for any
+    limit. All of these contain the factor `weight`.
 
-    `reread_s` is the time that it takes to read again what it gives up by the plan, were it wrong,
-    `reread_at` the same of a limit. It can give up `spare_bytes` within its budget.
+    `reread_s` is the time to read again what the tenant gives by the plan, should that be wrong;
+    `reread_at` is the same for any limit. It can give `spare_bytes` within its budget.
     `reached` and `reached_planned` are the parts of its SLO that are predicted to be reached now
-    and by the plan, at most 1, `aimed` and `aimed_planned` those of its SLO with the margin above;
-    `is_short` says that it measurably misses it, `is_left_out` that the plan cannot keep it.
-    Without an SLO `below` and `below_planned` are the parts of what it keeps that it is predicted
-    not to have.
+    and by the plan, at most 1. `aimed` and `aimed_planned` are the same for the SLO with the margin
+    above it. `is_short` says that the tenant measurably misses its SLO, `is_left_out` that the plan
+    cannot meet it. For a tenant without an SLO, `below` and `below_planned` are the parts of what
+    it keeps that it is predicted to lack.
 
-    Of a limit under the policy in force and the load that is planned, `lacks_at` tells the part
-    that is missing of its SLO with the margin, or of what it keeps, where the curve is wrong by a
-    standard error. Under another load `miss_at` is the miss ratio of a limit, `ops_at` the
-    throughput while a read of the device waits so long at that, and `worth_of` what that is worth.
+    `lacks_at` is the part that a limit leaves missing of the SLO with its margin, or of what the
+    tenant keeps, under the policy in force and the planned load, if the curve is wrong by a
+    standard error. For any load, `miss_at` is the miss ratio of a limit, `ops_at` the throughput at
+    a wait per device read and a miss ratio, and `worth_of` the worth of a throughput and a limit.
 
-    `is_free` says that its limit may be changed now, `stays` that it is no longer the decider's to
-    change, `is_ordered` that an operator pinned it, `is_yielded` that others set it. `needs` says
-    that it measurably lacks what it is to have, beyond what intervals scatter, with less than its
-    first memory, `first_bytes`.
+    `is_free` says that the limit may be changed now, `stays` that it is not the decider's to
+    change, `is_ordered` that an operator pinned it, and `is_yielded` that others set it. `needs`
+    says that the tenant has less than its first memory, `first_bytes` (the limit it had when it was
+    first seen), and measurably lacks its SLO or keep by more than intervals scatter.
 
-    `is_filling` says that its page cache has yet to read what its limit has room for, `is_settling`
-    that it turns over after a change of policy, `is_doubted` that nothing is known by which limits
-    could be compared, `is_certain` that nothing is but what is certain at its present limit.
-    `undone` names a change that the node rolled back by itself. `swaps` says that its policy
-    changes with its limit, which only recommendations do.
+    `is_filling` says that the page cache has not yet filled its limit, and `is_settling` that it
+    turns over after a change of policy. `is_doubted` says that the curves have low confidence and
+    limits cannot be compared, `is_certain` that only the hits at the present limit are certain.
+    `undone` is the epoch of a change that the node rolled back by itself. `swaps` says that the
+    policy changes with the limit, which only happens in recommendations.
     """
 
     cgroup_id: int
@@ -99,7 +100,7 @@ class MemoryTenant:
     swaps: bool = False
 
     def planned_at(self, limit_bytes: int, wait_us: float) -> "MemoryTenant":
-        """The same with a plan of that limit, by which a read of the device waits so long."""
+        """The same tenant with another planned limit, where a device read waits `wait_us`."""
         miss = self.miss_at(limit_bytes)
         ops = self.ops_at(wait_us, miss)
         return replace(
@@ -113,27 +114,27 @@ class MemoryTenant:
 
     @property
     def grows(self) -> bool:
-        """Whether it gets memory."""
+        """Whether the plan gives it memory."""
         return self.planned_bytes > self.limit_bytes
 
     @property
     def lacks_planned(self) -> float:
-        """What the plan leaves missing of what `lacks_at` tells."""
+        """The part of what `lacks_at` refers to that is missing under the plan."""
         return 1 - self.aimed_planned if self.has_slo else self.below_planned
 
     @property
     def moved_bytes(self) -> int:
-        """By how much the plan changes its limit."""
+        """The amount by which the plan changes its limit."""
         return abs(self.planned_bytes - self.limit_bytes)
 
     @property
     def step_bytes(self) -> float:
-        """The least that is worth changing its limit by."""
+        """The least change of its limit that is worth making."""
         return max(PAGE_BYTES, STEP_SHARE_MIN * self.limit_bytes)
 
     @property
     def is_step(self) -> bool:
-        """Whether the plan changes its limit by as much as is worth changing it for."""
+        """Whether the plan changes its limit by a worthwhile step, or its policy with it."""
         return self.swaps or self.moved_bytes >= self.step_bytes
 
 
@@ -141,12 +142,12 @@ class MemoryTenant:
 class MemoryInterval:
     """All tenants of a node in one interval.
 
-    What they count for is in the unit of `goal`. `away` are tenants that are missing from the
-    snapshot and may come back. No limit changes by more than `step_bytes` at once, except that
-    `free_bytes`, which least memory left in no limit, are given at once. `is_forced` says that
-    limits must change whatever is gained. Without `may_begin` no change begins; `is_gap` says that
-    the interval is not whole. `wait_at` tells what a read of the device waits, in microseconds, if
-    tenants have those limits, and all others what is planned.
+    Worths are in the unit of `goal`. `away` are tenants that are missing from the snapshot and may
+    come back. No limit changes by more than `step_bytes` at once, except that `free_bytes`, the
+    memory that the goal of least memory leaves in no limit, are given at once. `is_forced` says
+    that limits must change regardless of gain. Without `may_begin` no change begins. `is_gap` says
+    that the interval is not whole. `wait_at` is the wait of a device read, in microseconds, if some
+    tenants have the given limits and all others the planned ones.
     """
 
     time_s: float
@@ -162,9 +163,9 @@ class MemoryInterval:
     wait_at: Callable[[Mapping[str, int]], float] = lambda _: 0.0
 
     def planned_at(self, limits: Mapping[str, int]) -> "MemoryInterval":
-        """The same with other limits planned for some: a part of the plan.
+        """The same interval with other limits planned for some tenants: a part of the plan.
 
-        Of what the plan spares the device, or asks of it, counts what this part does.
+        The load of the device is that of this part, not that of the whole plan.
         """
         wait_us = self.wait_at(limits)
         tenants = self.tenants.items()
@@ -176,9 +177,10 @@ class MemoryInterval:
 
     @cached_property
     def movers(self) -> dict[str, MemoryTenant]:
-        """Tenants whose limits the plan changes, where it changes any by a step.
+        """Tenants whose limits the plan changes, if it changes any by a step.
 
-        What is a step for who gets it may be none for who gives it: by it less is left out.
+        A step of the receiving tenant may be less than a step of a large giving one. A change also
+        counts if it is as large a share of the largest change of the plan.
         """
         tenants = self.tenants.values()
         if not self.is_forced and not any(one.is_step for one in tenants):
@@ -194,9 +196,9 @@ class MemoryInterval:
 
 @dataclass
 class Origin:
-    """A limit that a tenant had before a change, and gets back when that is undone.
+    """A limit that a tenant had before a change, and gets back when the change is undone.
 
-    While it is rolled back it was at `seen_bytes` since `since_s`.
+    During the rollback, the limit has been `seen_bytes` since `since_s`.
     """
 
     cgroup_id: int
@@ -207,7 +209,7 @@ class Origin:
 
 @dataclass
 class Stuck:
-    """A limit that the node does not move, and until when it is planned to stay as it is."""
+    """A limit that the node does not move; it is planned as it is until `until_s`."""
 
     cgroup_id: int
     limit_bytes: int
@@ -217,9 +219,9 @@ class Stuck:
 
 @dataclass
 class Lacked:
-    """The least limit with which a tenant lacked nothing that lacked something below it.
+    """A limit that was enough for a tenant, after a smaller one had not been.
 
-    Until then nothing below is planned; `wait_s` is for how long that is.
+    No limit below `least_bytes` is planned before `until_s`. `wait_s` is the length of that time.
     """
 
     cgroup_id: int
@@ -230,14 +232,14 @@ class Lacked:
 
 @dataclass
 class Member:
-    """A tenant whose limit a change moves. `cost` is its part of the change's.
+    """A tenant whose limit a change moves. `cost` is its part of the cost of the change.
 
-    It `gave_certain` memory if no more than what was certain could be lost by that: what it hit
-    when the change began, with a miss ratio of `certain_miss`, which is 1 where nothing is certain
-    of `from_bytes`.
+    It `gave_certain` memory if its curves had low confidence, so that it could lose no more than it
+    certainly hit when the change began. `certain_miss` was its miss ratio then; it is 1 if nothing
+    is certain of `from_bytes`.
 
-    For its gain the change moves it to `meant_bytes`, whatever others need since; None where that
-    is the same as `to_bytes`, or, of a change that is forced, where nothing is moved for a gain.
+    `meant_bytes` is the limit to which a change moves it for a gain, whatever others have needed
+    since. It is None if that is `to_bytes`, or if a forced change moves nothing for a gain.
     """
 
     cgroup_id: int
@@ -252,16 +254,16 @@ class Member:
     certain_miss: float = 1.0
 
     def compare_with(self, limit_bytes: int) -> None:
-        """It is judged by what the change does for its gain, beyond a limit that it would have."""
+        """Judge the member by what the change gains beyond `limit_bytes`, its limit otherwise."""
         if limit_bytes != self.from_bytes:
-            # What it hit when the change began says nothing of another limit.
+            # The hits when the change began say nothing of another limit.
             self.certain_miss = 1.0
         self.from_bytes, self.meant_bytes = limit_bytes, None
 
     def decision(
         self, time_s: float, cgroup: str, event: Event, why: str, measured: Reading | None = None
     ) -> Decision:
-        """What is told of it: `why` is of all members, what it did itself stands behind that."""
+        """The decision on this member: `why` is of all members, its own measurement follows it."""
         before, after = (Setting(self.policy, one) for one in (self.from_bytes, self.to_bytes))
         readings = self.baseline, self.predicted, measured or Reading()
         if measured is not None:
@@ -271,15 +273,16 @@ class Member:
 
 @dataclass
 class MemoryChange:
-    """Limits that move together, until that is confirmed or undone.
+    """Limits that move together, until the change is confirmed or undone.
 
-    `cost` is what may be lost by it, `expected` its predicted gain per second, None until that is
-    known of its present ends; both are in the unit of the goal. `gained` is measured against the
-    limits of before: of all intervals with these members, and `since` of those in which all limits
-    were there and full. `moved_s` is when one moved last, from where the `limits` are, or none was
-    asked for, which was so for `waited_s` in all; `settled_s` since when they are there and full.
-    For `idle_s` seconds nothing was told by which it could be judged. What is `forced` is needed,
-    and not undone for what it costs.
+    `cost` is what the change may lose, and `expected` its predicted gain per second (None until it
+    is predicted for the present targets); both are in the unit of the goal. `gained` is the
+    measured gain against the earlier limits in all intervals with these members. `since` is the
+    same for intervals in which all limits had arrived and page caches were full. `moved_s` is when
+    a limit last moved from those in `limits`, or when none was requested; the change waited like
+    that for `waited_s` in total. `settled_s` is since when limits have arrived and caches are full.
+    For `idle_s` seconds nothing was measured by which the change could be judged. A `forced` change
+    serves a need and is not undone for its cost.
     """
 
     started_s: float
@@ -296,17 +299,17 @@ class MemoryChange:
     idle_s: float = 0.0
 
     def force(self) -> None:
-        """What is needed joins it: from now on limits go where that takes them."""
+        """A need joins the change: from now on its targets are those of the need."""
         if not self.forced:
             for one in self.members.values():
                 one.meant_bytes = one.to_bytes
         self.forced = True
 
     def for_gain(self) -> dict[str, int]:
-        """How much of the way of each member of what is forced is for a gain, below 0 of who gives.
+        """By how many bytes each member of a forced change has moved for a gain; negative if given.
 
-        What is needed comes out of it first. Who gave gets back, were it undone, what those who got
-        it give back, and what the change had left free.
+        The memory for a need is taken from this part first. If the part were undone, giving tenants
+        would get back what the receiving ones return and what the change had left free.
         """
         parts, left = {}, 0
         for name, one in self.members.items():
@@ -323,24 +326,24 @@ class MemoryChange:
         return {name: part for name, part in parts.items() if abs(part) >= PAGE_BYTES}
 
     def origins(self, since_s: float = 0.0) -> dict[str, Origin]:
-        """Where everybody began, and goes back to since then."""
+        """The limits to which all members go back from `since_s` on."""
         members = self.members.items()
         return {name: Origin(one.cgroup_id, one.from_bytes, 0, since_s) for name, one in members}
 
 
 @dataclass
 class MemoryState:
-    """It outlives a restart.
+    """State of a node that outlives a restart.
 
-    `evidence` is, by tenant, what its present limit cost more than that of the plan, below 0 where
-    it cost less; that of those whose limits a plan changes counts for it.
+    `evidence` is, by tenant, what its present limit cost more than the plan's, negative if less.
+    The sum over the tenants whose limits a plan changes is the evidence for that plan.
 
-    `owed` is what tenants did not have of what they keep, and would have had by the plan. `lost` is
-    what changes that were undone cost, until one gains. `restore` are limits that are rolled back,
-    `stuck` those that the node did not move. `lacked` are tenants from which too much was taken,
-    `fine` limits with which each lacked nothing in the last interval in which it did.
+    `owed` is what tenants lacked of their SLO or keep and the plan would have given them. `lost` is
+    what undone changes cost, until a change gains. `restore` are limits that are being rolled back,
+    `stuck` those that the node did not move. `lacked` are tenants from which too much was taken.
+    `fine` are the last limits with which each tenant had enough.
 
-    All that is counted is in the unit of `goal`, and has the `weights` of tenants in it.
+    All sums are in the unit of `goal` and contain the `weights` of tenants.
     """
 
     evidence: dict[str, float] = field(default_factory=dict)
@@ -355,7 +358,7 @@ class MemoryState:
     weights: dict[str, float] = field(default_factory=dict)
 
     def takes(self, seen: MemoryInterval) -> bool:
-        """Whether an interval counts in the unit of what is known; what is not is dropped."""
+        """Whether an interval has the unit of the sums so far; if not, they are dropped."""
         before, now = self.weights, {name: one.weight for name, one in seen.tenants.items()}
         self.weights = {name: before[name] for name in seen.away & before.keys()} | now
         is_same = self.goal in ("", seen.goal)
@@ -368,7 +371,7 @@ class MemoryState:
         return is_same
 
     def move_back(self, seconds: float) -> None:
-        """With a clock that went back, or over a time of which no snapshot tells (below 0)."""
+        """Shift times with a clock that went back, or (`seconds` < 0) over a gap of snapshots."""
         for origin in self.restore.values():
             origin.since_s -= seconds
         for stuck in self.stuck.values():

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One step of the decider for the memory of one node: which limits change, and why.
 
-The same law as for policies. What the present limits cost more than those of the plan is summed up,
-as far as it exceeds what curves may be wrong by; limits change when that sum exceeds what changing
-may cost (rent or buy: Borodin, Linial and Saks 1992). What is measured since is compared with the
-limits of before, by curves calibrated there, and the change is confirmed or undone by it.
+The rule is the same as for policies. The decider sums up what the present limits cost more than the
+plan's, less the possible error of the curves. Limits change once that sum, the evidence, exceeds
+what the change may cost (rent or buy: Borodin, Linial and Saks 1992). The measurement since then is
+compared with the earlier limits, by curves calibrated there, and confirms or undoes the change.
 """
 
 import math
@@ -24,11 +24,11 @@ from cachepilot.readable import number
 from cachepilot.sizes import PAGE_BYTES, human_bytes, pages_down
 
 PARTS = 16
-"""Of the way to the plan's limits: how finely what is needed of it is told."""
+"""Number of steps on the way to the plan's limits at which it is checked whether they suffice."""
 
 
 def step(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list[Decision]:
-    """Takes one interval in; `asked.wanted` then says which limits to set."""
+    """Take in one interval, and return decisions; `asked.wanted` then says which limits to set."""
     is_same_goal = state.takes(seen)
     found = rollout.follow(state, seen)
     if not is_same_goal:
@@ -46,11 +46,11 @@ def step(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> list
     if not seen.may_begin:
         state.owed = 0.0
     if not seen.may_begin or not seen.movers:
-        # What is owed to who pauses is owed still.
+        # `owed` is kept: a tenant that pauses is still owed its memory.
         state.evidence = {}
         return found
-    # The plan counts on somebody whose policy changes since it was made, or whose limit the node
-    # does not move: the next one does not.
+    # The plan was made before the policy of a tenant changed, or relies on a limit that the node
+    # does not move. It is not carried out, and the next plan takes that into account.
     is_current = all(one.is_free and name not in stuck for name, one in seen.movers.items())
     return found + (_decide(state, seen, config) if is_current else [])
 
@@ -71,19 +71,21 @@ def _decide(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> l
 
 
 def _give_back(state: MemoryState, seen: MemoryInterval, given: MemoryInterval) -> list[Decision]:
-    """Begins a change that gives memory back; what is read again by it is a loss of earlier ones.
+    """Begin a change that gives memory back to tenants, and count a loss of earlier changes.
 
-    It is taken again once it was of no use for that much longer.
+    The loss is what the present plan would make these tenants read again. Memory is only taken from
+    them again when the evidence exceeds that, too.
     """
     state.lost += sum(one.whole * seen.tenants[name].reread_s for name, one in given.movers.items())
     return _begin(state, given, forced=True)
 
 
 def _serves_slo(tenants: Collection[MemoryTenant], config: DecideConfig) -> bool:
-    """Whether who measurably misses an SLO gets nearer to it, and no SLO of its rank pays for that.
+    """Whether a tenant that measurably misses an SLO gets nearer to it at no cost for its peers.
 
-    All of its priority and above must get nearer together, or else to their margins above it. An
-    SLO comes before everything else.
+    The SLOs of its priority and above, taken together, must get nearer to their targets by
+    `least_gain`, or, if their targets do not change, nearer to their margins above the targets.
+    SLOs come before everything else.
     """
     short = [one.priority for one in tenants if one.is_short and one.grows]
     if not short:
@@ -96,10 +98,10 @@ def _serves_slo(tenants: Collection[MemoryTenant], config: DecideConfig) -> bool
 
 
 def _needed(seen: MemoryInterval) -> MemoryInterval:
-    """The plan, as far on the way to it as those need who lack what comes first.
+    """The smallest part of the plan that suffices for tenants below their SLO, margin, or keep.
 
-    What it moves beyond that gains something at best: it begins by evidence and is judged by what
-    it gains, as any other change.
+    The rest of the plan is at best a gain. It needs evidence and is judged by its gain, like any
+    other change.
     """
     lacking = [one for one in seen.movers.values() if one.grows and _is_lacking(one, 0.0)]
     for part in (step / PARTS for step in range(1, PARTS)):
@@ -122,11 +124,12 @@ def _limit_at(one: MemoryTenant, part: float) -> int:
 
 
 def owed_rate(tenants: Collection[MemoryTenant], config: DecideConfig) -> float:
-    """What the plan gives tenants per second of what they are to have and have not.
+    """What the plan gives tenants per second of the SLO, keep or margin that they lack.
 
-    Of what comes first and changes: by priority SLOs, what tenants keep, margins above SLOs. Of
-    each `least_gain` is let pass, of all that it concerns. SLOs that the plan leaves out come after
-    all others.
+    Needs are ordered by priority, and within it: SLOs, then what tenants keep, then margins above
+    SLOs. SLOs that the plan leaves out come after all others. The result is the change of the first
+    need that changes by `least_gain` of the largest tenant that it concerns, or 0 if there is none.
+    It is negative if the plan takes away. The unit is that of the goal.
     """
     last = min((one.priority for one in tenants if one.has_slo), default=0)
     rates: dict[tuple[int, float], float] = {}
@@ -149,17 +152,17 @@ def owed_rate(tenants: Collection[MemoryTenant], config: DecideConfig) -> float:
 
 
 def _is_owed(state: MemoryState, seen: MemoryInterval, config: DecideConfig) -> bool:
-    """Whether tenants did without more of what they are to have than it may cost to give it."""
+    """Whether tenants have lacked more of their needs than it may cost to serve these."""
     rate = owed_rate(seen.movers.values(), config)
     state.owed = 0.0 if rate < 0 else state.owed + seen.elapsed_s * rate
     return rate > 0 and state.owed >= cost_of(seen)
 
 
 def sure_gains(seen: MemoryInterval) -> dict[str, float]:
-    """What the plan gains each tenant per second, less what the curves may be wrong by.
+    """What the plan gains each tenant per second, less the possible error of the curves.
 
-    The tenants' errors are independent: the error of the sum is divided among tenants by
-    the variance that each brings into it.
+    The errors of tenants are independent. The error of the sum is divided among tenants in
+    proportion to the variance that each contributes.
     """
     movers = seen.movers
     error = max(math.sqrt(sum(one.error**2 for one in movers.values())), 1e-12)
@@ -170,10 +173,10 @@ def sure_gains(seen: MemoryInterval) -> dict[str, float]:
 
 
 def _within_budgets(seen: MemoryInterval) -> MemoryInterval:
-    """The plan, as far as the budget of everybody who gives allows for its being wrong.
+    """The part of the plan that the budgets of all giving tenants allow, should it be wrong.
 
-    Those who get memory get as much less, each the same part. What is left of the way begins by
-    evidence of its own.
+    Receiving tenants get less accordingly, each by the same share. The rest of the plan follows as
+    a further change with evidence of its own.
     """
     tenants = seen.tenants.items()
     short = {
@@ -192,7 +195,7 @@ def _within_budgets(seen: MemoryInterval) -> MemoryInterval:
 
 
 def cost_of(seen: MemoryInterval) -> float:
-    """What is lost when a change turns out wrong: those who gave read it again."""
+    """What is lost if a change turns out wrong: giving tenants read their pages again."""
     return sum(_cost_of_one(one) for one in seen.movers.values())
 
 
@@ -217,16 +220,16 @@ def _is_worth_it(state: MemoryState, seen: MemoryInterval, config: DecideConfig)
 
 
 def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decision]:
-    """Moves limits towards the plan; who is on its way already goes back to where it began."""
+    """Move limits towards the plan. A limit that is being rolled back keeps its first origin."""
     change = state.change or MemoryChange(seen.time_s, seen.time_s, 0.0, forced)
     state.change = change
     if forced:
         change.force()
-    # What is needed is not undone for what it costs, nor is what gains beside it held to that.
+    # A forced change is not undone for its cost, and no gain that joins it is held to the cost.
     costs = {name: 0.0 if change.forced else _cost_of_one(one) for name, one in seen.movers.items()}
     change.cost += sum(costs.values())
     for name in change.members.keys() & seen.tenants.keys() - seen.movers.keys():
-        # Who is on its way and is not to go on stays where it is.
+        # The plan no longer moves this member's limit, so it stays where it is.
         change.members[name].to_bytes = seen.tenants[name].limit_bytes
     state.evidence, state.owed = {}, 0.0
     found = []
