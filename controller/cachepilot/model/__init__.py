@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of how tenants respond to a setting."""
+"""Models of how tenants respond to a setting: throughput, calibration of predictions, savings."""

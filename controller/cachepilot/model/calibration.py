@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibration: what is measured beside what the counterfactual of the policy in force predicts.
+"""Calibration: measured misses of the policy in force against those of its counterfactual.
 
-Accesses that are not seen, readahead and most of the error of a sample are in proportion to what is
-predicted: a factor. A sample may also misplace a cliff: of a loop that is a little larger than the
-page cache it predicts that nothing misses, and all of it does. No factor tells of that. So what is
-measured beyond `FACTOR_MOST` times what is predicted counts by access.
+Accesses that are not seen, readahead and most of the sampling error are in proportion to the
+prediction, so a factor corrects them. A sample may also misplace a cliff: of a loop slightly larger
+than the page cache it may predict no misses, while all accesses miss. No factor corrects that.
+Misses beyond `FACTOR_MOST` times the prediction therefore count per access, as an offset.
 """
 
 from collections.abc import Sequence
@@ -19,37 +19,37 @@ from cachepilot.sense.counterfactuals import Floats
 Ints = NDArray[np.int64]
 
 PRIOR_S = 5.0
-"""What is known of a policy counts like so much time in which it was as far off as the default."""
+"""Weight, in seconds, of the prior that a policy's predictions are as wrong as the default's."""
 SHOWN_S = 60.0
-"""For so long a policy that was undone counts as measured."""
+"""Seconds of measurement for which the trial of an undone policy counts at least."""
 RATE_HALF_LIFE_S = 13.5
 FORGOTTEN_S = 3600.0
-"""Half-life of what is known of policies that are not in force."""
+"""Half-life, in seconds, of what is known of policies that are not in force."""
 
 FACTOR_MOST = 4.0
-"""What is measured beyond so many times what is predicted is in no proportion to that."""
+"""Misses beyond so many times the prediction are not in proportion to it."""
 
 MEASURED, PREDICTED, SECONDS, SCATTER, ACCESSES, RATE = range(6)
 """Rows of `Calibration.values`."""
 FADES = np.array((1.0, 1.0, 1.0, 2.0, 1.0))
-"""Rows before `RATE` fade by these powers: a variance as the square of what it is of."""
+"""Exponents with which the rows before `RATE` fade: a variance fades as the square."""
 LEAST_PAGES = 1e-100
-"""What faded below that is forgotten."""
+"""Amounts that have faded below this are taken to be unknown."""
 
 
 @dataclass(slots=True, eq=False)
 class Calibration(Table):
-    """Of one tenant: a factor and an offset per policy, the first of which is the default.
+    """The calibration of one tenant: a factor and an offset per policy, the default first.
 
-    A policy that was never in force is taken to be off as the default is: most of what is wrong,
-    the sample, readahead or accesses that are not seen, is wrong of all policies alike. `MEASURED`
-    and `PREDICTED` are pages of the last `SECONDS` in force, in which there were so many
-    `ACCESSES`; `SCATTER` is by how much the variance of the former exceeds that of the sample,
-    `RATE` are predicted misses per second: rows of `values`, which has a column per policy.
+    A policy that was never in force is assumed to be as wrong as the default. Most errors, such as
+    those of sampling, readahead, or accesses that are not seen, are the same for all policies.
+    `values` has a column per policy and these rows: `MEASURED` and `PREDICTED` are pages missed in
+    the last `SECONDS` in force, in which there were so many `ACCESSES`. `SCATTER` is the variance
+    of the measured misses beyond that of the sample. `RATE` are predicted misses per second.
     """
 
     def aligned(self, then: Sequence[str], now: Sequence[str]) -> None:
-        """Follows other candidates; nothing is known of new ones."""
+        """Follow other candidates, from policies `then` to `now`; nothing is known of new ones."""
         found = np.zeros((RATE + 1, len(now)))
         for at, name in enumerate(now):
             if name in then:
@@ -57,7 +57,7 @@ class Calibration(Table):
         self.values = found
 
     def forget_all_but(self, index: int) -> None:
-        """The workload changed: how far policies were off before says little of the others."""
+        """Forget policies but the default and `index`: earlier errors say little after a change."""
         others = np.ones(self.values.shape[1], dtype=np.bool_)
         others[[0, index]] = False
         self.values[:RATE, others] = 0.0
@@ -67,17 +67,18 @@ class Calibration(Table):
         return np.asarray(Calibrations.of([self]).factors(np.array([index]))[0])
 
     def of_default_alone(self) -> float:
-        """The default's factor by what was measured of it, whatever is in force now."""
+        """The default's factor by its own measurements, regardless of the policy in force."""
         return float(Calibrations.of([self]).of_default_alone()[0])
 
     def error_of(self, index: int) -> float:
-        """The standard error of a policy's factor, as a share of it."""
+        """The relative standard error of a policy's factor."""
         return float(Calibrations.of([self]).errors()[0, index])
 
     def raise_to(self, index: int, factor: float, then: int = 0) -> None:
-        """It was shown to be off by so much at least; policy `then` is in force from now on.
+        """Raise the expected misses of policy `index` to `factor` times its prediction, or more.
 
-        `index` is neither that one nor the default.
+        Its trial showed that it misses so much. Policy `then` is in force afterwards, and `index`
+        is neither that one nor the default.
         """
         predicted, accesses = self.values[[PREDICTED, ACCESSES], index]
         if predicted <= 0:
@@ -95,20 +96,20 @@ class Calibration(Table):
 
 @dataclass
 class Calibrations:
-    """Of many tenants with as many policies: the same with an axis of tenants first.
+    """The calibrations of many tenants with equally many policies, with a leading tenant axis.
 
-    `index`, shape (tenants,), are the policies in force.
+    The argument `index`, shape (tenants,), is the policy in force of each tenant.
     """
 
     values: Floats
 
     @classmethod
     def of(cls, calibrations: Sequence[Calibration]) -> "Calibrations":
-        """A copy; `store` writes it back."""
+        """A copy of the values of many tenants; `store` writes it back."""
         return cls(stacked(calibrations))
 
     def store(self, calibrations: Sequence[Calibration]) -> None:
-        """Makes them what these are."""
+        """Write each tenant's values back to its calibration."""
         unstack(self.values, calibrations)
 
     @property
@@ -117,14 +118,14 @@ class Calibrations:
         return self.values[:, RATE]
 
     def pass_time(self, misses: Floats, elapsed_s: float) -> None:
-        """Follows the predicted misses of an interval, shape (tenants, policies)."""
+        """Follow the predicted misses of an interval, shape (tenants, policies)."""
         now = misses / elapsed_s
         keep = 0.5 ** (elapsed_s / RATE_HALF_LIFE_S)
         rate = self.values[:, RATE]
         self.values[:, RATE] = np.where(rate > 0, keep * rate + (1 - keep) * now, now)
 
     def thin(self, index: Ints, share: Floats) -> None:
-        """Only that share of the sampled pages is sampled still: less is known of the others."""
+        """Let less be known of policies not in force: `share` of the sample is still sampled."""
         rows = np.arange(len(index))
         seconds = self.values[:, SECONDS]
         kept = seconds[rows, index]
@@ -132,40 +133,40 @@ class Calibrations:
         seconds[rows, index] = kept
 
     def factors(self, index: Ints) -> Floats:
-        """Measured over predicted misses, shape (tenants, policies)."""
+        """Measured over predicted misses, at most `FACTOR_MOST`, shape (tenants, policies)."""
         predicted = self.values[:, PREDICTED]
         known = np.where(predicted > 0, self.values[:, SECONDS], 0.0)
-        # Less than a page says nothing of the ratio.
+        # A prediction of less than a page says nothing of the ratio.
         ratio = self.values[:, MEASURED] / np.maximum(predicted, 1.0)
         return _expected(known, np.minimum(ratio, FACTOR_MOST), index, 1.0)
 
     def offsets(self, index: Ints) -> Floats:
-        """Misses per access beyond what factors make of predictions, (tenants, policies)."""
+        """Misses per access beyond those that factors explain, shape (tenants, policies)."""
         known = np.where(self.values[:, ACCESSES] > 0, self.values[:, SECONDS], 0.0)
         return _expected(known, self._beyond(), index, 0.0)
 
     def default_offset_alone(self) -> Floats:
-        """The default's offset by what was measured of it, whatever is in force now."""
+        """The default's offset by its own measurements, whatever is in force, shape (tenants,)."""
         return self._beyond()[:, 0]
 
     def _beyond(self) -> Floats:
         measured, predicted = self.values[:, MEASURED], self.values[:, PREDICTED]
         beyond = np.maximum(0.0, measured - FACTOR_MOST * np.maximum(predicted, 1.0))
         accesses = self.values[:, ACCESSES]
-        # Both fade alike.
+        # Both fade by the same factor, so their ratio stays valid.
         is_known = accesses > LEAST_PAGES
         return np.where(is_known, beyond / np.where(is_known, accesses, 1.0), 0.0)
 
     def of_default_alone(self) -> Floats:
-        """The default's factor by what was measured of it, whatever is in force now."""
+        """The default's factor by its own measurements, whatever is in force, shape (tenants,)."""
         measured, predicted = self.values[:, :SECONDS, 0].T
-        # Both fade alike, and their ratio does not.
+        # Both fade by the same factor, so their ratio stays valid.
         is_known = predicted > LEAST_PAGES
         ratio = np.where(is_known, measured / np.where(is_known, predicted, 1.0), 1.0)
         return np.minimum(ratio, FACTOR_MOST)
 
     def errors(self) -> Floats:
-        """Standard errors of factors, as a share of them, shape (tenants, policies)."""
+        """Relative standard errors of factors, shape (tenants, policies); 0 where unknown."""
         measured, scatter = self.values[:, MEASURED], self.values[:, SCATTER]
         found = np.sqrt(np.maximum(scatter, 0.0)) / np.maximum(measured, LEAST_PAGES)
         return np.where(measured > LEAST_PAGES, found, 0.0)
@@ -180,7 +181,7 @@ class Calibrations:
         elapsed_s: float,
         half_life_s: float,
     ) -> None:
-        """An interval of the policies in force, by tenant."""
+        """Take in an interval of the policies in force; arrays have the shape (tenants,)."""
         slow, fast = 0.5 ** (elapsed_s / FORGOTTEN_S), 0.5 ** (elapsed_s / half_life_s)
         rows = np.arange(len(index))
         seconds = np.full(len(rows), elapsed_s)
@@ -192,10 +193,11 @@ class Calibrations:
 
 
 def _expected(known: Floats, found: Floats, index: Ints, nothing: float) -> Floats:
-    """What was `found` of policies in `known` seconds, or is expected of them, (tenants, policies).
+    """Values that are expected of all policies, shape (tenants, policies).
 
-    What is known of the default counts against what is known of the policy in force, each the
-    expectation for the other: two linear equations. For all others the default's is expected.
+    `found` are the values measured in `known` seconds. Without any measurement, `nothing` is
+    expected. The default and the policy in force are each the prior of the other, which makes two
+    linear equations. The default is the prior of all other policies.
     """
     rows = np.arange(len(index))
     mine, theirs, default = known[rows, index], known[:, 0], found[:, 0]

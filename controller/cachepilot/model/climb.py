@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each policy saved since it began to gain on the one in force, and how that scatters.
 
-A cumulative sum was last at its least when the change began that it shows (Page 1954). What is too
-little to be worth a change is subtracted (its reference value): else a policy that is ahead by
-next to nothing for hours would have to gain for hours until that shows in the mean.
+A cumulative sum shows a change that began when the sum was last at its minimum (Page 1954). From
+each interval a reference value is subtracted: a saving too small to be worth a change. Otherwise, a
+policy that is barely ahead for hours would later have to gain for hours until its mean shows it.
 """
 
 from collections.abc import Sequence
@@ -15,66 +15,67 @@ from cachepilot.model.pages_table import Table, stacked, unstack
 from cachepilot.sense.counterfactuals import Floats
 
 WORTH, WHITE, UNSEEN, SECONDS, ACCESSES = -5, -4, -3, -2, -1
-"""Columns of `Climb.values` behind those of the groups."""
+"""Columns of `Climb.values` after those of the groups, counted from the end."""
 BESIDE = 5
 
 
 @dataclass(slots=True, eq=False)
 class Climb(Table):
-    """Of one tenant.
+    """The sums of one tenant.
 
-    `values` has a row per policy: a column per group of the pages saved, then what of them is too
-    little to be worth a change (`WORTH`), the variances of single intervals summed up (`WHITE`),
-    that part of them which is of pages that are not sampled (`UNSEEN`), and seconds and accesses
-    since. `looked` counts all intervals of the regime.
+    `values` has a row per policy. Its columns are the saved pages by group of pages, then the part
+    of them too small to be worth a change (`WORTH`), the sum of the variances of single intervals
+    (`WHITE`), the part of these that is of unsampled pages (`UNSEEN`), and seconds and accesses
+    since the policy began to gain. `looked` counts all intervals of the regime.
     """
 
     looked: int = 0
 
     def restart(self, policies: int, groups: int) -> None:
-        """Another policy is in force."""
+        """Start all sums from 0, as another policy is in force or others are compared."""
         self.values = np.zeros((policies, groups + BESIDE))
 
 
 @dataclass
 class Climbs:
-    """Of many tenants with as many policies and groups: the same with an axis of tenants first."""
+    """The sums of many tenants with equally many policies and groups, tenants on the first axis."""
 
     values: Floats
     looked: Floats
 
     @classmethod
     def of(cls, climbs: Sequence[Climb]) -> "Climbs":
-        """A copy; `store` writes it back."""
+        """A copy of the sums of many tenants; `store` writes it back."""
         return cls(stacked(climbs), np.array([float(one.looked) for one in climbs]))
 
     def store(self, climbs: Sequence[Climb]) -> None:
-        """Makes them what these are."""
+        """Write each tenant's sums back."""
         unstack(self.values, climbs)
         for one, looked in zip(climbs, self.looked.tolist(), strict=True):
             one.looked = int(looked)
 
     @property
     def saved(self) -> Floats:
-        """Pages by tenant, policy and group."""
+        """Saved pages, shape (tenants, policies, groups)."""
         return self.values[:, :, :-BESIDE]
 
     @property
     def seconds(self) -> Floats:
-        """Since when policies gain, by tenant and policy."""
+        """Seconds since each policy began to gain, shape (tenants, policies)."""
         return self.values[:, :, SECONDS]
 
     @property
     def accesses(self) -> Floats:
-        """Of that time, by tenant and policy."""
+        """Accesses since each policy began to gain, shape (tenants, policies)."""
         return self.values[:, :, ACCESSES]
 
     def take(
         self, saved: Floats, accesses: Floats, rate: Floats, elapsed_s: float, worth: Floats
     ) -> None:
-        """An interval: pages saved by tenant, policy and group; accesses, and the share sampled.
+        """Take in an interval: pages `saved` by tenant, policy and group; accesses by tenant.
 
-        Of what a policy saves `worth`, shape (tenants, policies), is too little for a change.
+        `rate` is the sampled share of pages by tenant. `worth`, shape (tenants, policies), is the
+        saving too small for a change. Where the sum does not exceed that, it starts again.
         """
         values = self.values
         values[:, :, :-BESIDE] += saved
@@ -84,23 +85,24 @@ class Climbs:
         values[:, :, UNSEEN] += white * np.maximum(0.0, 1.0 - rate)[:, None]
         values[:, :, SECONDS] += elapsed_s
         values[:, :, ACCESSES] += accesses[:, None]
-        # Written so that what is no number restarts, too.
+        # Negated so that NaN restarts, too.
         values[~(self.saved.sum(axis=2) > values[:, :, WORTH])] = 0.0
         self.looked = self.looked + 1
 
     def variances(self) -> Floats:
-        """Of what was saved in all groups, which are independent however long their errors last."""
+        """Variances of total savings. Groups are independent, however long their errors last."""
         return np.asarray(self.saved.shape[2] * self.saved.var(axis=2, ddof=1))
 
     def unseen(self) -> Floats:
-        """The share of pages that is not sampled, as it was when errors were made."""
+        """The share of unsampled pages when the errors were made, shape (tenants, policies)."""
         return np.asarray(self.values[:, :, UNSEEN] / np.maximum(self.values[:, :, WHITE], 1e-300))
 
     def looks(self, variances: Floats) -> Floats:
-        """How many independent errors were seen in the regime, shape (tenants, policies).
+        """The number of independent errors in the regime, shape (tenants, policies).
 
-        The variance of a sum over that of as many independent intervals is the time that an error
-        lasts: of errors that stay the same there is but one, however often it is looked at.
+        The variance of a sum, divided by that of as many independent intervals, is the number of
+        intervals that an error lasts. Of an error that stays the same there is only one, however
+        many intervals show it.
         """
         lasts = variances / np.maximum(self.values[:, :, WHITE], 1e-300)
         looked = self.looked[:, None]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curves corrected by what was measured at a few limits.
+"""Miss ratio curves corrected by measurements at a few limits.
 
-Most of what is wrong is wrong of all policies alike: the sample, or accesses that are not seen.
+Most errors, such as those of the sample or of unseen accesses, are the same for all policies.
+Therefore a correction applies to the curves of all policies.
 """
 
 import math
@@ -21,10 +22,10 @@ Rows = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Joined:
-    """Curves whose points some limits are, too; not corrected.
+    """Curves with limits added to their sizes, not corrected.
 
-    `columns` are the miss ratios there, (P, 1), each with its place among those before it. The rest
-    is as in `Curves`.
+    `columns` are the miss ratios at the added limits, shape (P, 1), each with its index among the
+    columns before it. The other fields are those of `Curves`, with the limits included.
     """
 
     curves: Curves
@@ -35,7 +36,7 @@ class Joined:
 
     @classmethod
     def of(cls, curves: Curves, limits: Iterable[int]) -> "Joined":
-        """Between two points a curve, its error and the square of its step are straight lines."""
+        """Add limits to curves. Ratios, errors and squared step errors are linear in between."""
         sizes: list[int] = curves.sizes_bytes.tolist()
         ratios, columns = curves.miss_ratio.astype(np.float64), []
         bars, steps = curves.error_bar, curves.step_bar
@@ -57,7 +58,7 @@ class Joined:
         return cls(curves, tuple(columns), known, bars, steps)
 
     def corrected(self, shifts: Shifts) -> Curves:
-        """The curves, corrected by `shifts` of the limits that they were joined with."""
+        """The curves, corrected by `shifts` at the limits that were added."""
         rows = self.curves.miss_ratio.astype(np.float64)
         for at, column in self.columns:
             rows = _inserted(rows, at, column)
@@ -67,14 +68,14 @@ class Joined:
             logs = np.log(np.array([limit for limit, _ in shifts], dtype=np.float64))
             rows += np.interp(np.log(self.sizes_bytes), logs, [shift for _, shift in shifts])
         np.minimum(np.maximum(rows, 0.0, out=rows), 1.0, out=rows)
-        # What is read-only is not copied.
+        # `Curves` does not copy read-only arrays.
         rows.setflags(write=False)
         sizes, bars, steps = self.sizes_bytes, self.error_bar, self.step_bar
         return Curves.of_checked(self.curves.policies, sizes, rows, bars, steps)
 
 
 def _column(rows: Rows, at: int, part: float, start: float) -> Rows:
-    """So far on the way to column `at`, of which the first is from `start`; after the last, it."""
+    """The values at `part` of the way to column `at`; `start` is before the first column."""
     if at == rows.shape[1]:
         return rows[:, -1:].copy()
     low = rows[:, at - 1 : at] if at else start
@@ -86,7 +87,7 @@ def _inserted(rows: Rows, at: int, column: Rows) -> Rows:
 
 
 def _divided(steps: Rows, at: int, part: float) -> Rows:
-    """Errors of steps where one is divided; none is told beyond the last size."""
+    """Step errors with step `at` divided in two; beyond the last size there is no step error."""
     if at == steps.shape[1]:
         return np.concatenate((steps, np.zeros_like(steps[:, :1])), axis=1)
     whole, ways = steps[:, at : at + 1], (math.sqrt(part), math.sqrt(1 - part))
@@ -95,7 +96,7 @@ def _divided(steps: Rows, at: int, part: float) -> Rows:
 
 
 class Corrections:
-    """What was made of the curves of one tenant last, while neither they nor limits change."""
+    """The latest corrected curves of one tenant, reused until its curves or corrections change."""
 
     __slots__ = ("_found", "_joined", "_shifts")
 
@@ -105,7 +106,7 @@ class Corrections:
         self._found: Curves | None = None
 
     def of(self, curves: Curves, shifts: Shifts) -> Curves:
-        """Every curve of the tenant, corrected; the limits of `shifts` become points of them."""
+        """All curves of the tenant, corrected; the limits of `shifts` become sizes of them."""
         if not any(shift for _, shift in shifts):
             return curves
         joined, found = self._joined, self._found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The throughput models of the tenants of one node, fitted a few at a time."""
+"""The throughput models of the tenants of one node, fitted a few per cycle."""
 
 from dataclasses import dataclass
 
@@ -9,18 +9,18 @@ from cachepilot.model.fitting import Observation, OnlineFit, split_time
 from cachepilot.sense.counters import Sample, Window
 
 UNKNOWN_DEMAND = Demand(service_us=100.0, accesses_per_op=1.0)
-"""Of a tenant that has done nothing yet."""
+"""The demand of a tenant that has done nothing yet."""
 READS_MIN = 5.0
 MISS_MIN = 0.02
-"""Device reads per second, and share of misses, from which a miss is compared with device reads."""
+"""Least device reads per second and least miss ratio to compare misses with device reads."""
 FITS_PER_CYCLE = 8
 FIT_EVERY, FIT_EACH_UNTIL = 4, 16
-"""Demand hardly changes: after so many intervals it is fitted once in so many."""
+"""The first 16 intervals are each fitted, then every fourth: a demand hardly changes."""
 
 
 @dataclass(slots=True)
 class _Fitted:
-    """What is remembered of one tenant between snapshots."""
+    """The fit of one tenant, kept between snapshots."""
 
     fit: OnlineFit | None = None
     prior: Demand = UNKNOWN_DEMAND
@@ -28,11 +28,11 @@ class _Fitted:
     reads_per_miss: float = 1.0
 
     def waits_per_op(self, window: Window) -> float | None:
-        """Accesses per operation of which each that misses is a device read to wait for.
+        """Accesses per operation, counted so that each one that misses waits for a device read.
 
-        Readahead and large blocks bring several pages by one read: where enough is read, the reads
-        that the device counted say how many waits a miss is, and for as long as less is read.
-        None when nothing is known.
+        Readahead and large blocks bring several pages by one read. If enough is read, the device's
+        reads show how many waits a miss causes; the ratio is kept for times in which less is read.
+        None means that nothing is known.
         """
         pages = window.accesses_per_op
         reads = window.block_reads
@@ -47,7 +47,7 @@ class _Fitted:
 class FittedDemands:
     """Implements `cachepilot.sense.collect.Demands` by an online fit per tenant.
 
-    An interval is taken in at once and fitted by `refit`, which is for after a cycle.
+    An interval is taken in at once. `refit` fits it later, after the cycle.
     """
 
     def __init__(self) -> None:
@@ -55,12 +55,12 @@ class FittedDemands:
         self._to_fit: dict[str, None] = {}
 
     def forget(self, cgroup: str) -> None:
-        """The tenant is gone, or another one of its name."""
+        """Forget a tenant that is gone or was replaced by another of the same name."""
         self._tenants.pop(cgroup, None)
         self._to_fit.pop(cgroup, None)
 
     def begin_anew(self, cgroup: str) -> None:
-        """Operations are counted otherwise from now on; the last demand stays until then."""
+        """Restart the fit, as operations are counted differently; until then `prior` stays."""
         known = self._tenants.get(cgroup)
         if known is not None:
             known.fit = None
@@ -74,12 +74,12 @@ class FittedDemands:
         concurrency: float,
         is_filling: bool,
     ) -> Demand:
-        """The demand as fitted so far; the interval is taken in, and fitted after the cycle.
+        """The demand as fitted so far; takes in the interval, which is fitted after the cycle.
 
-        The fit begins once the page cache was full: what misses before are first accesses, which
-        readahead serves, so that each waits for less of a read than a miss does later.
+        The fit begins once the page cache is full. Earlier misses are first accesses, which
+        readahead serves, so each waits for a smaller part of a read than a later miss does.
 
-        `miss_cost_us` is that of the device, in place of a read time that the sample lacks.
+        `miss_cost_us` is that of the device, used if the sample has no read time.
         """
         known = self._tenants.get(cgroup)
         if known is None:
@@ -102,7 +102,7 @@ class FittedDemands:
         return known.prior if known.fit is None else known.fit.demand
 
     def refit(self, most: int = FITS_PER_CYCLE) -> None:
-        """Fits the demand of up to `most` tenants, those that wait longest; for after a cycle."""
+        """Fit up to `most` tenants, those that have waited longest first; called after a cycle."""
         while self._to_fit and most > 0:
             cgroup = next(iter(self._to_fit))
             del self._to_fit[cgroup]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much memory of a node is free, for how long it has been, and how sure it is to stay.
+"""Free memory of a node: how much, for how long, and with what confidence it stays free.
 
-The least that was free in each of the last minutes is kept. Where minutes are exchangeable, the
-next one is below the least of n others with a chance of 1 / (n + 1) at most.
+The minimum of each of the last minutes is kept. If minutes are exchangeable, the next one is below
+the least of n others with a probability of at most 1 / (n + 1).
 """
 
 from collections import deque
@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 
 WINDOW_S = 60.0
 WINDOWS = 60
-"""How many are kept: nothing is told of more than an hour."""
+"""Number of minutes that are kept: one hour."""
 SURE_WINDOWS = 19
-"""So many minutes make a confidence of 95%."""
+"""Number of minutes that make a confidence of 95%."""
 
 
 @dataclass(frozen=True)
 class Free:
-    """`free_bytes` are free now, `sure_bytes` were all the time in the last `for_s` seconds.
+    """`free_bytes` are free now; `sure_bytes` were free all the time in the last `for_s` seconds.
 
-    `confidence` is the chance that as much is free all through the next minute; 0 while no minute
-    was seen, when nothing is sure.
+    `confidence` is the probability that `sure_bytes` stay free throughout the next minute. Before
+    the first whole minute it is 0, and so is `sure_bytes`.
     """
 
     free_bytes: int = 0
@@ -31,9 +31,9 @@ class Free:
 
 @dataclass
 class FreeMemory:
-    """Of one node: the least bytes of the last whole minutes, newest last, and of the present one.
+    """Free memory of one node: the minima of the last whole minutes, newest last, and the present.
 
-    It starts again after a gap, and when the controller is restarted.
+    The record starts again after a gap, and when the controller restarts.
     """
 
     windows: deque[int] = field(default_factory=lambda: deque(maxlen=WINDOWS))
@@ -43,7 +43,7 @@ class FreeMemory:
     now_bytes: int = 0
 
     def take(self, time_s: float, free_bytes: int, is_gap: bool = False) -> None:
-        """Takes in what is free at a time of the node, seconds."""
+        """Take in the free memory at a time of the node's clock, in seconds."""
         if is_gap or self.least_bytes is None or time_s < self.now_s:
             self.windows.clear()
             self.least_bytes, self.began_s = free_bytes, time_s
@@ -55,7 +55,7 @@ class FreeMemory:
 
     @property
     def told(self) -> Free:
-        """The least of the last minutes, as many as make 95%, or as were seen."""
+        """The minimum of the last 19 minutes, which make 95%, or of as many as were seen."""
         if self.least_bytes is None or not self.windows:
             return Free(self.now_bytes)
         recent = list(self.windows)[-SURE_WINDOWS:]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tenant without an SLO was to keep while its curves were trusted, and what it did."""
+"""What a tenant without an SLO keeps: its throughput by trusted curves, and what it lacks of it."""
 
 from array import array
 from dataclasses import dataclass, field
@@ -16,14 +16,18 @@ from cachepilot.model.throughput_error import (
 
 @dataclass
 class Kept:
-    """Operations per second: those of its miss ratio, so that who asks for less lost nothing."""
+    """What one tenant keeps, in operations per second.
+
+    Throughputs are those that the model predicts of measured miss ratios. A tenant that is asked
+    to do less has therefore lost nothing.
+    """
 
     ops: float = 0.0
     did_ops: "array[float]" = field(default_factory=lambda: array("d"))
-    """Of the last intervals, in a fifth of the memory of as many objects."""
+    """Throughputs of the last intervals; an array takes a fifth of the memory of a list."""
 
     def take(self, trust: Trust, kept_ops: float, did_ops: float | None) -> None:
-        """Takes in what a plan lets it keep, and what it did in the interval before."""
+        """Take in what a plan lets the tenant keep, and what it did in the interval before."""
         if not trust.trusted or kept_ops <= 0:
             return
         self.ops = kept_ops
@@ -36,11 +40,12 @@ class Kept:
         return did_ops < self.ops and did_ops < self.least_ops(trust, least_gain)
 
     def least_ops(self, trust: Trust, least_gain: float) -> float:
-        """What it does less of lacks what it keeps; 0 while that is not known.
+        """The throughput below which a tenant lacks what it keeps; 0 while that is unknown.
 
-        What it kept by trusted curves, less twice the margin for what its intervals scatter, at
-        least for what hardly anybody scatters: the plan mends smaller losses. With curves that are
-        no longer trusted it does not: then `least_gain` is enough.
+        With trusted curves it is what the tenant keeps, less twice the margin for the scatter of
+        its intervals, and less `SCATTER_MAX` at least, which hardly any tenant exceeds. The plan
+        corrects smaller losses. It cannot if curves are no longer trusted, so then a loss of
+        `least_gain` suffices.
         """
         if not trust.trusted:
             return (1 - least_gain) * self.ops if trust.is_measured else 0.0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of the policies of a tenant in one array, as the state of a tenant holds them.
+"""Numbers of a tenant's policies in one array, as part of the state of the tenant.
 
-As lists of Python's numbers they take four times the memory, and converting them takes longer than
-all that is computed of them.
+Lists of Python numbers take four times the memory, and converting them takes longer than all
+computations with them.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _SCHEMA = core_schema.no_info_after_validator_function(
 
 @dataclass(slots=True, eq=False)
 class Table:
-    """An array of two dimensions, lists of lists in JSON."""
+    """An array of two dimensions, serialized to JSON as lists of lists."""
 
     values: Annotated[Floats, GetPydanticSchema(lambda *_: _SCHEMA)] = field(
         default_factory=lambda: np.zeros((0, 0))
@@ -43,15 +43,15 @@ class Table:
 
 
 def stacked(tables: Sequence[Table]) -> Floats:
-    """A copy of tables of one shape, with an axis of tables first."""
+    """A copy of tables of one shape, stacked on a new first axis."""
     flat = np.concatenate([one.values for one in tables])
     return flat.reshape(len(tables), *tables[0].values.shape)
 
 
 def unstack(values: Floats, tables: Sequence[Table]) -> None:
-    """Gives each table its part of what `stacked` has the shape of.
+    """Assign each table its part of `values`, which has the shape that `stacked` returns.
 
-    Each gets a copy: a view would hold the memory of all for as long as one of them is kept.
+    Each table gets a copy. A view would keep the memory of all tables alive as long as one lives.
     """
     for table, one in zip(tables, values, strict=True):
         table.values = one.copy()
@@ -64,5 +64,5 @@ class PagesTable(Table):
 
     @classmethod
     def zeros(cls, policies: int, groups: int) -> "PagesTable":
-        """Of nothing yet."""
+        """A table of zeros."""
         return cls(np.zeros((policies, groups)))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Service time and accesses per operation of a tenant, fitted.
+"""Fit of a tenant's service time and accesses per operation.
 
-Robust least squares of the logarithm of the time per operation: `models/src/split_fit.rs`. The
-tests hold it against `scipy.optimize.least_squares`, which takes some milliseconds for each tenant.
+It is a robust least squares fit of the logarithm of the time per operation, in
+`models/src/split_fit.rs`. Tests compare it with `scipy.optimize.least_squares`, which takes some
+milliseconds per tenant.
 """
 
 from dataclasses import dataclass
@@ -15,16 +16,17 @@ Pair = tuple[float, float]
 SERVICE_US_MIN = 1e-3
 LOW, HIGH = (SERVICE_US_MIN, 1e-6), (1e12, 1e12)
 SOFT = 0.1
-"""A residual far above counts linearly, one far below by its square."""
+"""Scale of residuals: far larger ones count linearly, far smaller ones by their square."""
 
 
 @dataclass(frozen=True)
 class SplitProblem:
-    """One tenant: what was seen in N intervals, and where to begin.
+    """The fit of one tenant: observations of N intervals, and where to begin.
 
-    Logarithms of the time per operation, `log_seen`, and the wait per access, `misses_us`, have the
-    shape (N,), as has `root_weight`, which residuals weigh. That of the logarithm of accesses per
-    operation against `accesses` weighs `prior_weight`. `start` are service time and accesses.
+    `log_seen` is the logarithm of the time per operation and `misses_us` the mean wait per access,
+    both of shape (N,). `root_weight`, of the same shape, are the weights of residuals.
+    `prior_weight` is the weight of the residual between the logarithms of fitted accesses per
+    operation and measured ones, `accesses`. `start` are a service time and accesses per operation.
     """
 
     log_seen: FloatArray
@@ -36,9 +38,9 @@ class SplitProblem:
 
 
 def best_split(one: SplitProblem) -> Pair:
-    """Service time and accesses per operation of the least loss.
+    """The service time and accesses per operation with the least loss.
 
-    Where most intervals are outliers the loss has several minima; then it is one of them.
+    If most intervals are outliers, the loss has several local minima, and this is one of them.
     """
     weights, prior = one.root_weight / SOFT, (one.accesses, one.prior_weight / SOFT)
     return fit_split(one.log_seen, one.misses_us, weights, prior, one.start, LOW, HIGH)

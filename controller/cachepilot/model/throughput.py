@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Throughput from miss ratios, and the load of the device that all tenants share.
+"""Throughput from miss ratios, and the device load that all tenants share.
 
-An operation takes its service time and waits for the accesses that miss; by Little's law
+An operation takes its service time and waits for accesses that miss. By Little's law
 
     ops per second = concurrency / (service + accesses per operation x miss ratio x miss cost)
 
-The miss cost is the device's when idle plus `wait_us`, the same for all tenants, which grows until
-the device serves no more reads than it can: a fixed point.
+The miss cost is that of the idle device plus `wait_us`, which is the same for all tenants. The wait
+grows until the device serves no more reads than it can: a fixed point.
 
-`iops_over_miss_ratio` is HOLPACA's model (ICPE '26): the device reads of a tenant stay what they
-are, so its throughput is them over the miss ratio; nobody's misses slow anybody else.
+`iops_over_miss_ratio` is HOLPACA's model (ICPE '26). It assumes that the device reads of a tenant
+stay the same, so its throughput is these over its miss ratio, and misses slow no other tenant.
 """
 
 from collections.abc import Sequence
@@ -22,14 +22,14 @@ from cachepilot.domain.snapshot import Demand, Device, FloatArray, Tenant
 from cachepilot.domain.units import US_PER_S
 
 MISS_RATIO_FLOOR = 1e-3
-"""Added to the miss ratio by `iops_over_miss_ratio`, which has no limit as it nears 0."""
+"""Added to the miss ratio by `iops_over_miss_ratio`, whose throughput is unbounded near 0."""
 IOPS_FLOOR = 1e-6
-"""Device reads per second of a tenant that reads nothing, so that its model is not 0 / 0."""
+"""Device reads per second assumed for a tenant that reads nothing, to avoid 0 / 0."""
 NEWTON_STEPS = 100
 
 
 class ModelKind(StrEnum):
-    """How a miss ratio becomes a throughput; see the top of the file."""
+    """The model from miss ratio to throughput; see the top of the file."""
 
     SERVICE = "service"
     IOPS_OVER_MISS_RATIO = "iops_over_miss_ratio"
@@ -37,7 +37,7 @@ class ModelKind(StrEnum):
 
 @dataclass(frozen=True)
 class Throughput:
-    """The model of N tenants; arrays of shape (N,).
+    """The model of N tenants; arrays have the shape (N,).
 
     ops = scale / (base + (per_miss + per_wait x wait_us) x miss ratio), and the device reads of a
     tenant are ops x accesses x miss ratio.
@@ -51,7 +51,7 @@ class Throughput:
     capacity_iops: float
 
     def ops(self, miss: FloatArray, wait_us: float | FloatArray) -> FloatArray:
-        """Operations per second at miss ratios of shape (N,) or (N, K), waits of all or (N,)."""
+        """Operations per second at miss ratios (N,) or (N, K); the wait is common or (N,)."""
         scale, base, slope = self.scale, self.base, self.per_miss + self.per_wait * wait_us
         if miss.ndim == 2:
             scale, base, slope = scale[:, None], base[:, None], slope[:, None]
@@ -59,20 +59,20 @@ class Throughput:
         return found
 
     def device_iops(self, miss: FloatArray, wait_us: float | FloatArray) -> FloatArray:
-        """Device reads per second at miss ratios of shape (N,) or (N, K), waits of all or (N,)."""
+        """Device reads per second at miss ratios (N,) or (N, K); the wait is common or (N,)."""
         accesses = self.accesses if miss.ndim == 1 else self.accesses[:, None]
         return self.ops(miss, wait_us) * accesses * miss
 
     def _ops_per_wait(self, miss: FloatArray, wait_us: float) -> FloatArray:
-        """Derivative of `ops` by the wait, shape (N,); never positive."""
+        """The derivative of `ops` with respect to the wait, shape (N,); never positive."""
         ops = self.ops(miss, wait_us)
         slope: FloatArray = -(ops**2) * self.per_wait * miss / self.scale
         return slope
 
     def wait_us(self, miss: FloatArray) -> float:
-        """The least wait at which the device can serve what tenants at `miss`, (N,), read.
+        """The least wait, in microseconds, at which the device can serve all tenants at `miss`.
 
-        Reads fall with the wait and are convex in it, so Newton's steps from 0 never overshoot.
+        Reads decrease with the wait and are convex in it, so Newton steps from 0 never overshoot.
         """
         wait = 0.0
         for _ in range(NEWTON_STEPS):
@@ -84,9 +84,10 @@ class Throughput:
         return wait
 
     def read_price(self, miss: FloatArray, wait_us: float, weight: FloatArray) -> float:
-        """What one more device read per second costs all tenants; `weight` is that of an operation.
+        """The cost to all tenants of one more device read per second.
 
-        One more read lengthens the wait until the rest gives way; 0 while the device keeps up.
+        `weight`, (N,), is what an operation per second counts. One more read lengthens the wait
+        until other reads give way. The result is 0 if nothing waits for the device.
         """
         if wait_us <= 0:
             return 0.0
@@ -120,11 +121,11 @@ def throughput_model(tenants: Sequence[Tenant], device: Device, kind: ModelKind)
 
 
 def ops_at(demand: Demand, device: Device, wait_us: float, miss_ratio: float) -> float:
-    """Operations per second while a device read waits `wait_us`; see the model."""
+    """Operations per second while a device read waits `wait_us` beyond its idle time."""
     return ops_of(demand, device.miss_cost_us + wait_us, miss_ratio)
 
 
 def ops_of(demand: Demand, read_us: float, miss_ratio: float) -> float:
-    """Operations per second where a read of the device takes `read_us`."""
+    """Operations per second if a device read takes `read_us`."""
     waits = demand.accesses_per_op * miss_ratio * read_us
     return US_PER_S * demand.concurrency / (demand.service_us + waits)
