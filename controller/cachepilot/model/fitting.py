@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The throughput model of one tenant, fitted to what is measured, its error tracked.
+"""Fit of the throughput model of one tenant to measurements, and the error of its predictions.
 
-Of `concurrency / (service + accesses per operation x miss ratio x miss cost)` the service time and
-the accesses that an operation waits for are fitted; the rest is measured. While the miss ratio has
-hardly changed the two cannot be told apart, and the measured accesses per operation decide; where
-it changed a little, both answers count in proportion.
+In `concurrency / (service + accesses per operation x miss ratio x miss cost)`, the service time and
+the accesses that an operation waits for are fitted, and the rest is measured. While the miss ratio
+hardly changes, the two cannot be told apart, and the measured accesses per operation decide. If it
+has changed a little, both solutions count in proportion.
 """
 
 import math
@@ -21,34 +21,34 @@ from cachepilot.model.throughput import ops_of
 from cachepilot.quick_records import quickly_made
 
 WINDOW = 128
-"""Observations that are kept."""
+"""Number of observations that are kept."""
 HALF_LIFE = 32.0
-"""After so many observations one counts half."""
+"""Number of observations after which the weight of one is half."""
 FADE = 0.5 ** (1 / HALF_LIFE)
 RECENT = int(HALF_LIFE)
-"""Observations of a median, which does not fade."""
+"""Number of recent observations of which medians are taken, without fading."""
 PRIOR_WEIGHT = 0.05
-"""Of the measured accesses per operation, against one observation without noise."""
+"""Least weight of the measured accesses per operation, relative to one observation."""
 PRIOR_ERROR = 0.3
-"""How far they may be off, relatively: where observations scatter more they decide instead."""
+"""Assumed relative error of measured accesses. They decide if observations scatter by more."""
 PRIOR_WEIGHT_MAX = 3.0
 MISS_SPREAD = 0.2, 0.3
-"""Standard deviation of the miss ratio over its mean: up to the first it has hardly changed, from
-the second on observations decide alone."""
+"""Standard deviation of the miss ratio over its mean. Up to the first value it has hardly changed;
+from the second on, observations alone decide."""
 DECILES_APART = 2.56
-"""Standard deviations between the first and the last decile of normal variables."""
+"""Standard deviations between the first and the last decile of a normal distribution."""
 SERVICE_SHARE_MIN = 0.02
-"""Of the time of an operation: the least that is taken for service while nothing tells it apart."""
+"""Least share of service in the time of an operation, while it cannot be told apart."""
 KEPT = 1e-30, 1e30
-"""Operations per second that single precision has a form for."""
+"""Range of operations per second that single precision can represent."""
 ROOT_WEIGHTS: FloatArray = np.sqrt(0.5 ** (np.arange(WINDOW)[::-1] / HALF_LIFE))
-"""Of residuals, the newest last."""
+"""Square roots of the weights of residuals, the newest last."""
 
 
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One interval of a tenant: what was measured, `miss_cost_us` with the wait at the device."""
+    """Measurements of one interval of a tenant; `miss_cost_us` includes the wait at the device."""
 
     throughput_ops: float
     miss_ratio: float
@@ -56,33 +56,33 @@ class Observation:
 
     @property
     def is_usable(self) -> bool:
-        """Whether anything happened that a model could be fitted to."""
+        """Whether operations were done and all values are in a range that can be fitted."""
         most = math.inf
         rates = 0 < self.throughput_ops < most and 0 <= self.miss_ratio < most
         return rates and 0 <= self.miss_cost_us < KEPT[1]
 
 
 def predicted_ops(demand: Demand, observation: Observation) -> float:
-    """What the model says of an interval, from its miss ratio and its miss cost."""
+    """The throughput that the model predicts from the miss ratio and miss cost of an interval."""
     return ops_of(demand, observation.miss_cost_us, observation.miss_ratio)
 
 
 def _prior_weight(log_seen: FloatArray) -> float:
-    """By how much observations scatter around the middle of their neighbours, over PRIOR_ERROR."""
+    """The weight of the prior: scatter of observations around neighbours, over PRIOR_ERROR."""
     if log_seen.size < 3:
         return PRIOR_WEIGHT
     off = np.abs(log_seen[1:-1] - (log_seen[:-2] + log_seen[2:]) / 2)
-    # Of normal variables the median of this is 0.6745 times the square root of 1.5.
+    # The median of this is 0.6745 x sqrt(1.5) standard deviations of a normal distribution.
     weight: float = median(off.tolist()) / 0.826 / PRIOR_ERROR
     return min(max(weight, PRIOR_WEIGHT), PRIOR_WEIGHT_MAX)
 
 
 def _share_told(miss_ratios: FloatArray) -> float:
-    """How far observations tell waits from service, 0 to 1: as the miss ratio changed.
+    """How well observations separate waits from service, from 0 to 1: by changes of the miss ratio.
 
-    By deciles, as one odd interval tells nothing. What a miss costs changes too, but with the
-    neighbours at the device, and is the mean of all: throughput hardly follows it, which a fit
-    would take for a service that needs no device.
+    The spread is between deciles, since one odd interval means nothing. Changes of the miss cost
+    are not used. They come from other tenants at the device, and the cost is a mean over all reads,
+    which throughput hardly follows. A fit would take that for service that needs no device.
     """
     last = miss_ratios.size - 1
     at = 0.1 * last, 0.5 * last, 0.9 * last
@@ -96,9 +96,10 @@ def _share_told(miss_ratios: FloatArray) -> float:
 
 
 def split_time(time_us: float, accesses: float, wait_us: float) -> tuple[float, float]:
-    """Service and accesses per operation that make up its time, `wait_us` the mean per access.
+    """Service time and accesses that make up the time of an operation.
 
-    Measured accesses that would wait for longer than the operation takes overlap: fewer count.
+    `wait_us` is the mean wait per access. If measured accesses would wait for longer than the
+    operation takes, they overlap, and fewer count.
     """
     least_us = SERVICE_SHARE_MIN * time_us
     if accesses * wait_us > time_us - least_us:
@@ -107,7 +108,7 @@ def split_time(time_us: float, accesses: float, wait_us: float) -> tuple[float, 
 
 
 def _as_measured(prior: Demand, time_us: FloatArray, misses_us: FloatArray) -> tuple[float, float]:
-    """Service and accesses per operation, the latter as measured; of recent intervals."""
+    """Service time and accesses per operation of recent intervals, with accesses as measured."""
     rest_us = median((time_us - prior.accesses_per_op * misses_us).tolist())
     typical_us = median(time_us.tolist())
     if rest_us >= SERVICE_SHARE_MIN * typical_us:
@@ -117,10 +118,10 @@ def _as_measured(prior: Demand, time_us: FloatArray, misses_us: FloatArray) -> t
 
 
 class _Posed:
-    """The fit of one tenant: what follows from measured accesses, and what is to be solved."""
+    """The fit of one tenant: the solution by measured accesses, and the problem to solve."""
 
     def __init__(self, seen: FloatArray, prior: Demand, before: tuple[float, float] | None) -> None:
-        """`seen` has a row per observation, (N, 3), the newest last; `before` was solved before."""
+        """`seen` has a row per observation, (N, 3), newest last; `before` is the last solution."""
         ops, miss_ratios, cost_us = seen.T
         misses_us = miss_ratios * cost_us
         time_us = US_PER_S * prior.concurrency / ops
@@ -138,11 +139,11 @@ class _Posed:
 
 
 class OnlineFit:
-    """Keeps the demand of one tenant up to date; every observation first tests the prediction.
+    """The demand of one tenant, fitted online; every observation first tests the prediction.
 
-    The error is of one-step predictions: of throughput by the model as it was before the interval,
-    given the miss ratio and the miss cost of the interval. It fades like the observations do.
-    `demand` is as fitted so far, with its error.
+    The error is that of one-step predictions: the model before the interval predicts throughput
+    from the miss ratio and the miss cost of the interval. It fades like observations do. `demand`
+    is the latest fit, with its error.
     """
 
     __slots__ = ("_count", "_error_sum", "_error_weight", "_seen", "_solution", "demand")
@@ -156,7 +157,7 @@ class OnlineFit:
         self._error_weight = 0.0
 
     def take(self, observation: Observation) -> bool:
-        """Takes one interval in without fitting; False when nothing was done in it."""
+        """Take in one interval without fitting; return False if nothing was done in it."""
         if not observation.is_usable:
             return False
         ops = observation.throughput_ops
@@ -176,16 +177,17 @@ class OnlineFit:
         return True
 
     def refit(self, prior: Demand) -> None:
-        """Fits what was taken in; `prior` is what is measured of the demand.
+        """Fit all observations; `prior` is the demand as measured.
 
-        Least squares of the logarithm of throughput, which weighs relative errors, with a loss that
-        is linear in outliers, older observations fading. It begins where the last fit ended. The
-        demand is between what is measured and the best split, as far as that is told.
+        The fit is least squares of the logarithm of throughput, so residuals are relative. The loss
+        is linear in outliers, and older observations fade. It begins at the last solution. The
+        demand is between the measured and the fitted split, depending on how well observations
+        separate the two.
         """
         if not self._count:
             self.demand = prior
             return
-        # Kept in single precision.
+        # The observations are kept in single precision.
         seen = np.array(self._seen, dtype=np.float64).reshape(-1, 3)
         at = self._count % WINDOW if self._count > WINDOW else 0
         posed = _Posed(np.roll(seen, -at, axis=0), prior, self._solution)

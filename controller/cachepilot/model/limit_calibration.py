@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibration of a curve by the limits that a tenant has had: measured against told.
+"""Calibration of a curve at the limits that a tenant has had: measured against predicted misses.
 
-A curve may misplace a cliff, miss accesses that are not sampled, or lag behind its workload; most
-of the error of a sample is one of its level, the same at all sizes. So by how much a curve is off
-is taken for a random walk over the logarithm of the limit, of which each limit that was in force
-is a noisy observation, and the walk is smoothed (Rauch, Tung and Striebel 1965): limits that were
-measured for long stand for themselves, those of a few seconds for what their neighbours are off.
-How fast it walks is estimated by what limits differ beyond their noise (the method of moments of
-DerSimonian and Laird 1986). Between two limits the mean of a walk is in proportion to their
-distance, and beyond the last it stays; but with less memory than was ever measured a curve is lower
-by no more than a level may be off. What is more is a cliff that is elsewhere, and of the memory
-below that nothing was measured.
+A curve may misplace a cliff, lack accesses that are not sampled, or lag behind its workload. Most
+of the sampling error is one of its level, the same at all sizes. The error of the curve is
+therefore modelled as a random walk over the logarithm of the limit, and smoothed (Rauch, Tung and
+Striebel 1965). Each limit that was in force is a noisy observation of the walk. A limit that was
+measured for long counts by itself, and one of a few seconds mostly by its neighbours. The pace of
+the walk is estimated from how much limits differ beyond their noise (the method of moments of
+DerSimonian and Laird 1986). Between two limits the mean of a walk is linear in the distance, and
+beyond the last one it is constant. With less memory than was ever measured, a curve is lowered by
+no more than a level may be off. A larger difference is a misplaced cliff, which may be anywhere
+below, where nothing was measured.
 
-What counts in the end is how long operations take. With another limit other operations may miss, of
-whose misses more or fewer are waited for; the throughput model, which is fitted to where a tenant
-is, is then wrong of all other limits though the curve be right. So what operations took at a limit
-beyond what the model of now says of that time is counted as misses, too.
+What counts in the end is the time of operations. With another limit other operations may miss, and
+wait for more or fewer of their misses. The throughput model is fitted to the present limit, so it
+may be wrong at all others even if the curve is right. The time of operations at a limit beyond what
+the present model predicts therefore counts as misses at that limit, too.
 """
 
 import math
@@ -30,28 +30,29 @@ from cachepilot.model.calibration import FORGOTTEN_S, PRIOR_S
 from cachepilot.sizes import PAGE_BYTES
 
 NEAR_SHARE = 0.01
-"""Of a limit: what was measured at one that is off by less counts for both."""
+"""Share of a limit within which measurements at another limit count for both."""
 ANCHORS_MAX = 6
-"""Limits that are remembered of one tenant; that with the least time is dropped."""
+"""Limits remembered per tenant. If there are more, the one with the least time is dropped."""
 LEVEL_SD = 0.05
-"""Of a miss ratio: what a curve may be off beside its error bar and still be trusted (agent)."""
+"""Miss ratio by which a trusted curve may be off beside its error bar (as in the agent)."""
 WALK_SD_MIN = 0.02
-"""The least per square root of an e-fold of memory: what a policy's simulation is off the kernel's
-(experiments/conformance)."""
+"""Least pace of the walk per square root of an e-fold of memory, as a miss ratio: the difference
+between a policy's simulation and the kernel's (experiments/conformance)."""
 LEAST_CHANGE = 0.002
-"""Of a miss ratio: a correction is told in such steps, so that curves are corrected rarely."""
+"""Miss ratio steps to which corrections are rounded, so that curves are rarely corrected again."""
 LEVEL_MOST = 3 * LEVEL_SD
-"""What is off by more is not the level."""
+"""A larger difference of miss ratios is not one of the level of the curve."""
 TIME_ERROR = 0.3
-"""Of a throughput: what a model is off of which nothing is known."""
+"""Relative throughput error of a model whose error is unknown."""
 LEAST_S = LEAST_CHANGE * PRIOR_S
-"""Of a limit: what is left of it, where half of the accesses miss, corrects by no such step."""
+"""Seconds of a limit below which its correction is less than a step if half of accesses miss."""
 
 
 class Done(NamedTuple):
-    """Operations, the time that they took, and what one read of each would and did cost them, us.
+    """Operations and their times in microseconds, as sums.
 
-    The latter are the cost of a miss, and that times the miss ratio.
+    `time_us` is the time that they took. `read_us` is the time if each had waited for one device
+    read, and `missed_us` is that times the miss ratio.
     """
 
     ops: float = 0.0
@@ -60,12 +61,12 @@ class Done(NamedTuple):
     missed_us: float = 0.0
 
     def times(self, share: float) -> "Done":
-        """That share of it."""
+        """The share `share` of the sums."""
         ops, time_us, read_us, missed_us = self
         return Done(share * ops, share * time_us, share * read_us, share * missed_us)
 
     def plus(self, other: "Done") -> "Done":
-        """Both together."""
+        """The sums of both."""
         return Done(
             self.ops + other.ops,
             self.time_us + other.time_us,
@@ -74,9 +75,10 @@ class Done(NamedTuple):
         )
 
     def waits(self, demand: Demand) -> tuple[float, float]:
-        """What an access missed, beyond what it did, for a model to say the time that was taken.
+        """The miss ratio to add so that the model explains the time, and its variance.
 
-        And the variance of that of one interval, by how far the model's predictions are off.
+        The variance is that of one interval, from the error of the model's predictions. Both are 0
+        if nothing was done.
         """
         all_us = demand.accesses_per_op * self.read_us
         if all_us <= 0:
@@ -87,10 +89,10 @@ class Done(NamedTuple):
 
 
 class Off(NamedTuple):
-    """Measured minus told miss ratio at a limit, and the variance of that.
+    """Measured minus predicted miss ratio at a limit, and its variance.
 
-    It is of so many `seconds`; `spread` is the variance of one access, of that where half of them
-    miss.
+    It is from `seconds` of measurement. `spread` is the variance of one access, relative to that at
+    a miss ratio of one half.
     """
 
     off: float
@@ -101,15 +103,16 @@ class Off(NamedTuple):
 
 NOTHING_DONE = Done()
 Shifts = tuple[tuple[int, float], ...]
-"""Limits, bytes, the least first, and by how much a curve is off there."""
+"""Limits in bytes, ascending, and by how much to correct the miss ratio of a curve there."""
 
 
 @dataclass
 class Anchor:
-    """A limit that was in force: accesses and misses, the misses that the curve told of, and ops.
+    """A limit that was in force, with accesses, misses, predicted misses (`told`), and operations.
 
-    All fade, and for `aside_s` more slowly since it is in force no more. `seconds` is the time that
-    they stood for then. They are also of limits that are nearly the same, `least_bytes` at least.
+    All fade: while the limit is in force with the caller's half-life, and then, for `aside_s`
+    seconds, more slowly. `seconds` is the time that they stood for when it was last in force. They
+    include limits that are nearly the same, down to `least_bytes`.
     """
 
     limit_bytes: int
@@ -123,17 +126,17 @@ class Anchor:
 
     @property
     def left(self) -> float:
-        """The share that is left of what was known when it was last in force."""
+        """The share that is left of what was known when the limit was last in force."""
         found: float = 0.5 ** (self.aside_s / FORGOTTEN_S)
         return found
 
     @property
     def known_s(self) -> float:
-        """The seconds that what is left stands for."""
+        """The seconds of measurement that are left."""
         return self.left * self.seconds
 
     def fade(self, share: float) -> None:
-        """Keeps that share of what is known, while it is in force."""
+        """Keep the share `share` of what is known, while the limit is in force."""
         share *= self.left
         self.aside_s = 0.0
         self.accesses *= share
@@ -143,12 +146,12 @@ class Anchor:
         self.done = self.done.times(share)
 
     def off(self, demand: Demand) -> Off:
-        """By how much the curve is off, what operations waited for beyond that counted as missed.
+        """The error of the curve at this limit, with unexpected waits counted as misses.
 
-        No less than if nothing were missed, and no more than if all were. The variance is that of
-        a share of so many accesses, and of a workload that varies by itself: by the latter
-        `PRIOR_S` seconds tell no more of a curve than that it is trusted, where half of the
-        accesses miss; a miss ratio that is nearly 0 or 1 varies less, as a share does.
+        The corrected miss ratio stays between 0 and 1. The variance has two parts: that of a ratio
+        of so many accesses, and that of a workload that varies by itself. By the latter, `PRIOR_S`
+        seconds say no more of a curve than that it is trusted, if half of accesses miss. Miss
+        ratios near 0 or 1 vary less.
         """
         accesses, left = max(self.accesses, 1.0), self.left
         waits, by_throughput = self.done.waits(demand)
@@ -164,12 +167,12 @@ class Anchor:
 
 @dataclass
 class LimitCalibration:
-    """Of one tenant and one regime. `anchors` are in the order of their limits."""
+    """The calibration of one tenant in one regime; `anchors` are in ascending order of limits."""
 
     anchors: list[Anchor] = field(default_factory=list)
 
     def forget(self) -> None:
-        """The workload changed: what was measured is not of its curve."""
+        """Forget all measurements, as they are of another workload."""
         self.anchors.clear()
 
     def take(
@@ -181,9 +184,9 @@ class LimitCalibration:
         half_life_s: float,
         done: Done = NOTHING_DONE,
     ) -> None:
-        """An interval: accesses and misses, `pages`, and the miss ratio that the curve tells.
+        """Take in an interval: accesses and misses (`pages`), and the predicted miss ratio `told`.
 
-        Where throughput does not count, or is not known, nothing was `done`.
+        `done` is empty if throughput does not count or is unknown.
         """
         here = self._at(limit_bytes)
         here.least_bytes = min(here.least_bytes or limit_bytes, limit_bytes)
@@ -200,21 +203,22 @@ class LimitCalibration:
         here.done = here.done.plus(done)
 
     def _at(self, limit_bytes: int) -> Anchor:
-        """The anchor of a limit, which is made when none is near."""
+        """The anchor of a limit, or a new one if none is near."""
         near = min(self.anchors, key=lambda one: abs(one.limit_bytes - limit_bytes), default=None)
         if near is not None and abs(near.limit_bytes - limit_bytes) <= NEAR_SHARE * limit_bytes:
             return near
         if len(self.anchors) >= ANCHORS_MAX:
-            # The least and the greatest bound what is read between: the first memory is often one.
+            # The outer limits are kept: they bound the interpolation, and the first memory (the
+            # limit a tenant had when it was first seen) is often one of them.
             self.anchors.remove(min(self.anchors[1:-1], key=lambda one: one.known_s))
         found = Anchor(limit_bytes)
         insort(self.anchors, found, key=lambda one: one.limit_bytes)
         return found
 
     def shifts(self, demand: Demand) -> Shifts:
-        """Limits and by how much the curve is off there, rounded to what is worth a correction.
+        """Limits and the error of the curve at each, rounded to steps worth a correction.
 
-        `demand` is the throughput model as it is now.
+        `demand` is the present throughput model.
         """
         anchors = [one for one in self.anchors if one.known_s > 0]
         limits = [one.limit_bytes for one in anchors]
@@ -226,7 +230,7 @@ class LimitCalibration:
             (limit, _in_steps(level + lower))
             for limit, level, lower in zip(limits, levels, _lower(known), strict=True)
         )
-        # With less memory than the least that was measured, the level alone is known.
+        # With less memory than was ever measured, only the level is known.
         (limit, shift), level = shifts[0], _in_steps(levels[0])
         least = min(anchors[0].least_bytes or limit, limit)
         if shift == level or least <= PAGE_BYTES:
@@ -240,9 +244,10 @@ def _in_steps(shift: float) -> float:
 
 
 def _lower(known: Sequence[Off]) -> list[float]:
-    """What a curve is lower by than its level can be off, from the limit on where it was measured.
+    """The part of each error that is too negative to be one of the level.
 
-    It is compared with `PRIOR_S` seconds of no error.
+    It holds from the limit on at which it was measured. It is weighted against `PRIOR_S` seconds of
+    no error.
     """
     found, lower = [], 0.0
     for one in known:
@@ -253,12 +258,12 @@ def _lower(known: Sequence[Off]) -> list[float]:
 
 
 def _levels(limits: Sequence[int], known: Sequence[Off]) -> list[float]:
-    """By how much the level of the curve is off at each limit, by what is known of all of them.
+    """The error of the level of the curve at each limit, smoothed over all limits.
 
-    A walk may begin anywhere; all that was measured is compared with `PRIOR_S` seconds of no error.
+    The walk may begin anywhere. All measurements are weighted against `PRIOR_S` s of no error.
     """
     if len(known) == 1:
-        # As of most tenants, which stay where they are: what a walk makes of one limit.
+        # A shortcut for most tenants, which stay at one limit: what the walk below would return.
         one = known[0]
         mean = one.off / (1.0 + one.variance)
         return [mean * one.seconds / (one.seconds + PRIOR_S * one.spread)]
@@ -285,14 +290,14 @@ def _levels(limits: Sequence[int], known: Sequence[Off]) -> list[float]:
 
 
 def _walk(seen: Sequence[tuple[float, float, float]]) -> float:
-    """The variance of the walk per e-fold of memory, by all pairs of limits.
+    """The variance of the walk per e-fold of memory, estimated from all pairs of limits.
 
-    Of each limit its logarithm, by how much the curve is off there, and the variance of that. A
-    pair counts by what it tells of a walk that is slow: its distance over its noise squared.
+    `seen` has for each limit its logarithm, the error of the curve there, and the variance of that.
+    A pair is weighted by its information on a slow walk: its distance over its noise, squared.
     """
     beyond = weights = 0.0
     for (low, below, low_noise), (high, above, high_noise) in combinations(seen, 2):
-        # The square of the noise may be too large for a number.
+        # The square of the noise may exceed the range of a float.
         noise, apart = low_noise + high_noise, high - low
         beyond += apart / noise * ((above - below) ** 2 / noise - 1)
         weights += (apart / noise) ** 2
@@ -300,12 +305,12 @@ def _walk(seen: Sequence[tuple[float, float, float]]) -> float:
 
 
 def corrected(miss: float, limit_bytes: int, shifts: Shifts) -> float:
-    """A miss ratio that a curve tells of a limit, corrected."""
+    """The miss ratio `miss` that a curve predicts at a limit, corrected by `shifts`."""
     return min(max(miss + _shift_at(limit_bytes, shifts), 0.0), 1.0) if shifts else miss
 
 
 def _shift_at(limit_bytes: int, shifts: Shifts) -> float:
-    """Linear in the logarithm of the limit, flat outside."""
+    """The correction at a limit: linear in its logarithm, constant outside known limits."""
     above = bisect_left(shifts, (limit_bytes, -2.0))
     if above == 0:
         return shifts[0][1]
