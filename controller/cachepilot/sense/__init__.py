@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a snapshot of the wire to what the other steps work with."""
+"""From snapshots on the wire to the values that the other steps work with."""

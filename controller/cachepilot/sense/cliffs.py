@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cliffs of curves: where between two sizes a curve falls is not known, so at the larger one.
+"""Cliffs in curves: a steep fall between two sizes is taken to be at the larger one.
 
-Between the sizes of the wire curves are straight. Of a convex curve that is an upper bound. Where
-a curve falls faster than before it is not convex: of a loop nothing hits until all of it fits, and
-a straight line tells hits at sizes that have none (performance cliffs: Beckmann and Sanchez, Talus,
-HPCA 2015). There it is taken to go on as before and to fall at the end.
+Between the sizes on the wire curves are linear, which is an upper bound for a convex curve. If a
+curve falls faster than before, it is not convex there: nothing of a loop hits until all of it fits,
+and a straight line predicts hits at sizes that have none (performance cliffs: Beckmann and Sanchez,
+Talus, HPCA 2015). Such a curve is assumed to go on as before and to fall at the end of the step.
 """
 
 import numpy as np
@@ -14,14 +14,14 @@ from cachepilot.domain.snapshot import Curves, FloatArray, IntArray
 from cachepilot.sizes import PAGE_BYTES
 
 SURE = 1.7
-"""Times an error bar, which is exceeded by chance once in 20: once in 1,000, as a tenant has some
-hundred steps."""
+"""Multiple of an error bar that a cliff must exceed. The bar is exceeded by chance once in 20, and
+this multiple once in 1,000: a tenant has some hundred steps."""
 
 
 def with_cliffs(curves: Curves) -> Curves:
-    """The same with one more size a page below each at whose end a cliff may be.
+    """The curves with a size added, one page below each size at which a cliff may be.
 
-    A fall that may be chance is none; without error bars none may be.
+    A fall that may be due to chance is no cliff. Without error bars, every faster fall is one.
     """
     sizes, ratios = curves.sizes_bytes, curves.miss_ratio.astype(np.float64)
     if sizes.size < 2:
@@ -43,9 +43,10 @@ def with_cliffs(curves: Curves) -> Curves:
 
 
 def _as_before(sizes: IntArray, ratios: FloatArray) -> FloatArray:
-    """What each size but the first would miss if a curve fell on as before, (P, S - 1).
+    """Miss ratios at all sizes but the first if each step fell like the one before, (P, S - 1).
 
-    Before the first size it comes from a miss ratio of 1 at no memory; a rise is not continued.
+    The step before the first size begins at a miss ratio of 1 without memory. Rises do not
+    continue.
     """
     known = np.concatenate((np.ones((len(ratios), 1)), ratios), axis=1)
     lengths = np.diff(sizes, prepend=0)
@@ -55,7 +56,7 @@ def _as_before(sizes: IntArray, ratios: FloatArray) -> FloatArray:
 
 
 def _errors(curves: Curves) -> FloatArray:
-    """By how much `_as_before` and what it is compared with may differ by chance, (P, S - 1)."""
+    """Error bars of the difference between `_as_before` and the curves, shape (P, S - 1)."""
     if curves.error_bar is None:
         return np.zeros((len(curves.policies), curves.sizes_bytes.size - 1))
     bars = curves.error_bar.astype(np.float64)
@@ -70,7 +71,7 @@ def _errors(curves: Curves) -> FloatArray:
 def _inserted(
     curves: Curves, at: npt.NDArray[np.intp], sizes: IntArray, ratios: FloatArray, share: FloatArray
 ) -> Curves:
-    """With columns before those `at`; of the error of a step each part has its share."""
+    """Curves with columns inserted before `at`; `share` of a step's squared error goes left."""
     bars, steps, kind = curves.error_bar, curves.step_bar, curves.miss_ratio.dtype
     if bars is not None:
         bars = np.insert(bars, at, np.maximum(bars[:, at - 1], bars[:, at]), axis=1)

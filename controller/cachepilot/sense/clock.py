@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clock of a node: that of its snapshots, without the times in which none came."""
+"""The clock of a node: the time of its snapshots, without times in which none came."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
 GAP_INTERVALS = 3.0
-"""Of a longer time without a snapshot only so many intervals count: nothing was asked meanwhile."""
+"""Of a longer time without a snapshot, only so many intervals count: nothing was sent meanwhile."""
 INTERVAL_GAIN = 0.2
 
 
 class Passed(NamedTuple):
-    """Seconds between two snapshots: those that count, and those that the clock jumped beside.
+    """Seconds between two snapshots: those that count, and those that the clock skipped.
 
-    `skipped_s` is above 0 over a gap or a step ahead, and below 0 by how much the clock went back.
+    `skipped_s` is positive over a gap or a step of the clock ahead. If the clock went back, it is
+    negative, by that amount.
     """
 
     counted_s: float
@@ -20,25 +21,25 @@ class Passed(NamedTuple):
 
     @property
     def is_gap(self) -> bool:
-        """Whether totals of the two snapshots say nothing of an interval."""
+        """Whether the difference of totals of the two snapshots is not that of one interval."""
         return self.skipped_s != 0
 
 
 @dataclass
 class Clock:
-    """When the last snapshot was, and how far they are apart; outlives a restart.
+    """The time of the last snapshot and the interval between snapshots; outlives a restart.
 
-    `interval_s` is what is asked for, and then follows what comes. Without it the first two
-    snapshots say how far they are apart.
+    `interval_s` begins as configured and then follows the measured interval. If it is None, it
+    begins as the time between the first two snapshots.
     """
 
     last_s: float | None = None
     interval_s: float | None = None
 
     def advance(self, time_s: float) -> Passed:
-        """Takes the time of a snapshot in, in seconds.
+        """Take in the time of a snapshot, in seconds, and return the time that passed.
 
-        Whoever waits for something waits for snapshots in which it could be seen.
+        Timeouts count only time in which snapshots could have shown what they wait for.
         """
         last_s, self.last_s = self.last_s, time_s
         if last_s is None:

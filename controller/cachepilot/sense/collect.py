@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The collect step: a snapshot of the wire becomes one of the planner, with what it rests on."""
+"""The collect step: turns a snapshot from the wire into the planner's, with its evidence.
+
+A tenant is a managed cgroup. Its first memory is the limit it had when it was first seen.
+"""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -41,18 +44,18 @@ INDICATOR = Indicator()
 IDLE = Indicators(throughput_ops=0.0, miss_ratio=0.0, device_iops=0.0)
 NAN = float("nan")
 Scraped = Callable[[Indicator], float | None]
-"""The last value of an application's counter; None while it is not known."""
+"""Returns the last value of an application's counter; None while it is unknown."""
 
 
 def not_scraped(_: Indicator) -> float | None:
-    """No counter of an application is known."""
+    """A `Scraped` that knows no counter."""
     return None
 
 
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One tenant as it was seen: what the planner gets, and what the other steps need."""
+    """One tenant in a snapshot: what the planner gets, and what the other steps need."""
 
     tenant: Tenant
     wire: wire.Tenant
@@ -63,18 +66,18 @@ class Seen:
     pages: Pages | None = None
     counterfactual: Counterfactual | None = None
     usable: frozenset[str] = frozenset()
-    """Policies that the node can attach, and the present one."""
+    """Policies that the node can attach, including the present one."""
     is_filling: bool = False
-    """Whether the page cache has yet to read what its limit has room for."""
+    """Whether the page cache has not yet filled its limit."""
 
     @property
     def limit_bytes(self) -> int:
-        """The limit, or the memory that a tenant without one holds."""
+        """The limit, or the memory used by a tenant without one."""
         return self.tenant.limit_bytes
 
     @property
     def held_bytes(self) -> int:
-        """Memory that it has or is to get: what goes down counts until it is down."""
+        """Memory that the tenant has or will get; a limit that falls counts until it is down."""
         return max(self.tenant.limit_bytes, self.wire.target_limit_bytes)
 
     def with_bounds(
@@ -85,7 +88,12 @@ class Seen:
         certain: Curves | None = None,
         first_miss: float = 0.0,
     ) -> "Seen":
-        """The same with another floor and first memory of the tenant, and curves where given."""
+        """The same tenant with another floor and first memory, and other curves if given.
+
+        The floor is the least memory that the tenant may have. `certain` are curves that assume
+        only what is certain, and `first_miss` is the miss ratio with the first memory; 0 if
+        unknown.
+        """
         tenant = self.tenant.with_bounds(floor_bytes, first_bytes, curves, certain, first_miss)
         return Seen(
             tenant, self.wire, self.sample, self.window, self.measured, self.indicator, self.pages,
@@ -105,18 +113,18 @@ class Collected:
 
     @property
     def time_s(self) -> float:
-        """The node's time."""
+        """The time of the snapshot by the node's clock, in seconds."""
         return self.snapshot.time_s
 
     @property
     def free_bytes(self) -> int:
-        """Memory of the node that is in no limit."""
+        """Memory of the node that belongs to no limit."""
         held = sum(one.held_bytes for one in self.seen.values())
         return max(0, self.snapshot.node.shared_bytes - held)
 
 
 class _Memory:
-    """What is remembered of one tenant between snapshots."""
+    """What the collector keeps of one tenant between snapshots."""
 
     __slots__ = (
         "cgroup_id", "counterfactuals", "curves", "filling", "indicator", "refused_counterfactuals",
@@ -135,7 +143,7 @@ class _Memory:
 
 
 class Demands(Protocol):
-    """Throughput models of the tenants of one node, by cgroup, each fitted to what it did."""
+    """Throughput models of the tenants of one node, by cgroup, each fitted to measurements."""
 
     def demand(
         self,
@@ -146,23 +154,23 @@ class Demands(Protocol):
         concurrency: float,
         is_filling: bool,
     ) -> Demand:
-        """The demand as fitted so far; takes the interval in where something was done in it.
+        """The demand as fitted so far; takes in the interval if operations were done in it.
 
-        Of a page cache that fills first nothing is fitted.
+        Until the page cache has filled for the first time, nothing is fitted.
         """
 
     def begin_anew(self, cgroup: str) -> None:
-        """Operations are counted otherwise from now on: what was fitted to them is forgotten."""
+        """Forget the fit, since operations are counted differently from now on."""
 
     def forget(self, cgroup: str) -> None:
-        """The tenant is gone, or another one of its name."""
+        """Forget a tenant that is gone or was replaced by another of the same name."""
 
 
 class Collector:
-    """Collects the snapshots of one node; totals may start again and snapshots may be lost.
+    """Collects the snapshots of one node; totals may restart and snapshots may be lost.
 
-    Of a time that is far longer than `interval_s`, seconds, nothing is measured: what a tenant did
-    in it, and whether the clock was only put forward, nobody saw.
+    Over a time that is far longer than `interval_s` seconds nothing is measured. It is unknown what
+    tenants did in it, and whether the clock was only put forward.
     """
 
     def __init__(
@@ -182,7 +190,7 @@ class Collector:
         self._device = DeviceModel()
 
     def begin(self, hello: wire.Hello) -> None:
-        """A session begins; totals and generations of another incarnation are forgotten."""
+        """Begin a session; totals and generations of another incarnation are forgotten."""
         if hello.incarnation != self._incarnation:
             self._incarnation = hello.incarnation
             self._device.restart()
@@ -194,7 +202,7 @@ class Collector:
         self._usable = frozenset((DEFAULT, *hello.policies)) if can else frozenset()
 
     def collect(self, seen: wire.Snapshot, epoch: int, objectives: Objectives) -> Collected:
-        """Takes a snapshot in; curves that contradict themselves have low confidence."""
+        """Take in a snapshot. Tenants whose curves contradict themselves get low confidence."""
         time_s = seen.time_us / US_PER_S
         passed = self._clock.advance(time_s)
         if passed.is_gap:
@@ -214,7 +222,7 @@ class Collector:
         return Collected(snapshot, found, self._device.iops, dropped, conditions)
 
     def _begin_anew(self) -> None:
-        """Totals of the next snapshot are the first that can be compared."""
+        """Forget totals after a gap: those of the next snapshot are the first to compare with."""
         self._device.restart()
         self._counters.begin_anew()
         for memory in self._memory.values():
@@ -223,7 +231,7 @@ class Collector:
     def _readings(
         self, told: Mapping[str, wire.Tenant], time_s: float, objectives: Objectives
     ) -> Readings:
-        """Takes the totals of all tenants in; of one that is new or asked otherwise, again."""
+        """Take in the totals of all tenants; those of new tenants or indicators start again."""
         totals: dict[str, Totals] = {}
         latency: list[list[int]] = []
         anew: list[str] = []
@@ -242,7 +250,7 @@ class Collector:
             counters = tenant.counters
             totals[cgroup] = Totals(
                 counters.accesses_total,
-                # As curves have it, which know no readahead: a page that had to be read.
+                # Curves know no readahead, so pages read ahead count as misses here, too.
                 counters.misses_total + counters.readahead_pages_total,
                 self._ops_total(counters, indicator, memory),
                 counters.block_reads_total,
@@ -255,7 +263,7 @@ class Collector:
         return self._counters.take(time_s, totals, latency, self._device.read_us)
 
     def _ops_total(self, counters: wire.Counters, indicator: Indicator, memory: _Memory) -> float:
-        """Operations so far; NaN while they are not known, or not of this node."""
+        """Operations so far; NaN while they are unknown, or if the counter is not this node's."""
         memory.refused_indicator = ""
         if indicator.counter is Counter.READ_CALLS:
             return counters.read_calls_total
@@ -277,7 +285,7 @@ class Collector:
         device: Device,
         elapsed_s: float,
     ) -> dict[str, Seen]:
-        """Every tenant as it is seen."""
+        """All tenants of the snapshot, by cgroup."""
         memories = [self._memory[cgroup] for cgroup in told]
         counterfactuals = self._counterfactuals(told, memories)
         found = {}
@@ -305,7 +313,7 @@ class Collector:
     def _measured(
         self, tenant: wire.Tenant, memory: _Memory
     ) -> tuple[Measured | None, frozenset[str]]:
-        """Curves of the limit, when those that hold now are known; policies that it may have."""
+        """Curves over limits, or None if those in force are not known; and the usable policies."""
         usable, policy = self._usable, tenant.policy
         if policy not in usable:
             usable = usable | {policy}
@@ -318,7 +326,7 @@ class Collector:
     def _counterfactuals(
         self, told: Mapping[str, wire.Tenant], memories: Sequence[_Memory]
     ) -> list[Counterfactual | None]:
-        """Of the last interval; none of what contradicts itself, which is told once."""
+        """Counterfactuals of the last interval; None if invalid, which is logged once."""
         pairs = zip((one.counterfactuals for one in memories), told.values(), strict=True)
         found: list[Counterfactual | None] = []
         for cgroup, memory, one in zip(told, memories, take_all(list(pairs)), strict=True):
@@ -334,7 +342,7 @@ class Collector:
 
 
 def _held_bytes(tenant: wire.Tenant) -> int:
-    """The limit, or the memory that a tenant without one holds."""
+    """The limit, or the memory used by a tenant without one, in whole pages."""
     return tenant.limit_bytes or pages_up(max(tenant.current_bytes, PAGE_BYTES))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an agent says that holds of a tenant, and what Kubernetes calls it."""
+"""Conditions of a tenant that an agent reports, and its Kubernetes names."""
 
 from collections.abc import Iterable, Iterator
 
@@ -15,19 +15,19 @@ def _yielded(tenant: wire.Tenant) -> wire.Condition | None:
 
 
 def yielded_since_us(tenant: wire.Tenant) -> int | None:
-    """Since when its limit is left to who else sets it, by the node's time; None when it is not."""
+    """Since when others set the limit, in microseconds of the node's clock; None if they do not."""
     found = _yielded(tenant)
     return None if found is None else found.since_us
 
 
 def yielded_to(tenant: wire.Tenant) -> str:
-    """Who sets its limit instead of the agent, in words; empty when nobody does."""
+    """Who sets the tenant's limit instead of the agent, as text; empty if nobody does."""
     found = _yielded(tenant)
     return "" if found is None else found.message or "the agent does not say who"
 
 
 def workload_of(tenant: wire.Tenant) -> Workload | None:
-    """Its names; None where it is none of Kubernetes, or not known to the node's runtime yet."""
+    """The Kubernetes names of a tenant; None if it has none, or none that are known yet."""
     if not tenant.HasField("workload"):
         return None
     told = tenant.workload
@@ -35,5 +35,5 @@ def workload_of(tenant: wire.Tenant) -> Workload | None:
 
 
 def workloads_of(tenants: Iterable[wire.Tenant]) -> Iterator[Workload]:
-    """Those that have names, in the order of the tenants."""
+    """The names of tenants that have them, in the order of the tenants."""
     return filter(None, map(workload_of, tenants))

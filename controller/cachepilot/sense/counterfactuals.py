@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every candidate would have missed in the last interval, from totals of the wire."""
+"""Misses that every candidate policy would have had in the last interval, from totals on the wire.
+
+Such a simulated policy that is not in force is a counterfactual.
+"""
 
 from collections.abc import Sequence
 from sys import intern
@@ -20,10 +23,11 @@ Floats = NDArray[np.float64]
 
 
 class Counterfactual(NamedTuple):
-    """One interval of one tenant, in pages.
+    """The simulated misses of one interval of one tenant, in pages.
 
-    `misses` has the shape (policies, groups); `reread` are the pages that a swap to each policy
-    has to read again, all 0 where that is not known; pages are sampled at `rate`.
+    `misses` has the shape (policies, groups), where groups of pages are independent samples, taken
+    at `rate`. `reread` are the pages that a change to each policy has to read again; all are 0 if
+    that is unknown. `cache_pages` is the size of the simulated page cache.
     """
 
     policies: tuple[str, ...]
@@ -34,7 +38,7 @@ class Counterfactual(NamedTuple):
 
 
 class _Totals(NamedTuple):
-    """As told; `misses` is flat, policy by policy."""
+    """Totals as received; `misses` is flat, policy by policy."""
 
     generation: int
     policies: tuple[str, ...]
@@ -42,17 +46,17 @@ class _Totals(NamedTuple):
 
 
 def _read(told: wire.Counterfactuals, then: _Totals | None) -> tuple[_Totals, list[float]]:
-    """Totals, and the pages that are read again.
+    """The totals, and the pages that changes to each policy read again.
 
-    Raises InputError for shapes that do not fit, names and a rate that cannot be.
+    Raises InputError if shapes do not fit, or if names or the rate are invalid.
     """
     names, groups = told.policies[:], len(told.accesses_total)
-    # Names that are those of before are as right as they were.
+    # Names equal to the last ones have been checked and interned already.
     policies = tuple(names)
     if then is not None and then.policies == policies:
         policies = then.policies
     else:
-        # The same few names of thousands of tenants.
+        # Thousands of tenants share the same few names.
         policies = tuple(map(intern, names))
     misses, reread = np.array(told.misses_total), told.reread_pages[:]
     fits = 0 < len(policies) <= POLICIES_MAX and 2 <= groups <= GROUPS_MAX
@@ -72,12 +76,12 @@ def _read(told: wire.Counterfactuals, then: _Totals | None) -> tuple[_Totals, li
 
 
 def _are_pages(values: Floats) -> bool:
-    """Whether all are numbers of pages; NaN is neither."""
+    """Whether all values are finite and at least 0; NaN is not."""
     return bool(values.size == 0 or (values.min() >= 0 and values.max() < np.inf))
 
 
 class Counterfactuals:
-    """Totals of one tenant as they were last told."""
+    """The last received totals of one tenant."""
 
     __slots__ = ("last",)
 
@@ -85,11 +89,11 @@ class Counterfactuals:
         self.last: _Totals | None = None
 
     def forget(self) -> None:
-        """The next totals are of other caches, or of a time that cannot be compared."""
+        """Forget the totals: the next are of other caches, or after a gap."""
         self.last = None
 
     def take(self, tenant: wire.Tenant) -> Counterfactual | None:
-        """The interval since the last totals; None when there is none, or they started again.
+        """The interval since the last totals; None if there are none, or they started again.
 
         Raises InputError for totals that contradict themselves.
         """
@@ -102,7 +106,7 @@ class Counterfactuals:
 def take_all(
     told: Sequence[tuple[Counterfactuals, wire.Tenant]],
 ) -> list[Counterfactual | InputError | None]:
-    """`Counterfactuals.take` of many tenants at once; errors are among what is returned."""
+    """`Counterfactuals.take` for many tenants at once; errors are returned, not raised."""
     found: list[Counterfactual | InputError | None] = [None] * len(told)
     known: list[tuple[int, _Totals | None, _Totals, slice]] = []
     flat: list[float] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a read of the node's device costs, and how many it serves: told, or learnt."""
+"""The cost of a read of the node's device, and its read capacity: configured, or learned."""
 
 from collections import deque
 
@@ -7,20 +7,20 @@ from cachepilot.domain.snapshot import Device
 from cachepilot.v1 import session_pb2 as wire
 
 KEPT = 512
-"""Intervals that the time of an idle read is learnt from."""
+"""Number of intervals from which the time of an idle read is learned."""
 READS_MIN = 10
-"""Fewer reads in an interval say little of what one takes."""
+"""With fewer reads in an interval, their mean time says little."""
 IDLE_QUANTILE = 0.05
 QUEUEING = 1.5
-"""Reads that take so many times an idle one's time have waited."""
+"""Reads that take this multiple of an idle read's time have waited."""
 UNKNOWN_READ_US = 100.0
-"""Before anything was read: a fast flash device."""
+"""Read time before anything was read: that of a fast flash device."""
 UNKNOWN_IOPS = 1e12
-"""Before reads were ever seen to wait: no bound."""
+"""Capacity before reads were seen to wait: unbounded."""
 
 
 class DeviceModel:
-    """The device of one node, from its totals."""
+    """The device of one node, measured from its totals."""
 
     def __init__(self) -> None:
         self._last: tuple[float, int, int] | None = None
@@ -29,14 +29,17 @@ class DeviceModel:
         self._greatest_iops = 0.0
         self.iops = 0.0
         self.read_us: float | None = None
-        """Mean time of a read in the last interval, queueing included; None without reads."""
+        """Mean time of a read in the last interval, queueing included; None with few reads."""
 
     def restart(self) -> None:
-        """Totals started again; what was learnt stays."""
+        """Start with new totals; what was learned stays."""
         self._last = None
 
     def take(self, device: wire.Device, time_s: float) -> Device:
-        """Takes the totals of one snapshot in; returns the device as the planner sees it."""
+        """Take in the totals of a snapshot; return the device for the planner.
+
+        Values that the agent reports take precedence over learned ones.
+        """
         now = (time_s, device.reads_total, device.read_time_us_total)
         then, self._last = self._last, now
         self.iops, self.read_us = 0.0, None

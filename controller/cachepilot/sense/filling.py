@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a page cache has yet to read what its limit has room for.
+"""Whether a page cache has yet to fill its limit.
 
-Below its limit nothing is evicted. Misses are first accesses then, which more memory does not
-spare, and curves, which are of a full cache, say nothing of them. What was filled, dropped and is
-read again is not told from a cache that has no more to read. Without a limit a page cache fills
-from when it is seen to grow.
+Below its limit nothing is evicted, and misses are first accesses, which more memory does not avoid.
+Curves are of a full page cache and say nothing of them. A page cache that was dropped and is being
+read again looks like one that has nothing more to read. Without a limit, a page cache fills from
+when it is seen to grow.
 """
 
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from cachepilot.sizes import PAGE_BYTES
 from cachepilot.v1 import session_pb2 as wire
 
 FILLED_S = 60.0
-"""A page cache below its limit that has not grown for so long has no more to read."""
+"""A page cache below its limit that has not grown for so many seconds counts as filled."""
 ROOM_SHARE = 0.05
-"""Of a limit: reclaim takes more at once than it needs, so that a full cache has some room."""
+"""Share of a limit that a full page cache may leave free, since reclaim exceeds the request."""
 ROOM_BYTES = 64 * PAGE_BYTES
-"""The same of small limits: two batches of the kernel's reclaim."""
+"""The least such room, for small limits: two batches of the kernel's reclaim."""
 
 
 @dataclass
 class Filling:
-    """The limit of the last interval, and the most that was held when growth was last seen.
+    """The limit of the last interval, and the memory used when growth was last seen.
 
     `seconds` is the time since the limit rose, or the page cache grew or was full.
     """
@@ -32,7 +32,10 @@ class Filling:
     seconds: float = 0.0
 
     def take(self, told: wire.Tenant, elapsed_s: float) -> bool:
-        """Takes an interval of `elapsed_s` in; a limit that rose in it is another one to fill."""
+        """Take in an interval of `elapsed_s`, and return whether the page cache is filling.
+
+        A limit that rose in the interval is to be filled again.
+        """
         limit, now = told.limit_bytes, told.current_bytes
         room = max(ROOM_SHARE * (limit or now), ROOM_BYTES)
         rose, is_full = 0 < self.limit_bytes < limit, 0 < limit <= now + room

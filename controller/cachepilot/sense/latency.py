@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantiles of read calls from the histograms of the wire.
+"""Quantiles of the duration of read calls, from histograms on the wire.
 
-Bucket 4 * e + m counts durations of (4 + m) * 2^e / 4 microseconds up to the next lower bound.
+Bucket 4 * e + m counts durations from (4 + m) * 2^e / 4 microseconds up to the next lower bound.
 """
 
 from collections.abc import Sequence
@@ -12,27 +12,27 @@ from cachepilot.domain.snapshot import FloatArray, IntArray
 
 
 def lower_bound_us(bucket: int) -> float:
-    """The shortest duration that `bucket` counts; the first also counts what is shorter."""
+    """The lower bound of `bucket`, in microseconds; the first also counts shorter durations."""
     exponent, quarter = divmod(bucket, 4)
     return (4 + quarter) * 2.0**exponent / 4
 
 
 def _bounds_us(buckets: int) -> FloatArray:
-    """Lower bounds of so many buckets, and the end of the last."""
+    """Lower bounds of the first `buckets` buckets and the end of the last, in microseconds."""
     exponents, quarters = np.divmod(np.arange(buckets + 1), 4)
     found: FloatArray = np.ldexp(1 + quarters / 4, exponents)
     return found
 
 
 def quantiles_us(counts: IntArray, quantile: float) -> list[float | None]:
-    """The quantile of every tenant, even within its bucket; `counts` has the shape (N, buckets).
+    """The quantile of each tenant, interpolated in its bucket; `counts` has shape (N, buckets).
 
-    None where nothing was counted, or a count is below 0, as when totals fell.
+    The result is None for a tenant without counts, or with negative ones after totals fell.
     """
     if counts.shape[1] == 0:
         return [None] * len(counts)
     total = counts.sum(axis=1)
-    # From the slowest down.
+    # Cumulative counts from the slowest bucket down.
     reached = counts[:, ::-1].cumsum(axis=1)
     above = total * (1 - quantile)
     slower = reached > above[:, None]
@@ -49,7 +49,7 @@ def quantiles_us(counts: IntArray, quantile: float) -> list[float | None]:
 
 
 def quantile_us(later: Sequence[int], earlier: Sequence[int], quantile: float) -> float | None:
-    """The quantile of what was counted between two looks at one tenant."""
+    """The quantile of one tenant's counts between two totals."""
     counts = np.zeros((1, max(len(later), len(earlier))), dtype=np.int64)
     counts[0, : len(later)] = later
     counts[0, : len(earlier)] -= np.asarray(earlier, dtype=np.int64)

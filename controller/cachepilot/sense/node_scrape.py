@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters of applications of one node: its own, never those of the controller's host."""
+"""Application counters of one node's tenants: never those of the controller's own host."""
 
 import socket
 from collections.abc import Callable
@@ -13,7 +13,7 @@ LOOPBACK = "127.0.0.1"
 
 
 def is_own(address: str) -> bool:
-    """Whether an address of the network is one of this host: who has it can listen at it."""
+    """Whether a network address is one of this host, tested by binding to it."""
     if is_loopback(address):
         return True
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -26,9 +26,9 @@ def is_own(address: str) -> bool:
 
 
 class NodeScrape:
-    """Looks a counter up for the tenants of one node; None while it is not known.
+    """Looks up counters for the tenants of one node.
 
-    `address` is where its agent connects from: what `{node}` stands for in a URL.
+    The placeholder `{node}` in a URL stands for the address from which the node's agent connects.
     """
 
     def __init__(self, scraped: Callable[[Indicator], float | None]) -> None:
@@ -36,11 +36,14 @@ class NodeScrape:
         self._address, self._is_here = LOOPBACK, True
 
     def move(self, address: str) -> None:
-        """A session began, from an address of the network."""
+        """Follow the agent: a session began from the network address `address`."""
         self._address, self._is_here = address, is_own(address)
 
     def __call__(self, indicator: Indicator) -> float | None:
-        """The last value; InputError for a URL that is the controller's host and not the node."""
+        """The last value, or None if unknown.
+
+        Raises InputError for a URL of the controller's host if the node is another host.
+        """
         if not self._is_here and is_loopback(host_of(indicator.url)):
             raise InputError(
                 f"indicator: {indicator.url} is the controller's own host, and the node is at"

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is certain of a tenant whose curves cannot be trusted: the hits that it has.
+"""What is certain of a tenant whose curves have low confidence: the hits that it has.
 
-Under a smaller limit it loses them at most, whatever the workload is. They are counted over the
-last time in which a full page cache was read again once, so that no page of an earlier workload is
-left in it. What it had with its first memory is known as far as it was measured.
+With a smaller limit it loses these hits at most, whatever the workload is. They are counted over
+the last time in which a full page cache was read again once, so that no page of an earlier workload
+is left in it. What the tenant had with its first memory (the limit it had when it was first seen)
+is known if it was measured.
 """
 
 from dataclasses import dataclass
@@ -15,14 +16,15 @@ from cachepilot.sense.counters import Pages
 from cachepilot.sizes import PAGE_BYTES
 
 LEAST_S = 5.0
-"""Of what was measured with the first memory: less says little of it."""
+"""Least seconds of measurement with the first memory; less says little."""
 
 
 @dataclass
 class Turnover:
-    """Accesses and misses since a page cache was last read again, and of the time before that.
+    """Accesses and misses since the page cache was last read again; `last` is the time before that.
 
-    They are of one policy. A limit may fall meanwhile, which adds no hits.
+    A page cache has been read again once the misses amount to its size. All counts are under one
+    policy. The limit may fall meanwhile, because that adds no hits.
     """
 
     policy: str = ""
@@ -32,7 +34,7 @@ class Turnover:
     last: Pages | None = None
 
     def take(self, policy: str, limit_bytes: int, pages: Pages | None, is_full: bool) -> None:
-        """Takes an interval in, whose `pages` are None where they are not known."""
+        """Take in an interval; `pages` is None if accesses and misses are unknown."""
         rose = limit_bytes >= self.limit_bytes + PAGE_BYTES
         if policy != self.policy or rose or not is_full or pages is None:
             self.accesses, self.misses, self.last = 0, 0, None
@@ -45,9 +47,9 @@ class Turnover:
 
     @property
     def hits(self) -> int | None:
-        """Of a page cache that is read again once; None while it was not since it was full.
+        """Hits while the page cache is read again once; None if it was not since it was full.
 
-        Those of a time that is not over count as well.
+        The hits of the present, unfinished time count if they are more.
         """
         if self.last is None:
             return None
@@ -55,9 +57,10 @@ class Turnover:
 
     @property
     def miss_ratio(self) -> float | None:
-        """At the present limit; None while the page cache was not read again since it was full.
+        """The miss ratio at the present limit; None if the page cache was not read again yet.
 
-        A time that takes as many accesses as the one before and is not over has more hits.
+        If the present time already has as many accesses as the last one, it has more hits, and its
+        miss ratio counts.
         """
         if self.last is None or self.last.accesses <= 0:
             return None
@@ -69,7 +72,7 @@ class Turnover:
 
 @dataclass
 class AtFirst:
-    """Accesses and misses with the first memory, under one policy and in one regime; they fade."""
+    """Accesses and misses with the first memory, under one policy in one regime; they fade."""
 
     policy: str = ""
     regime: int = 0
@@ -86,9 +89,10 @@ class AtFirst:
         elapsed_s: float,
         half_life_s: float,
     ) -> None:
-        """Takes an interval in; `pages` are None where they are not those of the first memory.
+        """Take in an interval; `pages` is None if it was not at the first memory.
 
-        `anew` is the miss ratio since the page cache was read again, where it was: it counts alone.
+        `anew` is the miss ratio while the page cache was read again once. If it is known, it
+        replaces the measured misses.
         """
         if (policy, regime) != (self.policy, self.regime):
             self.policy, self.regime = policy, regime
@@ -104,12 +108,12 @@ class AtFirst:
 
     @property
     def miss_ratio(self) -> float | None:
-        """None while it is not known."""
+        """The miss ratio with the first memory; None while it is unknown."""
         is_known = self.seconds >= LEAST_S and self.accesses > 0
         return self.misses / self.accesses if is_known else None
 
 
 def certain_curves(policy: str, limit_bytes: int, miss_ratio: float) -> Curves:
-    """The curve that predicts no gain above a limit, of at least two pages, and no hit below it."""
+    """A curve with no gain above the limit and no hits below it; the limit is two pages or more."""
     sizes = np.array([limit_bytes - PAGE_BYTES, limit_bytes])
     return Curves((policy,), sizes, np.array([[1.0, miss_ratio]]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an agent may say; everything else ends its session with one line."""
+"""Checks of messages from agents; an invalid one ends the session with a one-line error."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ POLICIES_MAX = 256
 POINTS_MAX = 1 << 14
 BUCKETS_MAX = 256
 CPU_US_MAX = 1e6
-"""Of a policy per access, microseconds: a second is none of an access."""
+"""Most CPU time of a policy per access, in microseconds: one second, which no access takes."""
 CONDITIONS_MAX, MESSAGE_MAX = 64, 4096
 LABELS_MAX = 64
 BYTE_FIELDS = (
@@ -31,7 +31,7 @@ BYTE_FIELDS = (
 
 
 class ProtocolError(InputError):
-    """A message that breaks the contract; names the field and the allowed range."""
+    """A message that violates the protocol; names the field and the allowed range."""
 
 
 def _require(fine: bool, message: str) -> None:
@@ -40,7 +40,7 @@ def _require(fine: bool, message: str) -> None:
 
 
 def check_hello(hello: wire.Hello) -> None:
-    """Raises ProtocolError for a hello that no session can begin with."""
+    """Check a hello; raises ProtocolError if no session can begin with it."""
     try:
         node_name(hello.node)
     except InputError as error:
@@ -91,7 +91,7 @@ def _check_workload(workload: wire.Workload, where: str) -> None:
 
 
 def _check_cgroup(cgroup: str, where: str) -> None:
-    """A path that is not written as it is kept here would be two tenants, or none."""
+    """Require the normal form of a path: another form would make two tenants of one, or none."""
     try:
         normal = cgroup_path(cgroup)
     except InputError as error:
@@ -132,7 +132,7 @@ def _check_tenant(tenant: wire.Tenant) -> None:
 
 
 def check_snapshot(snapshot: wire.Snapshot, last_sequence: int) -> None:
-    """Raises ProtocolError for a snapshot that contradicts itself or the last one."""
+    """Check a snapshot; raises ProtocolError if it contradicts itself or the last one."""
     sequence, budget = snapshot.sequence, snapshot.budget_bytes
     fine = sequence > last_sequence
     _require(fine, f"snapshot: sequence: {sequence} (allowed: more than {last_sequence})")

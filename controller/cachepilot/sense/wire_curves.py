@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curves of the wire, which are of the page cache, as curves of the whole limit.
+"""Miss ratio curves from the wire, moved from sizes of the page cache to sizes of the limit.
 
-A limit also pays for what is not page cache: curves move right by so much.
+A limit also covers memory that is not page cache, so curves move right by that amount.
 """
 
 import math
@@ -21,24 +21,27 @@ from cachepilot.sizes import PAGE_BYTES, pages_up
 from cachepilot.v1 import session_pb2 as wire
 
 KNOWN_MAX = 16
-"""Miss ratios of single limits that are remembered of one tenant's curves."""
+"""Number of miss ratios at single limits that are cached for one tenant's curves."""
 STEP_SHARE = 0.02
-"""Of the limit: by how much what is not page cache must change before curves move again."""
+"""Share of the limit by which other memory must change before curves are moved again."""
 
 
 RATIO, BAR, VARIANCE = range(3)
-"""What is read of a curve: miss ratios, error bars, or the squares of its steps so far."""
+"""Values of a curve: miss ratios, error bars, or cumulative squared step errors."""
 
 
 def value_at(
     sizes_bytes: Sequence[int], values: Sequence[float], beyond: float, limit_bytes: int
 ) -> float:
-    """Linear from `beyond` at no memory, and flat after the last size; sizes rise."""
+    """The value at a limit: linear from `beyond` at no memory, constant after the last size.
+
+    Sizes must be in ascending order.
+    """
     return value_in(cell_of(sizes_bytes, limit_bytes), values, beyond)
 
 
 def cell_of(sizes_bytes: Sequence[int], limit_bytes: int) -> tuple[int, float]:
-    """Where a limit lies: the first size above it, and how far it is there from the one before."""
+    """The position of a limit: the index of the first larger size, and the fraction up to it."""
     above = bisect_right(sizes_bytes, limit_bytes)
     if above == len(sizes_bytes):
         return above, 0.0
@@ -47,7 +50,7 @@ def cell_of(sizes_bytes: Sequence[int], limit_bytes: int) -> tuple[int, float]:
 
 
 def value_in(cell: tuple[int, float], values: Sequence[float], beyond: float) -> float:
-    """The value at a limit that lies there, see `value_at`."""
+    """The value at a position that `cell_of` returned; see `value_at`."""
     above, part = cell
     start = beyond if above == 0 else values[above - 1]
     return start if above == len(values) else start + (values[above] - start) * part
@@ -57,9 +60,9 @@ def value_in(cell: tuple[int, float], values: Sequence[float], beyond: float) ->
 class Measured:
     """Curves with their error bars, and the sample behind them.
 
-    Single values are asked for thousands of times per cycle: of arrays of numpy each takes
-    microseconds, and lists of floats take four times the memory. So sizes and rows are copied,
-    of the policies that are asked for; also what was asked of single limits is remembered.
+    Single values are read thousands of times per cycle. From numpy arrays each takes microseconds,
+    and lists of floats take four times the memory. Sizes and the rows of policies that are read are
+    therefore copied into `array` objects, and miss ratios at single limits are cached.
     """
 
     curves: Curves
@@ -76,12 +79,12 @@ class Measured:
 
     @property
     def error_bar(self) -> FloatArray:
-        """Of shape (P, S), 0 where none are known."""
+        """Error bars of shape (P, S); 0 if unknown."""
         bars = self.curves.error_bar
         return np.zeros_like(self.curves.miss_ratio) if bars is None else bars
 
     def _row(self, policy: str, kind: int) -> "array[float] | None":
-        """Of one policy; None when it has no curve, or nothing is told of steps."""
+        """The values of one policy; None if it has no curve, or step errors are not reported."""
         known, key = self._rows, (policy, kind)
         if key not in known:
             known[key] = self._made(policy, kind)
@@ -101,7 +104,7 @@ class Measured:
         return array("d", np.cumsum(told * told).tobytes())
 
     def miss_at(self, policy: str, limit_bytes: int) -> float | None:
-        """The miss ratio under `policy` at a limit; None when it has no curve."""
+        """The miss ratio under `policy` at a limit; None if the policy has no curve."""
         known, key = self._known, (policy, limit_bytes)
         try:
             return known[key]
@@ -114,26 +117,26 @@ class Measured:
             return found
 
     def points(self, policy: str) -> list[tuple[int, float]]:
-        """Sizes and miss ratios of a policy; none when it has no curve."""
+        """Sizes and miss ratios of a policy; empty if it has no curve."""
         row = self._row(policy, RATIO)
         return [] if row is None else list(zip(self._sizes, row, strict=True))
 
     def error_at(self, policy: str, limit_bytes: int) -> float:
-        """The half-width of the error bar there; 1 when there is no curve."""
+        """The half-width of the error bar at a limit; 1 if the policy has no curve."""
         row = self._row(policy, BAR)
         return 1.0 if row is None else value_at(self._sizes, row, 0.0, limit_bytes)
 
     def error_between(self, policy: str, from_bytes: int, to_bytes: int) -> float:
         """The half-width of the error bar of the difference between two limits, at most 1.
 
-        The squares of steps add up, a part of a step counting that part of its own: most of the
-        error of a curve is common to all sizes and not in this. At most that of two independent
-        values, and that where the agent tells no steps.
+        Squared step errors add up; a part of a step counts for that part of its square. Most of the
+        error of a curve is common to all sizes and not included. The result is at most that of two
+        independent values, and equals that if the agent reports no step errors.
         """
         sizes, bars = self._sizes, self._row(policy, BAR)
         if bars is None:
             return 1.0
-        # Thousands are asked for in a cycle: where both limits lie is looked up once.
+        # This is called thousands of times per cycle, so each limit is located only once.
         here, there = cell_of(sizes, from_bytes), cell_of(sizes, to_bytes)
         apart = math.hypot(value_in(here, bars, 0.0), value_in(there, bars, 0.0))
         row = self._row(policy, VARIANCE)
@@ -150,12 +153,12 @@ def _read_only(values: Sequence[float], kind: type[np.generic]) -> npt.NDArray[A
 
 
 def from_wire(curves: wire.Curves) -> Measured:
-    """Every curve of the wire, with its cliffs; SnapshotError when they contradict themselves."""
-    # The same few names of thousands of tenants.
+    """Every curve from the wire, with its cliffs; raises SnapshotError for invalid curves."""
+    # Thousands of tenants share the same few names.
     policies = tuple(map(intern, curves.policies))
     sizes = _read_only(curves.sizes_bytes, np.int64)
     shape = (len(policies), sizes.size)
-    # Of the wire, which has them in single precision.
+    # The wire has single precision.
     ratios, bars, told = (
         _read_only(one, np.float32)
         for one in (curves.miss_ratio, curves.error_bar, curves.step_bar)
@@ -166,9 +169,9 @@ def from_wire(curves: wire.Curves) -> Measured:
 
 
 def shifted(measured: Measured, other_bytes: int, usable: Collection[str]) -> Measured | None:
-    """Curves of the limit of a tenant whose memory besides page cache is `other_bytes`.
+    """Curves over the limit of a tenant whose memory besides page cache is `other_bytes`.
 
-    Only those of the policies `usable`; None when there is none of them.
+    Only policies in `usable` are included; None if there are none of these.
     """
     curves = measured.curves
     rows = [i for i, name in enumerate(curves.policies) if name in usable]
@@ -191,24 +194,24 @@ def shifted(measured: Measured, other_bytes: int, usable: Collection[str]) -> Me
 
 
 class CurveStore:
-    """The curves of one tenant: the last that were sent, moved when that is worth it."""
+    """The curves of one tenant: the last received, moved only if other memory changed enough."""
 
     def __init__(self) -> None:
         self.generation = 0
-        """That of the curves that are held; 0 without any."""
+        """Generation of the stored curves; 0 without any."""
         self.measured: Measured | None = None
-        """As sent: every policy, over sizes of the page cache."""
+        """The curves as received: every policy, over sizes of the page cache."""
         self._other_bytes = 0
         self._usable: frozenset[str] = frozenset()
         self._shifted: Measured | None = None
 
     def take(self, curves: wire.Curves) -> None:
-        """Replaces the curves; SnapshotError when they contradict themselves."""
+        """Replace the curves; raises SnapshotError for invalid ones."""
         self.measured, self._shifted = from_wire(curves), None
         self.generation = curves.generation
 
     def at(self, other_bytes: int, limit_bytes: int, usable: frozenset[str]) -> Measured | None:
-        """Curves over limits; None when there are none of a usable policy."""
+        """Curves over limits; None if there are none of a usable policy."""
         if self.measured is None:
             return None
         moved = abs(other_bytes - self._other_bytes) > STEP_SHARE * max(limit_bytes, PAGE_BYTES)
