@@ -42,9 +42,9 @@ def hurdles(states: Sequence[PolicyState], known: Evidence) -> Floats:
 class Ready:
     """Changes that are worth their cost, by how much, and the share of time that they save.
 
-    Arrays have the shape (tenants, policies). `which` marks the changes, `above` is the lead above
-    the hurdle in pages, `share` the saved share of the time of an operation. `any` says for each
-    tenant whether there is such a change.
+    Arrays have the shape (tenants, policies). `which` marks the changes, `above` is the saving
+    above the hurdle in pages, `share` the saved share of the time of an operation. `any` says for
+    each tenant whether there is such a change.
     """
 
     which: Flags

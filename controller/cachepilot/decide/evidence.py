@@ -24,7 +24,7 @@ from cachepilot.quick_records import quickly_made
 from cachepilot.sense.counterfactuals import Counterfactual, Floats
 
 SURE = 2.0
-"""Standard errors by which a calibration may be off."""
+"""Number of standard errors that a calibration may be off."""
 SETTLING = 2.0
 """Up to this multiple of a change's cost is left out of the calibration, as pages read again."""
 
@@ -259,7 +259,7 @@ def _calibrated(
     elapsed_s: float,
     config: DecideConfig,
 ) -> tuple[Floats, Floats]:
-    """Calibrate by an interval; return `raw` with unproportional misses, and pages read again."""
+    """Calibrate by an interval; return `raw` with disproportionate misses, and pages read again."""
     index, rows = now.index, np.arange(len(now.index))
     factors = calibrations.factors(index)
     beyond = now.beyond_factors(factors, calibrations.offsets(index))

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of the decider for one tenant's policies, and the interval that it is given."""
+"""The state of the decider for one tenant's policies, and the interval that it is given.
+
+A regime is a stretch of time in which the statistics of the workload hold. A policy leads while it
+is predicted to miss least. A change is on trial until it is confirmed or undone.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -26,12 +30,13 @@ class PolicyState:
     `totals` are predicted misses by policy and group of pages, sampled at `rate`; they fade like
     the calibration. `leads` are, by policy, the seconds for which it was the best, and how often
     that ended. The policy in force has been the best for `lead_s`.
+
     `default_cost` and `excess` are the ledger: what the default would have cost, and what was read
     more than that. The policy in force has been so for `in_force_s`. It may still read `adapting`
     pages again, and after `turnover` more misses its page cache has turned over. `displaced` are
     the pages read since the default was last in force, None if unknown. `unproven` names the policy
-    that the one in force replaced by somebody else's decision, and against which it is to be
-    judged. In the last interval the measured misses were `off` from the prediction; `below` is how
+    against which the one in force is to be judged, if others (an operator, the objectives) decided
+    on it. In the last interval the measured misses were `off` from the prediction; `below` is how
     far they are below it in total since they last were above (0 or negative). `wanted` is a policy
     that was ordered `waited_s` ago and is not in force yet. `barred` are the times until which
     policies are not chosen that could not be attached or were ejected. `lost` are the pages that

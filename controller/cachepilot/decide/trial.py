@@ -19,22 +19,23 @@ class Trial:
 
     `factor` and `origin_factor` are the calibrations of `to_policy` and `from_policy` when the
     change was made. What is learned of the policy in force since then changes neither the
-    prediction nor what it is compared with. `origin_factor` is None until the first interval is
-    judged, and its relative standard error is `origin_error`. `would_cost` are the misses that
-    `from_policy` would have had, `groups` the same by group of pages, and `profile` those by which
-    it was calibrated. `unseen` is the share of pages that is not sampled. `raw` are predicted
-    misses of `to_policy`, not calibrated. `baseline` and `predicted` are operations per second and
-    miss ratio. `reread` pages may have been read again because of the change.
+    prediction nor what it is compared with. `origin_factor` may be None until the first interval is
+    judged; its relative standard error is `origin_error`. `would_cost` are the misses that
+    `from_policy` would have had, `groups` the same by group of pages, and `profile` those of its
+    calibration. `unseen` is the share of pages that is not sampled. `raw` are predicted misses of
+    `to_policy`, not calibrated. `baseline` and `predicted` are operations per second and miss
+    ratio. `reread` pages may have been read again because of the change.
+
     CPU time of BPF programs counts as the pages that could be read in it. `to_policy` was expected
-    to use `cpu_us` microseconds per access more than `from_policy`, and used `cpu` pages more.
-    For `idle_s` seconds neither policy missed anything, or nothing was reported. When the change
-    began the tenant had read `excess` pages more than the default would have; a later regime may
-    lower this by what was saved before it. `left` was its budget then, and `may_lose` is what the
-    change may lose in any case; both are None until the first interval is judged. A rollback may
-    read `rollback` pages again, and no more than were `displaced` since `from_policy` was in force
-    (None if unknown). `expected` is the predicted sum of gains and `gained` the measured one.
-    `series` are the gains after the first `READ_ANEW` intervals, with the misses of `from_policy`
-    as base. The trial is expected to end at `ends_s`.
+    to use `cpu_us` microseconds per access more than `from_policy`, and used `cpu` pages more. For
+    `idle_s` seconds neither policy missed anything, or nothing was reported. When the change began
+    the tenant had read `excess` pages more than the default would have; a later regime may lower
+    this by what was saved before it. `left` was its budget then, and `may_lose` is what the change
+    may lose in any case; both may be None until the first interval is judged. A rollback may read
+    `rollback` pages again, and no more than were `displaced` since `from_policy` was in force (None
+    if unknown). `expected` is the predicted sum of gains and `gained` the measured one. `series`
+    are the gains after the first `READ_ANEW` intervals, with the misses of `from_policy` as base.
+    The trial `is_live` once `to_policy` is in force, and is expected to end at `ends_s`.
     """
 
     from_policy: str
@@ -76,7 +77,7 @@ class Trial:
         cpu: tuple[float, float] = (0.0, 0.0),
         elapsed_s: float = 1.0,
     ) -> None:
-        """Take in an interval: misses by group that `from_policy` would have had, and others.
+        """Take in an interval; `would_cost` are the misses of `from_policy` by group of pages.
 
         `misses` were measured, and `raw` were predicted for `to_policy` without calibration; `rate`
         is the share of sampled pages. `cpu` is the CPU time beyond that of `from_policy`, in pages:

@@ -112,7 +112,7 @@ class TargetError:
         return margin_of(self.scatter)
 
     def half_way(self, target: float) -> float:
-        """Half of the share by which measured throughput exceeds `target`; 0 if unknown.
+        """Half of the share by which measured throughput exceeds `target`; 0 if it does not.
 
         With less memory intervals scatter more. This intermediate aim lets the scatter be measured
         on the way to less memory.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 GAP_INTERVALS = 3.0
-"""Of a longer time without a snapshot, only so many intervals count: nothing was sent meanwhile."""
+"""Most intervals that a time without snapshots counts for, since nothing was sent in it."""
 INTERVAL_GAIN = 0.2
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Giving memory back to tenants that turn out to need it, at once, as far as memory is free.
+"""Giving memory back to tenants that turn out to need it, at once, from free memory.
 
 Free memory is in no tenant's limit, so giving it costs no throughput and needs no evidence. It is
 unknown how much a tenant needs just after its workload changed. It gets back all of its first
@@ -15,7 +15,7 @@ from cachepilot.sizes import pages_down, pages_up
 WAIT_S, WAIT_MAX_S = 60.0, 3600.0
 """Seconds for which no less is tried than a limit that was too small: at first, and at most."""
 MARGIN = 0.05
-"""Part by which a limit exceeds one that proved too small, to count as enough."""
+"""Share to add to a limit that proved too small, so that it counts as enough."""
 
 
 def follow(state: MemoryState, seen: MemoryInterval) -> None:

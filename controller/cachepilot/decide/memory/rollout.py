@@ -74,7 +74,7 @@ def is_gone(seen: MemoryInterval, name: str, known: Origin | Member | Stuck | La
 def drop(state: MemoryState, seen: MemoryInterval) -> list[Decision]:
     """End the change for a gain, as the goal or a weight is another; what is forced goes on.
 
-    Of a forced change, the part that moved limits for a gain goes back.
+    The part of a forced change that moved limits for a gain goes back.
     """
     change = state.change
     if change is None:

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of the decider for the memory of one node, and the interval that it is given."""
+"""The state of the decider for the memory of one node, and the interval that it is given.
+
+A tenant without an SLO keeps a share (`keep`) of the throughput that the kernel's default would
+give it with its first memory, the limit it had when it was first seen. A change is forced if it
+serves a need (an SLO, what tenants keep, a pin or a bound) and not a gain in the goal.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,7 +18,7 @@ from cachepilot.sizes import PAGE_BYTES
 STEP_SHARE_MIN = 0.005
 """Share of a limit: smaller changes are not made."""
 ARRIVED_INTERVALS = 3
-"""A limit that has not moved for so many intervals is taken to be as far as it gets."""
+"""A limit that has not moved for so many intervals is taken to be at its end."""
 ROLLBACK_S = 60.0
 """Limits that have not moved for so many seconds no longer count as being rolled back."""
 
@@ -45,8 +50,8 @@ class MemoryTenant:
 
     `is_free` says that the limit may be changed now, `stays` that it is not the decider's to
     change, `is_ordered` that an operator pinned it, and `is_yielded` that others set it. `needs`
-    says that the tenant has less than its first memory, `first_bytes` (the limit it had when it was
-    first seen), and measurably lacks its SLO or keep by more than intervals scatter.
+    says that the tenant has less than its first memory, `first_bytes`, and measurably lacks its SLO
+    or keep by more than intervals scatter.
 
     `is_filling` says that the page cache has not yet filled its limit, and `is_settling` that it
     turns over after a change of policy. `is_doubted` says that the curves have low confidence and
@@ -179,8 +184,8 @@ class MemoryInterval:
     def movers(self) -> dict[str, MemoryTenant]:
         """Tenants whose limits the plan changes, if it changes any by a step.
 
-        A step of the receiving tenant may be less than a step of a large giving one. A change also
-        counts if it is as large a share of the largest change of the plan.
+        A step for a receiving tenant may be less than a step for a larger giving one. A change also
+        counts if it is at least `STEP_SHARE_MIN` of the largest change of the plan.
         """
         tenants = self.tenants.values()
         if not self.is_forced and not any(one.is_step for one in tenants):

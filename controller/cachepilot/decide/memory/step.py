@@ -225,7 +225,7 @@ def _begin(state: MemoryState, seen: MemoryInterval, forced: bool) -> list[Decis
     state.change = change
     if forced:
         change.force()
-    # A forced change is not undone for its cost, and no gain that joins it is held to the cost.
+    # A forced change is not undone for its cost, so members that join it for a gain cost nothing.
     costs = {name: 0.0 if change.forced else _cost_of_one(one) for name, one in seen.movers.items()}
     change.cost += sum(costs.values())
     for name in change.members.keys() & seen.tenants.keys() - seen.movers.keys():
