@@ -29,7 +29,7 @@ from cachepilot.plan.slo_outcomes import measured, meets
 from cachepilot.sizes import human_bytes, pages_up
 
 SETTLED_ROUNDS = 16
-"""The least number of rounds in which allocation and device load may agree in a settled state."""
+"""In a settled state allocation and device load get at least this many rounds to agree."""
 NOT_PLANNED = {
     Held.UNTRUSTED: "the model is not reliable yet: held at the current setting",
     Held.UNKNOWN_POLICY: "no curve of the policy in force: held at the current setting",
@@ -199,7 +199,7 @@ def _notes(planned: Plan) -> list[str]:
 def what_if(
     snapshot: Snapshot, objectives: Objectives, config: Config, question: WhatIf
 ) -> WhatIfAnswer:
-    """Return what would be planned for the node of the snapshot if the question were true.
+    """Return what would be planned for the node of the snapshot with the changes of the question.
 
     Policies and limits of the question apply exactly, in every mode. Raises InputError, which names
     the key and what is allowed, if the question is not possible. Raises InfeasibleError if the

@@ -131,7 +131,7 @@ def _to(
     """Return the moves to one node.
 
     Memory that no tenant needs, now or at any past time, is shared evenly by all tenants of the
-    node. With `keeps`, only the arriving tenants share what nobody needs now.
+    node. With `keeps`, only the arriving tenants share what no tenant needs now.
     """
     needs, place, loads = packed.needs, packed.needs.places[node], packed.packing.loads
     at = loads.roomiest(node)

@@ -27,8 +27,9 @@ class Limits:
 
     Bytes, arrays of shape (N,). `widened` means that the limits exceed the budget, so that they
     must shrink by more than the bound on movement. `over_bytes` is how far even the least limits
-    exceed the budget, because of limits that may not change. In that case all four bounds of a
-    tenant are its least limit, and a tenant grows towards it only as far as the budget has room.
+    exceed the budget, because of limits that may not change. In that case the four bounds of a
+    tenant are equal. They are its least limit, but a tenant grows towards it only while the budget
+    has room.
     """
 
     least: IntArray
@@ -76,8 +77,8 @@ def _shared(node: Node) -> str:
 def _cut(asked: Asked, least: IntArray, budget: int) -> IntArray:
     """The least limits, reduced because their sum exceeds the budget, (N,).
 
-    A tenant keeps its present limit or its floor. It grows from there only as far as the budget has
-    room, in proportion to what it lacks.
+    A tenant keeps its present limit or its floor. The room in the budget is shared in proportion to
+    what each tenant lacks.
     """
     had = [max(tenant.limit_bytes, tenant.floor_bytes) for tenant in asked.tenants]
     kept = np.minimum(least, np.array(had, dtype=np.int64))

@@ -289,8 +289,7 @@ def build(snapshot: Snapshot, asked: Asked, config: Config, free: frozenset[Held
     present = np.array([_present(*pair) for pair in zip(tenants, names, strict=True)], np.int64)
     usable = usable_of(curves, names, asked.policies(free))
     rows = np.arange(len(tenants))
-    # A tenant whose allowed policies have no curve keeps its present policy: nothing better is
-    # known.
+    # A tenant whose allowed policies have no curve keeps its own: nothing better is known.
     stay = usable[rows, present] | ~usable.any(axis=1) if tenants else np.zeros(0, dtype=np.bool_)
     allowed = usable.copy()
     allowed[rows, present] = False
