@@ -226,9 +226,9 @@ class Rollout:
 
     A rollout that `spreads` empties no nodes: tenants leave nodes that lack room for all of them.
     `homes` are the nodes on which tenants were before earlier rollouts drained these, by cgroup.
-    Tenants are not spread to nodes in `closed`, each with the time since when. Before a move, the
-    target reads the page cache of the tenant that is to arrive for at most `preparing_s`; not at
-    all if that is 0.
+    Tenants are not spread to nodes in `closed`, which has the time since when for each. Before a
+    move, the target reads the page cache of the tenant that is to arrive for at most `preparing_s`;
+    not at all if that is 0.
     """
 
     id: int

@@ -114,10 +114,10 @@ class Objective:
     `tasks` are command names, or globs of them, of tasks that read much and reuse nothing. Policies
     that treat named tasks separately are candidates only for tenants that have some.
 
-    The last fields say where its tenants may go when nodes are consolidated. They move only if they
-    are `movable`, only to nodes that match all of `affinity` (a name, a label or a glob of one),
-    and to no node with a tenant whose path matches one of `anti_affinity`. A tenant needs `cpus` on
-    any node; as measured if that is None.
+    `movable`, `affinity`, `anti_affinity` and `cpus` say where its tenants may go when nodes are
+    consolidated. They move only if they are `movable`, only to nodes that match all of `affinity`
+    (a name, a label or a glob of one), and to no node with a tenant whose path matches one of
+    `anti_affinity`. A tenant needs `cpus` on any node; as measured if that is None.
 
     `slo_margin` is never stated by an operator. It is the share above its SLOs at which a plan
     aims, so that intervals meet them in spite of their variation.

@@ -5,11 +5,11 @@ A node is short if its memory, its device or its CPUs are not enough for all of 
 time. Needs are estimates that err upwards. So a past time counts only if one of these tenants is
 known to have been on another node then, and the present counts only if an SLO is measured to be
 missed. At any other time at which all of them are known to have been on the node, it had room for
-what they needed, whatever its memory. This is room that the node has.
+what they needed, whatever its memory. So the node has that much room.
 
-From a node that is short, the first tenant to go is the one without which it is least short. If it
-is not short any more without any one of several tenants, the smallest of them goes. Each tenant
-that leaves makes the node less short. It stays after all if, once others have left, the node is no
+From a node that is short, the first tenant to go is the one without which it is least short. If the
+departure of any one of several tenants would be enough, the smallest of them goes. Each tenant that
+leaves makes the node less short. It stays after all if, once others have left, the node is no
 shorter with it. For memory alone no other choice needs fewer moves. A tenant goes to its home, the
 node that it came from, if that has room, otherwise by best fit. Nodes that are short take no
 tenants in.
@@ -36,7 +36,7 @@ from cachepilot.plan.consolidation.packing.rules import Rules
 from cachepilot.plan.slo_outcomes import misses
 
 LESS = 1e-9
-"""The least reduction that makes a node less short without a tenant."""
+"""The least decrease of what a node lacks that counts."""
 Homes = Mapping[str, str]
 """The node to which a tenant goes by preference, by cgroup."""
 
