@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What somebody may do."""
+"""The roles of HTTP clients, and which requests each may make."""
 
 from enum import StrEnum
 
@@ -7,11 +7,11 @@ LOOKING = ("GET", "HEAD")
 
 
 class Role(StrEnum):
-    """What a token is good for: a viewer may only GET."""
+    """The role that a token grants: a viewer may only send GET and HEAD, an operator anything."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
 
     def may(self, method: str) -> bool:
-        """Whether a request of this method is allowed."""
+        """Whether this role may send a request with this HTTP method."""
         return self is Role.OPERATOR or method in LOOKING
