@@ -7,7 +7,7 @@ LOOKING = ("GET", "HEAD")
 
 
 class Role(StrEnum):
-    """The role that a token grants: a viewer may only send GET and HEAD, an operator anything."""
+    """What a token is good for: a viewer may only GET."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error budgets of SLOs, as JSON objects; all of it is measured."""
+"""The error budgets of SLOs, as JSON objects; all values are measured."""
 
 from typing import Literal
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes as JSON objects: one row each, whoever made it, and the evidence of one over time."""
+"""Changes of the history as JSON objects: one row each, and the evidence of one over time."""
 
 import json
 from typing import Any
@@ -55,7 +55,7 @@ class ChangeView(Shape):
 
     @classmethod
     def of_row(cls, row: ChangeRow, in_force: bool) -> "ChangeView":
-        """A row as it is stored."""
+        """Return the view of a stored row."""
         values = dict(vars(row))
         for key in ("before", "after"):
             values[key] = None if values[key] is None else json.loads(values[key])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the autopilot brought whom, as JSON objects: every number is measured or predicted."""
+"""The autopilot's effect on tenants, as JSON objects; each value is measured or predicted."""
 
 from cachepilot.api.shapes.shape import Shape
 from cachepilot.domain.past.comparison import Source, Verdict

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that is told of one tenant, as a JSON object.
+"""All details of one tenant, as a JSON object.
 
-Apart from `views`, since it takes the shapes of objectives, which a table of tenants does not need.
+Separate from `views`, because it imports the shapes of objectives, which a table of tenants does
+not need.
 """
 
 from pydantic import Field

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objectives as JSON: the keys of the objectives file, which says what each may be.
+"""Objectives as JSON, with the keys of the objectives file.
 
 These shapes are the schema; `domain.objectives.file` reads the values and checks their ranges.
 """
@@ -58,11 +58,11 @@ class ObjectiveShape(_Strict):
 
     @classmethod
     def of(cls, objective: Objective) -> "ObjectiveShape":
-        """The objective, without keys at their default."""
+        """Return the shape of an objective, without keys at their default."""
         return cls(**objective_table(objective))
 
     def objective(self) -> Objective:
-        """The objective; raises InputError naming the key and the allowed range."""
+        """Return the objective; raise InputError naming the key and the allowed range."""
         return objective_from(self.model_dump(exclude_none=True), f"objective {self.cgroup}")
 
 
@@ -78,10 +78,10 @@ class ObjectivesShape(_Strict):
 
     @classmethod
     def of(cls, objectives: Objectives) -> "ObjectivesShape":
-        """All objectives, without keys at their default."""
+        """Return the shape of all objectives, without keys at their default."""
         return cls(**objectives_document(objectives))
 
     def objectives(self) -> Objectives:
-        """The objectives; raises InputError naming the tenant, the key and the allowed range."""
+        """Return the objectives; raise InputError naming the tenant, the key and the range."""
         stated = self.model_dump(exclude_none=True, exclude={"unmatched"})
         return objectives_from(stated, "objectives")

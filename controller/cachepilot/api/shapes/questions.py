@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators order and ask, as JSON objects, and what is answered."""
+"""Orders and questions of operators, and the answers, as JSON objects."""
 
 from typing import Annotated
 

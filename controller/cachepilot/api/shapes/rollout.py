@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A consolidation that is carried out, as JSON objects: what is ordered, and what came of it."""
+"""The execution of a consolidation, as JSON objects: the order and its outcome."""
 
 from cachepilot.api.shapes.questions import Drain, Move
 from cachepilot.api.shapes.shape import NodeName, Shape, View

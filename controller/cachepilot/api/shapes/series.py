@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time series of one tenant over a range of time: columns of one length, oldest first."""
+"""The time series of one tenant over a range of time: columns of equal length, oldest first."""
 
 from cachepilot.api.shapes.shape import Shape
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the controller tells and is told, as JSON objects.
+"""Nodes, tenants and decisions, as JSON objects.
 
-Numbers that were measured stand beside those that a model predicted, and say which they are.
+Measured values stand beside values that a model predicted, and say which they are.
 """
 
 from pydantic import Field

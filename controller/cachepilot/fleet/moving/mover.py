@@ -88,9 +88,9 @@ class Mover:
 
     @property
     def refuted(self) -> dict[tuple[str, str], int]:
-        """By node and cgroup, the bytes that tenants need at least, as rehearsals of a day showed.
+        """Return the least bytes that tenants need, by node and cgroup, from recent rehearsals.
 
-        They count where the tenants are now.
+        Only rehearsals of the last day count. The node is the one on which the tenant is now.
         """
         known = () if self._rollout is None else self._rollout.refuted
         since_s, found = self._now_s() - DAY_S, dict[tuple[str, str], int]()

@@ -28,12 +28,12 @@ from cachepilot.fleet.moving.seen.observation import NodeSeen, Observation, Tena
 from cachepilot.fleet.moving.seen.patience import BEFORE_WINDOWS
 
 SETTLED_S = 2.0
-"""Seconds until a page cache is stable, after its limit was lowered and the time that one reading
-of it takes."""
+"""Seconds until a page cache is stable after its limit was lowered, in addition to the time of
+reading it once."""
 
 
 def nodes_of(drain: Sequence[Moved]) -> list[str]:
-    """The nodes of a drain: that which is drained first, then those that take its tenants in."""
+    """Return the nodes of a drain: the drained one first, then those that receive its tenants."""
     return list(dict.fromkeys([drain[0].drain, *(one.move.to_node for one in drain)]))
 
 
