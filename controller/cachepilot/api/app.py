@@ -56,7 +56,7 @@ class Health(Shape):
     nodes: int
     connected: int
     problem: str = ""
-    """Why it cannot: what is decided and asked cannot be stored; empty when all is well."""
+    """Why the controller cannot store decisions and objectives; "" if all is well."""
 
 
 def _refusal(status: int, message: str) -> JSONResponse:

@@ -18,7 +18,7 @@ class FleetView(Shape):
     frozen: int
     """Nodes for which nothing is planned now."""
     stale: int
-    """Nodes that are not heard of; nothing of what their tenants do is in the sums."""
+    """Nodes that send no snapshots; the sums include no measurements of their tenants."""
     tenants: int
     trials: int
     pinned: int
@@ -27,14 +27,14 @@ class FleetView(Shape):
     limits_bytes: int
     """Memory allocated: the sum of all limits."""
     saved_bytes: int
-    """Of tenants that had a limit before the autopilot came: what they had, less what they have."""
+    """For tenants with a limit before the autopilot started: that limit minus the target limit."""
     throughput_ops: float
     slos: int
     slos_met: int
     """SLOs that are met now, of those that are measured."""
     slos_unmeasured: int
     attainment: float | None
-    """Share of the windows of the last hour in which SLOs were met, all alike."""
+    """Mean over all SLOs of the share of windows in the last hour in which each was met."""
 
 
 class Order(StrEnum):
