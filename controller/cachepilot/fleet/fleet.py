@@ -200,7 +200,7 @@ class Fleet:
         The pin is stored before this returns. A pin without an end replaces pins with an end, and
         if it applies to all nodes also those on single nodes, which would override it. Any pin
         replaces that of a rollout. Raises InputError for a pin with an end where a pin without an
-        end exists, because the end would apply to that one, too.
+        end exists, because the existing pin would then end as well.
         """
         self.state(None, (pin,))
 

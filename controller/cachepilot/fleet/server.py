@@ -174,8 +174,8 @@ class FleetServer:
     async def _end(self, loop: NodeLoop) -> None:
         """End the session of a loop, and finish doing so even if this task is cancelled meanwhile.
 
-        Otherwise the node's next session could begin before `end` runs, and `end` would end that
-        one.
+        Otherwise the node's next session could begin before `end` runs, and `end` would end the
+        next session instead.
         """
         ending = asyncio.ensure_future(self._run(loop.end))
         try:

@@ -130,8 +130,7 @@ class RecommendationView(View):
     present_ops: float
     """The same model's prediction for the present setting."""
     at_least_ops: float | None
-    """The SLO's throughput; without one, what it does now if it gets memory, or keeps if it
-    gives."""
+    """The throughput of its SLOs; without any, its present one if it gains, else what it keeps."""
     confidence: float | None
     """Probability of at least `at_least_ops`; None if the curves have a low confidence."""
     since_s: float | None

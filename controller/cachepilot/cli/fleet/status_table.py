@@ -108,7 +108,7 @@ def _row(tenant: TenantView, now_s: float) -> dict[str, Text]:
 
 
 def _needed(rows: Sequence[dict[str, Text]], name: str) -> int:
-    """Return the columns a field needs if texts are cut to TEXT_COLUMNS and numbers are not."""
+    """Return the width of a column if texts are cut to TEXT_COLUMNS and numbers are not."""
     cells = [line.cell_len for row in rows for line in row[name].split("\n")]
     widest = max([len(name), *cells])
     return PADDING_COLUMNS + (widest if name in NUMBERS else min(widest, TEXT_COLUMNS))

@@ -29,8 +29,8 @@ def _context(tls: Tls) -> ssl.SSLContext:
     """Return a context that shows the controller's own certificate and does not check the server's.
 
     The server's certificate need not name the loopback address, and nothing secret is sent. A
-    successful answer proves that the certificate is valid for a client, which an expired one is
-    not. The files are read again, as a restart of the controller would.
+    successful answer proves that the certificate is valid for a client. An expired one makes the
+    probe fail, and the restart of the controller that follows reads the files again.
     """
     found = Credentials(certificate=tls.certificate, key=tls.key).context()
     found.check_hostname = False

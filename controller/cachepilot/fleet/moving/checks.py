@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The checks of a move: which tenants are measured before and after it, and against which targets.
 
-An agent leaves out a tenant whose cgroup it could not read. A tenant that one snapshot lacks is
-therefore not gone: its measurements are kept, and it is still to be judged.
+An agent leaves out a tenant whose cgroup it could not read. If a single snapshot lacks a tenant,
+the tenant is therefore not gone: its measurements are kept, and it is still to be judged.
 """
 
 from collections.abc import Collection, Iterable, Mapping

@@ -38,8 +38,8 @@ REFUTED_MAX = 10_000
 HOMES_MAX = 100_000
 """For how many tenants the node on which they were before a drain is remembered."""
 CLOSED_S = 3600.0
-"""Seconds for which tenants are not spread to a node that a move could not be made to, or was
-undone on."""
+"""Seconds for which no tenant is spread to a node after a move to it could not be made, or was
+undone."""
 MOST = {
     "limit_bytes": BYTES_MAX,
     "need_bytes": BYTES_MAX,

@@ -152,7 +152,8 @@ def missed_before(rehearsal: Rehearsal) -> str:
 def is_ready(drain: Sequence[Moved], rehearsal: Rehearsal, seen: Observation) -> bool:
     """Whether the leaving tenants have their planned limits, and their page caches have settled.
 
-    A limit that is not reached counts as reached `lost_s` after the settling time.
+    A limit that is still not in force is ignored once `lost_s` seconds have passed in addition to
+    the time of reading the page caches once.
     """
     elapsed_s = seen.now_s - (rehearsal.begun_s or seen.now_s)
     cold_s = max(one.move.cold_s for one in drain)

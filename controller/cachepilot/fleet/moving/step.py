@@ -167,7 +167,8 @@ def _measured_before(rollout: Rollout, moved: Moved, seen: Observation, is_late:
     is_home = move.cgroup in home.tenants
     if not is_late and not (is_home and min(windows.values()) >= BEFORE_WINDOWS):
         return Step(transitions.with_present(rollout, measured))
-    # A tenant that does nothing can be spread, but a drain cannot be judged by it.
+    # A tenant that does nothing can be spread, but not drained: a drain is rehearsed, which needs
+    # measurements of the tenant.
     if not is_home or not (windows.get(move.cgroup) or rollout.spreads):
         why = f"nothing is measured of {move.cgroup} on {move.from_node}"
         return transitions.ended(rollout, measured, seen, stop, why)
@@ -181,7 +182,7 @@ def _measured_before(rollout: Rollout, moved: Moved, seen: Observation, is_late:
             )
         return transitions.ended(rollout, measured, seen, stop, why)
     did = rehearsing.baseline(rollout, moved)
-    # For tenants that left since the rehearsal there is no new measurement, so `before` lacks them.
+    # Tenants that left since the rehearsal are not in `before`, and so get no check.
     known = [replace(did.get(one.cgroup, one), slos=one.slos, keep=one.keep) for one in before]
     found = checks.checks_of(known, there, poor if rollout.spreads else ())
     return preparing.begun(rollout, replace(measured, before=(), checks=found), seen)

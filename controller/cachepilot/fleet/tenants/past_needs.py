@@ -52,7 +52,8 @@ def past_needs(
 def _filled(own: PastNeeds | None, others: Sequence[PastNeeds]) -> PastNeeds:
     """Return `own` with its missing slots filled from `others`.
 
-    A filled slot has, per resource, the largest excess of any of the others over its own last slot.
+    A filled slot has, per resource, the largest excess over the last slot in any of the others, and
+    at least 0.
     """
     more, last = dict[int, FloatArray](), dict[int, FloatArray]()
     for one in others:
