@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Executes rollouts: observes nodes, takes a step, stores it, and only then gives its order.
 
-The provider is the orchestrator that starts and stops workloads. It executes the orders.
+A rollout executes a consolidation plan by moves of tenants to other nodes. It either drains nodes,
+or spreads tenants of nodes that are short of memory. The provider is the orchestrator that starts
+and stops workloads; it executes the orders.
 """
 
 import logging

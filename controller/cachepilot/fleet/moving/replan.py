@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replanning of a rollout with the latest measurements: other moves, or fewer.
 
+The terms are explained in `step`.
+
 The rest of a rollout is planned again after each move that is kept and each node that is given up.
 The rollout keeps its ordered moves as long as the plan still drains the same nodes. It changes to
 another plan if that drains more nodes, or if page caches are cold for a shorter time, where

@@ -8,9 +8,9 @@ until the throughput and SLOs before it are measured. If configured, the target 
 tenant's page cache in advance: see `preparing`. The move is ordered, the tenant arrives, the rest
 of its page cache warms up, and the move is judged. The first move that misses a check is undone,
 and the rollout ends there. After a move that is kept, the rest is planned again before anything
-else begins. The step depends only on the stored state and on the node to which the provider (which
-starts and stops workloads) assigns the tenant. A restarted controller therefore continues where the
-last one stopped.
+else begins. Which step is due follows from the stored state and from the node to which the provider
+(which starts and stops workloads) assigns the tenant. A restarted controller therefore continues
+where the last one stopped.
 """
 
 from collections.abc import Callable
