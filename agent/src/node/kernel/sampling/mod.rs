@@ -385,7 +385,7 @@ impl Sampled {
         let track = |&member| source.track(member, self.slot, threshold);
         let told = self.members.iter().map(track).filter(Result::is_ok).count();
         // The threshold rises only if all members use the new one, so that every page below it is
-        // sampled. It falls as soon as one call was made, since some members may use the lower one.
+        // sampled. It falls in any case, since some members may use the lower one.
         if threshold < self.threshold || told == self.members.len() {
             self.threshold = threshold;
             self.learning.set_kernel_threshold(threshold);
