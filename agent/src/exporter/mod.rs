@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `/metrics` for Prometheus and `/healthz`: what was seen last, and what the agent costs.
+//! Serves `/metrics` for Prometheus and `/healthz`: the last observation, and the agent's own
+//! metrics.
 
 mod agent;
 mod encode;
@@ -25,16 +26,17 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// An agent that has not seen its node for so many intervals, and so long, is not well.
+/// An agent is unhealthy if it has not observed its node for this many intervals and for at least
+/// `STALE`.
 const STALE_INTERVALS: u32 = 3;
 const STALE: Duration = Duration::from_secs(30);
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What the agent and its exporter share.
+/// Data that the agent and its exporter share.
 #[derive(Debug, Default)]
 pub struct Shared {
-    /// What the agent counts.
+    /// The agent's counters.
     pub metrics: Arc<AgentMetrics>,
     node: String,
     seen: RwLock<Option<Seen>>,
@@ -43,21 +45,21 @@ pub struct Shared {
 /// The last observation.
 #[derive(Debug, Clone)]
 pub struct Seen {
-    /// What was seen.
+    /// What was observed.
     pub observation: Arc<Observation>,
     /// When.
     pub at: Instant,
-    /// When there was to be a newer one.
+    /// Time after which a newer one is expected.
     pub interval: Duration,
 }
 
 impl Shared {
-    /// Of the agent of `node`.
+    /// The shared data of the agent of `node`.
     pub fn of(node: &str) -> Self {
         Self { node: node.to_owned(), ..Self::default() }
     }
 
-    /// Keeps the last observation; the next one is expected after `interval`.
+    /// Stores the last observation; the next one is expected after `interval`.
     pub fn saw(&self, observation: Arc<Observation>, interval: Duration) {
         let seen = Some(Seen { observation, at: Instant::now(), interval });
         *self.seen.write().unwrap_or_else(PoisonError::into_inner) = seen;
