@@ -73,7 +73,7 @@ impl Shared {
     /// All metrics in the text format of OpenMetrics.
     ///
     /// # Errors
-    /// Never but for a mistake in the names of metrics.
+    /// Returns an error only for a mistake in the names of metrics.
     pub fn text(self: &Arc<Self>) -> std::result::Result<String, std::fmt::Error> {
         let mut registry = Registry::default();
         let identity = [("node", self.node.clone()), ("version", VERSION.to_owned())];
@@ -93,7 +93,7 @@ impl Shared {
 /// Serves both pages in a task of its own.
 ///
 /// # Errors
-/// [`Error::Listen`].
+/// Returns [`Error::Listen`].
 pub async fn listen(address: SocketAddr, shared: Arc<Shared>) -> Result<JoinHandle<()>> {
     let fail = |source| Error::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(fail)?;
@@ -101,7 +101,7 @@ pub async fn listen(address: SocketAddr, shared: Arc<Shared>) -> Result<JoinHand
     Ok(serve(listener, shared))
 }
 
-/// Serves both pages to whoever connects to `listener`.
+/// Serves both pages to the clients of `listener`.
 pub fn serve(listener: TcpListener, shared: Arc<Shared>) -> JoinHandle<()> {
     let health = Arc::clone(&shared);
     let pages = Router::new()
@@ -115,14 +115,14 @@ pub fn serve(listener: TcpListener, shared: Arc<Shared>) -> JoinHandle<()> {
 }
 
 async fn metrics(shared: Arc<Shared>) -> Response {
-    // Text of many tenants takes milliseconds; plans do not wait for it.
+    // The text for many tenants takes milliseconds, and plans must not wait for it.
     match tokio::task::spawn_blocking(move || shared.text()).await {
         Ok(Ok(text)) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
         _ => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 
-/// Well is who sees its node, with or without a controller.
+/// Reports whether the agent observes its node, with or without a controller.
 fn healthz(shared: &Shared) -> Response {
     let seen = shared.seen();
     let age = seen.as_ref().map(|seen| seen.at.elapsed());
