@@ -13,7 +13,7 @@ const BASE_BYTES: u64 = 64 << 20;
 const OVERHEAD: f64 = 1.25;
 
 /// The most memory in bytes that an agent takes for this many tenants and CPUs, with the kernel
-/// memory that is charged to it. If the kernel counts by itself, the maps of [`counts_bytes`] are
+/// memory that is charged to it. If the kernel counts by itself, the maps of `counts_bytes` are
 /// not used.
 #[must_use]
 pub fn most_bytes(curves: &CurvesSettings, kernel: &KernelConfig, tenants: u32, cpus: u64) -> u64 {
