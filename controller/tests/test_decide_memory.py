@@ -94,7 +94,8 @@ def test_a_sum_of_noise_is_beyond_its_bound_at_any_time_no_oftener_than_stated()
         return False
 
     # Three standard errors of a share above it. `bound`, which one look uses, is beyond that.
-    assert sum(is_ever_beyond() for _ in range(runs)) <= runs * (alpha + 3 * math.sqrt(alpha / runs))
+    beyond = sum(is_ever_beyond() for _ in range(runs))
+    assert beyond <= runs * (alpha + 3 * math.sqrt(alpha / runs))
 
 
 def test_a_donor_without_budget_gives_nothing_but_to_an_slo() -> None:

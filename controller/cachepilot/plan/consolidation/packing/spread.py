@@ -230,7 +230,7 @@ class _Fleet:
         then = int(is_short.argmax())
         needed = int(loads.size_bytes[node, at] + loads.more_bytes[node, then])
         beyond = needed - int(loads.budget_bytes[node]) if memory[at, then] > 0 else 0
-        return Shortage(then, beyond, bool(is_short[then] and not beyond))
+        return Shortage(then, beyond, bool(reads[at, then] > 0 and not beyond))
 
     def _has_room(self, node: int) -> bool:
         """Whether a node has what its tenants need at one of the waits of its own table.
